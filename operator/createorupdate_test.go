@@ -53,10 +53,10 @@ func TestCreateOrUpdate(t *testing.T) {
 	}
 
 	// Fields that the function does not set are preserved.
-	there := child("child")
-	must(t, c.Get(t.Context(), client.Key{Namespace: "default", Name: "child"}, there))
-	there.Labels = map[string]string{"others": "were here"}
-	must(t, c.Update(t.Context(), there))
+	existing := child("child")
+	must(t, c.Get(t.Context(), client.Key{Namespace: "default", Name: "child"}, existing))
+	existing.Labels = map[string]string{"others": "were here"}
+	must(t, c.Update(t.Context(), existing))
 	cm := child("child")
 	if got, err := operator.CreateOrUpdate(inReconcile, c, cm, data(cm, "3")); err != nil || got != operator.Updated || cm.Labels["others"] != "were here" {
 		t.Errorf("%s %v %v", got, err, cm.Labels)

@@ -104,9 +104,9 @@ func (f *flags) parse(set *flag.FlagSet, args []string, more []func(*flag.FlagSe
 	for _, register := range more {
 		register(set)
 	}
-	own := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	f.register(own)
-	if err := addFlags(set, own); err != nil {
+	ownFlags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.register(ownFlags)
+	if err := addFlags(set, ownFlags); err != nil {
 		return wrong(err)
 	}
 	if err := set.Parse(args[1:]); err != nil {

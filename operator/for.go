@@ -112,10 +112,10 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	// Each cluster has its own sources.
 	return h.OnCluster(func(cluster *manager.Cluster) error {
 		in := watching{cluster: cluster, owner: kind, reconciler: reconciler, settings: s}
-		own := in.on(object, nil, s.predicates)
-		own.Resync = s.resync
-		own.Predicates = slices.Insert(own.Predicates, 0, live.noteDeletions(cluster, object))
-		if _, err := c.Watch(own); err != nil {
+		primary := in.on(object, nil, s.predicates)
+		primary.Resync = s.resync
+		primary.Predicates = slices.Insert(primary.Predicates, 0, live.noteDeletions(cluster, object))
+		if _, err := c.Watch(primary); err != nil {
 			return err
 		}
 		for _, watch := range s.watches {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadsPage checks that every test that the page about reads and writes names exists.
+// TestReadsPage checks that the tests named in docs/guides/reads.md exist, and that each sentence of
+// its tables names one.
 func TestReadsPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/guides/reads.md")
 	if os.IsNotExist(err) {

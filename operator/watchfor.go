@@ -23,10 +23,10 @@ type liveWatches struct {
 	name       string                 // of the controller
 	watching   watching               // without a cluster
 
-	mu      sync.Mutex
-	running map[clusterWatch]*liveWatch
-	needs   map[clusterObject][]watchID
-	known   map[*manager.Cluster]bool // additional clusters for which forget will be called
+	mu       sync.Mutex
+	running  map[clusterWatch]*liveWatch
+	needs    map[clusterObject][]watchID
+	toForget map[*manager.Cluster]bool // additional clusters for which forget must be called when they are disengaged
 }
 
 type clusterWatch struct {
@@ -134,10 +134,10 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 		}
 	}
 	if l.running == nil {
-		l.running, l.needs, l.known = map[clusterWatch]*liveWatch{}, map[clusterObject][]watchID{}, map[*manager.Cluster]bool{}
+		l.running, l.needs, l.toForget = map[clusterWatch]*liveWatch{}, map[clusterObject][]watchID{}, map[*manager.Cluster]bool{}
 	}
-	if cluster.Name() != "" && !l.known[cluster] {
-		l.known[cluster] = true
+	if cluster.Name() != "" && !l.toForget[cluster] {
+		l.toForget[cluster] = true
 		context.AfterFunc(cluster.Context(), func() { l.forget(cluster) })
 	}
 	l.running[in] = &liveWatch{needed: 1, end: end}
@@ -200,7 +200,7 @@ func isCached(cluster *manager.Cluster, kind Object, key Key) bool {
 func (l *liveWatches) forget(cluster *manager.Cluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.known, cluster)
+	delete(l.toForget, cluster)
 	for in := range l.running {
 		if in.cluster == cluster {
 			delete(l.running, in)

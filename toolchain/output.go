@@ -48,7 +48,7 @@ func (o *output) same(rel string, have, content []byte) bool {
 	return sameMeaning(rel, have, content, aliases)
 }
 
-// remove records a file to remove and returns true, unless the file is to be written.
+// remove records a file to remove and returns true, unless the file will be written.
 func (o *output) remove(name string) (bool, error) {
 	rel, err := filepath.Rel(o.dir, name)
 	if err != nil {

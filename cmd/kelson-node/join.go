@@ -157,7 +157,7 @@ func (o *options) validate() error {
 		}
 	}
 	if _, port, err := net.SplitHostPort(o.local); err != nil || port == "0" {
-		return fmt.Errorf("--balancer-address %q: want an address and a port, which must not change", o.local)
+		return fmt.Errorf("--balancer-address %q: want an address and a fixed port, such as 127.0.0.1:6444", o.local)
 	}
 	return nil
 }

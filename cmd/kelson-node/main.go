@@ -10,7 +10,8 @@
 //
 // The packages below internal: machine inspects the machine and reports what it lacks, cluster
 // verifies the server and keeps the credentials, balancer connects to one of several servers,
-// settings writes the configuration files, and run supervises the processes.
+// network connects the pods, settings writes the configuration files, and run supervises the
+// processes.
 //
 // The module is separate because of its dependencies; no other module of this repository uses it.
 package main

@@ -7,7 +7,7 @@
 //	dropin    envtest, and the kube-apiserver and etcd that envtest starts
 //	kubectl   kubectl; plugin: kubectl-plugin, and this binary as kubectl kelson
 //	output    the flag --output and colors
-//	data      data check, backup, restore
+//	data      data check, backup, restore, copy
 //	dev       dev, with the development loop, its log and the conditions of --until
 //	project   init, create, edit, delete, upgrade, generate, manifests, build, test
 //	deploy    run, install, uninstall, deploy, undeploy, package

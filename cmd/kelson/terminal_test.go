@@ -67,8 +67,8 @@ func (term *terminal) screen() string {
 
 // start clears the screen and starts a command in the shell. After its end, the shell prints the
 // returned text. The text differs from those of earlier commands, which the screen still shows
-// until the shell clears it. All is one line, because the terminal echoes a line that is typed too
-// early before the screen is cleared, and not again.
+// until the shell clears it. The test types one line: a second line, typed before the first command
+// clears the screen, would be echoed and then cleared.
 func (term *terminal) start(line string) (end string) {
 	term.t.Helper()
 	term.started++

@@ -60,8 +60,8 @@ type reconciler struct {
 	logs     func(*crreconcile.Request) logr.Logger // may be nil
 
 	mu sync.Mutex
-	// by cluster: backoff of objects that returned Requeue
-	again map[string]*workqueue.Exponential[reconcile.Request]
+	// by cluster: backoff of objects whose Reconcile returned Requeue
+	backoffs map[string]*workqueue.Exponential[reconcile.Request]
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -77,33 +77,33 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, err
 	case result.RequeueAfter > 0:
-		r.turns(req.Cluster).Forget(req)
+		r.backoff(req.Cluster).Forget(req)
 		return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
 	//lint:ignore SA1019 there are reconcilers that use it
 	case result.Requeue:
-		return reconcile.Result{RequeueAfter: r.turns(req.Cluster).When(req)}, nil
+		return reconcile.Result{RequeueAfter: r.backoff(req.Cluster).When(req)}, nil
 	}
-	r.turns(req.Cluster).Forget(req)
+	r.backoff(req.Cluster).Forget(req)
 	return reconcile.Result{}, nil
 }
 
-func (r *reconciler) turns(cluster string) *workqueue.Exponential[reconcile.Request] {
+func (r *reconciler) backoff(cluster string) *workqueue.Exponential[reconcile.Request] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.again == nil {
-		r.again = map[string]*workqueue.Exponential[reconcile.Request]{}
+	if r.backoffs == nil {
+		r.backoffs = map[string]*workqueue.Exponential[reconcile.Request]{}
 	}
-	if r.again[cluster] == nil {
-		r.again[cluster] = &workqueue.Exponential[reconcile.Request]{Base: 5 * time.Millisecond, Max: 1000 * time.Second}
+	if r.backoffs[cluster] == nil {
+		r.backoffs[cluster] = &workqueue.Exponential[reconcile.Request]{Base: 5 * time.Millisecond, Max: 1000 * time.Second}
 	}
-	return r.again[cluster]
+	return r.backoffs[cluster]
 }
 
 // Disengage drops the state of a cluster's objects.
 func (r *reconciler) Disengage(cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.again, cluster)
+	delete(r.backoffs, cluster)
 }
 
 type limiter struct {

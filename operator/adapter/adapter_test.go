@@ -110,7 +110,7 @@ func configMap(name, copy string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"copy": copy}}, Data: map[string]string{"from": "here"}}
 }
 
-// fixture has a server and a manager with the reconciler.
+// start runs a manager with a copier until the test ends, or until the returned function is called.
 func start(t *testing.T, config *rest.Config, sink trace.Sink) (*copier, *manager.Manager, func()) {
 	t.Helper()
 	m, err := manager.New(manager.Config{REST: config, Name: "copier", Trace: sink, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})

@@ -24,7 +24,7 @@ import (
 type Builder struct {
 	m       *manager.Manager
 	name    string
-	own     watch                   // of For; without object if For was not called
+	primary watch                   // of For; without object if For was not called
 	all     []crpredicate.Predicate // for all kinds
 	options crcontroller.Options
 	watches []watch
@@ -60,9 +60,9 @@ func OnlyMetadata(w *watch) { w.meta = true }
 
 // For sets the kind to reconcile. A builder without For needs Named, and another watch.
 func (b *Builder) For(object crclient.Object, opts ...Option) *Builder {
-	b.own = watch{object: object}
+	b.primary = watch{object: object}
 	for _, opt := range opts {
-		opt(&b.own)
+		opt(&b.primary)
 	}
 	return b
 }
@@ -151,10 +151,10 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 		}
 	}
 	return c, b.m.OnCluster(func(in *manager.Cluster) error {
-		if b.own.object != nil {
-			own, err := b.source(in, b.own)
+		if b.primary.object != nil {
+			source, err := b.source(in, b.primary)
 			if err == nil {
-				_, err = c.Watch(own)
+				_, err = c.Watch(source)
 			}
 			if err != nil {
 				return err
@@ -175,8 +175,8 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 
 // kind returns the reconciled kind, if For was called, and checks the calls of the builder.
 func (b *Builder) kind() (schema.GroupVersionKind, error) {
-	if b.own.object != nil {
-		return client.KindOf(b.own.object, b.m.Client().Scheme())
+	if b.primary.object != nil {
+		return client.KindOf(b.primary.object, b.m.Client().Scheme())
 	}
 	none := schema.GroupVersionKind{}
 	for _, w := range b.watches {
@@ -217,7 +217,7 @@ func (b *Builder) watched(in *manager.Cluster, w watch, owner schema.GroupVersio
 	case w.handler != nil:
 		return &handled{Kind: kind, handler: w.handler}, nil
 	case w.every:
-		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(in.Client().Scheme()), in.Client().Mapper(), b.own.object)
+		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(in.Client().Scheme()), in.Client().Mapper(), b.primary.object)
 		return &handled{Kind: kind, handler: owners}, nil
 	}
 	kind.Handler = controller.EnqueueOwner(owner, in.Client().Mapper())

@@ -73,8 +73,8 @@ func remarshal(from, to any) {
 
 // apply applies an object with our client, and its apply configuration with theirs. Of the Go
 // types, our client gets only ConfigMap: the others encode unset fields, which it drops or owns.
-// Generated configurations are compared only by their effect, because they lack managedFields, and
-// their client decodes the response into the fields that they have.
+// Generated configurations are compared only by their effect: they lack managedFields, and
+// controller-runtime's client decodes only those fields of the response that a configuration has.
 func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls {
 	form := dynamic
 	if s.form == typed && s.kind == "ConfigMap" {
@@ -141,7 +141,7 @@ func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls
 // scale reads or writes the subresource scale of a Boat.
 func (w *twins) scale(c calls, seed uint64) calls {
 	name := pick(w.Rand, boatNames...)
-	s := shape{"Boat", typed} // theirs takes no Go type of a subresource with a dynamic object
+	s := shape{"Boat", typed} // their client does not decode a dynamic object's subresource into a Go type
 	obj := [2]client.Object{w.object(s, w.ns[0], name), w.object(s, w.ns[1], name)}
 	c.into = [2]runtime.Object{&autoscalingv1.Scale{}, &autoscalingv1.Scale{}}
 	if seed%2 == 0 {
@@ -292,7 +292,8 @@ func (w *twins) watches(t *testing.T, s shape, seed uint64) calls {
 	return c
 }
 
-// write creates, changes or deletes an object; errors are those of the random change.
+// write creates, changes or deletes an object. It ignores errors, because some random changes are
+// invalid.
 func (w *twins) write(t *testing.T, verb int, obj client.Object, change uint64) {
 	ctx := t.Context()
 	switch verb {

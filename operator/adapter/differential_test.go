@@ -393,7 +393,7 @@ func (w *twins) withoutOthers(list runtime.Object, err error) error {
 	return err
 }
 
-// read reads the object into both. It returns false if the object does not exist.
+// read reads the object in each of the two namespaces. It returns false if one does not exist.
 func (w *twins) read(t *testing.T, obj [2]client.Object) bool {
 	for _, o := range obj {
 		if err := w.ours.Get(t.Context(), client.KeyOf(o), o); apierrors.IsNotFound(err) {

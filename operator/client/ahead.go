@@ -155,22 +155,22 @@ func (l *pipeline) read(ctx context.Context, r request, p *page) error {
 	}
 	defer resp.Body.Close()
 	p.codec = codecOf(resp, r.share)
-	known := false
+	decided := false
 	if expected > 0 {
 		if _, err = p.buffer.ReadFrom(io.LimitReader(resp.Body, headBytes)); err == nil {
-			known = l.follow(ctx, r, p, limit)
+			decided = l.follow(ctx, r, p, limit)
 		}
 	}
 	if err == nil {
 		p.data, err = readAll(resp, p.buffer)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
+		return fmt.Errorf("%s %s: read response: %w", r.method, r.path, err)
 	}
 	if limit > 0 {
 		l.size.Store(max(1, int64(len(p.data))/limit))
 	}
-	if !known {
+	if !decided {
 		l.follow(ctx, r, p, limit)
 	}
 	return nil
@@ -179,9 +179,9 @@ func (l *pipeline) read(ctx context.Context, r request, p *page) error {
 // follow starts to read the page after the one in p.buffer, if there is one. It returns false if
 // the buffer does not contain enough to decide.
 func (l *pipeline) follow(ctx context.Context, r request, p *page, limit int64) bool {
-	token, known := p.continueIn(p.buffer.Bytes())
+	token, decided := p.continueIn(p.buffer.Bytes())
 	if token == "" {
-		return known
+		return decided
 	}
 	r.query = maps.Clone(r.query)
 	r.query.Set("continue", token)

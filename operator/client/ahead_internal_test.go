@@ -186,7 +186,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 			})
 		})
 	}
-	t.Run("given up", func(t *testing.T) {
+	t.Run("the caller stops early", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, c := newSlowPages(t, count)
 			ctx, cancel := context.WithCancel(context.Background())

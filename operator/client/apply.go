@@ -13,9 +13,9 @@ import (
 
 // ApplyDocument is a Patch for a server-side apply. Create it with NewApplyDocument.
 //
-// Every field in the document becomes owned by the field manager: it would conflict with other
-// managers, or the server would reject it. A Go struct, however, encodes more than its author has
-// set. An ApplyDocument therefore drops
+// The field manager owns every field in the document. A Go struct encodes more fields than its
+// author has set; they would conflict with other managers, or the server would reject them. An
+// ApplyDocument therefore drops
 //   - nulls (metadata.creationTimestamp, including in pod templates; nil pointers and slices
 //     without omitempty): in an apply, a null means "owned, and unset";
 //   - metadata.managedFields: the server rejects an apply that has them, and an object that was

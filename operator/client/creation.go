@@ -15,10 +15,10 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// A server-side apply of a missing object costs a server at least half as much again as a create:
-// the server looks the object up and merges the document with nothing. So if the caller says that
-// the object is new (WriteOptions.New), Apply creates it. This file resolves the differences from
-// an apply:
+// A server-side apply of a missing object costs a server at least one and a half times as much as a
+// create: the server looks the object up, and merges the document into an empty object. So if the
+// caller says that the object is new (WriteOptions.New), Apply creates it. This file resolves the
+// differences from an apply:
 //
 //   - A create records its fields under the operation Update, by a manager with the suffix
 //     creationSuffix. Later applies also own these fields, but a field that such an apply leaves

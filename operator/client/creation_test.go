@@ -120,14 +120,14 @@ func TestApplyOfNewStory(t *testing.T) {
 		must(t, c.Apply(ctx, configMap("fields", nil)))
 		sent.want(t, sentApply)
 	})
-	t.Run("it is there after all", func(t *testing.T) {
+	t.Run("the object already exists", func(t *testing.T) {
 		must(t, other.Apply(ctx, configMap("there", map[string]string{"a": "other's"})))
 		obj := configMap("there", map[string]string{"b": "1"})
 		must(t, c.Apply(ctx, obj, isNew))
 		sent.want(t, sentMessage, sentApply)
 		check(obj, map[string]string{"a": "other's", "b": "1"}, "founder Apply", "other Apply")
 	})
-	t.Run("no conflict with oneself", func(t *testing.T) {
+	t.Run("no conflict with the client's own create", func(t *testing.T) {
 		must(t, c.Apply(ctx, configMap("conflict", map[string]string{"a": "1"}), isNew))
 		sent.want(t, sentMessage)
 		obj := configMap("conflict", map[string]string{"a": "2"})
@@ -160,7 +160,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		sent.want(t, sentApply)
 		check(obj, map[string]string{"a": "1"}, "founder Apply")
 	})
-	t.Run("what the kind does not have", func(t *testing.T) {
+	t.Run("unknown fields", func(t *testing.T) {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}, "dtaa": map[string]any{}}}
 		obj.SetNamespace(ns)
 		obj.SetName("unknown")

@@ -24,12 +24,12 @@ type jsonFrames struct {
 }
 
 func (f *jsonFrames) more() bool {
-	here := f.in.buf[f.in.begin:f.in.end]
-	n := bytes.IndexByte(here, '\n')
+	unread := f.in.buf[f.in.begin:f.in.end]
+	n := bytes.IndexByte(unread, '\n')
 	if n < 0 || f.decoder != nil {
 		return false
 	}
-	_, ok := cutEvent(here[:n+1]) // otherwise the decoder may have to read more
+	_, ok := cutEvent(unread[:n+1]) // otherwise the decoder may have to read more
 	return ok
 }
 

@@ -18,31 +18,31 @@ const listSuffix = "List"
 // for other types it comes from the scheme, except for the types of Kubernetes, which need no
 // scheme. If a type is registered under several kinds, the object must have its kind set.
 func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
-	said := obj.GetObjectKind().GroupVersionKind()
+	carried := obj.GetObjectKind().GroupVersionKind()
 	switch obj := obj.(type) {
 	case *Items:
 		kind, err := KindOf(obj.prototype, scheme)
 		kind.Kind += listSuffix
 		return kind, err
 	case runtime.Unstructured, *Encoded, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
-		if said.Kind == "" || said.Version == "" {
-			return said, fmt.Errorf("%w: set apiVersion and kind of the %T", ErrNoKind, obj)
+		if carried.Kind == "" || carried.Version == "" {
+			return carried, fmt.Errorf("%w: set apiVersion and kind of the %T", ErrNoKind, obj)
 		}
-		return said, nil
+		return carried, nil
 	}
-	if kind, ok := builtinKind(obj); ok && (said.Kind == "" || said == kind || !scheme.Recognizes(said)) {
+	if kind, ok := builtinKind(obj); ok && (carried.Kind == "" || carried == kind || !scheme.Recognizes(carried)) {
 		return kind, nil
 	}
 	kinds, _, err := scheme.ObjectKinds(obj)
 	if err != nil {
-		return said, fmt.Errorf("%w: %w", ErrNoKind, err)
+		return carried, fmt.Errorf("%w: %w", ErrNoKind, err)
 	}
 	for _, kind := range kinds {
-		if kind == said || len(kinds) == 1 {
+		if kind == carried || len(kinds) == 1 {
 			return kind, nil
 		}
 	}
-	return said, fmt.Errorf("%w: %T is registered as %v: set its apiVersion and kind", ErrNoKind, obj, kinds)
+	return carried, fmt.Errorf("%w: %T is registered as %v: set its apiVersion and kind", ErrNoKind, obj, kinds)
 }
 
 // ItemOf returns a new item for a list, with its kind set.

@@ -122,7 +122,7 @@ func TestMessagesStory(t *testing.T) {
 		remove(t, obj)
 		sent.want(t, sentApply)
 	})
-	t.Run("a server that takes none", func(t *testing.T) {
+	t.Run("a server that rejects protobuf", func(t *testing.T) {
 		c := fresh(t, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Content-Type") == messageType {
 				return &http.Response{StatusCode: http.StatusUnsupportedMediaType, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("JSON, please")), Request: r}, nil

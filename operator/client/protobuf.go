@@ -237,8 +237,8 @@ func (protobufCodec) frames(r io.Reader) frames { return protobufFrames{newFrame
 type protobufFrames struct{ in *frameReader }
 
 func (f protobufFrames) more() bool {
-	here := f.in.buf[f.in.begin:f.in.end]
-	return len(here) >= 4 && uint64(len(here)-4) >= uint64(binary.BigEndian.Uint32(here))
+	unread := f.in.buf[f.in.begin:f.in.end]
+	return len(unread) >= 4 && uint64(len(unread)-4) >= uint64(binary.BigEndian.Uint32(unread))
 }
 
 func (f protobufFrames) next() (metav1.WatchEvent, error) {

@@ -117,7 +117,7 @@ func (c *restClient) read(ctx context.Context, r request) (document, error) {
 	defer resp.Body.Close()
 	data, err := readAll(resp, r.answer)
 	if err != nil {
-		return document{}, fmt.Errorf("%s %s: read answer: %w", r.method, r.path, err)
+		return document{}, fmt.Errorf("%s %s: read response: %w", r.method, r.path, err)
 	}
 	return document{data, codecOf(resp, r.share)}, nil
 }

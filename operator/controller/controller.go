@@ -136,7 +136,7 @@ func (c *Controller) EveryReplica() bool { return c.cfg.EveryReplica }
 // Warm starts the sources until ctx ends, unless they run already, so that the queue is filled and
 // the informers are synced when the controller may work. It returns immediately.
 func (c *Controller) Warm(ctx context.Context) error {
-	if err := c.sources.start(c.lastStarts.in(trace.NewContext(ctx, c.cfg.Tracer))); err != nil {
+	if err := c.sources.start(c.lastStarts.newContext(trace.NewContext(ctx, c.cfg.Tracer))); err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	sources, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := c.sources.start(c.lastStarts.in(trace.NewContext(sources, c.cfg.Tracer)))
+	err := c.sources.start(c.lastStarts.newContext(trace.NewContext(sources, c.cfg.Tracer)))
 	if err == nil {
 		err = c.sources.waitSynced(ctx, c.cfg.SyncTimeout)
 	}

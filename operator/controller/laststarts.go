@@ -22,7 +22,7 @@ const maxStarts = 1024
 
 type lastStartsKey struct{}
 
-func (b *lastStarts) in(ctx context.Context) context.Context {
+func (b *lastStarts) newContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lastStartsKey{}, b)
 }
 

@@ -137,9 +137,9 @@ type kindHandler struct {
 
 func (h *kindHandler) handle(e Event) { h.handleSince(e, time.Time{}) }
 
-// handleSince handles an event. Reconciles that started after known have already read the change;
-// known is zero if there is no such time.
-func (h *kindHandler) handleSince(e Event, known time.Time) {
+// handleSince handles an event. Reconciles that started after visible have already read the change;
+// visible is zero if there is no such time.
+func (h *kindHandler) handleSince(e Event, visible time.Time) {
 	if !h.wanted(e) {
 		return
 	}
@@ -155,7 +155,7 @@ func (h *kindHandler) handleSince(e Event, known time.Time) {
 		if r.Cluster == "" {
 			r.Cluster = h.cluster
 		}
-		if !known.IsZero() && h.lastStarts.after(r, known) {
+		if !visible.IsZero() && h.lastStarts.after(r, visible) {
 			return
 		}
 		h.queue.AddWith(r, causes, workqueue.Options{Priority: priority})

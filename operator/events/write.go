@@ -34,7 +34,7 @@ func (s *toServer) Write(ctx context.Context, shared *corev1.Event) error {
 	}
 	if repeats.name != "" {
 		earlier := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: repeats.name}}
-		err := s.client.Patch(ctx, earlier, again(e, repeats.count+1))
+		err := s.client.Patch(ctx, earlier, repeatPatch(e, repeats.count+1))
 		if err == nil {
 			repeats.count++
 			return nil
@@ -60,8 +60,8 @@ func (s *toServer) Write(ctx context.Context, shared *corev1.Event) error {
 // maxNames is how many names an event can take.
 const maxNames = 100
 
-// again returns the patch that repeats an event.
-func again(e *corev1.Event, count int32) client.Patch {
+// repeatPatch returns the patch that repeats an event.
+func repeatPatch(e *corev1.Event, count int32) client.Patch {
 	data, err := json.Marshal(map[string]any{"count": count, "lastTimestamp": e.LastTimestamp, "message": e.Message})
 	if err != nil {
 		panic(err) // unreachable: strings, numbers and times can be encoded

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Release drops the pages of the program's executable from this process's memory, if more than many
+// Release drops the pages of the program's executable from this process's memory, if at least many
 // bytes of files are resident. The pages stay in the page cache, from which the next access maps
-// them again, sixteen at a time; this delays the next request by tenths of a millisecond. On other
-// systems than Linux, Release does nothing.
+// them again, sixteen at a time; this delays the next request by tenths of a millisecond. On
+// systems other than Linux, Release does nothing.
 func Release(many int) {
 	if filePages() < many {
 		return

@@ -95,7 +95,7 @@ func (i *informer) isApplied(want applied, obj client.Object) bool {
 	was, ok := i.applied[key]
 	state, has := i.objs.Get(key)
 	if e, isPending := i.pending(key); isPending {
-		state, has = e.obj, e.what == present
+		state, has = e.obj, e.kind == present
 	}
 	i.mu.Unlock()
 	want.uid, want.version = was.uid, was.version
@@ -111,7 +111,7 @@ func (i *informer) isAbsent(obj client.Object) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if e, isPending := i.pending(key); isPending {
-		return e.what == gone
+		return e.kind == gone
 	}
 	_, has := i.objs.Get(key)
 	return !has

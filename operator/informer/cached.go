@@ -108,11 +108,11 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	}
 	objs, next := page(objs, o)
 	for n, obj := range objs {
-		own := i.newObject()
-		if err := i.copyInto(obj, own); err != nil {
+		copied := i.newObject()
+		if err := i.copyInto(obj, copied); err != nil {
 			return fmt.Errorf("list %T: %w", into, err)
 		}
-		objs[n] = own
+		objs[n] = copied
 	}
 	if err := client.FillList(into, objs); err != nil {
 		return err
@@ -272,14 +272,14 @@ func (i *informer) read(ctx context.Context, key client.Key) (client.Object, err
 		switch {
 		case !isPending:
 			return cached, nil
-		case e.what == gone:
+		case e.kind == gone:
 			return nil, nil
-		case e.what == present:
+		case e.kind == present:
 			if in, err := i.inScope(e.obj); err != nil || !in {
 				return nil, err
 			}
 			return e.obj, nil
-		case e.what == opaque:
+		case e.kind == opaque:
 			return nil, errAskServer
 		}
 		if err := lag.wait(ctx, changed); err != nil {

@@ -49,7 +49,7 @@ func (s *informers) CatchUp(ctx context.Context) error {
 
 // catchUp waits until the copy has everything that the server had when catchUp was called.
 func (i *informer) catchUp(ctx context.Context) error {
-	if there, err := i.awaitFirstList(ctx); err != nil || !there {
+	if hasList, err := i.awaitFirstList(ctx); err != nil || !hasList {
 		return err
 	}
 	i.mu.Lock()
@@ -110,8 +110,8 @@ type listed struct {
 // kind without changes may report it only a minute later.
 func (p *part) catchUp(ctx context.Context) error {
 	for {
-		again, err := p.catchUpOnce(ctx)
-		if !again || err != nil {
+		retry, err := p.catchUpOnce(ctx)
+		if !retry || err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (f Form) String() string {
 
 // formOf returns the form of a kind.
 func (s *informers) formOf(kind schema.GroupKind) Form {
-	if form, own := s.forms[kind]; own {
+	if form, ok := s.forms[kind]; ok {
 		return form
 	}
 	return s.cfg.Form

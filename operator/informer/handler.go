@@ -8,10 +8,10 @@ import (
 	"kelson.dev/operator/client"
 )
 
-type what int
+type notificationKind int
 
 const (
-	added what = iota
+	added notificationKind = iota
 	updated
 	deleted
 	complete // all objects present when the handler was added have been delivered
@@ -19,10 +19,10 @@ const (
 
 // notification is one call to each of the handlers. flag is the parameter initial or stale.
 type notification struct {
-	what     what
-	flag     bool
-	old, obj client.Object
-	known    time.Time // reads after this time see the state; zero if unknown
+	kind         notificationKind
+	flag         bool
+	old, obj     client.Object
+	visibleSince time.Time // reads after this time see the state; zero if unknown
 
 	open sync.Once // decodes the objects on first use
 }
@@ -90,18 +90,18 @@ func (r *registration) run(ctx context.Context) {
 			return
 		default:
 		}
-		if n.what == complete {
+		if n.kind == complete {
 			close(r.synced)
 			continue
 		}
-		if n.decode(r.informer); n.obj == nil || n.what == updated && n.old == nil {
+		if n.decode(r.informer); n.obj == nil || n.kind == updated && n.old == nil {
 			continue // decode has logged the error
 		}
-		if h, ok := r.handler.(KnownHandler); ok && !n.known.IsZero() {
-			h.OnKnown(n.old, n.obj, n.known)
+		if h, ok := r.handler.(KnownHandler); ok && !n.visibleSince.IsZero() {
+			h.OnKnown(n.old, n.obj, n.visibleSince)
 			continue
 		}
-		switch n.what {
+		switch n.kind {
 		case added:
 			r.handler.OnAdd(n.obj, n.flag)
 		case updated:

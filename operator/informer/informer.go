@@ -61,11 +61,10 @@ type Handler interface {
 type KnownHandler interface {
 	Handler
 	// OnKnown is called instead of OnUpdate, and instead of OnAdd for objects that are not initial
-	// (old is then nil). All reads of the object through Informers.Client or the Informer after the
-	// time since have returned obj or a later state. since is before the call: handlers can be
-	// late, and this process can read its own writes as soon as they return. OnAdd and OnUpdate are
-	// called if there is no such time, which is the case once there has been more than one informer
-	// of the kind.
+	// (old is then nil). since is a time before the call: all reads of the object after it, through
+	// Informers.Client or the Informer, return obj or a later state. Handlers can be late, and this
+	// process can read its own writes as soon as they return. If there is no such time, OnAdd or
+	// OnUpdate is called; this is the case once there has been more than one informer of the kind.
 	OnKnown(old, obj client.Object, since time.Time)
 }
 

@@ -57,7 +57,7 @@ func (s *informers) recordWrite(obj client.Object, about func(*informer) entry) 
 		e := about(i)
 		i.mu.Lock()
 		if len(copies) == 1 {
-			e.known = time.Now()
+			e.visibleSince = time.Now()
 		}
 		i.addEntry(key, e)
 		i.mu.Unlock()
@@ -65,11 +65,11 @@ func (s *informers) recordWrite(obj client.Object, about func(*informer) entry) 
 	if len(copies) < 2 {
 		return
 	}
-	known := time.Now()
+	now := time.Now()
 	for _, i := range copies {
 		i.mu.Lock()
-		if e, ok := i.written[key]; ok && e.known.IsZero() {
-			e.known = known
+		if e, ok := i.written[key]; ok && e.visibleSince.IsZero() {
+			e.visibleSince = now
 			i.written[key] = e
 		}
 		i.mu.Unlock()
@@ -87,9 +87,9 @@ func (s *informers) noteState(obj client.Object, given bool) {
 	if len(copies) == 0 {
 		return
 	}
-	e := entry{what: behind, version: parseVersion(obj.GetResourceVersion()), uid: obj.GetUID()}
+	e := entry{kind: behind, version: parseVersion(obj.GetResourceVersion()), uid: obj.GetUID()}
 	if e.version == 0 {
-		e.what, e.text = opaque, obj.GetResourceVersion()
+		e.kind, e.text = opaque, obj.GetResourceVersion()
 		s.opaqueOnce.Do(func() {
 			s.cfg.Log.Warn("the server's resourceVersions are not numbers: after a write, reads of the object go to the server until the informer has "+
 				"that very version", "resourceVersion", e.text)
@@ -99,7 +99,7 @@ func (s *informers) noteState(obj client.Object, given bool) {
 	var state client.Object // one copy for all informers
 	s.recordWrite(obj, func(i *informer) entry {
 		e := e
-		if e.what != behind || i.id.kind != kind {
+		if e.kind != behind || i.id.kind != kind {
 			return e
 		}
 		switch i.id.form {
@@ -111,9 +111,9 @@ func (s *informers) noteState(obj client.Object, given bool) {
 				state = transformed(state, transform)
 				state.GetObjectKind().SetGroupVersionKind(kind)
 			}
-			e.what, e.obj, e.whole = present, state, given && transform == nil
+			e.kind, e.obj, e.whole = present, state, given && transform == nil
 		case reflect.TypeFor[*metav1.PartialObjectMetadata]():
-			e.what, e.obj = present, transformed(metadataOf(obj, kind), transform)
+			e.kind, e.obj = present, transformed(metadataOf(obj, kind), transform)
 		}
 		return e
 	})
@@ -132,28 +132,28 @@ func (s *informers) noteDeleted(obj client.Object) {
 // noteEnd records that obj was deleted. The version of obj is used only as a version at which obj
 // existed, because only some servers return the version of the deletion.
 func (s *informers) noteEnd(obj client.Object) {
-	e := entry{what: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
+	e := entry{kind: gone, uid: obj.GetUID(), version: parseVersion(obj.GetResourceVersion())}
 	s.recordWrite(obj, func(*informer) entry { return e })
 }
 
-// life is the known state of an object before a delete.
-type life struct {
+// priorState identifies the last known state of an object before a delete.
+type priorState struct {
 	uid     types.UID
 	version uint64
 }
 
-// known returns, per informer, the known object of obj's name, or obj itself. A successful delete
-// of that name deletes the object in any case.
-func (s *informers) known(obj client.Object) map[*informer]life {
+// priorStates returns, per informer, the state of the object that has obj's name; the state of obj
+// if the informer has none. A delete by name deletes whichever object has the name.
+func (s *informers) priorStates(obj client.Object) map[*informer]priorState {
 	_, copies := s.kindInformers(obj)
-	all := map[*informer]life{}
+	all := map[*informer]priorState{}
 	for _, i := range copies {
-		l := life{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
+		l := priorState{obj.GetUID(), parseVersion(obj.GetResourceVersion())}
 		i.mu.Lock()
 		if e, isPending := i.pending(client.KeyOf(obj)); isPending && e.uid != "" {
-			l = life{e.uid, e.version}
+			l = priorState{e.uid, e.version}
 		} else if cached, ok := i.objs.Get(client.KeyOf(obj)); ok {
-			l = life{cached.GetUID(), parseVersion(cached.GetResourceVersion())}
+			l = priorState{cached.GetUID(), parseVersion(cached.GetResourceVersion())}
 		}
 		i.mu.Unlock()
 		all[i] = l
@@ -163,16 +163,16 @@ func (s *informers) known(obj client.Object) map[*informer]life {
 
 // noteGone records a deletion whose response did not contain the object. uid is that of the
 // response, if any.
-func (s *informers) noteGone(obj client.Object, uid types.UID, known map[*informer]life) {
+func (s *informers) noteGone(obj client.Object, uid types.UID, prior map[*informer]priorState) {
 	s.recordWrite(obj, func(i *informer) entry {
-		l := known[i]
+		l := prior[i]
 		switch {
 		case uid == "" || uid == l.uid:
-			return entry{what: gone, uid: l.uid, version: l.version}
+			return entry{kind: gone, uid: l.uid, version: l.version}
 		case uid == obj.GetUID():
-			return entry{what: gone, uid: uid, version: parseVersion(obj.GetResourceVersion()), before: l.uid}
+			return entry{kind: gone, uid: uid, version: parseVersion(obj.GetResourceVersion()), before: l.uid}
 		}
-		return entry{what: gone, uid: uid, before: l.uid}
+		return entry{kind: gone, uid: uid, before: l.uid}
 	})
 }
 

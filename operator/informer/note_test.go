@@ -109,15 +109,15 @@ func play(t *testing.T, i *informer, p *part, step string) {
 		}
 		return
 	}
-	what, ok := map[string]knowledge{"present": present, "gone": gone, "behind": behind, "outdated": outdated}[verb]
+	kind, ok := map[string]entryKind{"present": present, "gone": gone, "behind": behind, "outdated": outdated}[verb]
 	if !ok {
 		t.Fatalf("step %q", step)
 	}
 	state, before, _ := strings.Cut(state, "/")
 	obj := parseState(state)
-	e := entry{what: what, uid: obj.UID, before: types.UID(before)}
+	e := entry{kind: kind, uid: obj.UID, before: types.UID(before)}
 	e.version, _ = strconv.ParseUint(obj.ResourceVersion, 10, 64)
-	if what == present {
+	if kind == present {
 		e.obj = obj
 	}
 	i.addEntry(theKey, e)
@@ -126,7 +126,7 @@ func play(t *testing.T, i *informer, p *part, step string) {
 func found(i *informer) string {
 	obj, _ := i.objs.Get(theKey)
 	if e, isPending := i.pending(theKey); isPending {
-		switch e.what {
+		switch e.kind {
 		case behind, outdated:
 			return "waits"
 		case gone:

@@ -17,10 +17,11 @@ import (
 // no version is recognized by the uid of the object, which is never reused.
 type overlay map[client.Key]entry
 
-type knowledge int
+// entryKind classifies what an entry says about the object of its key.
+type entryKind int
 
 const (
-	present knowledge = iota // the object is obj, as of version
+	present entryKind = iota // the object is obj, as of version
 	// object uid, which existed at version (0 if unknown), is deleted, and so is object before
 	gone
 	behind   // the object has a newer state than the copy, at version or later
@@ -29,7 +30,7 @@ const (
 )
 
 type entry struct {
-	what    knowledge
+	kind    entryKind
 	version uint64
 	uid     types.UID
 	before  types.UID     // for gone: an earlier object of the same name
@@ -37,9 +38,9 @@ type entry struct {
 	whole   bool          // obj is the unmodified response of the server, as a watch delivers it
 	text    string        // for opaque: the version
 	since   time.Time
-	// known is the time since which every copy has the entry, so that later reads see it; zero
-	// before that.
-	known time.Time
+	// visibleSince is the time since which every copy has the entry, so that later reads see it;
+	// zero before that.
+	visibleSince time.Time
 }
 
 // entryLife bounds how long an entry stays if the informer never confirms it, because the
@@ -52,14 +53,14 @@ func (i *informer) addEntry(key client.Key, e entry) {
 	if i.partOf(key) == nil && len(i.parts) > 0 {
 		return // outside of the scope
 	}
-	if e.what == gone && e.uid == "" {
+	if e.kind == gone && e.uid == "" {
 		return // the copy had no such object, so it can't be stale
 	}
 	if old, ok := i.written[key]; ok {
 		if !e.supersedes(old) {
 			return
 		}
-		if e.what == gone && e.uid == old.uid { // it existed at least until that version
+		if e.kind == gone && e.uid == old.uid { // it existed at least until that version
 			e.version = max(e.version, old.version)
 		}
 	}
@@ -74,14 +75,14 @@ func (i *informer) addEntry(key client.Key, e entry) {
 // arrive in a different order than the server sent them.
 func (e entry) supersedes(old entry) bool {
 	switch {
-	case e.what == opaque || old.what == opaque:
+	case e.kind == opaque || old.kind == opaque:
 		return true
-	case old.what == gone && (old.uid == e.uid || old.before == e.uid):
+	case old.kind == gone && (old.uid == e.uid || old.before == e.uid):
 		return false // the object was deleted; all other states came before
-	case e.what == gone && (e.uid == old.uid || e.before == old.uid):
+	case e.kind == gone && (e.uid == old.uid || e.before == old.uid):
 		return true
 	case e.version == old.version:
-		return e.what == outdated || e.what == present && old.what == behind
+		return e.kind == outdated || e.kind == present && old.kind == behind
 	}
 	return e.version > old.version
 }
@@ -91,10 +92,10 @@ func (e entry) supersedes(old entry) bool {
 // state may have been read since. The caller holds the lock.
 func (i *informer) writtenAs(obj client.Object) time.Time {
 	e, ok := i.written[client.KeyOf(obj)]
-	if !ok || i.unshown.Load() || e.what != present && e.what != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
+	if !ok || i.unshown.Load() || e.kind != present && e.kind != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
 		return time.Time{}
 	}
-	return e.known
+	return e.visibleSince
 }
 
 // pending returns the entry of a key that the copy does not contain yet. The caller holds the lock.
@@ -114,7 +115,7 @@ func (i *informer) isPending(key client.Key, e entry) bool {
 		progress = p.progress
 	}
 	cached, has := i.objs.Get(key)
-	switch e.what {
+	switch e.kind {
 	case present, behind:
 		return progress < e.version
 	case gone:

@@ -46,16 +46,16 @@ func (i *informer) put(obj client.Object) {
 	if had && old.GetUID() != obj.GetUID() {
 		// An object with the same name replaced the old one, and the deletion event was missed.
 		i.remove(client.KeyOf(old))
-		i.notify(&notification{what: deleted, obj: old, flag: true})
+		i.notify(&notification{kind: deleted, obj: old, flag: true})
 		had = false
 	}
 	i.objs.Put(obj)
-	n := &notification{what: added, obj: obj, flag: !i.isSynced, known: i.writtenAs(obj)}
-	if n.known.IsZero() && i.isSynced && !i.several.Load() {
-		n.known = time.Now()
+	n := &notification{kind: added, obj: obj, flag: !i.isSynced, visibleSince: i.writtenAs(obj)}
+	if n.visibleSince.IsZero() && i.isSynced && !i.several.Load() {
+		n.visibleSince = time.Now()
 	}
 	if had {
-		n.what, n.old, n.flag = updated, old, false
+		n.kind, n.old, n.flag = updated, old, false
 	}
 	i.notify(n)
 }
@@ -72,7 +72,7 @@ func (p *part) Delete(obj client.Object) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.remove(client.KeyOf(obj)) {
-		i.notify(&notification{what: deleted, obj: obj})
+		i.notify(&notification{kind: deleted, obj: obj})
 	}
 	p.advance(obj.GetResourceVersion())
 	i.pending(client.KeyOf(obj))
@@ -95,7 +95,7 @@ func (p *part) Replace(objs []client.Object, version string) {
 		key := client.KeyOf(old)
 		if !kept[key] && (p.namespace == "" || key.Namespace == p.namespace) {
 			i.remove(key)
-			i.notify(&notification{what: deleted, obj: old, flag: true})
+			i.notify(&notification{kind: deleted, obj: old, flag: true})
 		}
 	}
 	rewritten := parseVersion(version) < p.progress
@@ -118,7 +118,7 @@ func (p *part) Resync() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range i.objs.List() {
-		i.notify(&notification{what: updated, old: obj, obj: obj})
+		i.notify(&notification{kind: updated, old: obj, obj: obj})
 	}
 }
 
@@ -166,7 +166,7 @@ func (i *informer) checkSynced() {
 	}
 	i.isSynced = true
 	close(i.synced)
-	i.notify(&notification{what: complete})
+	i.notify(&notification{kind: complete})
 	i.broadcast()
 }
 
@@ -215,7 +215,7 @@ func (a answers) Object(head metav1.ObjectMeta) client.Object {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e, ok := a.written[client.Key{Namespace: head.Namespace, Name: head.Name}]
-	if !ok || e.what != present || !e.whole || e.uid != head.UID || e.obj.GetResourceVersion() != head.ResourceVersion {
+	if !ok || e.kind != present || !e.whole || e.uid != head.UID || e.obj.GetResourceVersion() != head.ResourceVersion {
 		return nil
 	}
 	return e.obj

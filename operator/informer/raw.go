@@ -29,7 +29,7 @@ func (i *informer) newestOf(key client.Key) client.Object {
 	if !isPending {
 		return obj
 	}
-	switch e.what {
+	switch e.kind {
 	case gone:
 		return nil
 	case present:
@@ -82,15 +82,15 @@ func (i *informer) overlaid(found []client.Object, wanted func(client.Object) bo
 	}
 	objs := found[:0]
 	for _, obj := range found {
-		if e, isPending := i.pending(client.KeyOf(obj)); !isPending || e.what != present && e.what != gone {
+		if e, isPending := i.pending(client.KeyOf(obj)); !isPending || e.kind != present && e.kind != gone {
 			objs = append(objs, obj)
 		}
 	}
 	for key := range i.written {
 		e, isPending := i.pending(key)
 		switch {
-		case !isPending || e.what == gone:
-		case e.what != present:
+		case !isPending || e.kind == gone:
+		case e.kind != present:
 			i.unshown.Store(true)
 		case i.partOf(key) != nil && wanted(e.obj):
 			if in, err := i.inScope(e.obj); err == nil && in {

@@ -81,7 +81,7 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 		if !isPending || q.namespace != "" && key.Namespace != q.namespace || i.partOf(key) == nil {
 			continue
 		}
-		switch e.what {
+		switch e.kind {
 		case behind, outdated:
 			return nil, "", errBehind
 		case opaque:
@@ -170,11 +170,11 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 			}
 			equal = slices.Contains(values, r.Value)
 		} else {
-			value, known, err := i.fieldOf(obj, r.Field)
+			value, certainty, err := i.fieldOf(obj, r.Field)
 			if err != nil {
 				return false, err
 			}
-			if equal = value == r.Value; equal && known != fieldlabels.Certain || known.MayBe(r.Value, value) {
+			if equal = value == r.Value; equal && certainty != fieldlabels.Certain || certainty.MayBe(r.Value, value) {
 				asks = true
 				continue
 			}
@@ -192,7 +192,7 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 // fieldOf returns the text of the field at a path like "spec.nodeName", in the form that servers
 // compare; empty if it is unset. If a Go type has no such field, the error is a BadRequest, as from
 // the server.
-func (i *informer) fieldOf(obj client.Object, path string) (value string, known fieldlabels.Certainty, err error) {
+func (i *informer) fieldOf(obj client.Object, path string) (value string, certainty fieldlabels.Certainty, err error) {
 	var data []byte
 	switch o := obj.(type) {
 	case *packed:

@@ -63,8 +63,8 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 	defer s.mu.Unlock()
 	inf := s.members[name]
 	if inf == nil {
-		scope, own := s.scopes[kind.GroupKind()]
-		if !own {
+		scope, ok := s.scopes[kind.GroupKind()]
+		if !ok {
 			scope = s.cfg.Scope
 		}
 		inf = newInformer(s, name, scope, s.formOf(kind.GroupKind()))

@@ -219,10 +219,10 @@ func (i *informer) AddHandler(handler Handler) (Registration, error) {
 	defer i.mu.Unlock()
 	h := newRegistration(i, handler)
 	for _, obj := range i.objs.List() {
-		h.buffer.push(&notification{what: added, obj: obj, flag: true})
+		h.buffer.push(&notification{kind: added, obj: obj, flag: true})
 	}
 	if i.isSynced {
-		h.buffer.push(&notification{what: complete})
+		h.buffer.push(&notification{kind: complete})
 	}
 	i.handlers = append(i.handlers, h)
 	if ctx := i.ctx; ctx != nil && ctx.Err() == nil {

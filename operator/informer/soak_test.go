@@ -101,7 +101,7 @@ type injector struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	calm   bool
-	away   bool // the server
+	away   bool // the server is unreachable
 }
 
 func (w *injector) set(calm, away bool) {

@@ -161,7 +161,7 @@ func (c cached) resolveOne(ctx context.Context, kind schema.GroupKind, key clien
 	state := newLike(write.like)
 	state.SetNamespace(key.Namespace)
 	state.SetName(key.Name)
-	known := c.set.known(state) // before the request
+	prior := c.set.priorStates(state) // before the request
 	err := c.Client.Get(ctx, key, state)
 	switch {
 	case err == nil:
@@ -169,7 +169,7 @@ func (c cached) resolveOne(ctx context.Context, kind schema.GroupKind, key clien
 	case apierrors.IsNotFound(err):
 		state.SetNamespace(key.Namespace)
 		state.SetName(key.Name)
-		c.set.noteGone(state, "", known)
+		c.set.noteGone(state, "", prior)
 	case apierrors.IsForbidden(err): // an operator needs only list and watch
 		if err := c.set.catchUpKind(ctx, kind); err != nil {
 			return err

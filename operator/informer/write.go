@@ -46,7 +46,7 @@ func (c cached) Delete(ctx context.Context, obj client.Object, opts ...client.De
 	if o.Answer == nil {
 		o.Answer = newLike(obj)
 	}
-	known := c.set.known(obj)
+	prior := c.set.priorStates(obj)
 	err := c.Client.Delete(ctx, obj, o)
 	if wantStatus != nil {
 		*wantStatus = status
@@ -60,9 +60,9 @@ func (c cached) Delete(ctx context.Context, obj client.Object, opts ...client.De
 		if status.Details != nil {
 			uid = status.Details.UID
 		}
-		c.set.noteGone(obj, uid, known)
+		c.set.noteGone(obj, uid, prior)
 	case apierrors.IsNotFound(err):
-		c.set.noteGone(obj, "", known)
+		c.set.noteGone(obj, "", prior)
 	default:
 		c.set.noteError(err, obj)
 	}
@@ -83,7 +83,7 @@ func (c cached) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 	return meta.EachListItem(o.Answers, func(item runtime.Object) error {
 		// otherwise the object is unchanged
 		if item, ok := item.(client.Object); ok && item.GetDeletionTimestamp() == nil {
-			e := entry{what: outdated, uid: item.GetUID(), version: parseVersion(item.GetResourceVersion())}
+			e := entry{kind: outdated, uid: item.GetUID(), version: parseVersion(item.GetResourceVersion())}
 			c.set.recordWrite(item, func(*informer) entry { return e })
 		}
 		return nil
@@ -119,7 +119,7 @@ func (s cachedSubresource) Apply(ctx context.Context, obj client.Object, opts ..
 // a Scale), and an informer has the kind, wrote reads the object from the server.
 func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []client.WriteOption, write func() error) error {
 	version := obj.GetResourceVersion()
-	known := s.cached.set.known(obj)
+	prior := s.cached.set.priorStates(obj)
 	o := client.NewWriteOptions(opts...)
 	if err := write(); err != nil || o.DryRun {
 		if !o.DryRun {
@@ -139,7 +139,7 @@ func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []
 	case err == nil:
 		s.cached.set.noteState(state, true)
 	case apierrors.IsNotFound(err):
-		s.cached.set.noteGone(obj, "", known)
+		s.cached.set.noteGone(obj, "", prior)
 	default:
 		s.cached.set.noteError(err, obj)
 	}

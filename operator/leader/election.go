@@ -342,9 +342,9 @@ func within(ctx context.Context, deadline time.Time, lease *coordinationv1.Lease
 		err   error
 	}
 	answers := make(chan answer, 1)
-	own := lease.DeepCopy()
+	leaseCopy := lease.DeepCopy()
 	go func() {
-		lease, err := ask(ctx, own)
+		lease, err := ask(ctx, leaseCopy)
 		answers <- answer{lease, err}
 	}()
 	select {

@@ -127,13 +127,13 @@ func (s *Shards) Run(ctx context.Context) error {
 func (s *Shards) join(ctx context.Context) (sent time.Time, err error) {
 	for {
 		sent = time.Now()
-		own, err := s.announce(ctx, nil, view{})
+		lease, err := s.announce(ctx, nil, view{})
 		if apierrors.IsAlreadyExists(err) {
-			own, err = s.joined(ctx) // the response to the last attempt was lost
+			lease, err = s.joined(ctx) // the response to the last attempt was lost
 		}
 		switch {
 		case err == nil:
-			s.own = own
+			s.own = lease
 			return sent, nil
 		case ctx.Err() != nil:
 			return sent, nil
@@ -311,7 +311,7 @@ func (s *Shards) sending(v view) {
 		return // a renewal
 	}
 	if n := len(now.sent); n > 0 && slices.Equal(now.sent[n-1], v) {
-		return // again
+		return // a repetition of the last announcement
 	}
 	now.sent = append(slices.Clip(now.sent), v)
 	s.sentAt = ""

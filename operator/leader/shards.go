@@ -159,7 +159,7 @@ func (s *Shards) mine(req reconcile.Request) bool {
 	return true
 }
 
-// gives reports whether a state of replica me assigns an object to me and to no other replica.
+// gives reports whether a state of replica me assigns an object to that replica and to no other.
 func (s state) gives(req reconcile.Request, me string) bool {
 	if s.announced.owner(req) != me || s.next != nil && s.next.owner(req) != me {
 		return false

@@ -370,7 +370,7 @@ func TestShardsCatchUp(t *testing.T) {
 		<-begun
 		time.Sleep(10 * time.Second)
 		if n := mine(); n != 0 || gained != 0 {
-			t.Errorf("%d objects before it has caught up; told %d times", n, gained)
+			t.Errorf("%d objects before it has caught up; Gained was called %d times", n, gained)
 		}
 		end <- errors.New("not now")
 		<-begun
@@ -389,7 +389,7 @@ func TestShardsCatchUp(t *testing.T) {
 		}
 		had := mine()
 		if had == 0 || had == f.size || gained == 0 {
-			t.Errorf("%d objects, told %d times", had, gained)
+			t.Errorf("%d objects, Gained was called %d times", had, gained)
 		}
 		b.cancel()
 		must(t, <-b.ended)

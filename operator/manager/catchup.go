@@ -36,9 +36,9 @@ func (m *Manager) catchUp(ctx context.Context) error {
 	running := m.sources.group != nil && !m.sources.stopped
 	m.mu.Unlock()
 
-	own, cancel := context.WithTimeoutCause(ctx, catchUpPatience, fmt.Errorf("timeout after %v", catchUpPatience))
+	limited, cancel := context.WithTimeoutCause(ctx, catchUpPatience, fmt.Errorf("timeout after %v", catchUpPatience))
 	defer cancel()
-	if err := m.catchUpCluster(own, m.own); err != nil {
+	if err := m.catchUpCluster(limited, m.own); err != nil {
 		return fmt.Errorf("catch up with the writes of other replicas: %w", err)
 	}
 	if !running {

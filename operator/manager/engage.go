@@ -56,10 +56,10 @@ func (m *Manager) Engage(name string, cfg *rest.Config) (*Cluster, error) {
 		m.forget(c)
 		return nil
 	}))
-	told := slices.Clone(m.onCluster)
+	callbacks := slices.Clone(m.onCluster)
 	m.mu.Unlock()
 	c.unready = m.ready.add("informers of "+name, func(context.Context) error { return synced(c) })
-	for _, f := range told {
+	for _, f := range callbacks {
 		if err := f(c); err != nil {
 			m.disengage(c)
 			return nil, fmt.Errorf("engage cluster %q: %w", name, err)
@@ -140,15 +140,15 @@ func (m *Manager) OnCluster(f func(*Cluster) error) error {
 	m.onCluster = append(m.onCluster, f)
 	m.mu.Unlock()
 	for _, c := range all {
-		if err := c.make(f); err != nil {
+		if err := c.callUnlessDisengaged(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// make calls f for the cluster, unless it was disengaged.
-func (c *Cluster) make(f func(*Cluster) error) error {
+// callUnlessDisengaged calls f for the cluster, unless it was disengaged.
+func (c *Cluster) callUnlessDisengaged(f func(*Cluster) error) error {
 	if c.name == "" {
 		return f(c) // never disengaged
 	}

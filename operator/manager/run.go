@@ -145,14 +145,14 @@ func (m *Manager) elect(ctx context.Context, lead func(context.Context) error) e
 	}
 	status := m.metrics.leading.WithLabelValues(cfg.Lease.Name)
 	status.Set(0)
-	told := cfg.Leading
+	callback := cfg.Leading
 	cfg.Leading = func(leading bool) {
 		status.Set(map[bool]float64{true: 1}[leading])
 		if leading {
 			m.own.events.Recorder(m.cfg.Name).Event(leaseOf(cfg.Lease), "Normal", "LeaderElection", cfg.Identity+" became leader")
 		}
-		if told != nil {
-			told(leading)
+		if callback != nil {
+			callback(leading)
 		}
 	}
 	if cfg.Identity == "" {

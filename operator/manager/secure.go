@@ -87,9 +87,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (g *guard) ask(ctx context.Context, q question, token string) (int, error) {
 	g.mu.Lock()
-	v, known := g.verdicts[q]
+	v, cached := g.verdicts[q]
 	g.mu.Unlock()
-	if known && time.Since(v.at) < verdictLife {
+	if cached && time.Since(v.at) < verdictLife {
 		return v.code, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

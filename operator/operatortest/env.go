@@ -224,25 +224,25 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	}
 	s, err := serverFor(o.node)
 	check(err)
-	made, ready, err := s.create(t.Context(), o, manifests)
+	created, ready, err := s.create(t.Context(), o, manifests)
 	check(err)
 	t.Cleanup(func() {
-		if err := s.drop(made); err != nil {
+		if err := s.drop(created); err != nil {
 			t.Errorf("operatortest: %v", err)
 		}
 	})
-	config, err := made.config()
+	config, err := created.config()
 	check(err)
 	c, err := client.New(client.Config{REST: config, Scheme: o.scheme, FieldOwner: "operatortest"})
 	check(err)
-	env := &Env{server: s, plane: made, client: c, made: o}
+	env := &Env{server: s, plane: created, client: c, made: o}
 	if !ready {
 		for _, m := range manifests {
 			if err := c.Create(t.Context(), m.Object); err != nil {
 				t.Fatalf("operatortest: install %s: %v", m.File, err)
 			}
 		}
-		check(s.installed(t.Context(), made, o, manifests))
+		check(s.installed(t.Context(), created, o, manifests))
 	}
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(context.Background())

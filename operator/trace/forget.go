@@ -20,5 +20,5 @@ func (t *Tracer) Forget(cluster string) {
 		t.loops.clearSuspicion(a)
 	}
 	// Reported loops are keyed by the names of their objects, in the format of subject.String.
-	t.loops.told.Drop(func(name string) bool { return strings.Contains(name, " "+cluster+":") })
+	t.loops.reported.Drop(func(name string) bool { return strings.Contains(name, " "+cluster+":") })
 }

@@ -13,8 +13,8 @@ import (
 // RUN-06: Forget drops only the records about a cluster's objects.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		tracer := New(Config{Sink: Func(func(Record) {}), Loops: func(Loop) { told++ }})
+		reported := 0
+		tracer := New(Config{Sink: Func(func(Record) {}), Loops: func(Loop) { reported++ }})
 		key := client.Key{Namespace: "default", Name: "torn"}
 		// The same field flaps in each of two clusters.
 		flap := func(cluster string) {
@@ -34,8 +34,8 @@ func TestForget(t *testing.T) {
 		}
 		flap("east")
 		flap("west")
-		if told != 2 || by("east") == 0 || !tracer.Suspicious("east", "ConfigMap", key) {
-			t.Fatalf("%d loops were told, by %d", told, by("east"))
+		if reported != 2 || by("east") == 0 || !tracer.Suspicious("east", "ConfigMap", key) {
+			t.Fatalf("%d loops were reported, by %d", reported, by("east"))
 		}
 		tracer.Forget("east")
 		tracer.Forget("east")
@@ -47,11 +47,11 @@ func TestForget(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		flap("west")
-		if told != 2 {
+		if reported != 2 {
 			t.Error("the loop in west was reported twice within a minute")
 		}
 		flap("east")
-		if told != 3 {
+		if reported != 3 {
 			t.Error("the loop of another cluster with that name was not reported")
 		}
 		tracer.Forget("east")

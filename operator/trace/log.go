@@ -58,12 +58,12 @@ func (h *logHandler) and(inner slog.Handler, with func(slog.Handler) slog.Handle
 // attributes returns the attributes of a record and of the handler as text.
 func (h *logHandler) attributes(r slog.Record) string {
 	var b strings.Builder
-	own := 0 // level and message, which come first and have fields of their own
+	skip := 0 // how many attributes to skip: level and message, which Log has as fields
 	var text slog.Handler = slog.NewTextHandler(&b, &slog.HandlerOptions{
 		Level: slog.Level(-1 << 31),
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if own > 0 && len(groups) == 0 && (a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
-				own--
+			if skip > 0 && len(groups) == 0 && (a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
+				skip--
 				return slog.Attr{}
 			}
 			return a
@@ -72,7 +72,7 @@ func (h *logHandler) attributes(r slog.Record) string {
 	for _, with := range h.with {
 		text = with(text)
 	}
-	own = 2
+	skip = 2
 	plain := slog.NewRecord(time.Time{}, r.Level, "", 0) // a time would be an attribute
 	r.Attrs(func(a slog.Attr) bool {
 		plain.AddAttrs(a)

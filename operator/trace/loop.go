@@ -60,7 +60,7 @@ type loops struct {
 	mu         sync.Mutex
 	activities boundedmap.Map[subject, *activity]
 	chains     boundedmap.Map[uint64, chain] // by reconcile
-	told       boundedmap.Map[string, time.Time]
+	reported   boundedmap.Map[string, time.Time]
 }
 
 // activity records the changes within loopWindow to an object that this process writes.
@@ -155,10 +155,10 @@ func (l *loops) loop(r Record, c chain) *Loop {
 		}
 	}
 	name := strings.Join(found.Objects, ",") + "|" + strings.Join(slices.Sorted(slices.Values(found.Controllers)), ",")
-	if last, ok := l.told.Get(name); ok && r.Time.Sub(last) < loopWindow {
+	if last, ok := l.reported.Get(name); ok && r.Time.Sub(last) < loopWindow {
 		return nil
 	}
-	l.told.Set(name, r.Time)
+	l.reported.Set(name, r.Time)
 	return found
 }
 

@@ -6,10 +6,10 @@ import "slices"
 // have members, and elements of lists, that old lacks, and these are preserved. Rebase does not
 // modify its arguments; the result shares parts with them.
 //
-//	base  {"lamps":[{"name":"a","watts":60},{"name":"b","watts":40}],"keeper":"Ida"}
-//	old   {"lamps":[{"name":"a"},{"name":"b"}]}
-//	new   {"lamps":[{"name":"b","lit":true}]}
-//	      {"lamps":[{"name":"b","watts":40,"lit":true}],"keeper":"Ida"}
+//	base    {"lamps":[{"name":"a","watts":60},{"name":"b","watts":40}],"keeper":"Ida"}
+//	old     {"lamps":[{"name":"a"},{"name":"b"}]}
+//	new     {"lamps":[{"name":"b","lit":true}]}
+//	result  {"lamps":[{"name":"b","watts":40,"lit":true}],"keeper":"Ida"}
 //
 // An element of new replaces the equal element of old; otherwise the one with the same identity,
 // which is determined by members such as "name", "type" and "id"; otherwise, if neither has an
@@ -22,14 +22,14 @@ func Rebase(base, old, new any) any {
 	switch to := new.(type) {
 	case map[string]any:
 		into, ok := base.(map[string]any)
-		from, known := old.(map[string]any)
-		if ok && (known || old == nil) {
+		from, oldIsObject := old.(map[string]any)
+		if ok && (oldIsObject || old == nil) {
 			return rebaseObject(into, from, to)
 		}
 	case []any:
 		into, ok := base.([]any)
-		from, known := old.([]any)
-		if ok && known && len(into) == len(from) {
+		from, oldIsList := old.([]any)
+		if ok && oldIsList && len(into) == len(from) {
 			return rebaseList(into, from, to)
 		}
 	}
@@ -39,18 +39,18 @@ func Rebase(base, old, new any) any {
 func rebaseObject(base, old, new map[string]any) map[string]any {
 	result := make(map[string]any, len(base)+len(new))
 	for name, value := range base {
-		_, was := old[name]
-		if _, is := new[name]; is || !was {
+		_, inOld := old[name]
+		if _, inNew := new[name]; inNew || !inOld {
 			result[name] = value
 		}
 	}
 	for name, value := range new {
-		was, seen := old[name]
-		under, ok := base[name]
+		oldValue, inOld := old[name]
+		baseValue, inBase := base[name]
 		switch {
-		case ok && (seen || isObject(under) && isObject(value)):
-			result[name] = Rebase(under, was, value)
-		case !ok && seen && Same(was, value): // unchanged since old
+		case inBase && (inOld || isObject(baseValue) && isObject(value)):
+			result[name] = Rebase(baseValue, oldValue, value)
+		case !inBase && inOld && Same(oldValue, value): // unchanged since old
 		default:
 			result[name] = value
 		}

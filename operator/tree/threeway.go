@@ -20,12 +20,12 @@ func ThreeWay(theirs, old, new any) any {
 	switch to := new.(type) {
 	case map[string]any:
 		into, ok := theirs.(map[string]any)
-		if from, known := old.(map[string]any); ok && (known || old == nil) {
+		if from, oldIsObject := old.(map[string]any); ok && (oldIsObject || old == nil) {
 			return threeWayObject(into, from, to)
 		}
 	case []any:
 		into, ok := theirs.([]any)
-		if from, known := old.([]any); ok && (known || old == nil) {
+		if from, oldIsList := old.([]any); ok && (oldIsList || old == nil) {
 			return threeWayList(into, from, to)
 		}
 	}
@@ -35,18 +35,18 @@ func ThreeWay(theirs, old, new any) any {
 func threeWayObject(theirs, old, new map[string]any) map[string]any {
 	result := make(map[string]any, len(theirs)+len(new))
 	for name, value := range theirs {
-		_, was := old[name]
-		if _, is := new[name]; is || !was {
+		_, inOld := old[name]
+		if _, inNew := new[name]; inNew || !inOld {
 			result[name] = value
 		}
 	}
 	for name, value := range new {
-		was, seen := old[name]
-		now, ok := theirs[name]
+		oldValue, wasInOld := old[name]
+		theirValue, ok := theirs[name]
 		switch {
 		case ok:
-			result[name] = ThreeWay(now, was, value)
-		case !seen || !Same(was, value): // otherwise theirs has removed it
+			result[name] = ThreeWay(theirValue, oldValue, value)
+		case !wasInOld || !Same(oldValue, value): // otherwise theirs has removed it
 			result[name] = value
 		}
 	}

@@ -31,7 +31,7 @@ func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersion
 			hooks = append(hooks, h)
 		}
 	}
-	var own client.Object
+	var configuration client.Object
 	if kind == mutatingConfigurations {
 		c := &admissionregistrationv1.MutatingWebhookConfiguration{}
 		for _, h := range hooks {
@@ -43,7 +43,7 @@ func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersion
 				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions,
 			})
 		}
-		own = c
+		configuration = c
 	} else {
 		c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 		for _, h := range hooks {
@@ -53,13 +53,13 @@ func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersion
 			}
 			c.Webhooks = append(c.Webhooks, w)
 		}
-		own = c
+		configuration = c
 	}
-	own.SetName(r.ownName())
+	configuration.SetName(r.ownName())
 	if len(hooks) == 0 {
-		return client.IgnoreNotFound(r.cfg.Client.Delete(ctx, own))
+		return client.IgnoreNotFound(r.cfg.Client.Delete(ctx, configuration))
 	}
-	return r.cfg.Client.Apply(ctx, own)
+	return r.cfg.Client.Apply(ctx, configuration)
 }
 
 // covered returns the paths that other configurations of a kind refer to.
@@ -147,31 +147,31 @@ func (r *Registration) registerConversion(ctx context.Context, name string, pem 
 		return nil
 	}
 	conversion, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion")
-	is := struct {
+	current := struct {
 		Strategy string
 		Webhook  struct {
 			ClientConfig admissionregistrationv1.WebhookClientConfig `json:"clientConfig"`
 			Versions     []string                                    `json:"conversionReviewVersions"`
 		}
 	}{}
-	if err := convertFields(conversion, &is); err != nil {
+	if err := convertFields(conversion, &current); err != nil {
 		return fmt.Errorf("conversion of %s: %w", name, err)
 	}
-	config := is.Webhook.ClientConfig
+	config := current.Webhook.ClientConfig
 	switch {
 	case r.cfg.URL != "":
 		url := r.cfg.URL + ConvertPath
 		config = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem}
-	case is.Strategy == "Webhook" && config.Service != nil && config.Service.Namespace == r.cfg.Namespace &&
+	case current.Strategy == "Webhook" && config.Service != nil && config.Service.Namespace == r.cfg.Namespace &&
 		config.Service.Path != nil && *config.Service.Path == ConvertPath:
 		config.CABundle = pem
 	default:
 		return nil
 	}
-	if is.Strategy == "Webhook" && sameConfig(is.Webhook.ClientConfig, config) {
+	if current.Strategy == "Webhook" && sameConfig(current.Webhook.ClientConfig, config) {
 		return nil
 	}
-	versions := is.Webhook.Versions
+	versions := current.Webhook.Versions
 	if len(versions) == 0 {
 		versions = []string{"v1"}
 	}

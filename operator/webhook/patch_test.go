@@ -15,7 +15,7 @@ func TestDiff(t *testing.T) {
 	for _, tt := range []struct{ name, raw, before, after, want string }{
 		{"nothing", `{"a":1}`, `{"a":1,"status":{}}`, `{"a":1,"status":{}}`, `null`},
 		{"one field", `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":3}}`, `[{"op":"replace","path":"/spec/b","value":3}]`},
-		{"what the type does not know stays", `{"spec":{"a":1,"new":2}}`, `{"spec":{"a":1}}`, `{"spec":{"a":1,"b":3}}`,
+		{"fields that the type lacks stay", `{"spec":{"a":1,"new":2}}`, `{"spec":{"a":1}}`, `{"spec":{"a":1,"b":3}}`,
 			`[{"op":"add","path":"/spec/b","value":3}]`},
 		{"the zero value of a struct is omitted", `{}`, `{"spec":{},"status":{}}`, `{"spec":{"a":1},"status":{}}`, `[{"op":"add","path":"/spec","value":{"a":1}}]`},
 		{"removed", `{"a":1,"b":2}`, `{"a":1,"b":2,"c":0}`, `{"a":1}`, `[{"op":"remove","path":"/b"}]`},

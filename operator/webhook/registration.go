@@ -251,28 +251,28 @@ func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, n
 
 // clientConfig returns the desired client configuration of a webhook, if it belongs to the
 // operator.
-func (r *Registration) clientConfig(is admissionregistrationv1.WebhookClientConfig, pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
+func (r *Registration) clientConfig(current admissionregistrationv1.WebhookClientConfig, pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
 	path := ""
 	switch {
-	case is.Service != nil && is.Service.Path != nil:
-		path = *is.Service.Path
-	case is.URL != nil && r.cfg.URL != "" && local(*is.URL):
-		if u, err := url.Parse(*is.URL); err == nil {
+	case current.Service != nil && current.Service.Path != nil:
+		path = *current.Service.Path
+	case current.URL != nil && r.cfg.URL != "" && local(*current.URL):
+		if u, err := url.Parse(*current.URL); err == nil {
 			path = u.Path
 		}
 	}
 	if !r.paths[path] {
-		return is, false
+		return current, false
 	}
 	if r.cfg.URL != "" {
 		address := r.cfg.URL + path
 		return admissionregistrationv1.WebhookClientConfig{URL: &address, CABundle: pem}, true
 	}
-	if is.Service == nil || is.Service.Namespace != r.cfg.Namespace {
-		return is, false
+	if current.Service == nil || current.Service.Namespace != r.cfg.Namespace {
+		return current, false
 	}
-	is.CABundle = pem
-	return is, true
+	current.CABundle = pem
+	return current, true
 }
 
 // local reports whether a URL refers to this machine, as the URLs of earlier runs do.

@@ -69,10 +69,10 @@ type Queue[T comparable, P any] struct {
 	// Of the workers that wait in Get, at most one at a time is being woken (waking). It wakes the
 	// next one if it finds more than one key, so that a burst of adds costs one wake-up instead of
 	// one each.
-	sleepers *sleeper
-	waking   bool
-	absent   int    // number of goroutines that Start may still start
-	appear   func() // starts one; see Start
+	sleepers  *sleeper
+	waking    bool
+	startable int    // number of goroutines that Start may still start
+	startOne  func() // starts one of them; see Start
 
 	shut    bool
 	drained chan struct{} // closed when a draining queue is empty, or the drain is aborted

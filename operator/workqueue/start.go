@@ -10,9 +10,9 @@ func (q *Queue[T, P]) Start(n int, do func(Item[T, P])) (stop func()) {
 	var workers sync.WaitGroup
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.absent = n
+	q.startable = n
 	stopped := false // guarded by mu
-	q.appear = func() {
+	q.startOne = func() {
 		workers.Go(func() {
 			q.mu.Lock()
 			q.waking = false
@@ -24,7 +24,7 @@ func (q *Queue[T, P]) Start(n int, do func(Item[T, P])) (stop func()) {
 				q.mu.Lock()
 			}
 			if !stopped {
-				q.absent++
+				q.startable++
 			}
 			q.mu.Unlock()
 		})
@@ -34,7 +34,7 @@ func (q *Queue[T, P]) Start(n int, do func(Item[T, P])) (stop func()) {
 	}
 	return func() {
 		q.mu.Lock()
-		stopped, q.absent = true, 0
+		stopped, q.startable = true, 0
 		q.mu.Unlock()
 		workers.Wait()
 	}

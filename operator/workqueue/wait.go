@@ -149,9 +149,9 @@ func (q *Queue[T, P]) wake() {
 		q.sleepers = s.next
 		q.waking = true
 		s.woken <- struct{}{}
-	case q.absent > 0:
-		q.absent--
+	case q.startable > 0:
+		q.startable--
 		q.waking = true
-		q.appear()
+		q.startOne()
 	}
 }

@@ -134,7 +134,7 @@ func (p *shell) variable() string {
 	return "$"
 }
 
-// balanced returns the length of the text in the brackets at the beginning of s, with them.
+// balanced returns the length of the bracketed text at the beginning of s, including the brackets.
 func balanced(s string) int {
 	open, end, depth := s[0], byte(')'), 0
 	if open == '{' {
@@ -159,7 +159,7 @@ var (
 	assignment   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 )
 
-// callOf returns the arguments of a command that runs controller-gen: itself, with the go command,
+// callOf returns the arguments of a command that runs controller-gen directly, with the go command,
 // or with another program that takes its path.
 func callOf(words []string) ([]string, bool) {
 	for i, w := range words {

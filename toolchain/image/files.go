@@ -30,7 +30,7 @@ func ParseFile(text string) (File, error) {
 	return File{Source: text[:at], Path: path.Clean(text[at+1:])}, nil
 }
 
-// filesLayer returns a layer with files, which root owns and all may read. Programs stay
+// filesLayer returns a layer with files that root owns and all users may read. Programs stay
 // executable. The layer depends only on the names and contents of files.
 func filesLayer(created time.Time, program string, files []File) (v1.Layer, error) {
 	var entries []entry

@@ -6,9 +6,8 @@ import (
 	"github.com/gobuffalo/flect"
 )
 
-// Plural returns the default plural of a kind, in lower case: the name of the kind's resource
-// unless
-// +kubebuilder:resource:path names another. It is the plural that controller-gen v0.23.0 computes.
+// Plural returns the default plural of a kind, in lower case, like controller-gen v0.23.0. With the
+// marker +kubebuilder:resource:path, the resource of a kind can have another name.
 //
 // go.mod pins flect at the version that controller-gen v0.23.0 requires. Another version may
 // contain other words, and would rename the resource of a kind that is already stored in a cluster.

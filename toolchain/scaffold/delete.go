@@ -106,7 +106,7 @@ func (w *work) guard(made []file) error {
 		if err != nil {
 			return err
 		}
-		if data == nil || string(w.plain(f.name, data)) == string(f.data) || w.kept(f.name) {
+		if data == nil || string(w.plain(f.name, data)) == string(f.data) || w.committed(f.name) {
 			continue
 		}
 		lost = append(lost, f.name)
@@ -131,8 +131,8 @@ func (w *work) plain(name string, data []byte) []byte {
 	return data
 }
 
-// kept reports whether git has a commit with the file's current content.
-func (w *work) kept(name string) bool {
+// committed reports whether git has a commit with the file's current content.
+func (w *work) committed(name string) bool {
 	status := exec.Command("git", "status", "--porcelain", "--ignored", "--", name)
 	status.Dir = w.stage.dir
 	out, err := status.Output()

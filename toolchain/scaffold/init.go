@@ -28,8 +28,8 @@ type InitOptions struct {
 	License, Owner string
 }
 
-// mayBeThere lists files that a folder may contain before Init.
-var mayBeThere = regexp.MustCompile(`^(\..*|go\.mod|go\.sum|LICENSE.*|README.*|[A-Z]+\.md)$`)
+// allowedBeforeInit lists files that a folder may contain before Init.
+var allowedBeforeInit = regexp.MustCompile(`^(\..*|go\.mod|go\.sum|LICENSE.*|README.*|[A-Z]+\.md)$`)
 
 // Init creates a project. It does not change a folder that already has the same project.
 func Init(opts InitOptions) ([]Change, error) {
@@ -78,7 +78,7 @@ func Init(opts InitOptions) ([]Change, error) {
 	if err := checkEmpty(dir); err != nil {
 		return nil, err
 	}
-	w := &work{stage: st, template: present(), project: p}
+	w := &work{stage: st, template: currentTemplate(), project: p}
 	header, err := boilerplate(opts.License, opts.Owner, time.Now().Year())
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func checkEmpty(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !mayBeThere.MatchString(e.Name()) {
+		if !allowedBeforeInit.MatchString(e.Name()) {
 			return fmt.Errorf("%s is not empty: it contains %s", dir, e.Name())
 		}
 	}
@@ -114,12 +114,12 @@ type work struct {
 	template blueprint
 	project  *Project
 	// the go.mod of the enclosing module, if the project is not a module itself
-	around []byte
+	enclosingMod []byte
 }
 
-// moduleAround returns the go.mod of the parent folder that gives the folder's packages the import
-// path repo.
-func moduleAround(folder, repo string) ([]byte, error) {
+// readEnclosingMod returns the go.mod of the parent folder that gives the folder's packages the
+// import path repo.
+func readEnclosingMod(folder, repo string) ([]byte, error) {
 	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if rel, relErr := filepath.Rel(dir, folder); err == nil && relErr == nil && modfile.ModulePath(mod)+"/"+filepath.ToSlash(rel) == repo {
@@ -141,7 +141,7 @@ func open(dir string) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &work{stage: newStage(abs), template: present(), project: p}
+	w := &work{stage: newStage(abs), template: currentTemplate(), project: p}
 	if !p.IsServer() && !slices.Equal(p.Layout, []string{Layout}) {
 		return nil, fmt.Errorf("kelson cannot change projects with layout %s, only with %s and %s; generate, build and run work with any layout",
 			strings.Join(p.Layout, ","), Layout, ServerLayout)
@@ -151,7 +151,7 @@ func open(dir string) (*work, error) {
 		return nil, err
 	}
 	if mod == nil {
-		w.around, err = moduleAround(abs, p.Repo)
+		w.enclosingMod, err = readEnclosingMod(abs, p.Repo)
 		return w, err
 	}
 	if module := modfile.ModulePath(mod); module != p.Repo {

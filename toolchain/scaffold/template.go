@@ -16,7 +16,7 @@ import (
 //go:embed all:_template all:_former
 var embedded embed.FS
 
-// TemplateVersion is the version of the template. It grows with every change. The previous content
+// TemplateVersion is the version of the template. Every change increments it. The previous content
 // of changed files is kept in _former, in a folder per version, for the three-way merge of kelson
 // upgrade; the file .absent there lists files that the version did not have.
 const TemplateVersion = 4
@@ -37,8 +37,8 @@ func read(dir string) (blueprint, error) {
 	return all, err
 }
 
-// present returns the current template.
-func present() blueprint {
+// currentTemplate returns the current template.
+func currentTemplate() blueprint {
 	all, err := read("_template")
 	if err != nil {
 		panic(err) // embedded files always exist
@@ -52,7 +52,7 @@ func templateOf(version int) (blueprint, error) {
 	if version < 1 || version > TemplateVersion {
 		return nil, fmt.Errorf("unknown template version %d: this kelson knows versions 1 to %d", version, TemplateVersion)
 	}
-	all := present()
+	all := currentTemplate()
 	for v := TemplateVersion - 1; v >= version; v-- {
 		otherwise, err := read(fmt.Sprintf("_former/%d", v))
 		if err != nil {

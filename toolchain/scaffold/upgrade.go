@@ -54,8 +54,8 @@ func upgrade(dir string, source Source, force bool, to int, templates func(int) 
 	if err != nil {
 		return nil, err
 	}
-	if w.around != nil {
-		mod = w.around
+	if w.enclosingMod != nil {
+		mod = w.enclosingMod
 	}
 	before := w.project.values()
 	before.Checkout = checkoutOf(mod)
@@ -63,7 +63,7 @@ func upgrade(dir string, source Source, force bool, to int, templates func(int) 
 		before.GoVersion = goMinor(f.Go.Version)
 	}
 	now := before
-	if w.around == nil {
+	if w.enclosingMod == nil {
 		now.Checkout, now.GoVersion = source.Checkout, goMinor(m.goVersion())
 	}
 
@@ -78,7 +78,7 @@ func upgrade(dir string, source Source, force bool, to int, templates func(int) 
 	if done.Conflicts, err = w.merge(base, theirs); err != nil {
 		return nil, err
 	}
-	if w.around == nil { // otherwise go.mod also belongs to other code
+	if w.enclosingMod == nil { // otherwise go.mod also belongs to other code
 		if err := w.require(m); err != nil {
 			return nil, err
 		}
@@ -111,17 +111,17 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 		return nil, err
 	}
 	p := w.project
-	again := &work{stage: newStage(""), template: template, project: &Project{Domain: p.Domain, Name: p.Name, Repo: p.Repo, Layout: p.Layout}}
-	if err := again.add(p.base(), v); err != nil {
+	replay := &work{stage: newStage(""), template: template, project: &Project{Domain: p.Domain, Name: p.Name, Repo: p.Repo, Layout: p.Layout}}
+	if err := replay.add(p.base(), v); err != nil {
 		return nil, err
 	}
 	for i := range p.Resources {
 		r := &p.Resources[i]
-		again.project.MultiGroup = p.inGroup(r)
+		replay.project.MultiGroup = p.inGroup(r)
 		if !r.API && !r.Controller {
 			continue
 		}
-		err := again.createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, ClusterScoped: r.ClusterScoped,
+		err := replay.createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, ClusterScoped: r.ClusterScoped,
 			Resource: r.API, Controller: r.Controller})
 		if err != nil {
 			return nil, fmt.Errorf("replay create api for %s: %w", r, err)
@@ -129,17 +129,17 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 	}
 	for i := range p.Resources {
 		r := &p.Resources[i]
-		again.project.MultiGroup = p.inGroup(r)
+		replay.project.MultiGroup = p.inGroup(r)
 		if r.Webhooks.None() {
 			continue
 		}
-		err := again.createWebhook(Webhook{Group: r.Group, Version: r.Version, Kind: r.Kind, Defaulting: r.Webhooks.Defaulting,
+		err := replay.createWebhook(Webhook{Group: r.Group, Version: r.Version, Kind: r.Kind, Defaulting: r.Webhooks.Defaulting,
 			Validation: r.Webhooks.Validation, Conversion: r.Webhooks.Conversion, Spokes: r.Webhooks.Spokes})
 		if err != nil {
 			return nil, fmt.Errorf("replay create webhook for %s: %w", r, err)
 		}
 	}
-	return again.stage.snapshot(), nil
+	return replay.stage.snapshot(), nil
 }
 
 // generatedFiles are written by generators, so they are not merged.
@@ -155,9 +155,9 @@ func (w *work) merge(base, theirs map[string][]byte) (conflicts []string, err er
 		names[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		was, wasThere := base[name]
+		was, inBase := base[name]
 		new, isThere := theirs[name]
-		if wasThere == isThere && bytes.Equal(was, new) || slices.Contains(generatedFiles, name) {
+		if inBase == isThere && bytes.Equal(was, new) || slices.Contains(generatedFiles, name) {
 			continue
 		}
 		ours, err := w.stage.read(name)
@@ -165,7 +165,7 @@ func (w *work) merge(base, theirs map[string][]byte) (conflicts []string, err er
 			return nil, err
 		}
 		switch {
-		case ours == nil && wasThere: // deleted by the user
+		case ours == nil && inBase: // deleted by the user
 		case ours == nil:
 			w.stage.write(name, new)
 		case !isThere:

@@ -15,7 +15,7 @@ import (
 // next is a later version of the template: one file is added, one removed, and several changed.
 func next(t *testing.T) blueprint {
 	t.Helper()
-	all := present()
+	all := currentTemplate()
 	change := func(name, old, new string) {
 		t.Helper()
 		data := string(all[name])

@@ -15,7 +15,7 @@ import (
 
 const project = "testdata/project/config"
 
-func ask(t *testing.T, ms vet.Manifests) *vet.Report {
+func check(t *testing.T, ms vet.Manifests) *vet.Report {
 	t.Helper()
 	report, err := vet.Check(t.Context(), testenv.New(t).RESTConfig(), ms)
 	if err != nil {
@@ -64,8 +64,8 @@ func want(t *testing.T, got []string, parts ...string) {
 }
 
 // CLI-06
-func TestAskReportsLines(t *testing.T) {
-	report := ask(t, read(t, project))
+func TestCheckReportsLines(t *testing.T) {
+	report := check(t, read(t, project))
 	at := "crd/crontabs.yaml:43: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[hosts].x-kubernetes-validations[0].rule: "
 	want(t, lines(report.Findings),
 		"crd/crontabs.yaml:22: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule cost total",
@@ -83,13 +83,13 @@ func TestAskReportsLines(t *testing.T) {
 }
 
 // CLI-06
-func TestAskValidatesCustomResources(t *testing.T) {
+func TestCheckValidatesCustomResources(t *testing.T) {
 	crd, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	bounded := strings.Replace(string(crd), "                items:\n                  type: string", "                maxItems: 20\n                items:\n                  type: string\n                  maxLength: 63", 1)
-	report := ask(t, append(parse(t, bounded), read(t, project+"/samples")...))
+	report := check(t, append(parse(t, bounded), read(t, project+"/samples")...))
 	want(t, lines(report.Findings)[:3],
 		"samples/wrong.yaml:7: CronTab misspelt: spec.replica: unknown field",
 		"samples/wrong.yaml:13: CronTab too-many: spec: Invalid value: no more than ten",

@@ -47,8 +47,8 @@ type Cache struct {
 	kinds  map[schema.GroupVersionKind]placement // with their own settings
 	others placement
 	leaves []*leaf
-	// onlyKnown makes reads of kinds without an informer fail.
-	onlyKnown bool
+	// failOnMissingInformer makes reads of kinds without an informer fail instead of starting one.
+	failOnMissingInformer bool
 
 	started chan struct{} // closed by Start
 
@@ -79,7 +79,7 @@ func NewCache(config *rest.Config, o cache.Options, own Config) (*Cache, error) 
 		}
 	}
 	c := &Cache{
-		cfg: own, scheme: o.Scheme, mapper: o.Mapper, onlyKnown: o.ReaderFailOnMissingInformer,
+		cfg: own, scheme: o.Scheme, mapper: o.Mapper, failOnMissingInformer: o.ReaderFailOnMissingInformer,
 		log:       slog.New(logr.ToSlogHandler(log.Log.WithName("cache"))),
 		kinds:     map[schema.GroupVersionKind]placement{},
 		started:   make(chan struct{}),
@@ -172,7 +172,7 @@ func (c *Cache) all() []*Informer {
 }
 
 func (c *Cache) placement(kind schema.GroupVersionKind) placement {
-	if p, own := c.kinds[kind]; own {
+	if p, ok := c.kinds[kind]; ok {
 		return p
 	}
 	return c.others

@@ -29,12 +29,12 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 	if o.Cache != nil && o.Cache.Reader != nil {
 		c.cache, c.unstructured = o.Cache.Reader, o.Cache.Unstructured
 	}
-	own, _ := c.cache.(*Cache)
-	if own != nil {
+	ownCache, _ := c.cache.(*Cache)
+	if ownCache != nil {
 		if o.Scheme == nil {
-			o.Scheme = own.scheme
+			o.Scheme = ownCache.scheme
 		}
-		c.wrapped.c = tracer.LiveClient(writer{own.live, own})
+		c.wrapped.c = tracer.LiveClient(writer{ownCache.live, ownCache})
 	} else {
 		if o.Scheme == nil {
 			o.Scheme = scheme.Scheme

@@ -81,7 +81,7 @@ func (c *Cache) plan(o cache.Options) error {
 		if !namespaced && by.Namespaces != nil {
 			return fmt.Errorf("type %T is not namespaced, but its ByObject.Namespaces setting is not nil", obj)
 		}
-		own := cache.Config{
+		kindSettings := cache.Config{
 			LabelSelector: by.Label, FieldSelector: by.Field, Transform: by.Transform,
 			UnsafeDisableDeepCopy: by.UnsafeDisableDeepCopy, SyncPeriod: by.SyncPeriod,
 		}
@@ -94,11 +94,11 @@ func (c *Cache) plan(o cache.Options) error {
 		merged := map[string]cache.Config{}
 		for name, settings := range namespaces {
 			if general := o.DefaultNamespaces[name]; !isEmpty(settings) || !isEmpty(general) {
-				settings = withDefaults(withDefaults(settings, own), general)
+				settings = withDefaults(withDefaults(settings, kindSettings), general)
 			}
 			merged[name] = settings
 		}
-		if c.kinds[kind], err = c.place(merged, withDefaults(own, global)); err != nil {
+		if c.kinds[kind], err = c.place(merged, withDefaults(kindSettings, global)); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,8 @@ func (c *Cache) place(namespaces map[string]cache.Config, rest cache.Config) (pl
 	return p, err
 }
 
-// without adds to a selector that objects are in none of the namespaces.
+// without returns the selector with the additional requirement that objects are in none of the
+// namespaces.
 func without(namespaces []string, selector fields.Selector) fields.Selector {
 	var all []fields.Selector
 	for _, name := range namespaces {

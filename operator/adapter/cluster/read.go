@@ -144,7 +144,7 @@ func unsafe(l *leaf, option *bool) bool {
 
 // reader returns the informer to read from.
 func (c *Cache) reader(obj client.Object) (*Informer, error) {
-	i, err := c.informer(obj, !c.onlyKnown)
+	i, err := c.informer(obj, !c.failOnMissingInformer)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// single serves all requests but lists and watches. The caller holds the lock.
+// single serves all requests except lists and watches. The caller holds the lock.
 func (c *call) single() {
 	old := c.objects[c.kind.Resource][c.key]
 	if old == nil && c.name != "" && c.r.Method != http.MethodPatch {

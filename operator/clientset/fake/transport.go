@@ -134,11 +134,11 @@ func (c *call) do(method string, patch types.PatchType, body []byte) (runtime.Ob
 		if err := metav1.Convert_url_Values_To_v1_PatchOptions(&c.query, &opts, nil); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		var under []string
+		var subresources []string
 		if c.subresource != "" {
-			under = []string{c.subresource}
+			subresources = []string{c.subresource}
 		}
-		action = testing.NewPatchSubresourceActionWithOptions(c.resource(), c.namespace, c.name, patch, body, opts, under...)
+		action = testing.NewPatchSubresourceActionWithOptions(c.resource(), c.namespace, c.name, patch, body, opts, subresources...)
 	case method == http.MethodDelete:
 		var opts metav1.DeleteOptions
 		if len(body) > 0 {

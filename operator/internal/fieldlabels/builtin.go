@@ -2,14 +2,14 @@ package fieldlabels
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// own describes how a server computes a label of a compiled-in kind, if that is not the text of the
-// field of that name.
-type own struct {
+// labelRule describes how a server computes a label of a compiled-in kind, if that is not the text
+// of the field of that name.
+type labelRule struct {
 	zero string   // value of an unset field
 	from []string // the first nonempty of these fields counts; nil for the label itself
 }
 
-func (o own) paths(label string) []string {
+func (o labelRule) paths(label string) []string {
 	if o.from == nil {
 		return []string{label}
 	}
@@ -17,7 +17,7 @@ func (o own) paths(label string) []string {
 }
 
 // builtin has the labels of k8s.io/kubernetes v1.37, pkg/apis/*/conversion.go and pkg/registry.
-var builtin = map[schema.GroupVersionKind]map[string]own{
+var builtin = map[schema.GroupVersionKind]map[string]labelRule{
 	{Version: "v1", Kind: "Pod"}: {
 		"spec.host":        {from: []string{"spec.nodeName"}},
 		"spec.hostNetwork": {zero: "false"},

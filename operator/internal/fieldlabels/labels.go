@@ -45,37 +45,37 @@ func (c Certainty) MayBe(other, value string) bool {
 
 // Of returns the text of an object's field. If a Go type lacks the field, the error is a
 // BadRequest, as from the server.
-func Of(obj metav1.Object, kind schema.GroupVersionKind, label string) (value string, known Certainty, err error) {
+func Of(obj metav1.Object, kind schema.GroupVersionKind, label string) (value string, certainty Certainty, err error) {
 	switch label {
 	case "metadata.name":
 		return obj.GetName(), Certain, nil
 	case "metadata.namespace":
 		return obj.GetNamespace(), Certain, nil
 	}
-	own := builtin[kind][label]
-	for _, path := range own.paths(label) {
+	rule := builtin[kind][label]
+	for _, path := range rule.paths(label) {
 		if u, ok := obj.(*unstructured.Unstructured); ok {
-			value, known = inTree(u.Object, path), Certain
-		} else if value, known, err = inStruct(obj, path); err != nil {
+			value, certainty = inTree(u.Object, path), Certain
+		} else if value, certainty, err = inStruct(obj, path); err != nil {
 			return "", Certain, err
 		}
-		if value != "" || known != Certain {
-			return value, known, nil
+		if value != "" || certainty != Certain {
+			return value, certainty, nil
 		}
 	}
-	return own.zero, Certain, nil
+	return rule.zero, Certain, nil
 }
 
 // Encoded returns the text of a field of an object in JSON.
 func Encoded(data []byte, kind schema.GroupVersionKind, label string) (string, error) {
-	own := builtin[kind][label]
-	for _, path := range own.paths(label) {
+	rule := builtin[kind][label]
+	for _, path := range rule.paths(label) {
 		value, err := inJSON(data, strings.Split(path, "."))
 		if err != nil || value != "" {
 			return value, err
 		}
 	}
-	return own.zero, nil
+	return rule.zero, nil
 }
 
 func inTree(object map[string]any, path string) string {
@@ -124,13 +124,13 @@ func text(value any) string {
 }
 
 // inStruct returns the text of a field in a Go type.
-func inStruct(obj any, path string) (value string, known Certainty, err error) {
+func inStruct(obj any, path string) (value string, certainty Certainty, err error) {
 	v := reflect.ValueOf(obj).Elem()
 	_, partial := obj.(*metav1.PartialObjectMetadata)
 	names := strings.Split(path, ".")
 	// For compiled-in kinds, the server encodes with the same type, so that a field is absent
 	// exactly if the type omits it.
-	own := strings.Contains("/"+v.Type().PkgPath(), "/k8s.io/api/") || names[0] == "metadata"
+	builtinType := strings.Contains("/"+v.Type().PkgPath(), "/k8s.io/api/") || names[0] == "metadata"
 	var f member
 	absent := false
 	for _, name := range names {
@@ -138,7 +138,7 @@ func inStruct(obj any, path string) (value string, known Certainty, err error) {
 		if f, ok = find(v, name); !ok || partial && names[0] != "metadata" {
 			return "", Certain, apierrors.NewBadRequest("field label not supported: " + path)
 		}
-		absent = absent || f.absent || own && f.omitZero && f.value.IsZero()
+		absent = absent || f.absent || builtinType && f.omitZero && f.value.IsZero()
 		for v = f.value; v.Kind() == reflect.Pointer; v = v.Elem() {
 			if v.IsNil() {
 				absent = true
@@ -152,23 +152,23 @@ func inStruct(obj any, path string) (value string, known Certainty, err error) {
 	case absent:
 		return "", Certain, nil
 	case reflect.PointerTo(v.Type()).Implements(jsonMarshaler):
-		if known = Uncertain; own {
-			known = Certain
+		if certainty = Uncertain; builtinType {
+			certainty = Certain
 		}
 	default:
 		switch v.Kind() {
 		case reflect.String:
 			return v.String(), Certain, nil
 		case reflect.Float32:
-			known = Uncertain
+			certainty = Uncertain
 		case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float64,
 			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 			switch {
 			case !v.IsZero() || f.set:
-			case own && f.omitEmpty:
+			case builtinType && f.omitEmpty:
 				return "", Certain, nil
-			case !own:
-				known = OrUnset
+			case !builtinType:
+				certainty = OrUnset
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func inStruct(obj any, path string) (value string, known Certainty, err error) {
 		return "", Certain, err
 	}
 	value, err = inJSON(data, nil)
-	return value, known, err
+	return value, certainty, err
 }
 
 var jsonMarshaler = reflect.TypeFor[json.Marshaler]()

@@ -23,11 +23,11 @@ func (p *Cache[P]) Of(t reflect.Type, work func(t reflect.Type, making map[refle
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	making := map[reflect.Type]*P{}
-	made := work(t, making)
+	result := work(t, making)
 	for t, one := range making { // published only now, because they refer to each other
 		p.known.Store(t, one)
 	}
-	return made
+	return result
 }
 
 // Known returns the P of a type; nil if there is none yet.

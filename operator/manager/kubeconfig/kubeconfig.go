@@ -96,11 +96,11 @@ func (p *provider) Run(ctx context.Context, m *manager.Manager) error {
 		return errors.New("the namespace of the kubeconfig Secrets is unknown, because the program does not run in a cluster: set Config.Namespace")
 	}
 	p.m, p.log = m, m.Log().With("namespace", p.cfg.Namespace)
-	own, err := m.Cluster("")
+	cluster, err := m.Cluster("")
 	if err != nil {
 		return err
 	}
-	secrets, err := informer.New(informer.Config{Client: own.LiveClient(), Log: p.log, Scope: informer.Scope{
+	secrets, err := informer.New(informer.Config{Client: cluster.LiveClient(), Log: p.log, Scope: informer.Scope{
 		Namespaces: []string{p.cfg.Namespace}, Labels: labels.SelectorFromSet(labels.Set{p.cfg.Label: "true"}),
 	}})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package applyconfiguration generates apply configurations with the API of
-// applyconfiguration-gen's: for every struct in a kind, a type FooApplyConfiguration with optional
+// Package applyconfiguration generates apply configurations with the same API as
+// applyconfiguration-gen: for every struct in a kind, a type FooApplyConfiguration with optional
 // fields, a constructor Foo, and a With function for each field. Kinds also have Extract functions,
 // which return the fields that a field manager has applied to an object or a subresource.
 //

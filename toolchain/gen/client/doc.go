@@ -1,4 +1,4 @@
-// Package client generates typed clients with the API of client-gen's:
+// Package client generates typed clients with the same API as client-gen:
 //
 //	OUTPUT/clientset/versioned/clientset.go               Clientset, NewForConfig
 //	OUTPUT/clientset/versioned/scheme/register.go         Scheme, Codecs, ParameterCodec

@@ -292,8 +292,8 @@ func hubMethods(cfg Config) ([]byte, error) {
 			continue
 		}
 		for _, t := range p.Types {
-			own := cfg.Package.Type(t.Name)
-			if own != nil && t.IsRoot() && !slices.Contains(names, t.Name) && loader.FindMethod(own.Type(), "Hub") == nil {
+			hubType := cfg.Package.Type(t.Name)
+			if hubType != nil && t.IsRoot() && !slices.Contains(names, t.Name) && loader.FindMethod(hubType.Type(), "Hub") == nil {
 				names = append(names, t.Name)
 			}
 		}

@@ -1,4 +1,4 @@
-// Package informer generates the factory of shared informers with the API of informer-gen's:
+// Package informer generates the factory of shared informers with the same API as informer-gen:
 //
 //	OUTPUT/informers/externalversions/factory.go                        NewSharedInformerFactory
 //	OUTPUT/informers/externalversions/generic.go                        ForResource

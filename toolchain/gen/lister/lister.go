@@ -1,5 +1,5 @@
-// Package lister generates listers with the API of lister-gen's: FooLister has List and, for kinds
-// in namespaces, Foos(namespace), which has List and Get. They read informers of
+// Package lister generates listers with the same API as lister-gen: FooLister has List and, for
+// kinds in namespaces, Foos(namespace), which has List and Get. They read informers of
 // kelson.dev/operator.
 package lister
 

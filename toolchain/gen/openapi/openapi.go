@@ -212,15 +212,15 @@ func ModelNames(p *model.Package, header string) ([]byte, error) {
 	}
 	f := source.New(p.Path, p.Name)
 	for _, t := range p.Types {
-		own := prefix
+		typePrefix := prefix
 		if m := t.Markers.Get("k8s:openapi-model-package"); m != nil {
-			own = m.Text()
+			typePrefix = m.Text()
 		}
-		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || own == "" || t.Generic() || !ast.IsExported(t.Name) ||
+		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || typePrefix == "" || t.Generic() || !ast.IsExported(t.Name) ||
 			loader.FindMethod(t.Type(), "OpenAPIModelName") != nil {
 			continue
 		}
-		f.Printf("// OpenAPIModelName returns the name of the type's OpenAPI definition.\nfunc (in %s) OpenAPIModelName() string { return %q }\n", t.Name, own+"."+t.Name)
+		f.Printf("// OpenAPIModelName returns the name of the type's OpenAPI definition.\nfunc (in %s) OpenAPIModelName() string { return %q }\n", t.Name, typePrefix+"."+t.Name)
 	}
 	if f.Len() == 0 {
 		return nil, nil

@@ -1,4 +1,5 @@
-// Reference writes docs/reference/markers.md and generators.md from the toolchain's registries:
+// Command reference writes docs/reference/markers.md and generators.md from the registries of the
+// toolchain:
 //
 //	go run ./toolchain/internal/reference docs/reference          (make generate)
 //	go run ./toolchain/internal/reference -check docs/reference   (make check)

@@ -263,7 +263,7 @@ func (f *declarationReader) assertion(n *ast.TypeAssertExpr) {
 		return
 	}
 	if from.Name() == "Cache" && to.Name() != "Cache" && !isRuntime(to.Pkg().Path()) {
-		f.add(&f.report.Program, Change, n.Pos(), from.Name()+".("+to.Name()+")", "the cache has another type: it is a *cluster.Cache of package adapter")
+		f.add(&f.report.Program, Change, n.Pos(), from.Name()+".("+to.Name()+")", "the cache has another type: it is a *cluster.Cache of kelson.dev/operator/adapter/cluster")
 	}
 	if from.Name() == "Informer" && to.Name() == "SharedIndexInformer" {
 		f.add(&f.report.Program, Stays, n.Pos(), "Informer.(SharedIndexInformer)",

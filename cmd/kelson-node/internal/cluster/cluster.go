@@ -144,8 +144,8 @@ func (c *Cluster) move(ctx context.Context, f Files) error {
 		return err
 	}
 	moved := false
-	for _, known := range cfg.Clusters {
-		if known.Server == c.Server {
+	for _, cluster := range cfg.Clusters {
+		if cluster.Server == c.Server {
 			continue
 		}
 		authority, err := os.ReadFile(f.Authority)
@@ -155,9 +155,9 @@ func (c *Cluster) move(ctx context.Context, f Files) error {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(authority)
 		if _, err := c.clusterInfo(ctx, pool); err != nil {
-			return fmt.Errorf("this machine is a node of %s, and %s is not known to belong to the same cluster: %w: to join another cluster, run kelson-node reset first", known.Server, c.Server, err)
+			return fmt.Errorf("this machine is a node of %s, and %s is not known to belong to the same cluster: %w: to join another cluster, run kelson-node reset first", cluster.Server, c.Server, err)
 		}
-		known.Server, moved = c.Server, true
+		cluster.Server, moved = c.Server, true
 	}
 	if !moved {
 		return nil
@@ -198,11 +198,11 @@ func (c *Cluster) pinned(info *corev1.ConfigMap) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read cluster-info of %s: %w", c.Server, err)
 	}
-	known, ok := cfg.Clusters[""]
+	cluster, ok := cfg.Clusters[""]
 	if !ok {
 		return nil, fmt.Errorf("read cluster-info of %s: no cluster", c.Server)
 	}
-	authorities, err := cert.ParseCertsPEM(known.CertificateAuthorityData)
+	authorities, err := cert.ParseCertsPEM(cluster.CertificateAuthorityData)
 	if err != nil {
 		return nil, fmt.Errorf("read cluster-info of %s: %w", c.Server, err)
 	}
@@ -212,7 +212,7 @@ func (c *Cluster) pinned(info *corev1.ConfigMap) ([]byte, error) {
 			return nil, fmt.Errorf("the authority %q of %s has the digest %s, which is not among --ca-hash: another server may have answered", a.Subject.CommonName, c.Server, hash)
 		}
 	}
-	return known.CertificateAuthorityData, nil
+	return cluster.CertificateAuthorityData, nil
 }
 
 // clusterInfo reads the public ConfigMap cluster-info. With a pool it verifies the server.

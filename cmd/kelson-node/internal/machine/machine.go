@@ -169,7 +169,7 @@ func (m *Machine) findPlugins() error {
 		strings.Join(plugins, ", "), strings.Join(pluginDirs, ", "))
 }
 
-// findProxyMode tries whether kube-proxy's preferred mode works.
+// findProxyMode detects which mode of kube-proxy works, unless the user chose one.
 func (m *Machine) findProxyMode(ctx context.Context) error {
 	if m.ProxyMode != "" {
 		return nil

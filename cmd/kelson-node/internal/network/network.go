@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 	defer factory.Shutdown()
 
 	var written []string
-	routes := map[string]string{} // by range, the address of the node
+	routes := map[string]string{} // range of pod addresses → address of the node
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,35 +97,35 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 		for _, obj := range nodes.Informer().GetStore().List() {
 			all = append(all, obj.(*corev1.Node))
 		}
-		own := cfg.Ranges
-		if at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == cfg.Node }); len(own) == 0 && at >= 0 {
-			own = all[at].Spec.PodCIDRs
+		ranges := cfg.Ranges
+		if at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == cfg.Node }); len(ranges) == 0 && at >= 0 {
+			ranges = all[at].Spec.PodCIDRs
 		}
-		if len(own) > 0 && !slices.Equal(own, written) {
-			if err := install(cfg.Dir, own, cfg.Data); err != nil {
+		if len(ranges) > 0 && !slices.Equal(ranges, written) {
+			if err := install(cfg.Dir, ranges, cfg.Data); err != nil {
 				return err
 			}
-			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "ranges", own)
-			written = slices.Clone(own)
+			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "ranges", ranges)
+			written = slices.Clone(ranges)
 		}
 		want := others(all, cfg.Node)
 		if err := sync(routes, want); err != nil {
 			cfg.Log.Warn("set the routes to the pods of other nodes", "err", err)
 		}
-		if len(own) > 0 {
-			if err := masquerade(ctx, own, want); err != nil {
+		if len(ranges) > 0 {
+			if err := masquerade(ctx, ranges, want); err != nil {
 				cfg.Log.Warn("let pods reach other networks", "err", err)
 			}
 		}
 	}
 }
 
-// others returns, by the range of their pods, the addresses of the other nodes in the IP family of
-// the range. It omits ranges whose node has no such address.
-func others(nodes []*corev1.Node, own string) map[string]string {
+// others maps each range of pod addresses of the nodes other than self to its node's address in the
+// IP family of the range. It omits ranges whose node has no such address.
+func others(nodes []*corev1.Node, self string) map[string]string {
 	at := map[string]string{}
 	for _, n := range nodes {
-		if n.Name == own {
+		if n.Name == self {
 			continue
 		}
 		for _, podCIDR := range n.Spec.PodCIDRs {
@@ -193,19 +193,19 @@ func route(podCIDR, at string) (*netlink.Route, error) {
 
 // masquerade makes packets from pods to other networks leave with the address of the machine.
 // Packets between pods keep the address of the pod.
-func masquerade(ctx context.Context, own []string, others map[string]string) error {
+func masquerade(ctx context.Context, podCIDRs []string, others map[string]string) error {
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(rules(own, others))
+	cmd.Stdin = strings.NewReader(rules(podCIDRs, others))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// rules returns a table for each IP family of own.
-func rules(own []string, others map[string]string) string {
+// rules returns a table for each IP family of podCIDRs.
+func rules(podCIDRs []string, others map[string]string) string {
 	var b strings.Builder
-	for _, podCIDR := range own {
+	for _, podCIDR := range podCIDRs {
 		family, multicast := "ip", "224.0.0.0/4"
 		if utilnet.IsIPv6CIDRString(podCIDR) {
 			family, multicast = "ip6", "ff00::/8"

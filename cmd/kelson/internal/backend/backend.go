@@ -163,16 +163,16 @@ func (b *Backend) Register(ctx context.Context, apply func(context.Context, mani
 // notDeployed returns an error if a Service exists that is not an alias of this machine.
 func (b *Backend) notDeployed(ctx context.Context) error {
 	for _, key := range b.services {
-		is := &unstructured.Unstructured{}
-		is.SetGroupVersionKind(services)
-		err := b.client.Get(ctx, key, is)
+		service := &unstructured.Unstructured{}
+		service.SetGroupVersionKind(services)
+		err := b.client.Get(ctx, key, service)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("get service %s/%s: %w", key.Namespace, key.Name, err)
 		}
-		if is.GetAnnotations()[urlAnnotation] == "" {
+		if service.GetAnnotations()[urlAnnotation] == "" {
 			return fmt.Errorf("the API server is deployed in the cluster, as service %s/%s: remove it with kelson undeploy, or use another cluster", key.Namespace, key.Name)
 		}
 	}
@@ -200,10 +200,10 @@ func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, e
 			continue
 		}
 		for {
-			is := &unstructured.Unstructured{}
-			is.SetGroupVersionKind(apiServices)
-			err := b.client.Get(ctx, client.Key{Name: obj.GetName()}, is)
-			yes, why := condition(is, "Available")
+			apiService := &unstructured.Unstructured{}
+			apiService.SetGroupVersionKind(apiServices)
+			err := b.client.Get(ctx, client.Key{Name: obj.GetName()}, apiService)
+			yes, why := condition(apiService, "Available")
 			if err == nil && yes {
 				break
 			}

@@ -47,7 +47,7 @@ func (g *Group) Terminate() error { return g.terminate() }
 func (g *Group) Kill() error { return g.kill() }
 
 // Terminate asks a process outside of a Group to end. On Windows it kills the process: Ctrl-C
-// reaches such a process directly, and Windows has no other request to end.
+// reaches such a process directly, and Windows has no other way to ask a process to end.
 func Terminate(p *os.Process) error { return terminate(p) }
 
 // Pass gives the process that cmd will start an open file. It returns the number that the process

@@ -56,11 +56,11 @@ func (c *clusterFlags) authority(ctx context.Context, secret client.Key) (keyPai
 	if err != nil {
 		return keyPair{}, err
 	}
-	is := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
-	if err := objectClient.Get(ctx, secret, is); err != nil && !apierrors.IsNotFound(err) {
+	existing := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret"}}
+	if err := objectClient.Get(ctx, secret, existing); err != nil && !apierrors.IsNotFound(err) {
 		return keyPair{}, err
 	}
-	data, _, _ := unstructured.NestedStringMap(is.Object, "data")
+	data, _, _ := unstructured.NestedStringMap(existing.Object, "data")
 	cert, certErr := base64.StdEncoding.DecodeString(data["ca.crt"])
 	key, keyErr := base64.StdEncoding.DecodeString(data["ca.key"])
 	if found := (keyPair{cert, key}); certErr == nil && keyErr == nil && found.valid(time.Now()) {

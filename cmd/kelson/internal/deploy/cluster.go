@@ -120,8 +120,8 @@ func (c *clusterFlags) config() (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
 }
 
-// isHere reports whether the address of the cluster's API server is a loopback address.
-func (c *clusterFlags) isHere() bool {
+// onLoopback reports whether the address of the cluster's API server is a loopback address.
+func (c *clusterFlags) onLoopback() bool {
 	config, err := c.config()
 	if err != nil {
 		return false
@@ -136,17 +136,17 @@ func (c *clusterFlags) isHere() bool {
 
 // apply applies manifests with server-side apply.
 func (c *clusterFlags) apply(command *cobra.Command, objects manifests.Objects) error {
-	if err := c.freeConversions(command.Context(), objects); err != nil {
+	if err := c.resetConversions(command.Context(), objects); err != nil {
 		return err
 	}
 	return c.kubectl(command.Context(), objects, command.OutOrStdout(), command.ErrOrStderr(),
 		"apply", "--server-side", "--force-conflicts", "--field-manager=kelson")
 }
 
-// freeConversions replaces the URLs of conversion webhooks, which an operator on a developer's
+// resetConversions replaces the URLs of conversion webhooks, which an operator on a developer's
 // machine registered, by the service in the manifests. Server-side apply cannot remove a URL that
 // another field manager owns, and a URL and a service together are invalid.
-func (c *clusterFlags) freeConversions(ctx context.Context, objects manifests.Objects) error {
+func (c *clusterFlags) resetConversions(ctx context.Context, objects manifests.Objects) error {
 	path := []string{"spec", "conversion", "webhook", "clientConfig"}
 	var objectClient client.Client
 	for _, obj := range objects {
@@ -163,22 +163,22 @@ func (c *clusterFlags) freeConversions(ctx context.Context, objects manifests.Ob
 				return err
 			}
 		}
-		is := &unstructured.Unstructured{}
-		is.SetGroupVersionKind(obj.GroupVersionKind())
-		if err := objectClient.Get(ctx, client.Key{Name: obj.GetName()}, is); err != nil {
+		existing := &unstructured.Unstructured{}
+		existing.SetGroupVersionKind(obj.GroupVersionKind())
+		if err := objectClient.Get(ctx, client.Key{Name: obj.GetName()}, existing); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			return err
 		}
-		if by, _, _ := unstructured.NestedString(is.Object, append(path, "url")...); by == "" {
+		if by, _, _ := unstructured.NestedString(existing.Object, append(path, "url")...); by == "" {
 			continue
 		}
 		patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec/conversion/webhook/clientConfig", "value": config}})
 		if err != nil {
 			return err
 		}
-		if err := objectClient.Patch(ctx, is, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+		if err := objectClient.Patch(ctx, existing, client.RawPatch(types.JSONPatchType, patch)); err != nil {
 			return fmt.Errorf("set conversion webhook of %s: %w", obj.GetName(), err)
 		}
 	}

@@ -63,7 +63,7 @@ API server runs without a cluster.`,
 				}
 				env = append(env, "KUBECONFIG="+path)
 			}
-			if os.Getenv("KELSON_LOCAL_WEBHOOKS") == "" && cluster.isHere() {
+			if os.Getenv("KELSON_LOCAL_WEBHOOKS") == "" && cluster.onLoopback() {
 				// the operator then registers webhooks by URL
 				env = append(env, "KELSON_LOCAL_WEBHOOKS=true")
 			}

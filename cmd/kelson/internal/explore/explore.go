@@ -125,9 +125,9 @@ kelson runs as root on Linux, each process has its own network.`,
 }
 
 func run(c *cobra.Command, dir string, o options) error {
-	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), again: "kelson explore", format: o.format, failure: o.failure}
+	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format, failure: o.failure}
 	if dir != "." {
-		p.again += " " + dir
+		p.command += " " + dir
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestExport(t *testing.T) {
 	project := t.TempDir()
 	var out, messages bytes.Buffer
-	p := &printer{out: &out, errOut: &out, again: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
+	p := &printer{out: &out, errOut: &out, command: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
 	alarms := []explore.Message{
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
 			Failure: &explore.Failure{Plan: "kill-after create secrets default/web-key #1", Curve: []explore.CurvePoint{{Step: 3, Failures: 1, Runs: 4}}}},

@@ -13,12 +13,12 @@ import (
 
 // printer prints the messages of an exploration, and exports the alarms.
 type printer struct {
-	out, errOut io.Writer
-	again       string        // the command without --plan
-	after       string        // the arguments of the operator, which follow it
-	format      output.Format // Text: messages as they come; otherwise a Result at the end
-	failure     string        // the file for the first alarm; "" for none
-	tests       *exporter     // nil: alarms are not exported
+	out, errOut  io.Writer
+	command      string        // the command without --plan
+	operatorArgs string        // appended to command: -- and the arguments of the operator
+	format       output.Format // Text: messages as they come; otherwise a Result at the end
+	failure      string        // the file for the first alarm; "" for none
+	tests        *exporter     // nil: alarms are not exported
 
 	last     explore.Message
 	failures []*explore.Failure
@@ -53,12 +53,13 @@ type Result struct {
 	Tests []string `json:"tests,omitempty"`
 }
 
-// asProcess changes the command that replays an alarm to one for a process: shown as flags, and as
-// exported in tests, which run in other folders. The arguments are those of the operator.
+// asProcess makes the commands that replay alarms run the operator as a process: printed commands
+// get flags, and exported tests, which run in other folders, get exported. args are the operator's
+// arguments.
 func (p *printer) asProcess(flags, exported, args []string) {
-	p.again += " " + strings.Join(quoted(flags), " ")
+	p.command += " " + strings.Join(quoted(flags), " ")
 	if len(args) > 0 {
-		p.after = " -- " + strings.Join(quoted(args), " ")
+		p.operatorArgs = " -- " + strings.Join(quoted(args), " ")
 	}
 	if p.tests != nil {
 		p.tests.flags, p.tests.args = exported, args
@@ -78,10 +79,10 @@ func quoted(words []string) []string {
 
 // replay is the command that runs the plan of an alarm again.
 func (p *printer) replay(plan string) string {
-	return p.again + " --plan '" + plan + "'" + p.after
+	return p.command + " --plan '" + plan + "'" + p.operatorArgs
 }
 
-// follow prints messages, which are JSON, until their end.
+// follow reads messages in JSON and prints them, until EOF.
 func (p *printer) follow(messages io.Reader) error {
 	lines := json.NewDecoder(bufio.NewReader(messages))
 	for {

@@ -51,11 +51,11 @@ func (o *Endpoints) Apply(cfg *controlplane.Config, bound net.Addr) error {
 		if bind.IsUnspecified() && !strings.Contains(cfg.ServiceRange, ":") {
 			bind = net.IPv4zero // endpoints have the family of the Service
 		}
-		own, err := utilnet.ResolveBindAddress(bind)
+		resolved, err := utilnet.ResolveBindAddress(bind)
 		if err != nil {
 			return nil //nolint:nilerr // a machine without a network has no endpoints
 		}
-		ip = own
+		ip = resolved
 	} else if ip.IsLoopback() {
 		return fmt.Errorf("--advertise-address=%s: endpoints must not be loopback addresses", ip)
 	}

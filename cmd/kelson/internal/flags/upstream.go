@@ -32,8 +32,8 @@ func KubeAPIServer() []Upstream {
 	return all
 }
 
-// other describes how the drop-in treats a flag that it does not implement.
-type other struct {
+// unimplemented describes how the drop-in treats a flag that it does not implement.
+type unimplemented struct {
 	// reason is why the flag has no effect, or why values other than the accepted ones are
 	// refused.
 	reason string
@@ -42,14 +42,14 @@ type other struct {
 	accepted []string
 }
 
-func noEffect(reason string) other { return other{reason: reason} }
+func noEffect(reason string) unimplemented { return unimplemented{reason: reason} }
 
-func refuse(reason string, accepted ...string) other {
-	return other{reason: reason, refused: true, accepted: accepted}
+func refuse(reason string, accepted ...string) unimplemented {
+	return unimplemented{reason: reason, refused: true, accepted: accepted}
 }
 
-// others holds the flags of kube-apiserver that the drop-in does not implement.
-var others = func() map[string]other {
+// unimplementedFlags holds the flags of kube-apiserver that the drop-in does not implement.
+var unimplementedFlags = func() map[string]unimplemented {
 	const (
 		memory     = "the state is in memory, not in etcd"
 		peers      = "there are no other servers of the same cluster"
@@ -57,7 +57,7 @@ var others = func() map[string]other {
 		elections  = "no coordinated leader election runs"
 		logs       = "the log is unbuffered text on stderr"
 	)
-	return map[string]other{
+	return map[string]unimplemented{
 		"admission-control":                           refuse("deprecated; use --enable-admission-plugins"),
 		"allow-metric-labels":                         refuse(metricSets),
 		"allow-metric-labels-manifest":                refuse(metricSets),
@@ -95,7 +95,7 @@ var others = func() map[string]other {
 		"log-flush-frequency":                         noEffect(logs),
 		"log-text-info-buffer-size":                   noEffect(logs),
 		"log-text-split-stream":                       refuse(logs),
-		"max-connection-bytes-per-sec":                refuse("the size of connections is not limited"),
+		"max-connection-bytes-per-sec":                refuse("the bandwidth of connections is not limited"),
 		"peer-advertise-ip":                           noEffect(peers),
 		"peer-advertise-port":                         noEffect(peers),
 		"peer-ca-file":                                noEffect(peers),
@@ -126,7 +126,7 @@ error, and a value that is not supported ends the process with the reason. This 
 |---|---|
 `)
 	for _, u := range KubeAPIServer() {
-		o, found := others[u.Name]
+		o, found := unimplementedFlags[u.Name]
 		effect := "works"
 		switch {
 		case found && !o.refused:
@@ -148,7 +148,7 @@ type Rest struct{ flags *pflag.FlagSet }
 func (r *Rest) AddFlags(s *Sections) {
 	f := pflag.NewFlagSet("rest", pflag.ContinueOnError)
 	for _, u := range KubeAPIServer() {
-		o, found := others[u.Name]
+		o, found := unimplementedFlags[u.Name]
 		if !found {
 			continue
 		}
@@ -201,7 +201,7 @@ func (r *Rest) Check(out io.Writer) error {
 		if !f.Changed {
 			return
 		}
-		o, values := others[f.Name], []string{f.Value.String()}
+		o, values := unimplementedFlags[f.Name], []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
 		}

@@ -34,7 +34,7 @@ func TestUnsupportedFlagsAreFlagsOfKubeAPIServer(t *testing.T) {
 	for _, u := range KubeAPIServer() {
 		known[u.Name] = true
 	}
-	for name, o := range others {
+	for name, o := range unimplementedFlags {
 		if !known[name] || o.reason == "" {
 			t.Errorf("--%s: known %v, reason %q", name, known[name], o.reason)
 		}

@@ -14,9 +14,9 @@ import (
 	"kelson.dev/cmd/kelson/internal/project"
 )
 
-// other returns the version of the operator that --against names: a program, the folder of a
+// otherVersion returns the version of the operator that --against names: a program, the folder of a
 // project, or a git revision of this project.
-func other(ctx context.Context, p *project.Project, name, temp string) (*operatorProcess, error) {
+func otherVersion(ctx context.Context, p *project.Project, name, temp string) (*operatorProcess, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():

@@ -99,8 +99,8 @@ func configured(p *project.Project, binary string) (*operatorProcess, error) {
 	return op, nil
 }
 
-// namespacesOf returns Namespaces for the objects whose namespace is not among the objects. Run
-// keeps those that exist.
+// namespacesOf returns Namespaces for the objects whose namespace is not among the objects.
+// [plan.Run] does not change Namespaces that exist.
 func namespacesOf(all []*unstructured.Unstructured) (missing []*unstructured.Unstructured) {
 	known := map[string]bool{"": true}
 	for _, obj := range all {

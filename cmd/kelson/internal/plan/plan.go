@@ -133,7 +133,7 @@ func run(c *cobra.Command, dir string, o options) error {
 	var old *operatorProcess
 	if o.against != "" {
 		progress.Step("building %s", o.against)
-		if old, err = other(c.Context(), p, o.against, temp); err != nil {
+		if old, err = otherVersion(c.Context(), p, o.against, temp); err != nil {
 			return err
 		}
 	}

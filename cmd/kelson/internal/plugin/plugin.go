@@ -120,8 +120,8 @@ func ways(goos string) []func(file, name string) error {
 func link(self, path string, ways ...func(file, name string) error) error {
 	if info, err := os.Lstat(path); err == nil {
 		target, statErr := os.Stat(path)
-		own, ownErr := os.Stat(self)
-		if info.Mode()&os.ModeSymlink == 0 && !(statErr == nil && ownErr == nil && os.SameFile(target, own)) {
+		selfInfo, selfErr := os.Stat(self)
+		if info.Mode()&os.ModeSymlink == 0 && !(statErr == nil && selfErr == nil && os.SameFile(target, selfInfo)) {
 			return errors.New("the file exists and is not a link to kelson: remove it first")
 		}
 		if err := os.Remove(path); err != nil {

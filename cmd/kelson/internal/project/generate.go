@@ -156,10 +156,10 @@ func generateOnChange(c *cobra.Command, dir string, plan Generation) error {
 		if reported = ""; err != nil {
 			reported = err.Error()
 		}
-		for own := true; own; {
+		for onlyOwnWrites := true; onlyOwnWrites; {
 			select {
 			case changed := <-watch.C():
-				own = err == nil && written(dir, changed, result)
+				onlyOwnWrites = err == nil && written(dir, changed, result)
 			case <-c.Context().Done():
 				return nil
 			}

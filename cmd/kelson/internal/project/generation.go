@@ -80,35 +80,35 @@ func (g Generators) Plan(dir string, names []string) (Generation, error) {
 		return Generation{}, err
 	}
 	plan := Generation{dir: abs}
-	own := g.Own
-	own.Dir, own.Generators = dir, names
-	if len(own.Paths) > 0 || len(own.Settings) > 0 {
+	opts := g.Own
+	opts.Dir, opts.Generators = dir, names
+	if len(opts.Paths) > 0 || len(opts.Settings) > 0 {
 		foreign, _, err := foreign(abs)
-		own.Lenient = own.Lenient || foreign && !g.Strict
-		plan.runs = []toolchain.Options{own}
+		opts.Lenient = opts.Lenient || foreign && !g.Strict
+		plan.runs = []toolchain.Options{opts}
 		return plan, err
 	}
 	foreign, found, err := foreign(abs)
 	if err != nil {
 		return Generation{}, err
 	}
-	own.Lenient = own.Lenient || foreign && !g.Strict
+	opts.Lenient = opts.Lenient || foreign && !g.Strict
 	if foreign && g.Adopt {
 		if err := plan.adopt(g, found, names); err != nil {
 			return Generation{}, err
 		}
 	}
 	if len(plan.runs) == 0 {
-		own.KeepEqual = foreign
-		plan.runs = []toolchain.Options{own}
+		opts.KeepEqual = foreign
+		plan.runs = []toolchain.Options{opts}
 	}
 	return plan, nil
 }
 
 // Existing reports whether Kelson did not create the project in dir.
 func Existing(dir string) (bool, error) {
-	is, _, err := foreign(dir)
-	return is, err
+	isForeign, _, err := foreign(dir)
+	return isForeign, err
 }
 
 // foreign reports whether Kelson did not create a project: its PROJECT file has another layout, or

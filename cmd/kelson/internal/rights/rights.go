@@ -152,7 +152,7 @@ func run(c *cobra.Command, dir string, o options) error {
 	if o.prove {
 		progress.Step("running under the computed roles, then without each of %d permissions", len(all))
 		tried := 0
-		p, err := rights.Prove(c.Context(), o.name, all, r.under, func(without rights.Request, shown bool) {
+		p, err := rights.Prove(c.Context(), o.name, all, r.runWithRoles, func(without rights.Request, shown bool) {
 			progress.Lines = false // one line for all the runs
 			tried++
 			progress.Step("tried %d of %d permissions", tried, len(all))

@@ -115,7 +115,7 @@ func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	r.tests = operators
 	if r.explore > 0 {
 		r.progress.Step("exploring faults for %v", r.explore)
-		o, err := r.run(ctx, "", false, r.dir, r.self, r.exploring()...)
+		o, err := r.run(ctx, "", false, r.dir, r.self, r.exploreArgs()...)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -130,14 +130,14 @@ func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 	return rights.General(all, r.declared), events, nil
 }
 
-// exploring returns the arguments of this program that explore the project.
-func (r *runner) exploring() []string {
+// exploreArgs returns the arguments of this program that explore the project.
+func (r *runner) exploreArgs() []string {
 	return []string{"explore", r.dir, "--generate=false", "--for", r.explore.String()}
 }
 
-// under runs the tests, and then the exploration, with the rights of roles. It returns the requests
-// that RBAC refused. Unless all is true, it ends at the first one.
-func (r *runner) under(ctx context.Context, roles []rbac.Role, all bool) ([]rights.Request, error) {
+// runWithRoles runs the tests, and then the exploration, with the rights of roles. It returns the
+// requests that RBAC refused. Unless all is true, it ends at the first one.
+func (r *runner) runWithRoles(ctx context.Context, roles []rbac.Role, all bool) ([]rights.Request, error) {
 	doc, err := rbac.YAML(roles)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (r *runner) under(ctx context.Context, roles []rbac.Role, all bool) ([]righ
 		}
 	}
 	if r.explore > 0 {
-		o, err := r.run(ctx, file, !all, r.dir, r.self, r.exploring()...)
+		o, err := r.run(ctx, file, !all, r.dir, r.self, r.exploreArgs()...)
 		if err != nil {
 			return nil, err
 		}

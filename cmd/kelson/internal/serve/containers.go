@@ -71,11 +71,11 @@ func (n *containerNode) withDNS(ctx context.Context, p *Plane) ([]string, error)
 	if addon.Image, err = dns.WriteImage(ctx, program, filepath.Join(images, dns.Program+".tar")); err != nil {
 		return nil, fmt.Errorf("write the image of the DNS: %w", err)
 	}
-	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: dns.Program})
+	dnsClient, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: dns.Program})
 	if err != nil {
 		return nil, err
 	}
-	if err := addon.Apply(ctx, own); err != nil {
+	if err := addon.Apply(ctx, dnsClient); err != nil {
 		return nil, fmt.Errorf("add the DNS: %w", err)
 	}
 	return []string{"--images", images, "--cluster-dns", addon.Address.String(), "--label", dns.NodeLabel + "=true"}, nil
@@ -116,8 +116,8 @@ func (o *Options) prepareContainers() (program string, err error) {
 
 // findProgram looks for a program next to this one and in PATH.
 func findProgram(name string) (string, error) {
-	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), name); isFile(beside) {
+	if executable, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(executable), name); isFile(beside) {
 			return beside, nil
 		}
 	}
@@ -160,7 +160,7 @@ func (n *containerNode) run(ctx context.Context, p *Plane) error {
 
 // join creates a token and returns the arguments with which the node joins.
 func (n *containerNode) join(ctx context.Context, p *Plane) ([]string, error) {
-	own, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-token"})
+	tokenClient, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-token"})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (n *containerNode) join(ctx context.Context, p *Plane) ([]string, error) {
 		return nil, err
 	}
 	j := token.Join{Server: n.server, Authority: p.authority.PEM, Token: secret, Description: "node of kelson serve", Lifetime: tokenLifetime}
-	if err := j.Create(ctx, own); err != nil {
+	if err := j.Create(ctx, tokenClient); err != nil {
 		return nil, err
 	}
 	return j.Args()

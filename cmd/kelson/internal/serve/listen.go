@@ -58,11 +58,11 @@ func WarnUnlessLoopback(out io.Writer, address net.Addr, allowsAll bool) {
 func servingHosts(cfg *controlplane.Config, bound net.IP, others []string) ([]string, error) {
 	hosts := []string{bound.String()}
 	if bound.IsUnspecified() {
-		own, err := net.InterfaceAddrs()
+		addresses, err := net.InterfaceAddrs()
 		if err != nil {
 			return nil, fmt.Errorf("list the addresses of this machine: %w", err)
 		}
-		for _, a := range own {
+		for _, a := range addresses {
 			if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
 				hosts = append(hosts, n.IP.String())
 			}

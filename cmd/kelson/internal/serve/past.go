@@ -43,8 +43,8 @@ func (o *pastOptions) addForkFlags(f *pflag.FlagSet) {
 // readOnly reports whether a past state is served.
 func (o *pastOptions) readOnly() bool { return o.at != "" && !o.fork }
 
-// without lists the flags that have no effect on a server of a past state.
-var without = []string{
+// noEffect lists the flags that have no effect on a server of a past state.
+var noEffect = []string{
 	"node", "nodes", "stages", "workloads", "scheduler-config", "cluster-cidr", "load-balancer-cidr", "controllers", "cloud-provider", "planes",
 }
 
@@ -65,7 +65,7 @@ func (o *pastOptions) check(c *cobra.Command) error {
 			return fmt.Errorf("--at and --%s cannot be used together: the state comes from a history", name)
 		}
 	}
-	for _, name := range without {
+	for _, name := range noEffect {
 		if c.Flags().Changed(name) {
 			return fmt.Errorf("--%s has no effect with --at: a past state does not change", name)
 		}
@@ -137,20 +137,20 @@ func (o *stateOptions) openPast(ctx context.Context, s *state, open *store.Confi
 	if revision == 0 {
 		return fmt.Errorf("--at: %s: the history has no objects at that moment", o.past.at)
 	}
-	then, err := past.Read(at)
+	content, err := past.Read(at)
 	if err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
-	s.notes = then.Notes
-	s.from = fmt.Sprintf("revision %d, %s, with %d objects", revision, when.UTC().Format(time.RFC3339Nano), len(then.Records))
+	s.notes = content.Notes
+	s.from = fmt.Sprintf("revision %d, %s, with %d objects", revision, when.UTC().Format(time.RFC3339Nano), len(content.Records))
 	s.revision, s.when = revision, when
 	if o.past.to == "" {
-		open.Backend = then.Backend(revision)
+		open.Backend = content.Backend(revision)
 		s.authority, err = pki.NewAuthority("kelson-ca")
 		return err
 	}
 	read, write := io.Pipe()
-	go func() { write.CloseWithError(archive.Write(ctx, write, revision, slices.Values(then.Records))) }()
+	go func() { write.CloseWithError(archive.Write(ctx, write, revision, slices.Values(content.Records))) }()
 	if err := disk.Restore(o.past.to, read, 0); err != nil {
 		_ = read.Close() // makes archive.Write return
 		return err

@@ -32,13 +32,13 @@ func Chart(o Operator) (Files, error) {
 		"imagePullSecrets": []any{},
 		"metrics":          map[string]any{"serviceMonitor": map[string]any{"enabled": false}},
 	}
-	for kind, own := range map[string]map[string]any{
+	for kind, kindValues := range map[string]map[string]any{
 		"CustomResourceDefinition": {"crds": map[string]any{"install": true, "keep": true}},
 		"PersistentVolumeClaim":    {"state": map[string]any{"keep": true}},
 		"NetworkPolicy":            {"networkPolicy": map[string]any{"enabled": true}},
 	} {
 		if o.has(kind) {
-			maps.Copy(values, own)
+			maps.Copy(values, kindValues)
 		}
 	}
 	what, see := "operator", "get deployment "+deployment.GetName()

@@ -68,11 +68,11 @@ func certifyItself(deployment, secret *unstructured.Unstructured) error {
 	volumes, _ := pod["volumes"].([]any)
 	volume := ""
 	pod["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
-		is, _ := v.(map[string]any)
-		if name, _, _ := unstructured.NestedString(is, "secret", "secretName"); name != secret.GetName() {
+		volumeFields, _ := v.(map[string]any)
+		if name, _, _ := unstructured.NestedString(volumeFields, "secret", "secretName"); name != secret.GetName() {
 			return false
 		}
-		volume, _ = is["name"].(string)
+		volume, _ = volumeFields["name"].(string)
 		return true
 	})
 	containers, _ := pod["containers"].([]any)
@@ -82,8 +82,8 @@ func certifyItself(deployment, secret *unstructured.Unstructured) error {
 	container, _ := containers[0].(map[string]any)
 	mounts, _ := container["volumeMounts"].([]any)
 	container["volumeMounts"] = slices.DeleteFunc(mounts, func(m any) bool {
-		is, _ := m.(map[string]any)
-		return is["name"] == volume
+		mount, _ := m.(map[string]any)
+		return mount["name"] == volume
 	})
 	namespace, variable := deployment.GetNamespace(), "$("+namespaceVariable+")"
 	args, _ := container["args"].([]any)

@@ -39,7 +39,7 @@ type deployment struct {
 	current      *deployed.Manifests
 	node         *deployed.Node
 	dependencies deployed.Dependencies
-	missing      chan string     // API groups that the operator misses
+	missing      chan string     // API groups that the operator needs and the cluster lacks
 	looked       map[string]bool // API groups whose definitions were looked for
 	skipped      map[string]bool // kinds that the cluster does not serve
 	starts       int
@@ -93,7 +93,7 @@ func (d *deployment) read(l *Loop) (*deployed.Manifests, error) {
 	return m, err
 }
 
-// report announces that the operator misses the kinds of an API group.
+// report sends an API group that the operator needs and the cluster lacks to the channel missing.
 func (d *deployment) report(group string) {
 	if group == "" {
 		return
@@ -104,8 +104,8 @@ func (d *deployment) report(group string) {
 	}
 }
 
-// missed returns the channel of missed API groups; nil if d is nil.
-func (d *deployment) missed() <-chan string {
+// missingGroups returns the channel missing; nil if d is nil.
+func (d *deployment) missingGroups() <-chan string {
 	if d == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (d *deployment) start(ctx context.Context, l *Loop) error {
 	return l.apply(ctx, manifests.Objects{{Object: fields}})
 }
 
-// ready waits until the operator's pod is ready. It installs definitions that the operator misses.
+// ready waits until the operator's pod is ready. It installs definitions that the cluster lacks.
 // If the pod does not become ready in time, it only logs that.
 func (d *deployment) ready(ctx context.Context, l *Loop) error {
 	begin := time.Now()
@@ -222,8 +222,8 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 	defer timeout.Stop()
 	key := client.Key{Namespace: d.current.Manager.Namespace, Name: d.current.Manager.Name}
 	for {
-		is, err := client.Get[appsv1.Deployment](ctx, l.cfg.Client, key)
-		if err == nil && is.Status.ObservedGeneration == is.Generation && is.Status.UpdatedReplicas == 1 && is.Status.ReadyReplicas == 1 {
+		running, err := client.Get[appsv1.Deployment](ctx, l.cfg.Client, key)
+		if err == nil && running.Status.ObservedGeneration == running.Generation && running.Status.UpdatedReplicas == 1 && running.Status.ReadyReplicas == 1 {
 			l.cfg.Log.Printf(l.subject(), "ready in %s, as %s/%s", time.Since(begin).Round(time.Millisecond), key.Namespace, key.Name)
 			return nil
 		}
@@ -242,7 +242,7 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 	}
 }
 
-// install finds and applies the definitions of an API group that the operator misses, and restarts
+// install finds and applies the definitions of an API group that the cluster lacks, and restarts
 // the operator.
 func (d *deployment) install(ctx context.Context, l *Loop, group string) error {
 	found, err := d.find(ctx, l, group)

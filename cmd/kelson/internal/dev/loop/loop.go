@@ -194,7 +194,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 			l.cfg.Log.Printf(l.subject(), "exited: %v; it restarts after the next change", err)
 			ended = nil
-		case group := <-l.deployed.missed():
+		case group := <-l.deployed.missingGroups():
 			if err := l.deployed.install(ctx, l, group); err != nil {
 				l.fail("manifests", err)
 			}
