@@ -138,7 +138,7 @@ func (r *release) pack(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("pack %s: %w", p.platform, err)
 		}
-		bill, err := image.BillOf(p.path, p.platform, r.src.at, p.licenses.names())
+		bill, err := image.BillOf(p.path, p.platform, r.src.at, p.licenses.facts(r.src.version))
 		if err != nil {
 			return fmt.Errorf("bill of materials for %s: %w", p.platform, err)
 		}

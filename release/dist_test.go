@@ -104,13 +104,16 @@ func TestReleaseArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	var document struct {
-		Packages []struct{ Name, LicenseDeclared string }
+		Packages []struct{ Name, VersionInfo, LicenseDeclared string }
 	}
 	if err := json.Unmarshal(bill, &document); err != nil || len(document.Packages) < 100 {
 		t.Fatalf("bill of materials: %d packages, %v", len(document.Packages), err)
 	}
 	for _, p := range document.Packages {
 		if within(p.Name) {
+			if p.LicenseDeclared != "Apache-2.0" || !strings.HasPrefix(version, "kelson "+p.VersionInfo+",") {
+				t.Errorf("%s: license %s, version %s; want Apache-2.0 and that of the release", p.Name, p.LicenseDeclared, p.VersionInfo)
+			}
 			continue
 		}
 		if !strings.Contains(string(table), "\n"+p.Name+",") || p.LicenseDeclared == "NOASSERTION" {

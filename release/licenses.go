@@ -25,6 +25,8 @@ import (
 // licenses are the licenses of the modules that are linked into a program.
 type licenses struct {
 	modules []licensed
+	// own are the paths of this repository's modules; the archive has their license.
+	own []string
 }
 
 // licensed is a module, or Go's standard library, with the license files that apply to its linked
@@ -93,6 +95,7 @@ func findLicenses(ctx context.Context, src *source, p image.Platform, c *namer) 
 	lines := strings.Fields(string(goroot))
 	found := map[string]*licensed{}
 	seen := map[string]bool{}
+	own := map[string]bool{}
 	standard := &licensed{path: standardLibrary, version: strings.TrimPrefix(lines[1], "go")}
 	found[standard.path] = standard
 	if err := standard.read(lines[0], lines[0], seen); err != nil {
@@ -112,7 +115,11 @@ func findLicenses(ctx context.Context, src *source, p image.Platform, c *namer) 
 		} else if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
-		if pkg.Standard || within(pkg.Module.Path) { // the archive has their licenses
+		if pkg.Standard {
+			continue
+		}
+		if within(pkg.Module.Path) {
+			own[pkg.Module.Path] = true
 			continue
 		}
 		m := found[pkg.Module.Path]
@@ -124,7 +131,7 @@ func findLicenses(ctx context.Context, src *source, p image.Platform, c *namer) 
 			return nil, err
 		}
 	}
-	all := &licenses{}
+	all := &licenses{own: slices.Sorted(maps.Keys(own))}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		m := found[name]
@@ -188,11 +195,15 @@ func (l *licenses) files() (files []file) {
 	return append([]file{{name: "licenses/licenses.csv", mode: 0o644, content: []byte(table.String())}}, files...)
 }
 
-// names returns the licenses of each module as SPDX expressions.
-func (l *licenses) names() map[string]string {
-	names := map[string]string{root: "Apache-2.0"}
-	for _, m := range l.modules {
-		names[m.path] = strings.Join(m.names, " AND ")
+// facts returns the licenses of all modules as SPDX expressions, and the version of the release for
+// this repository's modules.
+func (l *licenses) facts(version string) map[string]image.Facts {
+	facts := map[string]image.Facts{}
+	for _, path := range l.own {
+		facts[path] = image.Facts{License: "Apache-2.0", Version: version}
 	}
-	return names
+	for _, m := range l.modules {
+		facts[m.path] = image.Facts{License: strings.Join(m.names, " AND ")}
+	}
+	return facts
 }

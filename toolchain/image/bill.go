@@ -73,10 +73,18 @@ type (
 	}
 )
 
+// Facts are properties of a module that the Go linker does not record.
+type Facts struct {
+	// License is an SPDX expression; "" becomes NOASSERTION.
+	License string
+	// Version is used for a module whose recorded version is (devel), as that of the main module.
+	Version string
+}
+
 // BillOf returns the bill of a compiled program, from the modules that the Go linker has recorded
-// in it. The platform and the time of creation are copied to the bill. licenses maps the paths of
-// modules to SPDX expressions; modules that it lacks get NOASSERTION.
-func BillOf(binary string, p Platform, created time.Time, licenses map[string]string) (Bill, error) {
+// in it. The platform and the time of creation are copied to the bill. facts has what is known
+// about modules, by their paths.
+func BillOf(binary string, p Platform, created time.Time, facts map[string]Facts) (Bill, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return Bill{}, fmt.Errorf("read the modules of the program: %w", err)
@@ -87,7 +95,7 @@ func BillOf(binary string, p Platform, created time.Time, licenses map[string]st
 	}
 	sum := sha256.Sum256(content)
 	digest := hex.EncodeToString(sum[:])
-	main := module(&info.Main)
+	main := module(&info.Main, facts)
 	main.Checksums = []checksum{{"SHA256", digest}}
 	main.Comment = fmt.Sprintf("the program of package %s for %s", info.Path, p)
 	doc := document{
@@ -99,12 +107,9 @@ func BillOf(binary string, p Platform, created time.Time, licenses map[string]st
 	}
 	standard := &debug.Module{Path: "stdlib", Version: strings.TrimPrefix(info.GoVersion, "go")}
 	for _, m := range append([]*debug.Module{standard}, info.Deps...) {
-		dep := module(m)
+		dep := module(m, facts)
 		doc.Packages = append(doc.Packages, dep)
 		doc.Relationships = append(doc.Relationships, relationship{main.ID, "DEPENDS_ON", dep.ID})
-	}
-	for i := range doc.Packages {
-		doc.Packages[i].Concluded, doc.Packages[i].Declared = noAssertion, cmp.Or(licenses[doc.Packages[i].Name], noAssertion)
 	}
 	data, err := json.MarshalIndent(doc, "", "  ")
 	return Bill{p, append(data, '\n')}, err
@@ -113,17 +118,25 @@ func BillOf(binary string, p Platform, created time.Time, licenses map[string]st
 // notInID matches characters that identifiers of SPDX must not contain.
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-func module(m *debug.Module) spdxPackage {
+// devel is the version that the Go linker records for modules without a version.
+const devel = "(devel)"
+
+func module(m *debug.Module, facts map[string]Facts) spdxPackage {
 	comment := ""
 	if m.Replace != nil {
 		comment = "replaces " + m.Path + " " + m.Version
 		m = m.Replace
 	}
-	out := spdxPackage{
-		ID: "SPDXRef-Package-" + notInID.ReplaceAllString(m.Path+"-"+m.Version, "-"), Name: m.Path, Version: m.Version, Location: noAssertion, Comment: comment,
+	known, version := facts[m.Path], m.Version
+	if version == devel {
+		version = cmp.Or(known.Version, devel)
 	}
-	if m.Version != "" && m.Version != "(devel)" {
-		out.Refs = []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + m.Version}}
+	out := spdxPackage{
+		ID: "SPDXRef-Package-" + notInID.ReplaceAllString(m.Path+"-"+version, "-"), Name: m.Path, Version: version, Location: noAssertion, Comment: comment,
+		Concluded: noAssertion, Declared: cmp.Or(known.License, noAssertion),
+	}
+	if version != "" && version != devel {
+		out.Refs = []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + version}}
 	}
 	if m.Sum != "" {
 		// The checksum of a module in go.sum is a hash over the hashes of its files, for which SPDX
