@@ -1,4 +1,4 @@
-package loadbalancer_test
+package controllers_test
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
+func balanced(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}}
 	if change != nil {
@@ -23,11 +23,11 @@ func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
 	return s
 }
 
-// address returns the addresses in the status of a Service.
-func address(t *testing.T, env *testenv.Env, name string) string {
+// ingressOf returns the addresses in the status of a Service.
+func ingressOf(t *testing.T, env *testenv.Env, name string) string {
 	t.Helper()
 	env.Settle(t)
-	s := service(name, nil)
+	s := balanced(name, nil)
 	env.Get(t, s)
 	var all []string
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
@@ -36,9 +36,9 @@ func address(t *testing.T, env *testenv.Env, name string) string {
 	return strings.Join(all, ",")
 }
 
-func remove(t *testing.T, env *testenv.Env, name string) {
+func removeBalanced(t *testing.T, env *testenv.Env, name string) {
 	t.Helper()
-	if err := env.Client().Delete(t.Context(), service(name, nil)); err != nil {
+	if err := env.Client().Delete(t.Context(), balanced(name, nil)); err != nil {
 		t.Fatal(err)
 	}
 	env.Settle(t)
@@ -50,39 +50,39 @@ func TestAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.LoadBalancers("192.0.2.0/29")) // .1 to .6
 		for _, name := range []string{"a", "b", "c"} {
-			env.Create(t, service(name, nil))
+			env.Create(t, balanced(name, nil))
 		}
-		env.Create(t, service("asks", func(s *corev1.ServiceSpec) { s.LoadBalancerIP = "192.0.2.6" }))
-		env.Create(t, service("other", func(s *corev1.ServiceSpec) { s.LoadBalancerClass = new("example.com/lb") }))
-		env.Create(t, service("inside", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeClusterIP }))
+		env.Create(t, balanced("asks", func(s *corev1.ServiceSpec) { s.LoadBalancerIP = "192.0.2.6" }))
+		env.Create(t, balanced("other", func(s *corev1.ServiceSpec) { s.LoadBalancerClass = new("example.com/lb") }))
+		env.Create(t, balanced("inside", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeClusterIP }))
 		for name, want := range map[string]string{"asks": "192.0.2.6", "other": "", "inside": ""} {
-			if got := address(t, env, name); got != want {
+			if got := ingressOf(t, env, name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
-		got := []string{address(t, env, "a"), address(t, env, "b"), address(t, env, "c")}
+		got := []string{ingressOf(t, env, "a"), ingressOf(t, env, "b"), ingressOf(t, env, "c")}
 		if slices.Sort(got); !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}) {
 			t.Errorf("addresses %v", got)
 		}
 		for _, name := range []string{"d", "e", "f"} {
-			env.Create(t, service(name, nil))
+			env.Create(t, balanced(name, nil))
 			env.Settle(t)
 		}
-		if got := address(t, env, "f"); got != "" {
+		if got := ingressOf(t, env, "f"); got != "" {
 			t.Fatalf("from an empty pool: %s", got)
 		}
-		freed := address(t, env, "a")
-		remove(t, env, "a")
-		if got := address(t, env, "f"); got != freed {
+		freed := ingressOf(t, env, "a")
+		removeBalanced(t, env, "a")
+		if got := ingressOf(t, env, "f"); got != freed {
 			t.Errorf("after %s was freed: %q", freed, got)
 		}
-		b := service("b", nil)
+		b := balanced("b", nil)
 		env.Get(t, b)
 		b.Spec.Type = corev1.ServiceTypeClusterIP
 		if err := env.Client().Update(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		if got := address(t, env, "b"); got != "" {
+		if got := ingressOf(t, env, "b"); got != "" {
 			t.Errorf("without the type: %s", got)
 		}
 		env.Get(t, b)
@@ -109,8 +109,8 @@ func TestAddresses(t *testing.T) {
 func TestWithoutPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
-		env.Create(t, service("a", nil))
-		if got := address(t, env, "a"); got != "" {
+		env.Create(t, balanced("a", nil))
+		if got := ingressOf(t, env, "a"); got != "" {
 			t.Errorf("address %s", got)
 		}
 	})

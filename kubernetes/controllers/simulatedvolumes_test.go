@@ -1,4 +1,4 @@
-package simulatedvolumes_test
+package controllers_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package tokens_test
+package controllers_test
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-func get(t *testing.T, env *testenv.Env, namespace, name string) *corev1.Secret {
+func secretOf(t *testing.T, env *testenv.Env, namespace, name string) *corev1.Secret {
 	t.Helper()
 	env.Settle(t)
 	secret, err := client.Get[corev1.Secret](t.Context(), env.Client(), client.Key{Namespace: namespace, Name: name})
@@ -51,7 +51,7 @@ func TestTokensInSecrets(t *testing.T) {
 		}
 		make("one", "robot")
 		make("two", "robot")
-		one, two := get(t, env, "default", "one"), get(t, env, "default", "two")
+		one, two := secretOf(t, env, "default", "one"), secretOf(t, env, "default", "two")
 		token := string(one.Data["token"])
 		if token == "" || string(one.Data["namespace"]) != "default" || one.Annotations[corev1.ServiceAccountUIDKey] != string(account.UID) {
 			t.Fatalf("%+v", one)
@@ -61,7 +61,7 @@ func TestTokensInSecrets(t *testing.T) {
 		if got := authenticated(t, env, token); got != name {
 			t.Errorf("the token authenticates %q", got)
 		}
-		if used := get(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
+		if used := secretOf(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
 			t.Errorf("last used: %q", used)
 		}
 		if err := env.Client().Delete(t.Context(), one); err != nil {
@@ -73,7 +73,7 @@ func TestTokensInSecrets(t *testing.T) {
 		if err := env.Client().Delete(t.Context(), account); err != nil {
 			t.Fatal(err)
 		}
-		if get(t, env, "default", "two") != nil {
+		if secretOf(t, env, "default", "two") != nil {
 			t.Error("the Secret still exists without its account")
 		}
 		if got := authenticated(t, env, string(two.Data["token"])); got != "" {
@@ -95,14 +95,14 @@ func TestBootstrapTokensExpire(t *testing.T) {
 			})
 		}
 		time.Sleep(59 * time.Minute)
-		if get(t, env, "kube-system", "bootstrap-token-aaaaaa") == nil {
+		if secretOf(t, env, "kube-system", "bootstrap-token-aaaaaa") == nil {
 			t.Error("too early")
 		}
 		time.Sleep(2 * time.Minute)
-		if get(t, env, "kube-system", "bootstrap-token-aaaaaa") != nil {
+		if secretOf(t, env, "kube-system", "bootstrap-token-aaaaaa") != nil {
 			t.Error("too late")
 		}
-		if get(t, env, "default", "elsewhere") == nil {
+		if secretOf(t, env, "default", "elsewhere") == nil {
 			t.Error("a Secret of another namespace was deleted")
 		}
 	})
@@ -138,7 +138,7 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 			t.Helper()
 			var all []string
 			for _, name := range []string{"unused", "used", "mounted", "by-hand"} {
-				if secret := get(t, env, "default", name); secret != nil && secret.Labels["kubernetes.io/legacy-token-invalid-since"] != "" {
+				if secret := secretOf(t, env, "default", name); secret != nil && secret.Labels["kubernetes.io/legacy-token-invalid-since"] != "" {
 					all = append(all, name+"(invalid)")
 				} else if secret != nil {
 					all = append(all, name)
@@ -149,9 +149,9 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 			}
 		}
 		const day, year = 24 * time.Hour, 365 * 24 * time.Hour
-		token := string(get(t, env, "default", "unused").Data["token"])
+		token := string(secretOf(t, env, "default", "unused").Data["token"])
 		time.Sleep(300 * day)
-		if authenticated(t, env, string(get(t, env, "default", "used").Data["token"])) == "" {
+		if authenticated(t, env, string(secretOf(t, env, "default", "used").Data["token"])) == "" {
 			t.Error("the token is not accepted")
 		}
 		time.Sleep(60 * day)
@@ -161,7 +161,7 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 		if got := authenticated(t, env, token); got != "" {
 			t.Errorf("an invalid token authenticates %s", got)
 		}
-		label := get(t, env, "default", "unused")
+		label := secretOf(t, env, "default", "unused")
 		// the user needs the token after all
 		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since")
 		if err := env.Client().Update(t.Context(), label); err != nil {

@@ -1,4 +1,4 @@
-package namespace_test
+package controllers_test
 
 import (
 	"strings"

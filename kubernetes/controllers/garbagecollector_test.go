@@ -1,4 +1,4 @@
-package garbagecollector_test
+package controllers_test
 
 import (
 	"slices"
@@ -15,18 +15,18 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// plane is a control plane with helpers for these tests.
-type plane struct {
+// garbage is a control plane with helpers for these tests.
+type garbage struct {
 	*testing.T
 	*testenv.Env
 }
 
-func run(t *testing.T, test func(p plane)) {
-	synctest.Test(t, func(t *testing.T) { test(plane{t, testenv.New(t, testenv.Log(t))}) })
+func collecting(t *testing.T, test func(p garbage)) {
+	synctest.Test(t, func(t *testing.T) { test(garbage{t, testenv.New(t, testenv.Log(t))}) })
 }
 
 // add creates a ConfigMap with owners.
-func (p plane) add(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+func (p garbage) add(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
 	p.Helper()
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}}
 	p.Create(p.T, obj)
@@ -37,7 +37,7 @@ func ownedBy(owner *corev1.ConfigMap, block bool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: &block}
 }
 
-func (p plane) delete(obj client.Object, policy metav1.DeletionPropagation) {
+func (p garbage) delete(obj client.Object, policy metav1.DeletionPropagation) {
 	p.Helper()
 	if err := p.Client().Delete(p.Context(), obj, client.PropagationPolicy(policy)); err != nil {
 		p.Fatal(err)
@@ -45,7 +45,7 @@ func (p plane) delete(obj client.Object, policy metav1.DeletionPropagation) {
 }
 
 // left waits until all controllers are idle and checks which ConfigMaps exist.
-func (p plane) left(want ...string) {
+func (p garbage) left(want ...string) {
 	p.Helper()
 	p.Settle(p.T)
 	list, err := client.List[corev1.ConfigMap](p.Context(), p.Client(), client.InNamespace("default"))
@@ -61,7 +61,7 @@ func (p plane) left(want ...string) {
 	}
 }
 
-func (p plane) update(obj client.Object, change func()) {
+func (p garbage) update(obj client.Object, change func()) {
 	p.Helper()
 	p.Get(p.T, obj)
 	change()
@@ -72,7 +72,7 @@ func (p plane) update(obj client.Object, change func()) {
 
 // CTRL-01
 func TestBackgroundDeletionCascades(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		root := p.add("a-root")
 		child := p.add("b-child", ownedBy(root, false))
 		p.add("c-grandchild", ownedBy(child, false))
@@ -89,7 +89,7 @@ func TestBackgroundDeletionCascades(t *testing.T) {
 
 // CTRL-01
 func TestForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		root := p.add("a-root")
 		blocking := p.add("b-blocks", ownedBy(root, true))
 		p.add("c-goes", ownedBy(root, false))
@@ -103,7 +103,7 @@ func TestForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
 
 // CTRL-01
 func TestOrphanDeletion(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		root := p.add("a-root")
 		child := p.add("b-child", ownedBy(root, true))
 		p.delete(root, metav1.DeletePropagationOrphan)
@@ -117,7 +117,7 @@ func TestOrphanDeletion(t *testing.T) {
 
 // CTRL-01
 func TestDependentOfSeveralOwners(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		one, other := p.add("a-one"), p.add("b-other")
 		shared := p.add("c-shared", ownedBy(one, false), ownedBy(other, false))
 		p.delete(one, metav1.DeletePropagationBackground)
@@ -131,7 +131,7 @@ func TestDependentOfSeveralOwners(t *testing.T) {
 
 // CTRL-01
 func TestOwnerWithAnotherUID(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		owner := p.add("a-owner")
 		impostor := ownedBy(owner, false)
 		impostor.UID = "00000000-0000-0000-0000-000000000000"
@@ -142,7 +142,7 @@ func TestOwnerWithAnotherUID(t *testing.T) {
 
 // CTRL-01
 func TestOwnerInAnotherNamespace(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "owner"}}
 		p.Create(p.T, elsewhere)
 		p.add("b-claims", ownedBy(elsewhere, false))
@@ -152,7 +152,7 @@ func TestOwnerInAnotherNamespace(t *testing.T) {
 
 // CTRL-01
 func TestForegroundDeletionOfACycle(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		a := p.add("a")
 		b := p.add("b", ownedBy(a, true))
 		c := p.add("c", ownedBy(b, true))
@@ -165,7 +165,7 @@ func TestForegroundDeletionOfACycle(t *testing.T) {
 
 // CTRL-01
 func TestOwnerOfAnUnservedKind(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		p.add("claims", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "1"})
 		p.left("claims")
 		crd := &unstructured.Unstructured{Object: map[string]any{
@@ -189,7 +189,7 @@ func TestOwnerOfAnUnservedKind(t *testing.T) {
 
 // API-12
 func TestNamespaceDeletion(t *testing.T) {
-	run(t, func(p plane) {
+	collecting(t, func(p garbage) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 		p.Create(p.T, ns)
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held", Finalizers: []string{"example.com/wait"}}}

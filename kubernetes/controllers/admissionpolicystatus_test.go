@@ -1,4 +1,4 @@
-package admissionpolicystatus_test
+package controllers_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package namespacedefaults_test
+package controllers_test
 
 import (
 	"testing"
@@ -14,13 +14,13 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// plane is a client of a control plane with helpers for these tests.
-type plane struct {
+// defaulting is a client of a control plane with helpers for these tests.
+type defaulting struct {
 	*testing.T
 	client.Client
 }
 
-func run(t *testing.T, cfg controlplane.Config, test func(p plane)) {
+func withDefaults(t *testing.T, cfg controlplane.Config, test func(p defaulting)) {
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), cfg)
 		if err != nil {
@@ -31,11 +31,11 @@ func run(t *testing.T, cfg controlplane.Config, test func(p plane)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(plane{t, c})
+		test(defaulting{t, c})
 	})
 }
 
-func (p plane) namespace(name string) *corev1.Namespace {
+func (p defaulting) namespace(name string) *corev1.Namespace {
 	p.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := p.Create(p.Context(), ns); err != nil {
@@ -46,7 +46,7 @@ func (p plane) namespace(name string) *corev1.Namespace {
 
 // exists waits until all controllers are idle, and reads an object. It reports whether the object
 // exists.
-func (p plane) exists(obj client.Object, namespace, name string) bool {
+func (p defaulting) exists(obj client.Object, namespace, name string) bool {
 	p.Helper()
 	synctest.Wait()
 	err := p.Get(p.Context(), client.Key{Namespace: namespace, Name: name}, obj)
@@ -60,7 +60,7 @@ var withCA = controlplane.Config{RootCA: []byte("the certificate")}
 
 // CTRL-02
 func TestDefaultsInEveryNamespace(t *testing.T) {
-	run(t, withCA, func(p plane) {
+	withDefaults(t, withCA, func(p defaulting) {
 		p.namespace("lab")
 		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease", "lab"} {
 			cm := &corev1.ConfigMap{}
@@ -76,7 +76,7 @@ func TestDefaultsInEveryNamespace(t *testing.T) {
 
 // CTRL-02
 func TestDefaultsAreRestored(t *testing.T) {
-	run(t, withCA, func(p plane) {
+	withDefaults(t, withCA, func(p defaulting) {
 		sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
 		if !p.exists(sa, "default", namespacedefaults.ServiceAccount) || !p.exists(cm, "default", namespacedefaults.ConfigMap) {
 			p.Fatal("the namespace lacks the default objects")
@@ -106,7 +106,7 @@ func TestDefaultsAreRestored(t *testing.T) {
 
 // CTRL-02: a policy or webhook that rejects the ConfigMap does not prevent the service account.
 func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
-	run(t, withCA, func(p plane) {
+	withDefaults(t, withCA, func(p defaulting) {
 		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 				Operations: []admissionv1.OperationType{admissionv1.Create},
@@ -131,7 +131,7 @@ func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 
 // CTRL-02
 func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
-	run(t, withCA, func(p plane) {
+	withDefaults(t, withCA, func(p defaulting) {
 		ns := p.namespace("lab")
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held", Finalizers: []string{"example.com/hold"}}}
 		if err := p.Create(p.Context(), held); err != nil {
@@ -157,12 +157,12 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 
 // CTRL-02
 func TestWithoutAuthorityOrControllers(t *testing.T) {
-	run(t, controlplane.Config{}, func(p plane) {
+	withDefaults(t, controlplane.Config{}, func(p defaulting) {
 		if !p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want a service account and no root CA")
 		}
 	})
-	run(t, controlplane.Config{NoControllers: true, RootCA: withCA.RootCA}, func(p plane) {
+	withDefaults(t, controlplane.Config{NoControllers: true, RootCA: withCA.RootCA}, func(p defaulting) {
 		if p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want nothing without controllers")
 		}

@@ -1,4 +1,4 @@
-package servicecidrs_test
+package controllers_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package nodelifecycle_test
+package controllers_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package certificates_test
+package controllers_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package storagemigration_test
+package controllers_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package simulatednodes_test
+package controllers_test
 
 import (
 	"os"

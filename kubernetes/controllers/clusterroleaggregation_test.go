@@ -1,4 +1,4 @@
-package clusterroleaggregation_test
+package controllers_test
 
 import (
 	"fmt"

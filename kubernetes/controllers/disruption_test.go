@@ -1,4 +1,4 @@
-package disruption_test
+package controllers_test
 
 import (
 	"fmt"
@@ -17,48 +17,48 @@ const (
 	merge   = "Content-Type: application/merge-patch+json"
 )
 
-type plane struct {
+type evictions struct {
 	*testing.T
 	*apitest.Plane
 }
 
-func inBubble(t *testing.T, test func(p plane)) {
+func inBubble(t *testing.T, test func(p evictions)) {
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), controlplane.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer cp.Stop()
-		test(plane{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}})
+		test(evictions{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}})
 	})
 }
 
-func (p plane) want(code int, method, path, body string, header ...string) apitest.Object {
+func (p evictions) want(code int, method, path, body string, header ...string) apitest.Object {
 	p.Helper()
 	return p.Want(p.T, code, method, path, body, header...)
 }
 
-func (p plane) budget(name, spec string) {
+func (p evictions) budget(name, spec string) {
 	p.Helper()
 	p.want(201, "POST", budgets, fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":%q},
 		"spec":{"selector":{"matchLabels":{"app":"a"}},%s}}`, name, spec))
 }
 
 // pod creates a running, ready pod; owner is a JSON fragment and may be empty.
-func (p plane) pod(name, owner string) {
+func (p evictions) pod(name, owner string) {
 	p.Helper()
 	p.want(201, "POST", ns+"/pods", fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"a"}%s},
 		"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`, name, owner))
 	p.ready(name, "True")
 }
 
-func (p plane) ready(name, status string) {
+func (p evictions) ready(name, status string) {
 	p.Helper()
 	p.want(200, "PATCH", ns+"/pods/"+name+"/status", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"`+status+`"}]}}`, merge)
 }
 
 // wantStatus checks a budget's healthy, desired, expected and allowed numbers.
-func (p plane) wantStatus(name, want string) {
+func (p evictions) wantStatus(name, want string) {
 	p.Helper()
 	synctest.Wait()
 	s := p.want(200, "GET", budgets+"/"+name, "")["status"]
@@ -69,14 +69,14 @@ func (p plane) wantStatus(name, want string) {
 	}
 }
 
-func (p plane) evict(code int, name string) {
+func (p evictions) evict(code int, name string) {
 	p.Helper()
 	p.want(code, "POST", ns+"/pods/"+name+"/eviction", fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, name))
 }
 
 // CTRL-02
 func TestEvictionsRespectBudgets(t *testing.T) {
-	inBubble(t, func(p plane) {
+	inBubble(t, func(p evictions) {
 		p.budget("two", `"minAvailable":2`)
 		p.wantStatus("two", "0 2 0 0")
 		for _, name := range []string{"a", "b", "c"} {
@@ -101,7 +101,7 @@ func TestEvictionsRespectBudgets(t *testing.T) {
 
 // CTRL-02
 func TestBudgetsRelativeToReplicas(t *testing.T) {
-	inBubble(t, func(p plane) {
+	inBubble(t, func(p evictions) {
 		rs := p.want(201, "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"r"},
 			"spec":{"replicas":4,"selector":{"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 		owner := fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","controller":true,"uid":%q}]`, apitest.At(rs, "metadata", "uid"))
@@ -126,7 +126,7 @@ func TestBudgetsRelativeToReplicas(t *testing.T) {
 
 // CTRL-02: an evicted pod that is not deleted counts as healthy again after two minutes.
 func TestDisruptionExpires(t *testing.T) {
-	inBubble(t, func(p plane) {
+	inBubble(t, func(p evictions) {
 		p.budget("one", `"minAvailable":1`)
 		p.pod("a", "")
 		p.pod("b", "")
@@ -140,7 +140,7 @@ func TestDisruptionExpires(t *testing.T) {
 
 // CTRL-02: a pod that an eviction marked and did not delete loses the mark after two minutes.
 func TestDisruptionTargetExpires(t *testing.T) {
-	inBubble(t, func(p plane) {
+	inBubble(t, func(p evictions) {
 		p.pod("kept", "")
 		p.pod("gone", "")
 		mark := `{"status":{"conditions":[{"type":"Ready","status":"True"},

@@ -1,4 +1,4 @@
-package ttlafterfinished_test
+package controllers_test
 
 import (
 	"testing"
