@@ -47,7 +47,7 @@ func TestGuide(t *testing.T) {
 		t.Errorf("main.go has %d lines", n)
 	}
 	write(t, filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(main, "example.com/pizza-apiserver", "example.com/outside")))
-	build := exec.Command("go", "build", "-ldflags=-w", "-o", "server", ".")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", "server", ".")
 	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -51,13 +51,13 @@ var webserver = sync.OnceValues(func() (string, error) {
 var scratch string // binaries that tests built
 
 // linkFlags is a part of GOFLAGS. It has no effect on commands that pass -ldflags.
-const linkFlags = "-ldflags=-w"
+const linkFlags = "'-ldflags=-s -w'"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "splice" { // called by the script of a guide
 		os.Exit(spliceFile(os.Args[2]))
 	}
-	// Programs without debug information are linked in less time.
+	// Programs without symbol tables and debug information are linked in less time.
 	os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" "+linkFlags))
 	var err error
 	if scratch, err = os.MkdirTemp("", "kelson-test-"); err != nil {

@@ -47,7 +47,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", path, "../../bench/peers/etcd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../bench/peers/etcd").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build etcd: %w: %s", err, out)
 	}
 	return path, nil

@@ -35,7 +35,7 @@ var kelson = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "kelson")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", path, "../../cmd/kelson").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../cmd/kelson").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build kelson: %w: %s", err, out)
 	}
 	return path, nil

@@ -292,9 +292,9 @@ func build(ctx context.Context, p *project.Project, temp string, replay bool) (b
 		return "", err
 	}
 	binary = filepath.Join(temp, "explore.test")
-	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -w omits the
-	// tables of debuggers, which take long to write.
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-w", "-overlay="+overlay, "-o="+binary, ".")
+	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -s and -w omit
+	// the tables of symbols and of debuggers, which take long to write.
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o="+binary, ".")
 	cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
