@@ -64,11 +64,13 @@ func main() {
 			if other, err := again.Marshal(); err != nil || string(other) != string(data) {
 				fmt.Printf("%T %d: %v after decoding: %x\n", m, seed, err, other)
 			}
-			// truncated and garbled input must not panic
-			for n := range min(len(data), 200) {
+			// Truncated and garbled input must not panic. Reset, because Unmarshal appends to lists.
+			for n := range min(len(data), GARBLED) {
+				again.Reset()
 				_ = again.Unmarshal(data[:n])
 				garbled := append([]byte(nil), data...)
 				garbled[n] ^= 0xff
+				again.Reset()
 				_ = again.Unmarshal(garbled)
 			}
 			m.Reset()
@@ -118,16 +120,18 @@ func TestKubernetesTypes(t *testing.T) {
 	}
 	defer os.RemoveAll(folder)
 	other := filepath.Join(copied, "cmd")
-	for _, dir := range []string{folder, other} {
+	// Kubernetes' own code gets no garbled input: the comparison needs only its encoding.
+	for dir, garbled := range map[string]string{folder: "0", other: "200"} {
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o644)
+			err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(source, "GARBLED", garbled)), 0o644)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	theirs, ours := run(t, folder), run(t, other, "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
+	// With -trimpath, the build cache has the packages of the copy, although its folder is new.
+	theirs, ours := run(t, folder), run(t, other, "GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off")
 	if len(theirs) < 10000 || len(theirs) != len(ours) {
 		t.Fatalf("%d and %d lines", len(theirs), len(ours))
 	}
