@@ -144,7 +144,7 @@ func (b *tab) within(limit time.Duration, expression string) {
 		// uses the new page.
 		if time.Now().After(deadline) {
 			text := eval[string](b, `document.body.innerText`)
-			b.shot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+			b.capture(filepath.Join("..", "bin", "console"), "failed-"+strings.ReplaceAll(b.t.Name(), "/", "-"))
 			b.t.Fatalf("%s: not true after %s; the page shows\n%s", expression, limit, text)
 		}
 		time.Sleep(20 * time.Millisecond) // polls, because the browser is another process
@@ -182,14 +182,21 @@ func (b *tab) press(keys string, modifiers ...chromedp.Modifier) {
 	}))
 }
 
-// shot writes a screenshot to bin/console.
+// shot writes a screenshot to the folder KELSON_SCREENSHOTS, if it is set. No test reads them, and
+// Chromium takes much of its processor time for them.
 func (b *tab) shot(name string) {
+	b.t.Helper()
+	if dir := os.Getenv("KELSON_SCREENSHOTS"); dir != "" {
+		b.capture(dir, name)
+	}
+}
+
+func (b *tab) capture(dir, name string) {
 	b.t.Helper()
 	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.fatal(err)
 	}
-	dir := filepath.Join("..", "bin", "console")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
