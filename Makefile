@@ -32,14 +32,19 @@ help: ## list the targets
 # kelson envtest writes a small program, which kelson embeds.
 DROPIN := cmd/kelson/internal/dropin
 
+# If the program has not changed, neither does its file, and test results stay cached.
 envtest-program:
-	@rm -f $(DROPIN)/programs/program-*
-	@program=$(DROPIN)/programs/program-$$($(GO) env GOOS)-$$($(GO) env GOARCH) && \
-		CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o $$program ./$(DROPIN)/program && gzip -9 -n $$program
+	@mkdir -p bin && program=$(DROPIN)/programs/program-$$($(GO) env GOOS)-$$($(GO) env GOARCH).gz && \
+		CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/envtest-program ./$(DROPIN)/program && \
+		gzip -9 -n -c bin/envtest-program >bin/envtest-program.gz && \
+		{ cmp -s bin/envtest-program.gz $$program || { rm -f $(DROPIN)/programs/program-*; cp bin/envtest-program.gz $$program; }; }
 
+# The go command sets the time of a binary even if it has not changed; then the old time is restored.
 build: envtest-program ## build bin/kelson
 	@mkdir -p bin
+	@{ $(GO) tool buildid $(KELSON) >bin/kelson.id && touch -r $(KELSON) bin/kelson.id; } 2>/dev/null || true
 	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
+	@[ "$$($(GO) tool buildid $(KELSON))" != "$$(cat bin/kelson.id)" ] || touch -r bin/kelson.id $(KELSON)
 
 release: envtest-program ## build bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
