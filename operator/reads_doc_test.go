@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadsPage checks that the tests named in docs/guides/reads.md exist, and that each sentence of
-// its tables names one.
+// TestReadsPage checks that the tests named in docs/guides/reads.md exist, and that each sentence
+// of its tables names one.
 func TestReadsPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/guides/reads.md")
 	if os.IsNotExist(err) {

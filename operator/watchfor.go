@@ -26,7 +26,7 @@ type liveWatches struct {
 	mu       sync.Mutex
 	running  map[clusterWatch]*liveWatch
 	needs    map[clusterObject][]watchID
-	toForget map[*manager.Cluster]bool // additional clusters for which forget must be called when they are disengaged
+	toForget map[*manager.Cluster]bool // additional clusters; forget runs when they are disengaged
 }
 
 type clusterWatch struct {

@@ -51,7 +51,8 @@ func (a *Aggregator) report(ctx context.Context, name string, uid types.UID, now
 	}
 	err = a.write(ctx, http.MethodPatch, collection+"/"+name+"/status", patch)
 	switch {
-	case ctx.Err() != nil || err != nil && ignoreOvertaken(err) == nil: // a later check sees the change
+	case ctx.Err() != nil || err != nil && ignoreOvertaken(err) == nil:
+		// a later check sees the change
 	case err != nil:
 		a.cfg.Log.Warn("write status of APIService", "apiservice", name, "err", err)
 	default:

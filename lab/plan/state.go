@@ -105,8 +105,8 @@ func (loaded) Checkpoint() func(context.Context, iter.Seq[store.Record]) error {
 // Close implements store.Backend.
 func (loaded) Close() error { return nil }
 
-// omittedControllers lists the controllers that do not run on a copy: they react to the passing of time, the
-// health of nodes, and measurements, which a copy does not have.
+// omittedControllers lists the controllers that do not run on a copy: they react to the passing of
+// time, the health of nodes, and measurements, which a copy does not have.
 var omittedControllers = []string{
 	"-taint-eviction-controller", "-pod-garbage-collector-controller", "-node-ipam-controller",
 	"-cronjob-controller", "-horizontal-pod-autoscaler-controller", "-ttl-after-finished-controller", "*",

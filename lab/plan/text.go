@@ -298,8 +298,8 @@ func (t *texter) fields(verb string, changes []history.Change, indent string) {
 	}
 }
 
-// withoutIdentity omits fields that say nothing specific about a new object: its identity, its owner and an
-// empty status.
+// withoutIdentity omits fields that say nothing specific about a new object: its identity, its
+// owner and an empty status.
 func withoutIdentity(changes []history.Change) []history.Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool {
 		switch c.Path {

@@ -112,7 +112,8 @@ func merged(before, after, now any) any {
 		if before == nil {
 			return result
 		}
-		for name := range b { // a field that did not change, and that now does not have, stays missing
+		// A field that did not change, and that now does not have, stays missing.
+		for name := range b {
 			_, existed := a[name]
 			if _, exists := c[name]; existed && !exists && reflect.DeepEqual(a[name], b[name]) {
 				delete(result, name)

@@ -141,7 +141,8 @@ func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls
 // scale reads or writes the subresource scale of a Boat.
 func (w *twins) scale(c calls, seed uint64) calls {
 	name := pick(w.Rand, boatNames...)
-	s := shape{"Boat", typed} // their client does not decode a dynamic object's subresource into a Go type
+	// Their client does not decode a dynamic object's subresource into a Go type.
+	s := shape{"Boat", typed}
 	obj := [2]client.Object{w.object(s, w.ns[0], name), w.object(s, w.ns[1], name)}
 	c.into = [2]runtime.Object{&autoscalingv1.Scale{}, &autoscalingv1.Scale{}}
 	if seed%2 == 0 {
