@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -36,6 +38,20 @@ func TestPlanOfACluster(t *testing.T) {
 	}
 	wantContains(t, "the plan", got.stdout, "controller at reconciles ats.cnat.programming-kubernetes.info/default/example-at\n   because At default/example-at existed when the operator started\n",
 		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes", "simulated: after the simulated start of pod default/example-at-", "1 to create, 2 to update, 0 to delete")
+	page, err := os.ReadFile("../../docs/guides/planning.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```console\n$ kelson plan\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	got = planned("--quiet=5s") // the simulated pod ends after two seconds
+	if err := shown(strings.Split(block, "\n"), got.stdout); err != nil {
+		t.Errorf("planning.md shows another plan: %v\n%s", err, got.stdout)
+	}
+	pod := regexp.MustCompile(`\+ create pods/default/example-at-[0-9a-f]{8}-[0-9a-f]{8}\n`)
+	if !pod.MatchString(block) || !pod.MatchString(got.stdout) {
+		t.Errorf("want a Pod %s in the plan and in planning.md:\n%s", pod, got.stdout)
+	}
 	var read struct {
 		Steps []struct{ Controller string }
 	}
