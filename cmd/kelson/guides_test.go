@@ -116,11 +116,7 @@ func TestGuides(t *testing.T) {
 		}
 		if steps := guideSteps(string(data)); len(steps) > 0 {
 			t.Run(filepath.Base(page), func(t *testing.T) {
-				// Its pod listens at the port of the pod in apiserver.md, which runs later because
-				// it runs in parallel to others.
-				if filepath.Base(page) != "moving-to-apiserver.md" {
-					t.Parallel()
-				}
+				t.Parallel()
 				runGuide(t, page, steps)
 			})
 		}

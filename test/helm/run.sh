@@ -113,7 +113,8 @@ gone() {
 }
 step 'uninstall --wait: a hook ran before, and only the CRD remains' gone
 
-# A custom API server, whose pods are processes of this machine. They listen on port 8443.
+# A custom API server, whose pods are processes of this machine. They share its ports, and the guides
+# use 8443 and 8444.
 kill "$server" && wait "$server" || true
 rm "$KUBECONFIG"
 export GOWORK=off
@@ -124,6 +125,7 @@ package() {
 	cd "$project"
 	"$kelson" init --plugin apiserver --domain example.com --repo example.com/pizza --kelson "$root"
 	"$kelson" create api --apiserver --group restaurant --version v1alpha1 --kind Pizza
+	sed -i s/8443/18443/ config/apiserver/deployment.yaml
 	"$kelson" build --output image/apiserver
 	"$kelson" package helm --image "$image" --output chart
 	helm lint chart
