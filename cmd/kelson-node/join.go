@@ -191,8 +191,13 @@ func (o *options) validateAddresses() error {
 // join runs the node until ctx ends.
 func join(ctx context.Context, o *options, log *slog.Logger) error {
 	m, err := machine.Inspect(ctx, o.wants)
-	if err != nil && !o.skipChecks {
-		return fmt.Errorf("this machine cannot run a node:\n%w", err)
+	if !o.skipChecks {
+		if err == nil {
+			err = m.Try(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("this machine cannot run a node:\n%w", err)
+		}
 	}
 	if err := os.MkdirAll(filepath.Join(o.dir, "logs"), 0o700); err != nil {
 		return err
@@ -457,6 +462,9 @@ func checkCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m, err := machine.Inspect(c.Context(), wants)
+			if err == nil {
+				err = m.Try(c.Context())
+			}
 			if err != nil {
 				return fmt.Errorf("this machine cannot run a node:\n%w", err)
 			}

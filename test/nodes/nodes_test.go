@@ -26,18 +26,18 @@ func programs(t *testing.T) (kelson, node string) {
 	t.Helper()
 	kelson, node = os.Getenv("KELSON"), os.Getenv("KELSON_NODE")
 	if kelson == "" || node == "" {
-		t.Skip("KELSON and KELSON_NODE name no programs: run make nodes")
+		t.Skip("SKIPPED: KELSON and KELSON_NODE name no programs: run make nodes")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("SKIPPED: needs root")
 	}
 	for _, p := range []string{"containerd", "runc", "ctr", "nft", "busybox"} {
 		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("needs containerd, runc, nftables and busybox-static: %v", err)
+			t.Skipf("SKIPPED: needs containerd, runc, nftables and busybox-static: %v", err)
 		}
 	}
-	if out, err := exec.Command(node, "check").CombinedOutput(); err != nil {
-		t.Skipf("kelson-node check: %s", out)
+	if out, err := exec.Command(node, "check", "--proxy-mode=nftables").CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: kelson-node check: %s", out)
 	}
 	return kelson, node
 }

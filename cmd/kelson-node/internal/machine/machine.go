@@ -63,6 +63,14 @@ func Inspect(ctx context.Context, wants Wants) (*Machine, error) {
 	)
 }
 
+// Try does on the machine what a node does: it mounts file systems, opens settings of the kernel for
+// writing, and creates a container and the network of a pod. Inspect cannot see that a container or
+// a sandbox around this process forbids that. Try removes everything that it creates. The error
+// joins an error for each trial that failed, with a remedy.
+func (m *Machine) Try(ctx context.Context) error {
+	return errors.Join(checkSettings(), tryMounts(), m.tryContainer(ctx), tryNetwork())
+}
+
 // checkRights returns an error if capabilities that kubelet and the runtime need are missing.
 func checkRights() error {
 	if os.Geteuid() != 0 {
@@ -169,34 +177,62 @@ func (m *Machine) findPlugins() error {
 		strings.Join(plugins, ", "), strings.Join(pluginDirs, ", "))
 }
 
-// findProxyMode detects which mode of kube-proxy works, unless the user chose one.
+// tables is a transaction of nftables with what kube-proxy and the network of pods use. It leaves
+// nothing behind. The option -c would not pass it to the kernel.
+const tables = `add table ip kelson-node-check
+add chain ip kelson-node-check in { type nat hook prerouting priority dstnat ; }
+add chain ip kelson-node-check out { type nat hook postrouting priority srcnat ; }
+add rule ip kelson-node-check in fib daddr type local numgen random mod 2 vmap { 0 : accept, 1 : accept }
+add rule ip kelson-node-check out ct state new masquerade
+delete table ip kelson-node-check
+`
+
+// findProxyMode tries whether the wanted mode of kube-proxy works or, without one, which does.
 func (m *Machine) findProxyMode(ctx context.Context) error {
-	if m.ProxyMode != "" {
-		return nil
-	}
 	nft := func() error {
-		const table = "kelson-node-check"
 		if _, err := exec.LookPath("nft"); err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "nft", "-c", "add table ip "+table+"; add chain ip "+table+" nat { type nat hook prerouting priority dstnat ; }")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
+		cmd := exec.CommandContext(ctx, "nft", "-f", "-")
+		cmd.Stdin = strings.NewReader(tables)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
 		}
 		return nil
-	}()
-	if nft == nil {
+	}
+	iptables := func() error {
+		out, err := exec.CommandContext(ctx, "iptables", "-w", "-t", "nat", "-L", "-n").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	}
+	switch m.ProxyMode {
+	case "nftables":
+		if err := nft(); err != nil {
+			return fmt.Errorf("nftables does not work: %w: install nftables, or pass another --proxy-mode", err)
+		}
+		return nil
+	case "iptables":
+		if err := iptables(); err != nil {
+			return fmt.Errorf("iptables does not work: %w: install iptables, or pass another --proxy-mode", err)
+		}
+		return nil
+	case "":
+	default:
+		return nil
+	}
+	nftErr := nft()
+	if nftErr == nil {
 		m.ProxyMode = "nftables"
 		return nil
 	}
-	out, err := exec.CommandContext(ctx, "iptables", "-w", "-t", "nat", "-L", "-n").CombinedOutput()
-	if err == nil {
+	iptablesErr := iptables()
+	if iptablesErr == nil {
 		m.ProxyMode = "iptables"
 		return nil
 	}
-	return fmt.Errorf("neither nftables (%v) nor iptables (%v: %s) works, so Services have no addresses: install nftables, or pass --proxy-mode=none",
-		nft, err, strings.TrimSpace(string(out)))
+	return fmt.Errorf("neither nftables (%w) nor iptables (%w) works, so Services have no addresses: install nftables, or pass --proxy-mode=none", nftErr, iptablesErr)
 }
 
 // checkKernel returns an error if files that kubelet, the runtime and the network read are missing.
