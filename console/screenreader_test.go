@@ -124,7 +124,7 @@ func TestAccessibilityTree(t *testing.T) {
 const speak = `
 window.said = [];
 {
-	const live = '[role=status], [role=log], [role=alert], [aria-live]:not([aria-live=off])';
+	const live = ':is([role=status], [role=log], [role=alert], [aria-live]):not([aria-live=off])';
 	let known = new Set(document.querySelectorAll(live));
 	new MutationObserver((records) => {
 		const changed = new Set();
@@ -268,6 +268,16 @@ func TestAnnouncements(t *testing.T) {
 	if ms := eval[int](b, `dialogTime`); ms < 900 {
 		t.Errorf("the closed dialog was in the page for %d ms, want a second", ms)
 	}
+	// A screen reader reads all live regions of the page when they come back into the accessibility
+	// tree, unless they are off until then.
+	load("/object/configmaps/default/stuck?tab=edit")
+	b.shows("No changes")
+	b.press("/")
+	b.focusIs("dialog input")
+	const regions = `[...document.querySelectorAll('#app :is([role=status], [role=alert], [role=log])')]`
+	b.until(regions + `.length > 0 && ` + regions + `.every((r) => r.getAttribute('aria-live') === 'off')`)
+	b.press(kb.Escape)
+	b.until(`!document.querySelector('dialog') && ` + regions + `.every((r) => !r.hasAttribute('aria-live'))`)
 }
 
 // LAB-07: a text with the same information accompanies each drawing.

@@ -94,6 +94,16 @@ says() {
 	done
 	missing "Orca does not say \"$1\""
 }
+# quiet fails if Orca has said a text since the line of its log that mark has noted.
+mark() { marked=$(wc -l <"$work/orca"); }
+quiet() {
+	sleep 1
+	if tail -n "+$((marked + 1))" "$work/orca" | grep -a 'SPEECH OUTPUT:' | grep -aiF "$1"; then
+		from=$marked
+		missing "Orca says \"$1\" again"
+	fi
+	echo "ok: not again: $1"
+}
 press() { for key; do xdotool key "$key"; sleep 0.3; done; } # as a person types: Orca drops keys that come faster
 # to and back press Tab or Shift+Tab until Orca says a text. After each key, they wait until Orca is
 # silent.
@@ -181,12 +191,15 @@ says 'Delete'
 press Return
 says 'Delete ConfigMap settings?'
 says 'Cancel'
+mark
 press Escape
 says 'Delete'
+quiet 'No changes'
 press slash
 says 'Search for views'
 press Escape
 says 'Delete'
+quiet 'No changes'
 press Return
 says 'Cancel'
 press Tab

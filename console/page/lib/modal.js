@@ -8,6 +8,18 @@ import { focusHeading } from './focus.js';
 /** The time after which a closed dialog leaves the page, in milliseconds. */
 const leaveTime = 1000;
 
+/**
+ * Makes screen readers ignore live regions. While a dialog is open, the rest of the page is not part
+ * of the accessibility tree. When the dialog closes, it comes back, and Orca would read all of its
+ * regions as if their texts were new. Announcements have their own region, which is empty then.
+ * @returns {() => void} ends that
+ */
+function mute() {
+  const regions = [...document.querySelectorAll('#app :is([role=status], [role=alert], [role=log]):not([aria-live])')];
+  for (const r of regions) r.setAttribute('aria-live', 'off');
+  return () => regions.forEach((r) => r.removeAttribute('aria-live'));
+}
+
 /** Removes the dialog that was closed last, if it is still in the page. */
 let removeClosed = () => {};
 
@@ -42,6 +54,7 @@ export function Modal({ close, outside = false, children, ...attributes }) {
     dialog.addEventListener('click', (e) => outside && e.target === dialog && latest.current());
     document.body.append(dialog);
     clearAnnouncement();
+    const unmute = mute();
     dialog.showModal();
     return () => {
       dialog.className = 'closed hidden';
@@ -53,6 +66,7 @@ export function Modal({ close, outside = false, children, ...attributes }) {
       removeClosed = () => {
         removeClosed = () => {};
         clearTimeout(timer);
+        unmute();
         render(null, dialog);
         dialog.remove();
       };
