@@ -212,6 +212,15 @@ var errLeft = errors.New("the operator has started goroutines that do not end wi
 // ReplicaSet controller divides by the age of a Pod.
 func startClock() { time.Sleep(437137 * time.Microsecond) }
 
+// expireTimers lets the timers of a bubble expire that the operator and the control plane have left.
+// Kubernetes' scheduler passes a channel to signal.Notify and never stops that. So the program
+// references the channel, its bubble, and the timers of the bubble, which would reference the whole
+// control plane.
+func expireTimers() { time.Sleep(maxTimer) }
+
+// maxTimer is longer than the timers of operators and of the control plane.
+const maxTimer = 7 * 24 * time.Hour
+
 // setNamespaces sets the namespace "default" in namespaced objects that the inputs create without a
 // namespace.
 func setNamespaces(env *testenv.Env, inputs []Input) {
@@ -248,6 +257,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	synctest.Test(e.t, func(t *testing.T) {
 		startClock()
 		seed()
+		t.Cleanup(expireTimers)
 		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +87,43 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 				t.Fail()
 			}
 		}
+	}
+}
+
+// LAB-03: runs leave no control planes in memory, although Kubernetes' scheduler, which runs in this
+// scenario, passes a channel to signal.Notify.
+func TestRunsLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a plan many times")
+	}
+	live := func() int {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}
+		if err := c.Create(ctx, pod); err != nil && !apierrors.IsAlreadyExists(err) {
+			return operator.Result{}, err
+		}
+		return operator.Result{}, nil
+	})
+	s.Env = []testenv.Option{testenv.Nodes(controlplane.NodeSimulated)}
+	repeat := func(runs int) {
+		if _, err := explore.Repeat(t, s, "no faults", runs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repeat(2) // fills caches
+	before := live()
+	const runs = 10
+	repeat(runs)
+	// A run whose control plane stays needs half a megabyte.
+	if each := (live() - before) / runs; each > 100<<10 {
+		t.Errorf("each run leaves %d KiB", each>>10)
 	}
 }
 

@@ -50,6 +50,35 @@ func TestNodesInState(t *testing.T) {
 	})
 }
 
+// LAB-03: the beginning of an owner's UID in a name does not matter.
+func TestNamesWithUIDsInState(t *testing.T) {
+	var states []explore.State
+	var names []string
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			env := testenv.New(t)
+			env.Settle(t)
+			states = append(states, explore.StateAfter(t, env.Plane().Store(), func() {
+				owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+				env.Create(t, owner)
+				names = append(names, "web-"+string(owner.UID[:8])+"-1")
+				env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: names[len(names)-1],
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+				env.Settle(t)
+			}))
+		})
+	}
+	if names[0] == names[1] {
+		t.Fatalf("names %q, want two different ones", names)
+	}
+	if lines := states[1].Diff(states[0]); len(lines) > 0 {
+		t.Errorf("the states differ: %q", lines)
+	}
+	if got, want := explore.IDs(states[0]), []string{"configmaps default/web", "secrets default/web-*-1"}; !slices.Equal(got, want) {
+		t.Errorf("the state has %q, want %q", got, want)
+	}
+}
+
 // LAB-03: the addresses that the server chooses for Services do not matter.
 func TestServicesInState(t *testing.T) {
 	service := func(name string) *corev1.Service {
