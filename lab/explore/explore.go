@@ -218,8 +218,8 @@ func startClock() { time.Sleep(437137 * time.Microsecond) }
 // control plane.
 func expireTimers() { time.Sleep(maxTimer) }
 
-// maxTimer is longer than the timers of operators and of the control plane.
-const maxTimer = 7 * 24 * time.Hour
+// maxTimer is longer than the grace period of reconciles, after which the timers of an operator end.
+const maxTimer = time.Minute
 
 // setNamespaces sets the namespace "default" in namespaced objects that the inputs create without a
 // namespace.
