@@ -212,13 +212,14 @@ var errLeft = errors.New("the operator has started goroutines that do not end wi
 // ReplicaSet controller divides by the age of a Pod.
 func startClock() { time.Sleep(437137 * time.Microsecond) }
 
-// expireTimers lets the timers of a bubble expire that the operator and the control plane have left.
-// Kubernetes' scheduler passes a channel to signal.Notify and never stops that. So the program
-// references the channel, its bubble, and the timers of the bubble, which would reference the whole
-// control plane.
+// expireTimers lets the timers of a bubble expire that the operator and the control plane have
+// left. Kubernetes' scheduler passes a channel to signal.Notify and never stops that. So the
+// program references the channel, its bubble, and the timers of the bubble, which would reference
+// the whole control plane.
 func expireTimers() { time.Sleep(maxTimer) }
 
-// maxTimer is longer than the grace period of reconciles, after which the timers of an operator end.
+// maxTimer is longer than the grace period of reconciles, after which the timers of an operator
+// end.
 const maxTimer = time.Minute
 
 // setNamespaces sets the namespace "default" in namespaced objects that the inputs create without a

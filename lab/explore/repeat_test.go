@@ -90,8 +90,8 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 	}
 }
 
-// LAB-03: runs leave no control planes in memory, although Kubernetes' scheduler, which runs in this
-// scenario, passes a channel to signal.Notify.
+// LAB-03: runs leave no control planes in memory, although Kubernetes' scheduler, which runs in
+// this scenario, passes a channel to signal.Notify.
 func TestRunsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a plan many times")

@@ -63,10 +63,10 @@ func Inspect(ctx context.Context, wants Wants) (*Machine, error) {
 	)
 }
 
-// Try does on the machine what a node does: it mounts file systems, opens settings of the kernel for
-// writing, and creates a container and the network of a pod. Inspect cannot see that a container or
-// a sandbox around this process forbids that. Try removes everything that it creates. The error
-// joins an error for each trial that failed, with a remedy.
+// Try does on the machine what a node does: it mounts file systems, opens settings of the kernel
+// for writing, and creates a container and the network of a pod. Inspect cannot see that a
+// container or a sandbox around this process forbids that. Try removes everything that it creates.
+// The error joins an error for each trial that failed, with a remedy.
 func (m *Machine) Try(ctx context.Context) error {
 	return errors.Join(checkSettings(), tryMounts(), m.tryContainer(ctx), tryNetwork())
 }
