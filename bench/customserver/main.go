@@ -172,6 +172,10 @@ func (s side) measureApart(ctx context.Context) (map[string]float64, error) {
 	if err := bind(1); err != nil {
 		return nil, err
 	}
+	// sample-apiserver reports that it is ready before its admission plugins are.
+	if _, err := server.used.atRest(); err != nil {
+		return nil, err
+	}
 	all, figures := map[string]float64{}, map[string]float64{}
 	if err := loads(ctx, server.config, server.used, false, all); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.Output())
