@@ -154,7 +154,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	}
 	want := c.kind.gvk(version)
 	if mediaType == resource.MediaJSON {
-		if obj, ok := c.decodeFast(body, want); ok {
+		if obj, ok := c.fast.Decode(body, want); ok {
 			return c.decoded(obj, nil)
 		}
 	}
@@ -177,7 +177,7 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 // DecodePatched decodes the JSON that a patch produced. Its version may differ from that of
 // the request.
 func (c *codec) DecodePatched(patched []byte, version string) (runtime.Object, []error, error) {
-	if obj, ok := c.decodeFast(patched, c.kind.gvk(version)); ok {
+	if obj, ok := c.fast.Decode(patched, c.kind.gvk(version)); ok {
 		return c.decoded(obj, nil)
 	}
 	obj, _, strict, err := decodeStrict(c.serializers[resource.MediaJSON], patched, nil)
@@ -205,14 +205,6 @@ func (c *codec) MergePatch(object, patch []byte, version string) (hub runtime.Ob
 func (c *codec) decoded(obj runtime.Object, strict []error) (runtime.Object, []error, error) {
 	hub, lost, err := c.convert(obj, true)
 	return hub, append(strict, lost...), err
-}
-
-// decodeFast decodes an object of a kind. If ok is false, the library must decode it.
-func (c *codec) decodeFast(data []byte, kind schema.GroupVersionKind) (obj runtime.Object, ok bool) {
-	if c.fast == nil {
-		return nil, false
-	}
-	return c.fast.Decode(data, kind)
 }
 
 // decodeStrict separates the errors of strict decoding from all others.
@@ -257,7 +249,7 @@ func (c *codec) convert(obj runtime.Object, check bool) (_ runtime.Object, lost 
 
 // Load decodes stored bytes, which may be in any version that the kind has.
 func (c *codec) Load(stored []byte) (runtime.Object, error) {
-	if obj, ok := c.decodeFast(stored, c.kind.gvk(c.kind.storage)); ok {
+	if obj, ok := c.fast.Decode(stored, c.kind.gvk(c.kind.storage)); ok {
 		return c.toHub(obj)
 	}
 	obj, _, _, err := decodeStrict(c.serializers[resource.MediaJSON], stored, nil)

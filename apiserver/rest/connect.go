@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"bufio"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/serving/hijack"
 )
 
 // connect passes the request to a subresource that serves it itself (log, exec), possibly over a
@@ -57,7 +56,7 @@ func (s *scope) connect() error {
 	}
 	w := s.w
 	if hijackable(w) {
-		w = hijacker{w}
+		w = hijack.Writer(w)
 	}
 	handler.ServeHTTP(w, s.req.WithContext(s.ctx))
 	return nil
@@ -90,15 +89,6 @@ func (s *scope) admitConnect(options runtime.Object) error {
 	}
 	return nil
 }
-
-// hijacker implements [http.Hijacker] for a ResponseWriter that wraps one.
-type hijacker struct{ http.ResponseWriter }
-
-func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(h.ResponseWriter).Hijack()
-}
-
-func (h hijacker) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // hijackable reports whether a ResponseWriter, or one that it wraps, is an [http.Hijacker].
 func hijackable(w http.ResponseWriter) bool {

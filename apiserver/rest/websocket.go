@@ -9,6 +9,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/apiserver/serving/hijack"
 )
 
 // closeGrace limits how long the end of a watch waits for its client to read.
@@ -53,5 +54,5 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 			return send(frame)
 		}
 		serve()
-	}).ServeHTTP(hijacker{w.w}, w.req)
+	}).ServeHTTP(hijack.Writer(w.w), w.req)
 }

@@ -25,17 +25,20 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// signing returns a control plane, and the authority that signs its requests.
-func signing(t *testing.T) (*testenv.Env, *pki.Authority) {
+// signing returns a control plane whose certificates controller has some options, and the authority
+// that signs its requests.
+func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env, *pki.Authority) {
 	t.Helper()
 	env := testenv.New(t, testenv.Log(t))
 	ca, err := pki.NewAuthority("test-ca")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := certificates.New(certificates.Config{
-		Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(),
-	})
+	cfg := certificates.Config{Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key()}
+	for _, set := range options {
+		set(&cfg)
+	}
+	c := certificates.New(cfg)
 	ended := make(chan error)
 	go func() { ended <- c.Run(t.Context()) }()
 	t.Cleanup(func() {
@@ -233,27 +236,13 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 // CTRL-02: a request for a kubelet's own certificate is approved if the requester is authorized.
 func TestKubeletRequestsAreApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Log(t))
-		ca, err := pki.NewAuthority("test-ca")
-		if err != nil {
-			t.Fatal(err)
-		}
 		onlyJoiners := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetUser().GetName() == "kelson-admin" && a.GetSubresource() == "nodeclient" && a.GetResource() == "certificatesigningrequests" && a.GetVerb() == "create" {
 				return authorizer.DecisionAllow, "", nil
 			}
 			return authorizer.DecisionNoOpinion, "", nil
 		})
-		c := certificates.New(certificates.Config{
-			Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), Authorizer: onlyJoiners,
-		})
-		ended := make(chan error)
-		go func() { ended <- c.Run(t.Context()) }()
-		t.Cleanup(func() {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
+		env, _ := signing(t, func(c *certificates.Config) { c.Authorizer = onlyJoiners })
 		kubelet := pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}
 		request(t, env, "kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature)
 		if csr := get(t, env, "kubelet"); len(csr.Status.Certificate) == 0 || csr.Status.Conditions[0].Reason != "AutoApproved" {

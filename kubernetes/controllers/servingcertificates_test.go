@@ -17,9 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"kelson.dev/apiserver/pki"
 	"kelson.dev/kubernetes/controllers/certificates"
-	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
 
@@ -29,21 +27,7 @@ func TestServingCertificatesOfKubelets(t *testing.T) {
 }
 
 func servingCertificates(t *testing.T) {
-	env := testenv.New(t, testenv.Log(t))
-	ca, err := pki.NewAuthority("test-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := certificates.New(certificates.Config{
-		Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key(), ApproveServing: true,
-	})
-	ended := make(chan error)
-	go func() { ended <- c.Run(t.Context()) }()
-	t.Cleanup(func() {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	env, _ := signing(t, func(c *certificates.Config) { c.ApproveServing = true })
 	for name, address := range map[string]string{"one": "10.1.0.1", "two": "10.1.0.2", "lying": "10.1.0.2", "vip": "10.0.0.1"} {
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		node, err := client.Get[corev1.Node](t.Context(), env.Client(), client.Key{Name: name})

@@ -138,7 +138,7 @@ type kindHandler struct {
 func (h *kindHandler) handle(e Event) { h.handleSince(e, time.Time{}) }
 
 // handleSince handles an event. Reconciles that started after visible have already read the change;
-// visible is zero if there is no such time.
+// visible is zero if that time is not known.
 func (h *kindHandler) handleSince(e Event, visible time.Time) {
 	if !h.wanted(e) {
 		return

@@ -63,8 +63,8 @@ type KnownHandler interface {
 	// OnKnown is called instead of OnUpdate, and instead of OnAdd for objects that are not initial
 	// (old is then nil). since is a time before the call: all reads of the object after it, through
 	// Informers.Client or the Informer, return obj or a later state. Handlers can be late, and this
-	// process can read its own writes as soon as they return. If there is no such time, OnAdd or
-	// OnUpdate is called; this is the case once there has been more than one informer of the kind.
+	// process can read its own writes as soon as they return. Once the kind has had more than one
+	// informer, the time is not known, and OnAdd or OnUpdate is called.
 	OnKnown(old, obj client.Object, since time.Time)
 }
 

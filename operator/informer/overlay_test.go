@@ -573,7 +573,7 @@ func TestGivenAndShared(t *testing.T) {
 	})
 }
 
-// MACH-05: Encoded copies share no memory with objects that callers received.
+// MACH-05: an informer that keeps objects encoded has no object to share with a caller of Get.
 func TestNothingShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })

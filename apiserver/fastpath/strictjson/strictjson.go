@@ -27,7 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Decoder decodes objects of the types of a scheme. Its methods may be called concurrently.
+// Decoder decodes objects of the types of a scheme. Its methods may be called concurrently. A nil
+// Decoder leaves all objects to the library.
 type Decoder struct {
 	creater runtime.ObjectCreater
 	alike   sync.Map // reflect.Type → bool
@@ -42,6 +43,9 @@ var strict = jsonv2.RejectUnknownMembers(true)
 // Decode decodes an object of a kind, without defaults. ok is false if data may be anything else
 // than valid JSON of an object with exactly this apiVersion and kind and with known fields only.
 func (d *Decoder) Decode(data []byte, kind schema.GroupVersionKind) (obj runtime.Object, ok bool) {
+	if d == nil {
+		return nil, false
+	}
 	obj, err := d.creater.New(kind)
 	if err != nil || !d.decodesAlike(reflect.TypeOf(obj)) {
 		return nil, false
