@@ -58,7 +58,7 @@ func signedIn(t testing.TB, c *console.Console) (string, *http.Client) {
 }
 
 // fakeCluster is an API server that has no objects and counts changes.
-func fakeCluster(t *testing.T, changes *int) *rest.Config {
+func fakeCluster(t testing.TB, changes *int) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
