@@ -8,11 +8,9 @@ package hijack
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,8 +65,8 @@ func (l *lingering) Read(p []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n, err := l.Conn.Read(p)
-	if l.closed.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
-		err = net.ErrClosed
+	if err != nil && l.closed.Load() {
+		err = net.ErrClosed // the deadline, or the peer, which closes because Close has told it
 	}
 	return n, err
 }
