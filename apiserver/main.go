@@ -159,7 +159,7 @@ func serve(ctx context.Context, args []string, stderr io.Writer, log *slog.Logge
 	handler := s.Handler()
 	if ownsProcess {
 		var stop func()
-		handler, stop = memory.Manage(handler)
+		handler, stop = memory.Manage(handler, s.store.Pack)
 		defer stop()
 	}
 	srv, err := serving.New(serving.Config{

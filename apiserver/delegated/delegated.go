@@ -53,6 +53,7 @@ import (
 type Config struct {
 	// Cluster is the configuration of a client of the cluster. If it has no QPS and no RateLimiter,
 	// requests are not limited: clients wait for reviews, and the cluster limits requests itself.
+	// New does not change it, and asks for responses without compression.
 	Cluster *rest.Config
 	// TokenTTL, AllowedTTL and DeniedTTL are how long answers about tokens and permissions are
 	// cached; 0 means ten seconds.
@@ -97,10 +98,13 @@ const (
 
 // New reads the authorities of the cluster and follows them until ctx ends.
 func New(ctx context.Context, cfg Config) (*Delegation, error) {
+	cfg.Cluster = rest.CopyConfig(cfg.Cluster)
 	if cfg.Cluster.QPS == 0 && cfg.Cluster.RateLimiter == nil {
-		cfg.Cluster = rest.CopyConfig(cfg.Cluster)
 		cfg.Cluster.QPS = -1
 	}
+	// The requests are reviews and watches of few objects. A compressed watch holds 43 KB for its
+	// decompressor.
+	cfg.Cluster.DisableCompression = true
 	client, err := kubernetes.NewForConfig(cfg.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("create client of the cluster: %w", err)

@@ -23,6 +23,7 @@ type committer struct {
 	end         context.CancelFunc
 	checkpoints sync.WaitGroup
 
+	packed  uint64                // the revision of the last Pack; only of the goroutine
 	failure error                 // why every later write is refused
 	final   atomic.Pointer[error] // failure, for other goroutines
 	full    atomic.Pointer[error] // the error of a write that found no space; nil: there is space
@@ -99,6 +100,11 @@ func (c *committer) run() {
 			continue
 		}
 		wake := c.process(batch)
+		for _, r := range batch {
+			if r.task != nil {
+				r.task()
+			}
+		}
 		// The scheduler first runs the goroutine that was woken last. Wake a writer last: it holds
 		// the object that its response contains, and the encoding it makes of that object is then
 		// ready for watches.

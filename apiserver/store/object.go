@@ -58,6 +58,12 @@ type memo struct {
 	sealed bool
 }
 
+func (m *memo) isSealed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sealed
+}
+
 // seal discards the contents and makes get stop caching.
 func (m *memo) seal() {
 	m.mu.Lock()

@@ -62,6 +62,8 @@ type driver interface {
 	fresh(ctx context.Context) (*Snapshot, error)
 	// failed implements Store.Failed.
 	failed() error
+	// pack implements Store.Pack.
+	pack()
 	// stats sets the fields of Stats that only the driver can determine.
 	stats(*Stats)
 	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed

@@ -9,8 +9,9 @@ import (
 type request struct {
 	ops       []Op
 	drafts    []draft
-	taken     bool // guarded by queue.mu: the committer has it and will answer it
-	withdrawn bool // guarded by queue.mu: its caller no longer waits
+	taken     bool   // guarded by queue.mu: the committer has it and will answer it
+	withdrawn bool   // guarded by queue.mu: its caller no longer waits
+	task      func() // called after the batch of the request; nil: none
 
 	// Set before done is closed.
 	objects []*Object

@@ -1,7 +1,7 @@
 // Package memory keeps a server small: it collects garbage rarely under load, and returns unused
 // memory to the operating system when the server becomes idle.
 //
-//	handler, stop := memory.Manage(handler)
+//	handler, stop := memory.Manage(handler, store.Pack)
 //	defer stop()
 //
 // It changes settings of the whole process, so only a program whose only task is serving should
@@ -44,14 +44,15 @@ type collector struct {
 	armed    atomic.Bool
 
 	mu      sync.Mutex
+	pack    func() // called before unused memory is returned; nil: nothing
 	timer   *time.Timer
 	seen    int64 // requests at the last check
 	percent int   // GOGC, as it was set
 	stopped bool
 }
 
-func newCollector() *collector {
-	c := &collector{}
+func newCollector(pack func()) *collector {
+	c := &collector{pack: pack}
 	c.follow()
 	return c
 }
@@ -85,8 +86,11 @@ func (c *collector) count(h http.Handler) http.Handler {
 // Manage controls garbage collection of a process that serves h: it collects rarely under load and
 // returns unused memory two seconds after the last request. The caller serves the returned handler
 // and calls stop at the end. A process calls it once.
-func Manage(h http.Handler) (counted http.Handler, stop func()) {
-	c := newCollector()
+//
+// pack moves long-lived objects closer together, or is nil. Manage calls it before it returns memory
+// if pages in use have many unused bytes.
+func Manage(h http.Handler, pack func()) (counted http.Handler, stop func()) {
+	c := newCollector(pack)
 	return c.count(h), c.stop
 }
 
@@ -116,6 +120,10 @@ func (c *collector) checkIdle() {
 	}
 	if h := readHeap(); h.unused() > max(minUnused, h.live/4) {
 		debug.FreeOSMemory()
+		if h = readHeap(); c.pack != nil && h.holes > max(minUnused, h.live/4) {
+			c.pack()
+			debug.FreeOSMemory()
+		}
 	}
 	footprint.Release(maxProgramBytes)
 	c.armed.Store(false)
@@ -153,7 +161,8 @@ func (c *collector) stop() {
 type heap struct {
 	live    uint64 // reachable at the last collection
 	objects uint64 // live, and allocated since then
-	free    uint64 // neither used nor returned to the system
+	free    uint64 // neither used nor returned to the system, including holes
+	holes   uint64 // unused, in spans that have objects
 }
 
 func (h heap) unused() uint64 { return h.objects - min(h.objects, h.live) + h.free }
@@ -166,6 +175,6 @@ func readHeap() heap {
 	metrics.Read(samples)
 	return heap{
 		live: samples[0].Value.Uint64(), objects: samples[1].Value.Uint64(),
-		free: samples[2].Value.Uint64() + samples[3].Value.Uint64(),
+		free: samples[2].Value.Uint64() + samples[3].Value.Uint64(), holes: samples[3].Value.Uint64(),
 	}
 }

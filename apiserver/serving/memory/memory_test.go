@@ -10,11 +10,37 @@ import (
 	"time"
 )
 
+// API-03: long-lived objects are packed if they leave many holes in memory, and not otherwise.
+func TestCollectorPacks(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	packed := 0
+	c := newCollector(func() { packed++ })
+	defer c.stop()
+	c.checkIdle()
+	if packed > 0 {
+		t.Error("packed without holes")
+	}
+	all := make([][]byte, 800_000)
+	for i := range all {
+		all[i] = make([]byte, 64)
+	}
+	var kept [][]byte
+	for i := 0; i < len(all); i += 50 {
+		kept = append(kept, all[i])
+	}
+	all = nil
+	c.checkIdle()
+	if packed != 1 {
+		t.Errorf("packed %d times", packed)
+	}
+	runtime.KeepAlive(kept)
+}
+
 // API-03: memory is returned once after the last request, and then no timer runs.
 func TestCollectorStopsOnIdleServer(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	synctest.Test(t, func(t *testing.T) {
-		c := newCollector()
+		c := newCollector(nil)
 		defer c.stop()
 		h := c.count(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		begin := time.Now()
@@ -39,7 +65,7 @@ func TestCollectorStopsOnIdleServer(t *testing.T) {
 func TestCollectorFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	c := newCollector()
+	c := newCollector(nil)
 	defer c.stop()
 	percent := func() int {
 		c.mu.Lock()

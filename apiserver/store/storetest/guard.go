@@ -132,7 +132,7 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 		if !found {
 			was = g.last.Get(e.Object.Key)
 		}
-		if e.Prev != was {
+		if !same(e.Prev, was) {
 			g.t.Errorf("the event of %v at %d has the previous state %+v, want %+v", e.Object.Key, e.Revision(), e.Prev, was)
 		}
 		if want := eventType(e, was); e.Type != want {
@@ -144,7 +144,7 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 		}
 	}
 	for key, now := range changed {
-		if got := sn.Get(key); got != now {
+		if got := sn.Get(key); !same(got, now) {
 			g.t.Errorf("the state at %d has another %v than its newest event", sn.Revision(), key)
 		}
 	}
@@ -216,7 +216,7 @@ func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want [
 			g.refused(resource, from, err)
 			return false
 		}
-		if len(events) > len(want)-at || !slices.Equal(events, want[at:at+len(events)]) {
+		if len(events) > len(want)-at || !slices.EqualFunc(events, want[at:at+len(events)], sameEvent) {
 			g.t.Errorf("a watch of %q at %d got events %v, want %v", resource, sn.Revision(), revisions(events), revisions(want[at:]))
 			return true
 		}

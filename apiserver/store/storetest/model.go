@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,17 @@ func testModel(t *testing.T, s *store.Store) {
 	for i := range 2 {
 		reading.Go(func() { w.takeSnapshots(t, random(uint64(200+i)), written) })
 	}
+	reading.Go(func() {
+		for packing := true; packing; {
+			s.Pack()
+			select {
+			case <-written:
+				packing = false
+			default:
+				runtime.Gosched()
+			}
+		}
+	})
 	writing.Wait()
 	close(written)
 	reading.Wait()
@@ -308,7 +320,7 @@ func compareState(t *testing.T, sn *store.Snapshot, state map[store.Key]*store.O
 	n := 0
 	for resource := range sn.Resources() {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
-			if n++; state[obj.Key] != obj {
+			if n++; !same(state[obj.Key], obj) {
 				t.Errorf("the snapshot at %d has %v of revision %d, the model %+v", sn.Revision(), obj.Key, obj.Revision, state[obj.Key])
 			}
 		}
@@ -330,11 +342,24 @@ func (w *recording) verifyStream(t *testing.T, s stream, events []*store.Event) 
 		return
 	}
 	for i, got := range s.events {
-		if e := want[i]; got.Type != e.Type || got.Object != e.Object || got.Prev != e.Prev {
+		if e := want[i]; !sameEvent(got, e) {
 			t.Errorf("event %d of %q after %d: revision %d, want %d", i, s.resource, s.after, got.Revision(), e.Revision())
 			return
 		}
 	}
+}
+
+// same reports whether two objects are the same revision. Pack copies objects, so the pointers may
+// differ.
+func same(a, b *store.Object) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Key == b.Key && a.Revision == b.Revision && a.Created == b.Created && bytes.Equal(a.Data, b.Data)
+}
+
+func sameEvent(a, b *store.Event) bool {
+	return a.Type == b.Type && same(a.Object, b.Object) && same(a.Prev, b.Prev)
 }
 
 // version is a key's state since a revision.
@@ -360,11 +385,11 @@ func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 			break
 		}
 		if v.revision > c.before {
-			possible = possible || now == c.conflict.Current
+			possible = possible || same(now, c.conflict.Current)
 		}
 		now = v.object
 	}
-	if !possible && now != c.conflict.Current {
+	if !possible && !same(now, c.conflict.Current) {
 		t.Errorf("refused between %d and %d because of a state that %v did not have: %+v", c.before, c.after, c.conflict.Key, c.conflict.Current)
 	}
 }

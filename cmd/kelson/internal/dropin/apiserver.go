@@ -115,7 +115,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	}
 	defer plane.Stop()
 	startup.Restore()
-	handler, stopManaging := memory.Manage(plane.Handler())
+	handler, stopManaging := memory.Manage(plane.Handler(), plane.Store().Pack)
 	defer stopManaging()
 	listen := serving.Config{
 		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: plane.ClientCAs,

@@ -212,7 +212,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	}
 	p.cleanup = append(p.cleanup, func() error { p.ControlPlane.Stop(); return nil })
 	var stopManaging func()
-	handler.Handler, stopManaging = memory.Manage(p.ControlPlane.Handler())
+	handler.Handler, stopManaging = memory.Manage(p.ControlPlane.Handler(), p.ControlPlane.Store().Pack)
 	p.cleanup = append(p.cleanup, func() error { stopManaging(); return nil })
 	if state.from != "" {
 		p.moment = &page.Moment{Revision: state.revision, Time: state.when, Fork: opts.state.past.fork}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"slices"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// slabSize is the size of an allocation that holds the bytes of many objects.
+	slabSize = 64 << 10
+	// maxInSlab is the size from which bytes have an allocation of their own.
+	maxInSlab = slabSize / 8
+	// slabLength is the number of objects, or of events, in one allocation.
+	slabLength = 113
+	// maxPacked is the number of objects and events from which Pack does nothing, because writes
+	// wait for it: copying takes about two microseconds for each.
+	maxPacked = 200_000
+)
+
+// Pack moves the newest state and the watch log to new, dense memory. While a store grows, its
+// objects share pages of memory with short-lived data, so that pages stay half empty; the memory
+// that Pack leaves behind can be returned to the system by a garbage collection. Writes wait
+// meanwhile. Readers do not, and what they hold stays valid.
+//
+// Pack is for a store that has become idle: packed objects keep each other's memory alive, so a
+// store whose objects all change needs twice its memory until it is packed again. Pack does nothing
+// if little has changed since the last call, if old snapshots are pinned, if the store is very
+// large, or if it is over a [Shared]. It drops the results of Memo.
+func (s *Store) Pack() { s.driver.pack() }
+
+func (c *committer) pack() {
+	r := &request{done: make(chan struct{}), task: c.repack}
+	if c.queue.put(r) == nil {
+		<-r.done
+	}
+}
+
+func (f *follower) pack() {}
+
+// repack runs in the committer's goroutine, so the state does not change meanwhile.
+func (c *committer) repack() {
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events := 0
+	if all := s.logs[""]; all != nil {
+		events = all.length
+	}
+	size := c.view.objects.Len() + events
+	if c.failure != nil || size > maxPacked || len(s.pins) > 0 || c.revision-c.packed < uint64(size/8) {
+		return
+	}
+	c.packed = c.revision
+	p := packer{objects: make(map[*Object]*Object, size), events: make(map[*Event]*Event, events)}
+	c.view = p.view(c.view)
+	for _, l := range s.logs {
+		for i, old := range l.chunks {
+			l.chunks[i] = p.chunk(old)
+		}
+	}
+	s.current.Store(c.freeze(s.retain))
+}
+
+// packer copies objects and events.
+type packer struct {
+	objects map[*Object]*Object // copies
+	events  map[*Event]*Event
+
+	// the free rest of the newest allocation of each kind
+	bytes      []byte
+	objectSlab []Object
+	eventSlab  []Event
+}
+
+// view returns a copy of a view. Its indexes share the strings of the objects.
+func (p *packer) view(old view) view {
+	packed := newView()
+	old.objects.Scan(func(_ string, obj *Object) bool {
+		next, uidAndPath := p.object(obj)
+		packed.objects.Load(next.path, next)
+		if next.Head.UID != "" {
+			packed.uids.Set(uidAndPath, struct{}{})
+		}
+		return true
+	})
+	old.owners.Scan(func(entry string, _ struct{}) bool {
+		packed.owners.Load(p.string(entry), struct{}{})
+		return true
+	})
+	old.counts.Scan(func(resource string, n int) bool {
+		packed.counts.Load(resource, n)
+		return true
+	})
+	return packed
+}
+
+func (p *packer) chunk(old *chunk) *chunk {
+	packed := &chunk{events: make([]*Event, len(old.events), max(len(old.events), cap(old.events))), bytes: old.bytes}
+	for i, e := range old.events {
+		packed.events[i] = p.event(e)
+	}
+	return packed
+}
+
+func (p *packer) event(old *Event) *Event {
+	if next := p.events[old]; next != nil {
+		return next
+	}
+	if len(p.eventSlab) == 0 {
+		p.eventSlab = make([]Event, slabLength)
+	}
+	next := &p.eventSlab[0]
+	p.eventSlab = p.eventSlab[1:]
+	next.Type = old.Type
+	next.Object, _ = p.object(old.Object)
+	if old.Prev != nil {
+		next.Prev, _ = p.object(old.Prev)
+	}
+	next.memo.sealed = old.memo.isSealed()
+	p.events[old] = next
+	return next
+}
+
+// object returns the copy of an object. If it makes the copy, it also returns the object's entry in
+// the index of UIDs.
+func (p *packer) object(old *Object) (next *Object, uidAndPath string) {
+	if next := p.objects[old]; next != nil {
+		return next, ""
+	}
+	if len(p.objectSlab) == 0 {
+		p.objectSlab = make([]Object, slabLength)
+	}
+	next = &p.objectSlab[0]
+	p.objectSlab = p.objectSlab[1:]
+	uidAndPath = p.string(join(old.Head.UID, old.path))
+	path := uidAndPath[len(old.Head.UID)+len(separator):]
+	next.Data, next.version = p.copy(old.Data), old.version
+	next.Revision, next.Created = old.Revision, old.Created
+	next.Key, next.path = split(path), path
+	next.Head = old.Head
+	next.Head.UID = types.UID(uidAndPath[:len(old.Head.UID)])
+	next.memo.sealed = old.memo.isSealed()
+	p.objects[old] = next
+	return next, uidAndPath
+}
+
+// copy returns a copy of data. Appending to it does not change other data.
+func (p *packer) copy(data []byte) []byte {
+	if len(data) > maxInSlab {
+		return slices.Clone(data)
+	}
+	if len(data) > len(p.bytes) {
+		p.bytes = make([]byte, slabSize)
+	}
+	n := copy(p.bytes, data)
+	packed := p.bytes[:n:n]
+	p.bytes = p.bytes[n:]
+	return packed
+}
+
+func (p *packer) string(text string) string {
+	if text == "" {
+		return ""
+	}
+	data := p.copy(unsafe.Slice(unsafe.StringData(text), len(text)))
+	return unsafe.String(&data[0], len(data)) // nobody else has data
+}
