@@ -289,7 +289,18 @@ func TestServers(t *testing.T) {
 		t.Errorf("a write without etcd: %v, %s", err, out)
 	}
 	c.start(t, 0)
-	eventually(t, "etcd is back", func() bool { _, err := b.try("", "get", "--raw", "/readyz"); return err == nil })
+	var answer string
+	defer func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(c.members[0].log)
+			t.Logf("the last answer for /readyz: %s\netcd's log:\n%s", answer, log)
+		}
+	}()
+	eventually(t, "etcd is back", func() (ready bool) {
+		out, err := b.try("", "get", "--raw", "/readyz")
+		answer = out
+		return err == nil
+	})
 	b.kubectl("{apiVersion: v1, kind: ConfigMap, metadata: {name: again}}", "create", "-f", "-")
 }
 
