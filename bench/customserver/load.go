@@ -3,10 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -15,12 +16,14 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"kelson.dev/bench/lean"
 )
 
 const (
 	// clients is the number of concurrent clients, each with its own HTTP/1.1 connection. A client
 	// sends one request after the other and does not decode responses, so that the figures show the
-	// servers' work. bench/figures does the same.
+	// servers' work.
 	clients = 16
 	// objectCount is the number of objects that the clients create, and then read and list, as in
 	// bench/figures.
@@ -37,10 +40,13 @@ const (
 
 // load sends requests of several clients to a server.
 type load struct {
-	side    processes
-	crowd   [clients]*http.Client
-	figures map[string]float64
-	// crowded is the kind with many objects, watched the kind that clients watch.
+	side     processes
+	crowd    [clients]*lean.Client
+	base     string // the server's URL
+	settings *tls.Config
+	figures  map[string]float64
+	// crowded is the path of the collection with many objects, watched of the one that clients
+	// watch.
 	crowded, watched string
 }
 
@@ -52,16 +58,23 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 	if err != nil {
 		return err
 	}
-	namespaces := config.Host + "/apis/wardle.example.com/v1alpha1/namespaces/"
-	l := &load{side: side, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
+	base, err := url.Parse(config.Host)
+	if err != nil {
+		return err
+	}
+	const namespaces = "/apis/wardle.example.com/v1alpha1/namespaces/"
+	l := &load{side: side, base: config.Host, settings: settings, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
 	for i := range l.crowd {
-		transport := &http.Transport{TLSClientConfig: settings.Clone(), DisableCompression: true}
-		defer transport.CloseIdleConnections()
-		l.crowd[i] = &http.Client{Transport: transport}
+		l.crowd[i] = lean.New(base, settings)
+		defer l.crowd[i].Close()
+		// The figures do not include the time to connect.
+		if err := send(l.crowd[i], http.MethodGet, l.watched, "", ""); err != nil {
+			return err
+		}
 	}
 	object := func(n int64) string { return fmt.Sprint(l.crowded, "/l", n%objectCount) }
-	if err := l.measure(loadCreate, clients, objectCount, 0, func(c *http.Client, n int64) error {
-		return create(ctx, c, l.crowded, n)
+	if err := l.measure(loadCreate, clients, objectCount, 0, func(c *lean.Client, n int64) error {
+		return create(c, l.crowded, n)
 	}); err != nil {
 		return err
 	}
@@ -70,29 +83,27 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 			return err
 		}
 	}
-	if err := l.measure(loadGet, clients, 0, loadTime, func(c *http.Client, n int64) error {
-		return send(ctx, c, http.MethodGet, object(n), "", "")
+	if err := l.measure(loadGet, clients, 0, loadTime, func(c *lean.Client, n int64) error {
+		return send(c, http.MethodGet, object(n), "", "")
 	}); err != nil {
 		return err
 	}
-	if err := l.measure(loadList, 1, 0, loadTime, func(c *http.Client, _ int64) error {
-		return send(ctx, c, http.MethodGet, l.crowded, "", "")
+	if err := l.list(ctx); err != nil {
+		return err
+	}
+	if err := l.measure(loadPatch, clients, patched, 0, func(c *lean.Client, n int64) error {
+		return send(c, http.MethodPatch, object(n), "application/merge-patch+json", fmt.Sprintf(`{"spec":{"reference":"%d"}}`, n))
 	}); err != nil {
 		return err
 	}
-	if err := l.measure(loadPatch, clients, patched, 0, func(c *http.Client, n int64) error {
-		return send(ctx, c, http.MethodPatch, object(n), "application/merge-patch+json", fmt.Sprintf(`{"spec":{"reference":"%d"}}`, n))
-	}); err != nil {
-		return err
-	}
-	if err := l.measure(loadApply, clients, patched, 0, func(c *http.Client, n int64) error {
+	if err := l.measure(loadApply, clients, patched, 0, func(c *lean.Client, n int64) error {
 		body := fmt.Sprintf(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l%d"},"spec":{"reference":"a%d"}}`, n%objectCount, n)
-		return send(ctx, c, http.MethodPatch, object(n)+"?fieldManager=bench&force=true", "application/apply-patch+yaml", body)
+		return send(c, http.MethodPatch, object(n)+"?fieldManager=bench&force=true", "application/apply-patch+yaml", body)
 	}); err != nil {
 		return err
 	}
-	if err := l.measure(loadDelete, clients, deleted, 0, func(c *http.Client, n int64) error {
-		return send(ctx, c, http.MethodDelete, object(n), "", "")
+	if err := l.measure(loadDelete, clients, deleted, 0, func(c *lean.Client, n int64) error {
+		return send(c, http.MethodDelete, object(n), "", "")
 	}); err != nil {
 		return err
 	}
@@ -101,7 +112,7 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 
 // measure makes some clients send count requests, or send requests for a time d if count is 0. send
 // gets the number of the request, from 0.
-func (l *load) measure(name string, clients int, count int64, d time.Duration, send func(c *http.Client, n int64) error) error {
+func (l *load) measure(name string, clients int, count int64, d time.Duration, send func(c *lean.Client, n int64) error) error {
 	before, err := l.side.processorTime()
 	if err != nil {
 		return err
@@ -145,15 +156,39 @@ func (l *load) measure(name string, clients int, count int64, d time.Duration, s
 	return nil
 }
 
-// watch measures how many events per second all watchers together receive.
-func (l *load) watch(ctx context.Context) error {
-	var streams [watchers]io.ReadCloser
-	for i := range streams {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.watched+"?watch=true", nil)
+// list measures lists of all objects. Its client does not keep a list in memory.
+func (l *load) list(ctx context.Context) error {
+	transport := &http.Transport{TLSClientConfig: l.settings.Clone(), DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	return l.measure(loadList, 1, 0, loadTime, func(*lean.Client, int64) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+l.crowded, nil)
 		if err != nil {
 			return err
 		}
-		resp, err := l.crowd[i%clients].Do(req)
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("list: %s", resp.Status)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return err
+	})
+}
+
+// watch measures how many events per second all watchers together receive.
+func (l *load) watch(ctx context.Context) error {
+	transport := &http.Transport{TLSClientConfig: l.settings.Clone(), DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	var streams [watchers]io.ReadCloser
+	for i := range streams {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+l.watched+"?watch=true", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := transport.RoundTrip(req)
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
@@ -181,8 +216,8 @@ func (l *load) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.measure("creations of watched objects", clients, watchedCount, 0, func(c *http.Client, n int64) error {
-		return create(ctx, c, l.watched, n)
+	if err := l.measure("creations of watched objects", clients, watchedCount, 0, func(c *lean.Client, n int64) error {
+		return create(c, l.watched, n)
 	}); err != nil {
 		return err
 	}
@@ -198,33 +233,13 @@ func (l *load) watch(ctx context.Context) error {
 }
 
 // create creates the nth object of a collection.
-func create(ctx context.Context, c *http.Client, collection string, n int64) error {
-	body, err := json.Marshal(flunder(fmt.Sprint("l", n)).Object)
-	if err != nil {
-		return err
-	}
-	return send(ctx, c, http.MethodPost, collection, "application/json", string(body))
+func create(c *lean.Client, collection string, n int64) error {
+	body := fmt.Sprintf(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l%d"},"spec":{"reference":%q}}`, n, reference)
+	return send(c, http.MethodPost, collection, "application/json", body)
 }
 
-// send sends a request and reads the response to its end.
-func send(ctx context.Context, c *http.Client, method, url, media, body string) error {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	if media != "" {
-		req.Header.Set("Content-Type", media)
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
+func send(c *lean.Client, method, path, media, body string) error {
+	_, err := c.Do(method, path, media, []byte(body))
 	return err
 }
 

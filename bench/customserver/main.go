@@ -1,7 +1,7 @@
 // Command customserver compares a custom API server of kelson.dev/apiserver with
 // k8s.io/sample-apiserver: with the same kind, the same cluster for authentication and
-// authorization, and a separate etcd for each side. The program floor, which answers with prepared
-// bytes, shows how many requests the clients can send.
+// authorization, and a separate etcd for each side. The side in memory shows what the disk costs,
+// and the program floor, which answers with prepared bytes, how many requests the clients can send.
 //
 //	make bench-customserver
 //
@@ -57,8 +57,9 @@ func run(ctx context.Context) error {
 	sides := []side{
 		{name: "sample-apiserver on etcd", program: "sample", etcd: true},
 		{name: "kelson.dev/apiserver on etcd", program: "ours", etcd: true},
-		{name: "kelson.dev/apiserver on disk", program: "ours"},
-		{name: "prepared answers", program: "floor", prepared: true},
+		{name: "kelson.dev/apiserver on disk", program: "ours", disk: true},
+		{name: "in memory", program: "ours"},
+		{name: "prepared answers", program: "floor", disk: true, prepared: true},
 	}
 	if *only != "" {
 		if *docs != "" {
@@ -123,7 +124,7 @@ const (
 
 type side struct {
 	name, program string
-	etcd          bool
+	etcd, disk    bool // where it keeps objects; neither: in memory
 	// prepared means that the program answers with prepared bytes: it has no cluster, no objects
 	// that a client could decode, and its memory is not a figure of interest.
 	prepared bool
@@ -230,7 +231,8 @@ func (s side) serve() (_ *served, err error) {
 		ends = append(ends, stop)
 		used = append(used, id)
 		args = append(args, "--etcd-servers="+url)
-	} else {
+	}
+	if s.disk {
 		args = append(args, "--data-dir="+filepath.Join(dir, "state"))
 	}
 	port, err := child.FreePort()
@@ -393,6 +395,9 @@ func verbs(ctx context.Context, config *rest.Config, figures map[string]float64)
 func flunder(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "wardle.example.com/v1alpha1", "kind": "Flunder", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"reference": strings.Repeat("x", 200)},
+		"spec": map[string]any{"reference": reference},
 	}}
 }
+
+// reference is the only field of a Flunder's spec that the clients set.
+var reference = strings.Repeat("x", 200)
