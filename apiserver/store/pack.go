@@ -165,5 +165,5 @@ func (p *packer) string(text string) string {
 		return ""
 	}
 	data := p.copy(unsafe.Slice(unsafe.StringData(text), len(text)))
-	return unsafe.String(&data[0], len(data)) // nobody else has data
+	return unsafe.String(&data[0], len(data)) // data is never changed
 }

@@ -87,8 +87,8 @@ func (c *collector) count(h http.Handler) http.Handler {
 // returns unused memory two seconds after the last request. The caller serves the returned handler
 // and calls stop at the end. A process calls it once.
 //
-// pack moves long-lived objects closer together, or is nil. Manage calls it before it returns memory
-// if pages in use have many unused bytes.
+// pack moves long-lived objects closer together, or is nil. Manage calls it before it returns
+// memory if pages in use have many unused bytes.
 func Manage(h http.Handler, pack func()) (counted http.Handler, stop func()) {
 	c := newCollector(pack)
 	return c.count(h), c.stop
