@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,11 +39,11 @@ const (
 
 // load sends requests of several clients to a server.
 type load struct {
-	side     processes
-	crowd    [clients]*lean.Client
-	base     string // the server's URL
-	settings *tls.Config
-	figures  map[string]float64
+	side    processes
+	base    string // the server's URL
+	crowd   [clients]*lean.Client
+	streams *http.Transport // for responses that a lean client would keep in memory
+	figures map[string]float64
 	// crowded is the path of the collection with many objects, watched of the one that clients
 	// watch.
 	crowded, watched string
@@ -63,7 +62,9 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 		return err
 	}
 	const namespaces = "/apis/wardle.example.com/v1alpha1/namespaces/"
-	l := &load{side: side, base: config.Host, settings: settings, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders"}
+	l := &load{side: side, base: config.Host, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders",
+		streams: &http.Transport{TLSClientConfig: settings.Clone(), DisableCompression: true}}
+	defer l.streams.CloseIdleConnections()
 	for i := range l.crowd {
 		l.crowd[i] = lean.New(base, settings)
 		defer l.crowd[i].Close()
@@ -88,7 +89,15 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 	}); err != nil {
 		return err
 	}
-	if err := l.list(ctx); err != nil {
+	if err := l.measure(loadList, 1, 0, loadTime, func(*lean.Client, int64) error {
+		list, err := l.stream(ctx, l.crowded)
+		if err != nil {
+			return err
+		}
+		defer list.Close()
+		_, err = io.Copy(io.Discard, list)
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := l.measure(loadPatch, clients, patched, 0, func(c *lean.Client, n int64) error {
@@ -156,47 +165,33 @@ func (l *load) measure(name string, clients int, count int64, d time.Duration, s
 	return nil
 }
 
-// list measures lists of all objects. Its client does not keep a list in memory.
-func (l *load) list(ctx context.Context) error {
-	transport := &http.Transport{TLSClientConfig: l.settings.Clone(), DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	return l.measure(loadList, 1, 0, loadTime, func(*lean.Client, int64) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+l.crowded, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := transport.RoundTrip(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("list: %s", resp.Status)
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		return err
-	})
+// stream returns the body of the response to a GET, which the caller closes.
+func (l *load) stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := l.streams.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return resp.Body, nil
 }
 
 // watch measures how many events per second all watchers together receive.
 func (l *load) watch(ctx context.Context) error {
-	transport := &http.Transport{TLSClientConfig: l.settings.Clone(), DisableCompression: true}
-	defer transport.CloseIdleConnections()
 	var streams [watchers]io.ReadCloser
 	for i := range streams {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+l.watched+"?watch=true", nil)
+		s, err := l.stream(ctx, l.watched+"?watch=true")
 		if err != nil {
 			return err
 		}
-		resp, err := transport.RoundTrip(req)
-		if err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("watch: %s", resp.Status)
-		}
-		streams[i] = resp.Body
+		defer s.Close()
+		streams[i] = s
 	}
 	ended := make(chan error, watchers)
 	for _, s := range streams {
