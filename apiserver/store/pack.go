@@ -106,7 +106,7 @@ func (p *packer) view(old view) view {
 }
 
 func (p *packer) chunk(old *chunk) *chunk {
-	packed := &chunk{events: make([]*Event, len(old.events), max(len(old.events), cap(old.events))), bytes: old.bytes}
+	packed := &chunk{events: make([]*Event, len(old.events), cap(old.events)), bytes: old.bytes}
 	for i, e := range old.events {
 		packed.events[i] = p.event(e)
 	}

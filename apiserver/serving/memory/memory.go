@@ -42,9 +42,9 @@ const (
 type collector struct {
 	requests atomic.Int64
 	armed    atomic.Bool
+	pack     func() // called before unused memory is returned; nil: nothing
 
 	mu      sync.Mutex
-	pack    func() // called before unused memory is returned; nil: nothing
 	timer   *time.Timer
 	seen    int64 // requests at the last check
 	percent int   // GOGC, as it was set
