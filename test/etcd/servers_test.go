@@ -296,7 +296,7 @@ func TestServers(t *testing.T) {
 			t.Logf("the last answer for /readyz: %s\netcd's log:\n%s", answer, log)
 		}
 	}()
-	eventually(t, "etcd is back", func() (ready bool) {
+	eventually(t, "etcd is back", func() bool {
 		out, err := b.try("", "get", "--raw", "/readyz")
 		answer = out
 		return err == nil
