@@ -22,14 +22,15 @@ func TestReplay(t *testing.T) {
 	s := startServer(t, "--data-dir", data, "--history", "24h")
 	kubectl := kubectlOf(t, s)
 	const project = "../../examples/simpledeployment"
-	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
-		t.Fatal(got.stderr)
-	}
 	program := filepath.Join(dir, "operator")
 	build := exec.Command("go", "build", "-o", program, "./cmd")
 	build.Dir = project
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
+	}
+	// The definition is written shortly before the sample: the replayed operator does not run before.
+	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
+		t.Fatal(got.stderr)
 	}
 	operator := exec.Command(program, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false")
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)

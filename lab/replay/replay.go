@@ -3,7 +3,9 @@
 //
 // A replay begins with the state of a moment. It repeats the writes of all other clients at the
 // recorded times, on a control plane without controllers, because the writes of controllers are
-// part of the history too. It does not repeat the operator's recorded writes, because the running
+// part of the history too. If definitions of resources were written before the operator's first
+// recorded write, the operator starts after the last of them, so that it need not wait until its
+// kinds exist. The replay does not repeat the operator's recorded writes, because the running
 // operator makes its own. After each quiet period of the history, it compares the objects that the
 // recorded operator or the running one wrote.
 //
@@ -123,15 +125,20 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	}
 	defer r.store.Close()
 	defer plane.Stop()
+	defined, err := r.definitions(events)
+	if err != nil {
+		return nil, err
+	}
 	operating, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- r.operate(operating, plane) }()
-	err = r.follow(ctx, events, ended)
+	var operator sync.WaitGroup
+	start := func() { operator.Go(func() { ended <- r.operate(operating, plane) }) }
+	err = r.follow(ctx, events, defined, start, ended)
 	stop()
+	operator.Wait()
 	if err != nil && errors.Is(err, errEnded) {
 		return nil, err
 	}
-	<-ended
 	r.result.Objects = len(r.touched)
 	if r.skipped > 0 {
 		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d writes of others had no object to change: the operator had not created it", r.skipped))
@@ -197,6 +204,21 @@ func (r *replay) events() (all []event) {
 	return all
 }
 
+// definitions returns the number of events until the last write of a definition before the
+// operator's first write.
+func (r *replay) definitions(events []event) (defined int, err error) {
+	last := 0
+	for i, e := range events {
+		if e.Key.Resource == "customresourcedefinitions.apiextensions.k8s.io" {
+			last = i + 1
+		}
+		if byOperator, err := r.byOperator(e); err != nil || byOperator {
+			return last, err
+		}
+	}
+	return 0, nil
+}
+
 // start starts a control plane with the state at the beginning.
 func (r *replay) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	at := r.cfg.History.AtTime(r.result.From)
@@ -259,8 +281,9 @@ func (r *replay) operate(ctx context.Context, plane *controlplane.ControlPlane) 
 
 var errEnded = errors.New("the operator ended")
 
-// follow repeats the writes of other clients and compares objects.
-func (r *replay) follow(ctx context.Context, events []event, ended <-chan error) error {
+// follow repeats the writes of other clients and compares objects. After the first events, it calls
+// start to start the operator.
+func (r *replay) follow(ctx context.Context, events []event, first int, start func(), ended <-chan error) error {
 	compare := func(at time.Time) error {
 		r.sleep(at.Add(r.cfg.Quiet))
 		synctest.Wait()
@@ -277,6 +300,9 @@ func (r *replay) follow(ctx context.Context, events []event, ended <-chan error)
 		}
 		return r.compare(at)
 	}
+	if first == 0 {
+		start()
+	}
 	if len(events) == 0 || events[0].Time.Sub(r.result.From) >= r.cfg.Quiet {
 		if err := compare(r.result.From); err != nil {
 			return err
@@ -287,6 +313,9 @@ func (r *replay) follow(ctx context.Context, events []event, ended <-chan error)
 		synctest.Wait()
 		if err := r.input(ctx, e); err != nil {
 			return fmt.Errorf("%v at revision %d: %w", e.Key, e.Revision, err)
+		}
+		if i+1 == first {
+			start()
 		}
 		if i == len(events)-1 || events[i+1].Time.Sub(e.Time) >= r.cfg.Quiet {
 			if err := compare(e.Time); err != nil {
@@ -329,7 +358,7 @@ func (r *replay) input(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	byOperator, err := r.byOperator(e, headBefore, headAfter, before)
+	byOperator, err := r.wrote(e, headBefore, headAfter, before)
 	if err != nil {
 		return err
 	}
@@ -362,7 +391,20 @@ func (r *replay) input(ctx context.Context, e event) error {
 }
 
 // byOperator reports whether the operator wrote a version.
-func (r *replay) byOperator(e event, headBefore, headAfter head, before []byte) (bool, error) {
+func (r *replay) byOperator(e event) (bool, error) {
+	before, headBefore, err := r.version(e.Key, e.before)
+	if err != nil {
+		return false, err
+	}
+	_, headAfter, err := r.version(e.Key, e.Revision)
+	if err != nil {
+		return false, err
+	}
+	return r.wrote(e, headBefore, headAfter, before)
+}
+
+// wrote is byOperator for the decoded versions.
+func (r *replay) wrote(e event, headBefore, headAfter head, before []byte) (bool, error) {
 	isOperator := func(manager string) bool { return slices.Contains(r.cfg.Managers, program(manager)) }
 	if !e.Deleted {
 		return slices.ContainsFunc(writers(headBefore, headAfter), isOperator), nil
