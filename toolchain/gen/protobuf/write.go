@@ -26,7 +26,7 @@ func (m $recv) Marshal() ([]byte, error) {
 	return b[len(b)-n:], nil
 }
 
-// MarshalTo encodes the message to the begin of a buffer of at least Size bytes and returns the number of bytes.
+// MarshalTo encodes the message to the beginning of a buffer of at least Size bytes and returns the number of bytes.
 func (m $recv) MarshalTo(b []byte) (int, error) {
 	return m.MarshalToSizedBuffer(b[:m.Size()])
 }

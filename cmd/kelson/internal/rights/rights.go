@@ -257,7 +257,11 @@ func (d *declared) compare(requests []rights.Request, events int, proof *rights.
 			fmt.Fprintf(out, "not shown to be needed: %v\n", r)
 		}
 	}
-	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d markers with unused verbs\n", events, len(requests), len(c.Missing), len(c.Unused))
+	markers := "markers"
+	if len(c.Unused) == 1 {
+		markers = "marker"
+	}
+	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d %s with unused verbs\n", events, len(requests), len(c.Missing), len(c.Unused), markers)
 	if proof != nil && len(proof.Refused) == 0 {
 		fmt.Fprintf(out, "proof: no refusal under the computed roles; a refusal without each of %d rules; none without %d\n", len(proof.Shown), len(proof.NotShown))
 	}
