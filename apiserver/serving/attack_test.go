@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,14 +24,19 @@ import (
 )
 
 // victim is a server with few seats and short deadlines, and an ordinary client of it. Its
-// resources respond with a megabyte, or with the length of the request's body.
+// resources respond with a megabyte, with more than the buffers of a connection hold, or with the
+// length of the request's body.
 type victim struct {
 	*serving.Server
-	tls    *tls.Config
-	client *http.Client
+	tls     *tls.Config
+	client  *http.Client
+	aborted atomic.Int32 // endless responses that failed
 }
 
-const seats = 8
+const (
+	seats       = 8
+	endlessSize = 64 << 20
+)
 
 func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 	authority, err := pki.NewAuthority("test")
@@ -40,6 +48,8 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 		t.Fatal(err)
 	}
 	large := bytes.Repeat([]byte("x"), 1<<20)
+	v := &victim{tls: &tls.Config{RootCAs: authority.Pool()}}
+	endless := bytes.Repeat(large, endlessSize>>20)
 	c := filters.New(filters.Config{
 		// The attacker is authenticated: the server closes connections of anonymous clients after a
 		// response.
@@ -58,6 +68,10 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 				fmt.Fprint(w, len(body))
 			case strings.HasSuffix(req.URL.Path, "/large"):
 				w.Write(large)
+			case strings.HasSuffix(req.URL.Path, "/endless"):
+				if _, err := w.Write(endless); err != nil {
+					v.aborted.Add(1)
+				}
 			default:
 				io.WriteString(w, "small")
 			}
@@ -77,10 +91,10 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 		stop()
 		<-ended
 	})
-	config := &tls.Config{RootCAs: authority.Pool()}
-	transport := &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true}
+	transport := &http.Transport{TLSClientConfig: v.tls.Clone(), ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &victim{server, config, &http.Client{Transport: transport}}
+	v.Server, v.client = server, &http.Client{Transport: transport}
+	return v
 }
 
 // dial opens the attacker's connection.
@@ -91,6 +105,22 @@ func (v *victim) dial(t *testing.T) *clients.Conn {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// openHTTP1 sends a request of the attacker on a new connection.
+func (v *victim) openHTTP1(t *testing.T, request string) *tls.Conn {
+	t.Helper()
+	config := v.tls.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	conn, err := tls.Dial("tcp", v.Addr().String(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }
 
 // do sends a request of a tenant.
@@ -184,6 +214,37 @@ func TestUnreadResponsesEnd(t *testing.T) {
 	v.checkServes(t)
 }
 
+// API-03, API-13: over HTTP/1.1 too, a response that is not read ends at the deadline, with its
+// connection, and its seat becomes free.
+func TestUnreadResponsesEndHTTP1(t *testing.T) {
+	v := newVictim(t, time.Second, 500*time.Millisecond)
+	const request = "GET /api/v1/namespaces/x/configmaps/endless HTTP/1.1\r\nHost: x\r\n\r\n"
+	var conns []*tls.Conn
+	for range seats {
+		conns = append(conns, v.openHTTP1(t, request))
+	}
+	for _, conn := range conns { // until all requests have a seat
+		if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, answer := v.do(t, "GET", "/readyz", ""); code != 200 {
+		t.Errorf("GET /readyz: %d %s", code, answer)
+	}
+	for deadline := time.Now().Add(time.Minute); v.aborted.Load() < seats; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d responses have ended", v.aborted.Load(), seats)
+		}
+	}
+	v.checkServes(t)
+	for _, conn := range conns {
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if n, err := io.Copy(io.Discard, conn); n >= endlessSize || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%d bytes, %v: the connection is still open", n, err)
+		}
+	}
+}
+
 // API-03, API-13: bodies that never arrive take no seats, and their streams end.
 func TestMissingBodiesTakeNoSeats(t *testing.T) {
 	v := newVictim(t, 10*time.Second, 2*time.Second)
@@ -214,22 +275,9 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 // end.
 func TestSlowHTTP1(t *testing.T) {
 	v := newVictim(t, 2*time.Second, time.Second)
-	config := v.tls.Clone()
-	config.NextProtos = []string{"http/1.1"}
-	open := func(request string) *tls.Conn {
-		conn, err := tls.Dial("tcp", v.Addr().String(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		return conn
-	}
 	var conns []*tls.Conn
 	for range 2 * seats {
-		conns = append(conns, open("POST "+tenants+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"))
+		conns = append(conns, v.openHTTP1(t, "POST "+tenants+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"))
 	}
 	v.checkServes(t)
 	for _, conn := range conns {
@@ -240,7 +288,7 @@ func TestSlowHTTP1(t *testing.T) {
 		}
 	}
 	// If the client sends Expect: 100-continue, the server requests the body.
-	conn := open("POST " + tenants + " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
+	conn := v.openHTTP1(t, "POST "+tenants+" HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n")
 	head := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := io.ReadFull(conn, head); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 100 ") {
 		t.Fatalf("%v: %s", err, head)
