@@ -28,7 +28,8 @@ func TestReplay(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	// The definition is written shortly before the sample: the replayed operator does not run before.
+	// The definition is written shortly before the sample, and the replayed operator starts between
+	// them.
 	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
 		t.Fatal(got.stderr)
 	}

@@ -60,6 +60,7 @@ type ControlPlane struct {
 	releaseVersion func() // nil until the version is claimed
 
 	leaveEndpoints func() // nil if the server's address is not published
+	resign         func() // nil if the control plane needs no Lease for its controllers
 }
 
 // Start starts a control plane and returns when it serves requests. It runs until ctx ends or Stop
@@ -240,11 +241,15 @@ func (p *ControlPlane) Stop() {
 // Stopping makes /readyz fail. Requests are still served until Drain.
 func (p *ControlPlane) Stopping() { p.chain.Stopping() }
 
-// Drain refuses new requests, ends watches, and returns when the short requests in flight are
-// answered or ctx ends.
+// Drain first ends what makes other servers and clients depend on this one: its address in the
+// endpoints, and its controllers, so that another server runs them at once. Then it refuses new
+// requests, ends watches, and returns when the short requests in flight are answered or ctx ends.
 func (p *ControlPlane) Drain(ctx context.Context) error {
 	if p.leaveEndpoints != nil {
 		p.leaveEndpoints()
+	}
+	if p.resign != nil {
+		p.resign()
 	}
 	return p.chain.Shutdown(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
@@ -106,7 +107,9 @@ func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) err
 		}
 	}
 	reconciler.StopReconciling()
-	if err := reconciler.RemoveEndpoints("kubernetes", ip, ports); err != nil {
+	// Servers that stop at the same moment update the same object.
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return reconciler.RemoveEndpoints("kubernetes", ip, ports) })
+	if err != nil {
 		p.log.Warn("remove this server from the endpoints of the Service kubernetes", "err", err)
 	}
 	return nil

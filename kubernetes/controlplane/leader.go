@@ -19,6 +19,9 @@ import (
 // controllers.
 const leaseName = "kelson-controllers"
 
+// renewDeadline is how long the holder tries to renew the Lease before it gives up.
+const renewDeadline = 10 * time.Second
+
 // whileLeading runs the components that only one control plane may run. A control plane with its
 // own store runs them immediately. With a shared store, it runs them while it holds the Lease. The
 // function run starts the components, which end with its context.
@@ -26,7 +29,10 @@ func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Co
 	if !p.store.Follows() {
 		return run(ctx, &p.parts)
 	}
-	client, err := coordination.NewForConfig(p.RESTConfig())
+	config := p.RESTConfig()
+	// As in Kubernetes' components, one request without a response does not lose the Lease.
+	config.Timeout = renewDeadline / 2
+	client, err := coordination.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("create the lease client: %w", err)
 	}
@@ -39,7 +45,14 @@ func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Co
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	p.resign = func() {
+		cancel()
+		<-ended
+	}
 	p.goRun(ctx, "leader election", func(ctx context.Context) error {
+		defer close(ended)
 		for ctx.Err() == nil {
 			if err := p.lead(ctx, lock, run); err != nil {
 				return err
@@ -56,7 +69,7 @@ func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface, ru
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, Name: leaseName, ReleaseOnCancel: true,
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseDuration: 15 * time.Second, RenewDeadline: renewDeadline, RetryPeriod: 2 * time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) { elected <- leading },
 			OnStoppedLeading: func() {},

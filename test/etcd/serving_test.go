@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
 )
 
@@ -29,6 +31,37 @@ func TestKilledServer(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	})
+}
+
+// API-13: a server that stops gives up the Lease of the controllers, so that another server runs
+// them at once.
+func TestStoppedServer(t *testing.T) {
+	c := startCluster(t, 1, "http")
+	c.healthy(t)
+	s := serve(t, t.TempDir(), "--etcd-servers", strings.Join(c.endpoints(), ","), "--node=none")
+	holder := func() string {
+		lease := open(t, c, "", 0).Snapshot().Get(store.Key{Resource: "leases.coordination.k8s.io", Namespace: "kube-system", Name: "kelson-controllers"})
+		if lease == nil {
+			return ""
+		}
+		var object struct {
+			Spec struct{ HolderIdentity string }
+		}
+		if err := json.Unmarshal(lease.Data, &object); err != nil {
+			t.Fatal(err)
+		}
+		return object.Spec.HolderIdentity
+	}
+	eventually(t, "the server has the Lease", func() bool { return holder() != "" })
+	if err := s.process.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.process.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, s.log.String())
+	}
+	if got := holder(); got != "" {
+		t.Errorf("the holder is still %q\n%s", got, s.log.String())
+	}
 }
 
 // API-13: members of etcd and a server are killed, paused and isolated, and clients of several

@@ -54,6 +54,7 @@ type Log struct {
 	prefix  string // with a trailing slash
 	timeout time.Duration
 	failed  func(error) // or nil
+	leaving atomic.Bool // Leave was called
 
 	watching context.Context // context of all watches, shared so that RequestProgress reaches them
 	end      context.CancelFunc
@@ -398,9 +399,21 @@ func (l *Log) requestRevisions() {
 	}
 }
 
+// leaveTimeout limits reads of the revision after Leave.
+const leaveTimeout = 2 * time.Second
+
+// Leave makes later calls of [Log.Current] fail after two seconds if no member responds. A server
+// that stops calls it. Each of its last writes begins with such a call; if etcd is gone too, the
+// server would otherwise wait for the whole timeout several times.
+func (l *Log) Leave() { l.leaving.Store(true) }
+
 // newest returns the revision of the cluster, from its quorum.
 func (l *Log) newest(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	timeout := l.timeout
+	if l.leaving.Load() {
+		timeout = min(timeout, leaveTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer l.reads.Since(time.Now())
 	before := l.applied.Load()

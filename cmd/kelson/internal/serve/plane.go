@@ -137,10 +137,13 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 		Handler:     &handler,
 		Certificate: authority.Serving(hosts...),
 		ClientCAs:   func() *x509.CertPool { return p.ClientCAs() },
-		Stopping:    func() { p.Stopping() },
-		Drain:       func(ctx context.Context) error { return p.drain(ctx) },
-		Linger:      linger,
-		Log:         log,
+		Stopping: func() {
+			state.stopping()
+			p.Stopping()
+		},
+		Drain:  func(ctx context.Context) error { return p.drain(ctx) },
+		Linger: linger,
+		Log:    log,
 	}
 	if opts.flagged {
 		if err := opts.requests.ApplyServer(&listen); err != nil {

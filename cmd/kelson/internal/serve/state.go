@@ -111,13 +111,14 @@ type state struct {
 	when      time.Time     // of that moment
 	notes     []string      // what is missing from the state
 	once      []func(context.Context) error
+	stopping  func() // to be called when the server begins to stop
 	cleanup   []func() error
 }
 
 // open creates or opens the state and sets it in cfg. The caller runs s.cleanup in reverse order,
 // also after an error.
 func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *slog.Logger) (s *state, err error) {
-	s = &state{}
+	s = &state{stopping: func() {}}
 	open := store.Config{Log: log}
 	switch {
 	case o.past.at != "":
@@ -232,6 +233,7 @@ func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Confi
 	if open.Shared, err = o.encryption.WrapShared(log, to); err != nil {
 		return err
 	}
+	s.stopping = log.Leave
 	if o.etcdCompaction > 0 {
 		s.once = append(s.once, func(ctx context.Context) error { return log.CompactEvery(ctx, o.etcdCompaction) })
 	}
