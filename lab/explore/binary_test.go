@@ -215,6 +215,7 @@ func TestFilesOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
 	}
+	t.Parallel() // it mostly waits
 	scenario := func(args ...string) explore.Scenario {
 		s := binaryScenario(t, "configured")
 		hooks := hookedScenario(t)
