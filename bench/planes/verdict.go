@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -48,7 +49,11 @@ func (o *options) verdict(ctx context.Context) ([]row, error) {
 	}
 	var all []time.Duration
 	for i := range 6 {
-		changed := fmt.Appendf(slices.Clip(source), "\nvar saved%d = %d\n\nfunc init() { _ = saved%d }\n", i, i, i)
+		// The text is part of the program, so that the go command runs the test again.
+		changed := bytes.Replace(source, []byte(`Message: "Reconciled"`), fmt.Appendf(nil, `Message: "Reconciled %d"`, i), 1)
+		if bytes.Equal(changed, source) {
+			return nil, fmt.Errorf("%s has another message", saved)
+		}
 		if err := os.WriteFile(saved, changed, 0o644); err != nil {
 			return nil, err
 		}
