@@ -31,7 +31,7 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 		context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now().Add(closeGrace)) })
 		defer func() {
 			cancel()
-			conn.SetDeadline(time.Now().Add(closeGrace))
+			_ = conn.SetDeadline(time.Now().Add(closeGrace))
 			conn.Close()
 			<-gone
 		}()

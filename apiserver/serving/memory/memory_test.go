@@ -20,20 +20,24 @@ func TestCollectorPacks(t *testing.T) {
 	if packed > 0 {
 		t.Error("packed without holes")
 	}
-	all := make([][]byte, 800_000)
-	for i := range all {
-		all[i] = make([]byte, 64)
-	}
-	var kept [][]byte
-	for i := 0; i < len(all); i += 50 {
-		kept = append(kept, all[i])
-	}
-	all = nil
+	kept := withHoles()
 	c.checkIdle()
 	if packed != 1 {
 		t.Errorf("packed %d times", packed)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// withHoles returns objects between which the memory is free.
+func withHoles() (kept [][]byte) {
+	all := make([][]byte, 800_000)
+	for i := range all {
+		all[i] = make([]byte, 64)
+	}
+	for i := 0; i < len(all); i += 50 {
+		kept = append(kept, all[i])
+	}
+	return kept
 }
 
 // API-03: memory is returned once after the last request, and then no timer runs.

@@ -97,16 +97,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.append(r.Body)
 		h.created()
 		w.WriteHeader(http.StatusCreated)
-		w.Write(object)
+		_, _ = w.Write(object)
 	case r.Method != http.MethodGet:
 		h.append(r.Body)
-		w.Write(object)
+		_, _ = w.Write(object)
 	case r.URL.RawQuery == "watch=true":
 		h.watch(w, r)
 	case strings.HasSuffix(r.URL.Path, "/flunders"):
-		w.Write(h.list)
+		_, _ = w.Write(h.list)
 	default:
-		w.Write(object)
+		_, _ = w.Write(object)
 	}
 }
 
@@ -193,10 +193,10 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
-		w.Write(h.event)
+		_, _ = w.Write(h.event)
 		for range len(events) {
 			<-events
-			w.Write(h.event)
+			_, _ = w.Write(h.event)
 		}
 		flusher.Flush()
 	}
