@@ -145,9 +145,8 @@ operator-kube-apiserver: ## the operator library and its adapter on kube-apiserv
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
-# Many tests wait for other processes, so the tests of more packages run at once than there are processors.
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
-	KELSON=$(abspath $(KELSON)) $(GO) test -p $$((2 * $$(nproc 2>/dev/null || echo 4))) -timeout 40m $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(GO) test -timeout 40m $(TESTED)
 
 test-no-fast-paths: ## the suites of the API with all fast paths off (docs/design/fastpaths.md): about two minutes after the builds
 	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
