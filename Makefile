@@ -179,7 +179,7 @@ check: build tidy-check ## checks of every change: generated files, tidy modules
 
 lint: build ## golangci-lint on all modules and on new projects: four minutes with a warm cache, half an hour the first time; .golangci.yml has the linters
 	$(GO) run $(GOLANGCI) run $(TESTED) ./bench/...
-	for m in $(APART); do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run ./...) || exit 1; done
+	for m in $(APART) test/conformance; do (cd $$m && GOWORK=off $(GO) run $(GOLANGCI) run ./...) || exit 1; done
 	KELSON=$(abspath $(KELSON)) test/scaffold/each.sh $(GO) run $(GOLANGCI) run
 
 vulncheck: build ## govulncheck on all modules and on new projects; needs https://vuln.go.dev

@@ -213,7 +213,7 @@ func (b *backends) startSample(ctx context.Context, namespace string, secret *co
 		if err := c.Start(); err != nil {
 			return "", fmt.Errorf("%w (make aggregation builds it)", err)
 		}
-		go c.Wait()
+		go func() { _ = c.Wait() }() // it runs until this program ends
 	}
 	at = "https://127.0.0.1:" + ports[2]
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

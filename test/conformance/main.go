@@ -126,7 +126,7 @@ func serve(ctx context.Context, opts options) (kubeconfig string, stop func(), e
 	c.Stderr = logs
 	stop = func() {
 		cancel()
-		c.Wait()
+		_ = c.Wait() // cancel kills it
 		logs.Close()
 	}
 	out, err := c.StdoutPipe()

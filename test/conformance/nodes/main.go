@@ -145,7 +145,7 @@ func (o options) inNamespaces(ctx context.Context, specs []string, only *regexp.
 	if err != nil {
 		return fmt.Errorf("serve the images: %w", err)
 	}
-	defer closeRegistry()
+	defer func() { _ = closeRegistry() }()
 	c, err := o.startCluster(ctx)
 	if err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
