@@ -184,7 +184,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
 	}
 	if cfg.Endpoints.Address.IsValid() {
-		p.startEndpoints(ctx, cfg.Endpoints)
+		// leaveEndpoints returns when the server's address is removed, so that clients are not sent
+		// to a server that refuses them.
+		p.leaveEndpoints = p.goUntil(ctx, "endpoints", func(ctx context.Context) error { return p.maintainEndpoints(ctx, cfg.Endpoints) })
 	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, authorizer, others); err != nil {
@@ -202,6 +204,21 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 // goRun runs a component until the control plane ends.
 func (p *ControlPlane) goRun(ctx context.Context, name string, run func(context.Context) error) {
 	p.parts.run(ctx, name, run)
+}
+
+// goUntil runs a component until the control plane ends or stop is called. stop returns when the
+// component has ended.
+func (p *ControlPlane) goUntil(ctx context.Context, name string, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	p.goRun(ctx, name, func(ctx context.Context) error {
+		defer close(ended)
+		return run(ctx)
+	})
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 // parts is a group of components that run concurrently.

@@ -44,22 +44,6 @@ const (
 // cannot keep a server from ending.
 const endpointsTimeout = 5 * time.Second
 
-// startEndpoints runs maintainEndpoints until ctx ends or leaveEndpoints is called. leaveEndpoints
-// returns when the server's address is removed, so that clients are not sent to a server that
-// refuses them.
-func (p *ControlPlane) startEndpoints(ctx context.Context, cfg Endpoints) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	p.leaveEndpoints = func() {
-		cancel()
-		<-ended
-	}
-	p.goRun(ctx, "endpoints", func(ctx context.Context) error {
-		defer close(ended)
-		return p.maintainEndpoints(ctx, cfg)
-	})
-}
-
 // withoutRetry is a transport that prevents clients from repeating refused requests. When a server
 // refuses a request during its shutdown, client-go would repeat the request ten times, once a
 // second.

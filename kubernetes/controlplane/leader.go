@@ -23,8 +23,8 @@ const leaseName = "kelson-controllers"
 const renewDeadline = 10 * time.Second
 
 // whileLeading runs the components that only one control plane may run. A control plane with its
-// own store runs them immediately. With a shared store, it runs them while it holds the Lease. The
-// function run starts the components, which end with its context.
+// own store runs them immediately. With a shared store, it runs them while it holds the Lease,
+// until resign is called. The function run starts the components, which end with its context.
 func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Context, parts *parts) error) error {
 	if !p.store.Follows() {
 		return run(ctx, &p.parts)
@@ -45,14 +45,7 @@ func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Co
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	p.resign = func() {
-		cancel()
-		<-ended
-	}
-	p.goRun(ctx, "leader election", func(ctx context.Context) error {
-		defer close(ended)
+	p.resign = p.goUntil(ctx, "leader election", func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			if err := p.lead(ctx, lock, run); err != nil {
 				return err
