@@ -206,14 +206,14 @@ func (r *replay) events() (all []event) {
 
 // definitions returns the number of events until the last write of a definition before the
 // operator's first write.
-func (r *replay) definitions(events []event) (defined int, err error) {
-	last := 0
+func (r *replay) definitions(events []event) (int, error) {
+	defined := 0
 	for i, e := range events {
 		if e.Key.Resource == "customresourcedefinitions.apiextensions.k8s.io" {
-			last = i + 1
+			defined = i + 1
 		}
-		if byOperator, err := r.byOperator(e); err != nil || byOperator {
-			return last, err
+		if w, err := r.read(e); err != nil || w.byOperator {
+			return defined, err
 		}
 	}
 	return 0, nil
@@ -350,24 +350,16 @@ func (r *replay) version(key history.Key, revision uint64) (data []byte, decoded
 
 // input repeats a write unless the operator made it.
 func (r *replay) input(ctx context.Context, e event) error {
-	before, headBefore, err := r.version(e.Key, e.before)
+	w, err := r.read(e)
 	if err != nil {
 		return err
 	}
-	after, headAfter, err := r.version(e.Key, e.Revision)
-	if err != nil {
-		return err
-	}
-	byOperator, err := r.wrote(e, headBefore, headAfter, before)
-	if err != nil {
-		return err
-	}
-	if byOperator {
+	if w.byOperator {
 		r.mu.Lock()
 		r.touched[e.Key] = true
 		r.mu.Unlock()
-		if before == nil {
-			r.uids[e.Key] = headAfter.Metadata.UID
+		if w.before == nil {
+			r.uids[e.Key] = w.uid
 		}
 		return nil
 	}
@@ -375,14 +367,14 @@ func (r *replay) input(ctx context.Context, e event) error {
 	op := store.Op{Key: store.Key(e.Key), Expect: store.AnyRevision}
 	now := r.store.Snapshot().Get(op.Key)
 	switch {
-	case now == nil && (e.Deleted || before != nil):
+	case now == nil && (e.Deleted || w.before != nil):
 		r.skipped++
 		return nil
 	case e.Deleted:
 	case now == nil:
-		op.Data = r.toReplay(after)
+		op.Data = r.toReplay(w.after)
 	default:
-		if op.Data, err = transfer(r.toReplay(before), r.toReplay(after), now.Data, r.cfg.Managers); err != nil {
+		if op.Data, err = transfer(r.toReplay(w.before), r.toReplay(w.after), now.Data, r.cfg.Managers); err != nil {
 			return err
 		}
 	}
@@ -390,21 +382,29 @@ func (r *replay) input(ctx context.Context, e event) error {
 	return err
 }
 
-// byOperator reports whether the operator wrote a version.
-func (r *replay) byOperator(e event) (bool, error) {
-	before, headBefore, err := r.version(e.Key, e.before)
-	if err != nil {
-		return false, err
-	}
-	_, headAfter, err := r.version(e.Key, e.Revision)
-	if err != nil {
-		return false, err
-	}
-	return r.wrote(e, headBefore, headAfter, before)
+// write is an event with its contents.
+type write struct {
+	before, after []byte // nil if the object did not exist
+	uid           string // of after
+	byOperator    bool
 }
 
-// wrote is byOperator for the decoded versions.
-func (r *replay) wrote(e event, headBefore, headAfter head, before []byte) (bool, error) {
+// read returns the contents of an event.
+func (r *replay) read(e event) (w write, err error) {
+	var headBefore, headAfter head
+	if w.before, headBefore, err = r.version(e.Key, e.before); err != nil {
+		return w, err
+	}
+	if w.after, headAfter, err = r.version(e.Key, e.Revision); err != nil {
+		return w, err
+	}
+	w.uid = headAfter.Metadata.UID
+	w.byOperator, err = r.byOperator(e, headBefore, headAfter, w.before)
+	return w, err
+}
+
+// byOperator reports whether the operator wrote a version.
+func (r *replay) byOperator(e event, headBefore, headAfter head, before []byte) (bool, error) {
 	isOperator := func(manager string) bool { return slices.Contains(r.cfg.Managers, program(manager)) }
 	if !e.Deleted {
 		return slices.ContainsFunc(writers(headBefore, headAfter), isOperator), nil
