@@ -49,7 +49,6 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 	}
 	large := bytes.Repeat([]byte("x"), 1<<20)
 	v := &victim{tls: &tls.Config{RootCAs: authority.Pool()}}
-	endless := bytes.Repeat(large, endlessSize>>20)
 	c := filters.New(filters.Config{
 		// The attacker is authenticated: the server closes connections of anonymous clients after a
 		// response.
@@ -69,8 +68,11 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 			case strings.HasSuffix(req.URL.Path, "/large"):
 				w.Write(large)
 			case strings.HasSuffix(req.URL.Path, "/endless"):
-				if _, err := w.Write(endless); err != nil {
-					v.aborted.Add(1)
+				for range endlessSize / len(large) {
+					if _, err := w.Write(large); err != nil {
+						v.aborted.Add(1)
+						break
+					}
 				}
 			default:
 				io.WriteString(w, "small")

@@ -39,8 +39,13 @@ func TestStoppedServer(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)
 	s := serve(t, t.TempDir(), "--etcd-servers", strings.Join(c.endpoints(), ","), "--node=none")
+	state := open(t, c, "", 0)
 	holder := func() string {
-		lease := open(t, c, "", 0).Snapshot().Get(store.Key{Resource: "leases.coordination.k8s.io", Namespace: "kube-system", Name: "kelson-controllers"})
+		sn, err := state.Fresh(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease := sn.Get(store.Key{Resource: "leases.coordination.k8s.io", Namespace: "kube-system", Name: "kelson-controllers"})
 		if lease == nil {
 			return ""
 		}
