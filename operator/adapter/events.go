@@ -41,7 +41,7 @@ type handled struct {
 	handler crhandler.EventHandler
 }
 
-func (h *handled) Start(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
+func (h *handled) Start(ctx context.Context, q controller.Queue) (<-chan struct{}, error) {
 	h.Handler = func(e controller.Event, enqueue func(reconcile.Request)) {
 		to := &queue{q: q, cluster: h.Cluster, enqueue: enqueue}
 		switch {
@@ -64,7 +64,7 @@ type rawSource struct {
 	log      *slog.Logger
 }
 
-func (s rawSource) Start(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
+func (s rawSource) Start(ctx context.Context, q controller.Queue) (<-chan struct{}, error) {
 	to := &queue{q: q, enqueue: func(r reconcile.Request) { q.Add(r, controller.Why("source")) }}
 	if err := s.upstream.Start(ctx, to); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (s rawSource) Start(ctx context.Context, q *controller.Queue) (<-chan struc
 
 // queue is the queue that a controller-runtime handler adds to.
 type queue struct {
-	q       *controller.Queue
+	q       controller.Queue
 	cluster string
 	enqueue func(reconcile.Request) // with the event as its cause
 }

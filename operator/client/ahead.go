@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"strconv"
 	"sync/atomic"
@@ -29,7 +30,7 @@ type Ahead struct {
 
 // pipeline is the state that the pages of one list share. Each page requests the one after it.
 type pipeline struct {
-	client  *restClient
+	send    func(context.Context, request) (*http.Response, error)
 	asked   int64 // the limit that the caller asked for
 	buffers chan *bytes.Buffer
 	// average size in bytes of an object in the last page; 0 before the first page
@@ -68,7 +69,7 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 	r.share = a.share
 	got, err := a.take(ctx, r.query)
 	if err == nil && got == nil {
-		got, err = a.begin(ctx, c, r, o.Limit)
+		got, err = a.begin(ctx, c.send, r, o.Limit)
 	}
 	if err != nil {
 		a.end()
@@ -98,9 +99,9 @@ func (a *Ahead) take(ctx context.Context, query url.Values) (*page, error) {
 }
 
 // begin reads a page that was not read ahead.
-func (a *Ahead) begin(ctx context.Context, c *restClient, r request, asked int64) (*page, error) {
+func (a *Ahead) begin(ctx context.Context, send func(context.Context, request) (*http.Response, error), r request, asked int64) (*page, error) {
 	listCtx, cancel := context.WithCancel(ctx)
-	a.pipeline = &pipeline{client: c, asked: asked, buffers: make(chan *bytes.Buffer, pagesHeld), cancel: cancel}
+	a.pipeline = &pipeline{send: send, asked: asked, buffers: make(chan *bytes.Buffer, pagesHeld), cancel: cancel}
 	for range pagesHeld {
 		a.pipeline.buffers <- &bytes.Buffer{}
 	}
@@ -149,7 +150,7 @@ func (l *pipeline) read(ctx context.Context, r request, p *page) error {
 	p.buffer.Reset()
 	// a buffer that grows during the read is copied repeatedly
 	p.buffer.Grow(int(expected + expected/8))
-	resp, err := l.client.send(ctx, r)
+	resp, err := l.send(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func TestDisengageSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []string
 		source := func(cluster string) controller.Source {
-			return ofCluster{func(ctx context.Context, _ *controller.Queue) (<-chan struct{}, error) {
+			return ofCluster{func(ctx context.Context, _ controller.Queue) (<-chan struct{}, error) {
 				context.AfterFunc(ctx, func() { ended = append(ended, cluster) })
 				synced := make(chan struct{})
 				if cluster == "" {

@@ -22,10 +22,13 @@ const (
 	maxConflicting      = 1024
 )
 
+func (c *conflicts) init() {
+	c.inRow = boundedmap.New[reconcile.Request, int](maxConflicting, nil)
+}
+
 func (c *conflicts) add(req reconcile.Request) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inRow.Size = maxConflicting
 	n, _ := c.inRow.Get(req)
 	c.inRow.Set(req, n+1)
 	return n + 1

@@ -75,7 +75,7 @@ type Metrics interface {
 // Controller calls a reconciler for the requests of its sources.
 type Controller struct {
 	cfg        Config
-	queue      *Queue
+	queue      workQueue
 	parked     parked
 	sources    sources
 	lastStarts lastStarts
@@ -106,12 +106,9 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
 	}
-	c := &Controller{cfg: cfg, queue: workqueue.New(workqueue.Config[reconcile.Request, trace.Causes]{
-		Merge:   trace.Causes.Merge,
-		Limiter: cfg.Limiter,
-		Aging:   aging,
-		Metrics: cfg.QueueMetrics,
-	})}
+	c := &Controller{cfg: cfg, queue: newQueue(&cfg)}
+	c.lastStarts.init()
+	c.conflicts.init()
 	c.sources.queue = c.queue
 	for _, s := range cfg.Sources {
 		if _, err := c.sources.add(s); err != nil {
@@ -128,7 +125,7 @@ func (c *Controller) Name() string { return c.cfg.Name }
 func (c *Controller) Concurrency() int { return c.cfg.Concurrency }
 
 // Queue returns the controller's queue.
-func (c *Controller) Queue() *Queue { return c.queue }
+func (c *Controller) Queue() Queue { return c.queue }
 
 // EveryReplica reports whether the controller runs on replicas that are not the leader.
 func (c *Controller) EveryReplica() bool { return c.cfg.EveryReplica }
@@ -216,7 +213,7 @@ func (c *Controller) work(ctx, graceful context.Context, w *worker) bool {
 }
 
 // process reconciles one object and queues it again if necessary.
-func (c *Controller) process(v visit, w *worker, item workqueue.Item[reconcile.Request, trace.Causes]) {
+func (c *Controller) process(v visit, w *worker, item workItem) {
 	req := item.Key
 	ctx, log := v.ctx, c.cfg.Log.With("namespace", req.Namespace, "name", req.Name)
 	if req.Cluster != "" {
@@ -245,7 +242,7 @@ func (c *Controller) process(v visit, w *worker, item workqueue.Item[reconcile.R
 }
 
 // queueState returns the state of the queue for the trace.
-func (c *Controller) queueState(item workqueue.Item[reconcile.Request, trace.Causes]) trace.Queue {
+func (c *Controller) queueState(item workItem) trace.Queue {
 	s := c.queue.Stats()
 	return trace.Queue{
 		Waited: item.Waited, Priority: item.Priority, Retries: c.queue.NumRequeues(item.Key),

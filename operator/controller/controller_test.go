@@ -238,8 +238,8 @@ func TestGracePeriod(t *testing.T) {
 
 // RUN-03
 func TestSourcesThatFail(t *testing.T) {
-	never := controller.SourceFunc(func(context.Context, *controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
-	broken := controller.SourceFunc(func(context.Context, *controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
+	never := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
+	broken := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
 	for want, source := range map[string]controller.Source{"not synced within 2m0s": never, "broken": broken} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{source}})

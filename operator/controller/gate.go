@@ -108,7 +108,7 @@ func (c *Controller) openGate(ctx context.Context) (end func()) {
 			}
 			c.dropping.RUnlock()
 			for _, m := range c.sources.all() {
-				if r, ok := m.source.(interface{ Replay(*Queue) error }); ok {
+				if r, ok := m.source.(interface{ Replay(Queue) error }); ok {
 					if err := r.Replay(c.queue); err != nil {
 						c.cfg.Log.Error("cannot requeue the objects that this replica gained", "err", err)
 					}

@@ -22,6 +22,8 @@ const maxStarts = 1024
 
 type lastStartsKey struct{}
 
+func (b *lastStarts) init() { b.last = boundedmap.New[reconcile.Request, time.Time](maxStarts, nil) }
+
 func (b *lastStarts) newContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lastStartsKey{}, b)
 }
@@ -34,7 +36,6 @@ func lastStartsFrom(ctx context.Context) *lastStarts {
 func (b *lastStarts) set(r reconcile.Request, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last.Size = maxStarts
 	b.last.Set(r, at)
 }
 

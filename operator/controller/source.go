@@ -14,21 +14,18 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// Queue is the queue of a controller: the names of the objects to reconcile, with their causes.
-type Queue = workqueue.Queue[reconcile.Request, trace.Causes]
-
 // Source adds requests to a queue.
 type Source interface {
 	// Start starts to feed q until ctx ends, and returns immediately. The channel is closed when
 	// all objects that existed at the start are in q.
-	Start(ctx context.Context, q *Queue) (synced <-chan struct{}, err error)
+	Start(ctx context.Context, q Queue) (synced <-chan struct{}, err error)
 }
 
 // SourceFunc adapts a function to a Source.
-type SourceFunc func(ctx context.Context, q *Queue) (<-chan struct{}, error)
+type SourceFunc func(ctx context.Context, q Queue) (<-chan struct{}, error)
 
 // Start calls f.
-func (f SourceFunc) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) { return f(ctx, q) }
+func (f SourceFunc) Start(ctx context.Context, q Queue) (<-chan struct{}, error) { return f(ctx, q) }
 
 // initialPriority is the priority of objects that existed at the start, so that new events come
 // first.
@@ -56,7 +53,7 @@ type Kind struct {
 }
 
 // Start subscribes to the informer.
-func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
+func (k *Kind) Start(ctx context.Context, q Queue) (<-chan struct{}, error) {
 	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
 	if err != nil {
 		return nil, err
@@ -84,7 +81,7 @@ func (k *Kind) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
 func (k *Kind) OfCluster() string { return k.Cluster }
 
 // Replay produces an event for each object, as at the start.
-func (k *Kind) Replay(q *Queue) error {
+func (k *Kind) Replay(q Queue) error {
 	kind, err := client.KindOf(k.Object, k.Informers.Client().Scheme())
 	if err != nil {
 		return err
@@ -115,7 +112,7 @@ func (k *Kind) Unsynced() string {
 	return strings.Join(why, "; ")
 }
 
-func (k *Kind) handler(q *Queue, kind string) *kindHandler {
+func (k *Kind) handler(q Queue, kind string) *kindHandler {
 	h := &kindHandler{queue: q, kind: kind, cluster: k.Cluster, handler: k.Handler, wanted: And(k.Predicates...), priority: k.Priority}
 	if h.handler == nil {
 		h.handler = EnqueueObject
@@ -125,7 +122,7 @@ func (k *Kind) handler(q *Queue, kind string) *kindHandler {
 
 // kindHandler is the informer.Handler of a Kind.
 type kindHandler struct {
-	queue      *Queue
+	queue      Queue
 	kind       string
 	cluster    string
 	tracer     *trace.Tracer // may be nil
@@ -207,7 +204,7 @@ func (h *kindHandler) resync(ctx context.Context, inf informer.Informer, every t
 type Channel <-chan reconcile.Request
 
 // Start receives until ctx ends or the channel is closed.
-func (c Channel) Start(ctx context.Context, q *Queue) (<-chan struct{}, error) {
+func (c Channel) Start(ctx context.Context, q Queue) (<-chan struct{}, error) {
 	synced := make(chan struct{})
 	close(synced)
 	go func() {

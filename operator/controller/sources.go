@@ -10,7 +10,7 @@ import (
 
 // sources manages the sources of a controller.
 type sources struct {
-	queue *Queue
+	queue Queue
 
 	mu      sync.Mutex
 	ctx     context.Context // parent of the started sources' contexts; nil before start

@@ -93,6 +93,7 @@ func New(cfg Config) (*Manager, error) {
 		cfg.GracePeriod = 30 * time.Second
 	}
 	m := &Manager{cfg: cfg, metrics: newMetrics(), clusters: map[string]*Cluster{}, elected: make(chan struct{})}
+	m.objectClusters.init()
 	own, err := m.newCluster("", cfg.REST, cfg.Client)
 	if err != nil {
 		return nil, fmt.Errorf("new manager: %w", err)

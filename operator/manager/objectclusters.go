@@ -19,6 +19,11 @@ type objectClusters struct {
 	last boundedmap.Map[types.UID, string]
 }
 
+// maxObjectClusters bounds the number of objects.
+const maxObjectClusters = 4096
+
+func (p *objectClusters) init() { p.last = boundedmap.New[types.UID, string](maxObjectClusters, nil) }
+
 func (p *objectClusters) note(uid types.UID, cluster string) {
 	if uid == "" {
 		return

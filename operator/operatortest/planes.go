@@ -64,7 +64,7 @@ func (s *server) create(ctx context.Context, o options, manifests []manifest.Man
 		if err != nil {
 			return nil, false, err
 		}
-		if _, ready = s.bases.Load(base); ready {
+		if ready = s.hasBase(base); ready {
 			request["base"] = base
 		}
 		ready = ready || len(manifests) == 0
@@ -88,8 +88,16 @@ func (s *server) installed(ctx context.Context, from *plane, o options, manifest
 	if err := s.do(ctx, http.MethodPut, "/planes/bases/"+base, map[string]string{"plane": from.ID}, nil); err != nil {
 		return fmt.Errorf("save a control plane: %w", err)
 	}
-	s.bases.Store(base, true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bases[base] = true
 	return nil
+}
+
+func (s *server) hasBase(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bases[name]
 }
 
 // baseName returns a name for a state with these objects. If two tests install the same objects

@@ -28,7 +28,9 @@ type server struct {
 	// kelson exits when it is closed, which happens only at the end of this process
 	stdin  io.Closer
 	stderr *tail
-	bases  sync.Map // name → true: the saved states
+
+	mu    sync.Mutex
+	bases map[string]bool // names of the saved states
 }
 
 // There is one server per process, because starting one costs more than all planes of most tests. A
@@ -78,7 +80,7 @@ func startServer(node Node) (_ *server, err error) {
 	defer os.RemoveAll(dir)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 
-	s := &server{stderr: &tail{}}
+	s := &server{stderr: &tail{}, bases: map[string]bool{}}
 	cmd := exec.Command(path, "serve", "--in-memory", "--secure-port=0", "--kubeconfig="+kubeconfig, "--node="+string(node),
 		fmt.Sprintf("--planes=%d", maxPlanes), "--planes-idle=0", "--exit-with-stdin")
 	if node == NodeProcess {

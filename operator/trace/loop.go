@@ -49,8 +49,9 @@ const (
 	suspectWrites = 5  // of one object, within loopWindow
 	loopHops      = 20 // reconciles that cause each other
 	loopPace      = 5 * time.Second
-	loopReturns   = 4 // of one field, within loopWindow
-	maxNamed      = 6 // bounds each list in a Loop
+	loopReturns   = 4    // of one field, within loopWindow
+	maxNamed      = 6    // bounds each list in a Loop
+	remembered    = 4096 // objects, writes and reconciles of which a Tracer keeps records
 )
 
 // loops detects hot loops.
@@ -61,6 +62,12 @@ type loops struct {
 	activities boundedmap.Map[subject, *activity]
 	chains     boundedmap.Map[uint64, chain] // by reconcile
 	reported   boundedmap.Map[string, time.Time]
+}
+
+func (l *loops) init() {
+	l.activities = boundedmap.New[subject](remembered, l.clearSuspicion)
+	l.chains = boundedmap.New[uint64, chain](remembered, nil)
+	l.reported = boundedmap.New[string, time.Time](remembered, nil)
 }
 
 // activity records the changes within loopWindow to an object that this process writes.

@@ -119,7 +119,8 @@ func New(cfg Config) *Tracer {
 		return nil
 	}
 	t := &Tracer{cfg: cfg}
-	t.loops.activities.Gone = t.loops.clearSuspicion
+	t.known.init()
+	t.loops.init()
 	if cfg.Provider != nil {
 		t.otel = cfg.Provider.Tracer("kelson.dev/operator")
 	}

@@ -33,6 +33,12 @@ type versions struct {
 	spans   boundedmap.Map[uint64, oteltrace.SpanContext] // of reconciles
 }
 
+func (v *versions) init() {
+	v.writers = boundedmap.New[written, uint64](remembered, nil)
+	v.last = boundedmap.New[subject, string](remembered, nil)
+	v.spans = boundedmap.New[uint64, oteltrace.SpanContext](remembered, nil)
+}
+
 // wrote records the result of a write, and reports whether the resourceVersion changed. before is
 // the version before the write; if empty, the last one seen is used.
 func (v *versions) wrote(by uint64, s subject, before, after string) bool {

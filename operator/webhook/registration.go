@@ -156,7 +156,7 @@ func (r *Registration) kinds() []schema.GroupVersionKind {
 // bundleSource enqueues all objects, and the operator's own configuration even if it does not
 // exist, when the CA bundle changes.
 func (r *Registration) bundleSource(informers informer.Informers, obj client.Object) controller.Source {
-	return controller.SourceFunc(func(ctx context.Context, q *controller.Queue) (<-chan struct{}, error) {
+	return controller.SourceFunc(func(ctx context.Context, q controller.Queue) (<-chan struct{}, error) {
 		inf, err := informers.For(obj)
 		if err != nil {
 			return nil, err

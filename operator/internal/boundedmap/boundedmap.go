@@ -3,22 +3,33 @@ package boundedmap
 
 import "maps"
 
-// defaultSize is the Size of a Map without one.
-const defaultSize = 4096
+// Map keeps the keys that were set last. It is not safe for concurrent use.
+//
+// It is an interface because the go command compiles the methods of a generic struct again in each
+// package that imports a type with such a field, even in every package of an operator.
+type Map[K comparable, V any] interface {
+	// Get returns the value of a key, if it was not dropped.
+	Get(k K) (V, bool)
+	// Set sets the value of a key.
+	Set(k K, v V)
+	// Drop removes the keys for which match returns true, and returns them with their values.
+	Drop(match func(K) bool) map[K]V
+}
 
-// Map keeps at least the Size (4096 if zero) keys that were set last, and at most twice as many: it
-// has two generations, and drops the older when the younger is full. The zero value is ready for
-// use. It is not safe for concurrent use.
-type Map[K comparable, V any] struct {
-	Size int
-	// Gone, if not nil, is called for each dropped value.
-	Gone func(V)
+// New returns a Map that keeps at least size keys, and at most twice as many. gone, if not nil, is
+// called for each value that leaves the map because it is full.
+func New[K comparable, V any](size int, gone func(V)) Map[K, V] {
+	return &generations[K, V]{size: size, gone: gone, young: map[K]V{}}
+}
 
+// generations is a Map with two generations. It drops the older one when the younger is full.
+type generations[K comparable, V any] struct {
+	size       int
+	gone       func(V)
 	young, old map[K]V
 }
 
-// Get returns the value of a key, if it was not dropped.
-func (m *Map[K, V]) Get(k K) (V, bool) {
+func (m *generations[K, V]) Get(k K) (V, bool) {
 	v, ok := m.young[k]
 	if !ok {
 		v, ok = m.old[k]
@@ -26,27 +37,22 @@ func (m *Map[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Set sets the value of a key.
-func (m *Map[K, V]) Set(k K, v V) {
-	size := m.Size
-	if size == 0 {
-		size = defaultSize
-	}
-	if m.young == nil || len(m.young) >= size {
+func (m *generations[K, V]) Set(k K, v V) {
+	if len(m.young) >= m.size {
 		m.old, m.young = m.young, m.emptied()
 	}
 	m.young[k] = v
 }
 
-// emptied calls Gone for the values of the older generation and returns it, cleared, for reuse.
-func (m *Map[K, V]) emptied() map[K]V {
+// emptied calls gone for the values of the older generation and returns it, cleared, for reuse.
+func (m *generations[K, V]) emptied() map[K]V {
 	if m.old == nil {
 		return map[K]V{}
 	}
-	if m.Gone != nil {
+	if m.gone != nil {
 		for k, v := range m.old {
 			if _, still := m.young[k]; !still {
-				m.Gone(v)
+				m.gone(v)
 			}
 		}
 	}
@@ -54,9 +60,7 @@ func (m *Map[K, V]) emptied() map[K]V {
 	return m.old
 }
 
-// Drop removes the keys for which match returns true, and returns them with their
-// values.
-func (m *Map[K, V]) Drop(match func(K) bool) map[K]V {
+func (m *generations[K, V]) Drop(match func(K) bool) map[K]V {
 	dropped := map[K]V{}
 	for _, generation := range []map[K]V{m.old, m.young} {
 		maps.DeleteFunc(generation, func(k K, v V) bool {

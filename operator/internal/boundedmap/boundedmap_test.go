@@ -10,7 +10,7 @@ import (
 // RUN-05
 func TestMap(t *testing.T) {
 	var gone []string
-	m := boundedmap.Map[int, string]{Size: 3, Gone: func(v string) { gone = append(gone, v) }}
+	m := boundedmap.New[int](3, func(v string) { gone = append(gone, v) })
 	check := func(when string, want map[int]string) {
 		t.Helper()
 		got := map[int]string{}
@@ -48,10 +48,10 @@ func TestMap(t *testing.T) {
 	if len(gone) != 3+2+2 { // the two that were set again, and 3 and 6
 		t.Errorf("gone: %q", gone)
 	}
-	m.Gone = nil
+	m = boundedmap.New[int, string](3, nil)
 	if n := testing.AllocsPerRun(100, func() {
-		for k := range 6 {
-			m.Set(10+k, "d")
+		for k := range 12 {
+			m.Set(k, "d")
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations once it is full", n)

@@ -34,7 +34,7 @@ func Naming(clusterName string) operator.Part {
 
 // once enqueues the ConfigMap when the operator starts. Without it, a missing ConfigMap would cause
 // no event and would not be created.
-func once(_ context.Context, q *controller.Queue) (<-chan struct{}, error) {
+func once(_ context.Context, q controller.Queue) (<-chan struct{}, error) {
 	q.Add(operator.Request{NamespacedName: types.NamespacedName{Namespace: Namespace, Name: Name}}, trace.Because(trace.Cause{Event: trace.Other}))
 	done := make(chan struct{})
 	close(done)
