@@ -24,14 +24,14 @@ func samplePlan() *plan.Plan {
 		Cluster: "cluster prod (https://10.0.0.1)", Objects: 120,
 		Installed: []plan.Installed{{Verb: plan.Create, Object: plan.Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions", Name: "webs.example.com"}}},
 		Steps: []plan.Step{
-			{Number: 1, Controller: "web", Of: &web, Because: []plan.Cause{{Text: "webs.example.com/default/shop exists"}}, Writes: []plan.Write{
+			{Number: 1, Controller: "web", Object: &web, Because: []plan.Cause{{Text: "webs.example.com/default/shop exists"}}, Writes: []plan.Write{
 				{Verb: plan.Create, Object: secret, Changes: []history.Change{{Path: ".data.password", To: `"aHVudGVyMg=="`}, {Path: ".metadata.labels.app", To: `"shop"`}}, Webhooks: []string{"check.example.com"}},
 				{Verb: plan.Update, Object: plan.Ref{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "default", Name: "shop"}, Changes: []history.Change{{Path: ".spec.replicas", From: "2", To: "3"}},
-					Led: []plan.Led{{Verb: plan.Create, Object: plan.Ref{Kind: "Pod", Resource: "pods", Namespace: "default", Name: "shop-1"}}}},
+					Effects: []plan.Effect{{Verb: plan.Create, Object: plan.Ref{Kind: "Pod", Resource: "pods", Namespace: "default", Name: "shop-1"}}}},
 			}},
-			{Number: 2, Controller: "web", Of: &web, Because: []plan.Cause{{Text: "the write of deployments.apps/default/shop", Step: 1, Probably: true}}, Simulated: "the pods of the Deployment did not run",
+			{Number: 2, Controller: "web", Object: &web, Because: []plan.Cause{{Text: "the write of deployments.apps/default/shop", Step: 1, Probably: true}}, Simulated: "the pods of the Deployment did not run",
 				Writes: []plan.Write{{Verb: plan.Delete, Object: plan.Ref{Kind: "ConfigMap", Resource: "configmaps", Namespace: "other", Name: "old"}, Changes: []history.Change{{Path: "", From: `{"a":"b"}`}}}}},
-			{Number: 3, Controller: "web", Of: &web, Error: "update Web status: forbidden", Times: 4},
+			{Number: 3, Controller: "web", Object: &web, Error: "update Web status: forbidden", Times: 4},
 		},
 		Refused: []plan.Refusal{{Verb: "update", Subresource: "status", Object: web, Message: "forbidden", Times: 4}},
 		Notes:   []string{"Events and Leases are omitted"},
@@ -132,7 +132,7 @@ func TestMakePlan(t *testing.T) {
 		}
 		p := samplePlan()
 		if lastCommit {
-			p.Compared, p.Differences = "HEAD", []plan.Difference{{Object: *p.Steps[0].Of, Changes: []history.Change{{Path: ".spec.size", From: "1", To: "2"}}, Steps: []int{1}}}
+			p.Compared, p.Differences = "HEAD", []plan.Difference{{Object: *p.Steps[0].Object, Changes: []history.Change{{Path: ".spec.size", From: "1", To: "2"}}, Steps: []int{1}}}
 		}
 		return json.Marshal(p)
 	}})

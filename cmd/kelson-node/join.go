@@ -41,7 +41,7 @@ type options struct {
 	cluster cluster.Cluster
 	servers []string // URLs; cluster has the one to use
 	local   string   // address of the balancer
-	wants   machine.Wants
+	wants   machine.Settings
 
 	name, dir      string
 	nodeIP         string
@@ -455,7 +455,7 @@ func self(name string, args []string, log string) (run.Process, error) {
 }
 
 func checkCommand() *cobra.Command {
-	var wants machine.Wants
+	var wants machine.Settings
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Report what this machine lacks for running a node",

@@ -129,7 +129,7 @@ func removePods(ctx context.Context, o *options, log *slog.Logger) error {
 	endpoint := o.wants.Runtime
 	if config := filepath.Join(o.dir, "containerd/config.toml"); endpoint == "" {
 		if _, err := os.Stat(config); err != nil {
-			m, err := machine.Inspect(ctx, machine.Wants{ProxyMode: "none"})
+			m, err := machine.Inspect(ctx, machine.Settings{ProxyMode: "none"})
 			if m.Runtime == "" {
 				return fmt.Errorf("no container runtime runs: %w", err)
 			}

@@ -45,7 +45,7 @@ export function Plan({ query, namespace }) {
     ${state.running ? html`<${Running} since=${state.running} />` : null}
     ${!p ? (state.running ? null : html`<p class="empty">${state.runnable ? 'A plan runs the operator on a copy of the cluster and shows what it would do. Nothing reaches the cluster.'
       : html`No plan is connected. Make one with <code>kelson plan -o json > plan.json</code>, and start the console with <code>--plan plan.json</code>.`}</p>`) : html`
-      ${p.unquiet ? html`<div class="problem" role="alert"><strong>Incomplete</strong> ${p.unquiet}</div>` : null}
+      ${p.incomplete ? html`<div class="problem" role="alert"><strong>Incomplete</strong> ${p.incomplete}</div>` : null}
       ${p.compared ? html`<${Compared} plan=${p} />` : state.empty ? html`<div class="calm" role="status">The operator would do nothing.</div>` : html`<p class="summary" role="status">${state.summary}</p>`}
       ${(p.refused ?? []).map((/** @type {any} */ r) => html`<div class="problem"><strong>Refused</strong> ${r.verb} <${Name} object=${r.object} />${r.subresource ? ` (${r.subresource})` : ''}: ${r.message}${r.times > 1 ? ` (${r.times} times)` : ''}</div>`)}
       ${p.installed?.length ? html`<details class="installed"><summary>${count(p.installed.length, 'object')} installed before the operator starts</summary><ul>${p.installed.map((/** @type {any} */ i) => html`<li><${Written} w=${i} /></li>`)}</ul></details>` : null}
@@ -63,10 +63,10 @@ const count = (/** @type {number} */ n, /** @type {string} */ what) => `${n.toLo
 const nameOf = (r) => `${r.kind} ${r.namespace ? r.namespace + '/' : ''}${r.name ?? ''}`;
 
 /** @param {any} s */
-const searched = (s) => [s.controller, s.of && nameOf(s.of), s.error, ...(s.writes ?? []).map((/** @type {any} */ w) => nameOf(w.object))].join(' ').toLowerCase();
+const searched = (s) => [s.controller, s.object && nameOf(s.object), s.error, ...(s.writes ?? []).map((/** @type {any} */ w) => nameOf(w.object))].join(' ').toLowerCase();
 
 /** @param {any} s @param {string} namespace */
-const inNamespace = (s, namespace) => s.of?.namespace === namespace || (s.writes ?? []).some((/** @type {any} */ w) => w.object.namespace === namespace);
+const inNamespace = (s, namespace) => s.object?.namespace === namespace || (s.writes ?? []).some((/** @type {any} */ w) => w.object.namespace === namespace);
 
 /** @param {{since: string}} props */
 function Running({ since }) {
@@ -97,7 +97,7 @@ function Step({ s, target }) {
     }
   };
   return html`<li class=${'step' + (target ? ' target' : '') + (s.error ? ' bad' : '')} ref=${show} aria-label=${'Step ' + s.number}>
-    <h2><a class="stepnumber" href=${'/plan?step=' + s.number} aria-label=${'Address of step ' + s.number}>${s.number}</a> ${s.controller ? html`<span class="quiet">${s.controller}</span> ` : ''}${s.of ? html`<${Name} object=${s.of} />` : s.controller ? '' : 'A write'}
+    <h2><a class="stepnumber" href=${'/plan?step=' + s.number} aria-label=${'Address of step ' + s.number}>${s.number}</a> ${s.controller ? html`<span class="quiet">${s.controller}</span> ` : ''}${s.object ? html`<${Name} object=${s.object} />` : s.controller ? '' : 'A write'}
       ${s.simulated ? html` <${Badge} text="simulated" as="wait" />` : null}</h2>
     ${(s.because ?? []).map((/** @type {any} */ c) => html`<div class="because"><span class="quiet">${c.probably ? 'probably because' : 'because'}</span> ${c.text}${c.step ? html` (<${StepLink} number=${c.step} />)` : null}</div>`)}
     ${(s.writes ?? []).map((/** @type {any} */ w) => html`<${Written} w=${w} />`)}
@@ -113,10 +113,10 @@ function Written({ w }) {
   const verb = /** @type {'create'|'update'|'delete'} */ (w.verb);
   return html`<details class="write" open=${changes.length <= 12}><summary><${Badge} text=${verb} as=${tones[verb]} /> <${Name} object=${w.object} absent=${true} />${w.subresource ? html` <span class="quiet">${w.subresource}</span>` : null}
       <span class="quiet"> ${changes.length ? count(changes.length, 'field') : ''}</span></summary>
-    ${verb === 'create' ? null : html`<div class="led"><span class="quiet">current object:</span> <${Name} object=${w.object} /></div>`}
+    ${verb === 'create' ? null : html`<div class="followed"><span class="quiet">current object:</span> <${Name} object=${w.object} /></div>`}
     <${Changes} changes=${changes} />
     ${(w.webhooks ?? []).map((/** @type {string} */ h) => html`<div class="quiet">webhook ${h} was not called; it could change or refuse this</div>`)}
-    ${w.led?.length ? html`<div class="led"><span class="quiet">Kubernetes then:</span> ${w.led.map((/** @type {any} */ l, /** @type {number} */ i) => html`${i ? ', ' : ''}${l.verb} <${Name} object=${l.object} absent=${l.verb === 'create'} />`)}</div>` : null}</details>`;
+    ${w.effects?.length ? html`<div class="followed"><span class="quiet">Kubernetes then:</span> ${w.effects.map((/** @type {any} */ l, /** @type {number} */ i) => html`${i ? ', ' : ''}${l.verb} <${Name} object=${l.object} absent=${l.verb === 'create'} />`)}</div>` : null}</details>`;
 }
 
 /** @param {{changes: Change[]}} props */

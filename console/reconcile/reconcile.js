@@ -84,7 +84,7 @@ function StepRow({ s }) {
     const w = s.write.write;
     return html`<tr>${at}<td><b>${w.verb}</b>${w.subresource ? ' ' + w.subresource : ''}</td><td><${ObjectLink} ...${w} tab="why" /></td><td class="mono quiet">${w.resourceVersion}</td>${took}
       <td class="wrap">${w.error ? html`<span class="bad">${w.error}</span>` : !w.changed ? html`<span class="quiet">no change</span>` : null}
-        ${(s.write.led ?? []).map((/** @type {any} */ l) => html`<div>caused <${ReconcileLink} r=${l} /> <${ObjectLink} ...${l} /></div>`)}</td></tr>`;
+        ${(s.write.reconciles ?? []).map((/** @type {any} */ l) => html`<div>caused <${ReconcileLink} r=${l} /> <${ObjectLink} ...${l} /></div>`)}</td></tr>`;
   }
   const r = s.read;
   return html`<tr class=${s.stale ? 'stale' : ''}>${at}<td>${r.verb}${r.live ? html` <span class="quiet">from the server</span>` : null}</td>

@@ -62,7 +62,7 @@ func TestEffectsAndConnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	effects := x.Effects(x.Record("aaaa", 1))
-	if len(effects) != 1 || len(effects[0].Led) != 1 || effects[0].Led[0].Controller != "pods" {
+	if len(effects) != 1 || len(effects[0].Reconciles) != 1 || effects[0].Reconciles[0].Controller != "pods" {
 		t.Errorf("got %+v", effects)
 	}
 	for _, tt := range []struct {

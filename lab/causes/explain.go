@@ -221,8 +221,8 @@ func (t *Trace) previous(r *trace.LineRecord) *trace.LineRecord {
 
 // Effect is a write of a reconcile with the reconciles that it caused.
 type Effect struct {
-	Write trace.LineWrite     `json:"write"`
-	Led   []*trace.LineRecord `json:"led,omitempty"`
+	Write      trace.LineWrite     `json:"write"`
+	Reconciles []*trace.LineRecord `json:"reconciles,omitempty"`
 }
 
 // Effects returns the writes of a reconcile, and the reconciles that these caused.
@@ -234,7 +234,7 @@ func (t *Trace) Effects(r *trace.LineRecord) []Effect {
 		w := &r.Writes[i]
 		e := Effect{Write: *w}
 		if w.ResourceVersion != "" && w.Changed {
-			e.Led = slices.Clone(t.effects[state{Written(w), w.ResourceVersion}])
+			e.Reconciles = slices.Clone(t.effects[state{Written(w), w.ResourceVersion}])
 		}
 		all = append(all, e)
 	}

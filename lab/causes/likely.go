@@ -20,7 +20,7 @@ type LoggedStep struct {
 	Exact *Step `json:"exact,omitempty"`
 	// Probably is the write that most probably caused this one. It is nil if First contains the
 	// reason, or if the cause is unknown.
-	Probably *Probably `json:"probably,omitempty"`
+	Probably *Inference `json:"probably,omitempty"`
 	// First describes the first cause: a request of a person, a schedule, a node.
 	First string `json:"first,omitempty"`
 	// Repeated means that another place of the explanation has the causes, and Cut that the chain
@@ -29,8 +29,8 @@ type LoggedStep struct {
 	Cut      bool `json:"cut,omitempty"`
 }
 
-// Probably is a conclusion from an audit log.
-type Probably struct {
+// Inference is a conclusion from an audit log.
+type Inference struct {
 	Cause *LoggedStep `json:"cause"`
 	// Earlier is the time between the server's receipt of the cause and of this write.
 	Earlier metav1.Duration `json:"earlier"`
@@ -135,7 +135,7 @@ func (l *Log) step(w *LoggedWrite, shown map[*LoggedWrite]bool, depth int) *Logg
 	best, others := l.causeOf(w, watching)
 	switch {
 	case best != nil:
-		s.Probably = &Probably{Earlier: metav1.Duration{Duration: earlierBy(best.write, w)}, Evidence: best.evidence, Others: others, Cause: l.step(best.write, shown, depth+1)}
+		s.Probably = &Inference{Earlier: metav1.Duration{Duration: earlierBy(best.write, w)}, Evidence: best.evidence, Others: others, Cause: l.step(best.write, shown, depth+1)}
 	case strings.HasPrefix(w.By.User, "system:node:"):
 		s.First = "node " + strings.TrimPrefix(w.By.User, "system:node:")
 	default:

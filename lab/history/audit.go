@@ -17,9 +17,9 @@ import (
 type Imported struct {
 	// Versions and Deletions were written to the history.
 	Versions, Deletions int
-	// Without is the number of writes whose events have no object: the audit policy logs them at a
-	// lower level than RequestResponse.
-	Without int
+	// WithoutObject is the number of writes whose events have no object: the audit policy logs them
+	// at a lower level than RequestResponse.
+	WithoutObject int
 }
 
 // auditEvent is an Event of audit.k8s.io/v1.
@@ -109,7 +109,7 @@ func (l *AuditLog) add(e *auditEvent) error {
 		return nil
 	}
 	if e.ResponseObject == nil {
-		l.imported.Without++
+		l.imported.WithoutObject++
 		return nil
 	}
 	var object auditObject

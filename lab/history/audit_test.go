@@ -45,7 +45,7 @@ func TestImportAuditLog(t *testing.T) {
 	must(t, err)
 	got, err := log.Write(w, false)
 	must(t, err)
-	if want := (history.Imported{Versions: 6, Deletions: 2, Without: 1}); got != want {
+	if want := (history.Imported{Versions: 6, Deletions: 2, WithoutObject: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	h := read(t, file.Bytes())

@@ -73,15 +73,15 @@ func (d *podDependents) before(about subject, revision uint64) string {
 	return ""
 }
 
-// leading assigns the changes by Kubernetes' controllers to the operator's writes that led to them.
-type leading struct {
+// effects assigns the changes by Kubernetes' controllers to the operator's writes that led to them.
+type effects struct {
 	writes map[any]*Write // by the UID of the object; for namespaces that are deleted, by name
 }
 
 type deletedNamespace string
 
 // wrote records a write of the operator.
-func (l *leading) wrote(obj *store.Object, w *Write) {
+func (l *effects) wrote(obj *store.Object, w *Write) {
 	l.writes[obj.Head.UID] = w
 	if w.Verb == Delete && obj.Key.Resource == "namespaces" {
 		l.writes[deletedNamespace(obj.Key.Name)] = w
@@ -90,11 +90,11 @@ func (l *leading) wrote(obj *store.Object, w *Write) {
 
 // add assigns a version of Kubernetes' controllers to the write that led to it, if that is known:
 // a dependent, or a part of a deleted namespace.
-func (l *leading) add(v version, ref Ref) {
+func (l *effects) add(v version, ref Ref) {
 	obj := v.event.Object
 	if write := l.writes[obj.Head.UID]; write != nil {
 		if v.event.Type == store.Deleted && write.Verb != Delete {
-			write.lead(Delete, ref)
+			write.addEffect(Delete, ref)
 		}
 		return
 	}
@@ -115,16 +115,16 @@ func (l *leading) add(v version, ref Ref) {
 	case store.Deleted:
 		verb = Delete
 	}
-	w.lead(verb, ref)
+	w.addEffect(verb, ref)
 }
 
-// lead adds a change, unless w has the same change of the object or, for an update, any change of
-// it.
-func (w *Write) lead(verb string, ref Ref) {
-	for _, led := range w.Led {
-		if led.Object == ref && (led.Verb == verb || verb == Update) {
+// addEffect adds a change, unless w has the same change of the object or, for an update, any change
+// of it.
+func (w *Write) addEffect(verb string, ref Ref) {
+	for _, e := range w.Effects {
+		if e.Object == ref && (e.Verb == verb || verb == Update) {
 			return
 		}
 	}
-	w.Led = append(w.Led, Led{verb, ref})
+	w.Effects = append(w.Effects, Effect{verb, ref})
 }

@@ -16,9 +16,9 @@ func (p *Plan) Markdown(out io.Writer) error {
 	for _, i := range p.Installed {
 		t.line("- installed first: %s %s", i.Verb, code(i.Object.String()))
 	}
-	if p.Unquiet != "" {
+	if p.Incomplete != "" {
 		t.line("")
-		t.line("**Incomplete:** %s", p.Unquiet)
+		t.line("**Incomplete:** %s", p.Incomplete)
 	}
 	if p.Compared != "" {
 		for _, d := range p.Differences {

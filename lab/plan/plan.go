@@ -38,9 +38,9 @@ type Plan struct {
 	Steps []Step `json:"steps"`
 	// Refused are requests that the server rejected.
 	Refused []Refusal `json:"refused,omitempty"`
-	// Unquiet means that the operator was still working at the time limit, so that the plan may be
-	// incomplete.
-	Unquiet string `json:"unquiet,omitempty"`
+	// Incomplete is the reason why the plan may be incomplete, such as an operator that was still
+	// working at the time limit, or "".
+	Incomplete string `json:"incomplete,omitempty"`
 	// Notes are limits of this plan, such as kinds that could not be read.
 	Notes []string `json:"notes,omitempty"`
 	// Differences are objects whose final states differ from those with the other version of the
@@ -85,9 +85,9 @@ const (
 // Step is one reconcile, or one write if the operator does not record its reconciles.
 type Step struct {
 	Number int `json:"number"` // from 1
-	// Controller and Of are the controller and the object that it reconciled; empty if unknown.
+	// Controller and Object are the controller and the object that it reconciled; empty if unknown.
 	Controller string `json:"controller,omitempty"`
-	Of         *Ref   `json:"of,omitempty"`
+	Object     *Ref   `json:"object,omitempty"`
 	// Because are the causes.
 	Because []Cause `json:"because,omitempty"`
 	Writes  []Write `json:"writes,omitempty"`
@@ -119,12 +119,12 @@ type Write struct {
 	// Webhooks are the webhooks that would have been called. They could have changed or rejected
 	// the write.
 	Webhooks []string `json:"webhooks,omitempty"`
-	// Led are the changes of this object's dependents by Kubernetes' controllers.
-	Led []Led `json:"led,omitempty"`
+	// Effects are the changes of this object's dependents by Kubernetes' controllers.
+	Effects []Effect `json:"effects,omitempty"`
 }
 
-// Led is a change by Kubernetes' controllers.
-type Led struct {
+// Effect is a change by Kubernetes' controllers.
+type Effect struct {
 	Verb   string `json:"verb"`
 	Object Ref    `json:"object"`
 }

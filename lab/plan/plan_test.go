@@ -172,7 +172,7 @@ func TestPlan(t *testing.T) {
 	if after := env.Plane().Store().Snapshot().Revision(); after != before {
 		t.Errorf("the cluster has changed: revision %d, want %d", after, before)
 	}
-	if len(p.Steps) != 2 || len(p.Refused) > 0 || p.Unquiet != "" {
+	if len(p.Steps) != 2 || len(p.Refused) > 0 || p.Incomplete != "" {
 		t.Fatalf("got %+v", p)
 	}
 	create, ready := p.Steps[0], p.Steps[1]
@@ -184,11 +184,11 @@ func TestPlan(t *testing.T) {
 		t.Errorf("causes of step 1: %+v", create.Because)
 	}
 	kinds := map[string]bool{}
-	for _, led := range create.Writes[0].Led {
+	for _, led := range create.Writes[0].Effects {
 		kinds[led.Verb+" "+led.Object.Kind] = true
 	}
 	if !kinds["create ReplicaSet"] || !kinds["create Pod"] {
-		t.Errorf("step 1 leads to %+v", create.Writes[0].Led)
+		t.Errorf("step 1 leads to %+v", create.Writes[0].Effects)
 	}
 	if w := ready.Writes[0]; w.Verb != plan.Update || len(w.Changes) != 1 || ready.Simulated == "" {
 		t.Errorf("step 2: %+v", ready)
@@ -348,7 +348,7 @@ func TestBackup(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}})
-	if len(p.Steps) != 1 || p.Steps[0].Writes[0].Verb != plan.Delete || len(p.Steps[0].Writes[0].Led) != 1 {
+	if len(p.Steps) != 1 || p.Steps[0].Writes[0].Verb != plan.Delete || len(p.Steps[0].Writes[0].Effects) != 1 {
 		t.Fatalf("got %+v", p.Steps)
 	}
 	text, _ := texts(t, p)

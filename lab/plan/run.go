@@ -109,14 +109,14 @@ func Run(ctx context.Context, state *State, cfg Config) (*Plan, error) {
 
 // run is one run of an operator.
 type run struct {
-	state     *State
-	cfg       Config
-	plane     *controlplane.ControlPlane
-	recorder  *recorder
-	before    *store.Snapshot // when the operator started
-	began     time.Time       // the same moment
-	installed []Installed
-	unquiet   string
+	state      *State
+	cfg        Config
+	plane      *controlplane.ControlPlane
+	recorder   *recorder
+	before     *store.Snapshot // when the operator started
+	began      time.Time       // the same moment
+	installed  []Installed
+	incomplete string
 
 	mu      sync.Mutex
 	records []trace.LineRecord
@@ -199,7 +199,7 @@ func (r *run) operate(ctx context.Context) error {
 			}
 			return fmt.Errorf("%w: %w", ErrEnded, err)
 		case <-timeout.C:
-			r.unquiet = fmt.Sprintf("the operator still changed objects after %v", r.cfg.Timeout)
+			r.incomplete = fmt.Sprintf("the operator still changed objects after %v", r.cfg.Timeout)
 		case <-tick.C:
 			if !r.quiet() {
 				continue

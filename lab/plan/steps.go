@@ -52,14 +52,14 @@ type maker struct {
 	// last change by Kubernetes' controllers of an object or its dependents
 	foreign       map[subject]uint64
 	podDependents podDependents
-	led           leading
+	effects       effects
 }
 
 // plan returns the plan of a finished run.
 func (r *run) plan() (*Plan, error) {
 	m := &maker{
 		run: r, writers: map[state]*trace.LineRecord{}, byRecord: map[*trace.LineRecord]*item{}, byState: map[state]*item{}, latest: map[subject]version{}, foreign: map[subject]uint64{},
-		led: leading{writes: map[any]*Write{}},
+		effects: effects{writes: map[any]*Write{}},
 	}
 	m.podDependents = podDependents{store: r.plane.Store().Snapshot(), from: r.before, since: map[subject]podDependence{}, kind: m.subject}
 	m.learn()
@@ -70,7 +70,7 @@ func (r *run) plan() (*Plan, error) {
 	}
 	m.failures()
 	p := &Plan{
-		Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{}, Unquiet: r.unquiet, Notes: slices.Clone(r.state.notes),
+		Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{}, Incomplete: r.incomplete, Notes: slices.Clone(r.state.notes),
 		ending: ending{snapshot: r.plane.Store().Snapshot(), before: r.before.Revision(), began: r.began.Truncate(time.Second), touched: map[store.Key]bool{}, secrets: &m.secrets},
 	}
 	for i := range p.Installed {
@@ -135,7 +135,7 @@ func (m *maker) version(v version) error {
 		for _, owner := range obj.Head.Owners {
 			m.foreign[m.ownerOf(owner, obj.Key.Namespace)] = obj.Revision
 		}
-		m.led.add(v, m.ref(obj))
+		m.effects.add(v, m.ref(obj))
 		return nil
 	}
 	if v.by.dryRun {
@@ -149,7 +149,7 @@ func (m *maker) version(v version) error {
 	step.versions = append(step.versions, v)
 	step.writes = append(step.writes, w)
 	m.byState[state{about, fmt.Sprint(obj.Revision)}] = step
-	m.led.wrote(obj, w)
+	m.effects.wrote(obj, w)
 	if step.Simulated == "" {
 		step.Simulated = m.podsBehind(step, obj.Revision)
 	}
@@ -260,7 +260,7 @@ func (m *maker) item(v version, about subject) *item {
 			return step
 		}
 		step := &item{revision: v.event.Object.Revision, record: r}
-		step.Controller, step.Of, step.Error = r.Controller, m.reconciled(r), r.Error
+		step.Controller, step.Object, step.Error = r.Controller, m.reconciled(r), r.Error
 		m.byRecord[r], m.items = step, append(m.items, step)
 		return step
 	}
@@ -361,7 +361,7 @@ func (m *maker) failures() {
 			continue
 		}
 		step := &item{revision: written(r.Time), record: r}
-		step.Controller, step.Of, step.Error, step.Times = r.Controller, m.reconciled(r), r.Error, times[fmt.Sprint(about(r), r.Error)]
+		step.Controller, step.Object, step.Error, step.Times = r.Controller, m.reconciled(r), r.Error, times[fmt.Sprint(about(r), r.Error)]
 		m.items = append(m.items, step)
 	}
 }

@@ -59,8 +59,8 @@ func (p *Plan) Text(out io.Writer, opts TextOptions) error {
 	for _, note := range p.Notes {
 		t.line("note: %s", clean(note))
 	}
-	if p.Unquiet != "" {
-		t.line("%s", t.bad("incomplete: "+p.Unquiet))
+	if p.Incomplete != "" {
+		t.line("%s", t.bad("incomplete: "+p.Incomplete))
 	}
 	t.line("%s", t.bold(p.result()))
 	return t.err
@@ -120,7 +120,7 @@ func groups(steps []Step, all bool) []group {
 // shape returns a text that is equal for steps that do the same to different objects.
 func (s Step) shape() string {
 	var b strings.Builder
-	fmt.Fprint(&b, s.Controller, s.Of != nil, s.Error != "", s.Simulated != "")
+	fmt.Fprint(&b, s.Controller, s.Object != nil, s.Error != "", s.Simulated != "")
 	for _, w := range s.Writes {
 		fmt.Fprint(&b, "|", w.Verb, w.Object.Group, w.Object.Resource, w.Subresource, len(w.Webhooks))
 		for _, c := range w.Changes {
@@ -136,8 +136,8 @@ var unnamed = regexp.MustCompile(`\[[^]]*\]`)
 // subject returns the object or reconcile of a step.
 func (s Step) subject() string {
 	switch {
-	case s.Of != nil:
-		return s.Of.String()
+	case s.Object != nil:
+		return s.Object.String()
 	case len(s.Writes) > 0:
 		return s.Writes[0].Object.String()
 	}
@@ -254,10 +254,10 @@ func (t *texter) write(w Write) {
 
 // remarks returns the further effects of a write, and the webhooks that were not called.
 func (w Write) remarks() (lines []string) {
-	if len(w.Led) > 0 {
+	if len(w.Effects) > 0 {
 		byKind := map[string][]string{}
 		var order []string
-		for _, l := range w.Led {
+		for _, l := range w.Effects {
 			what := l.Verb + " " + l.Object.Kind
 			if byKind[what] == nil {
 				order = append(order, what)

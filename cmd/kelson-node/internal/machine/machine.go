@@ -34,8 +34,8 @@ type Machine struct {
 	ProxyMode string
 }
 
-// Wants are the settings that the user chose; Inspect detects the others.
-type Wants struct {
+// Settings are the settings that the user chose; Inspect detects the others.
+type Settings struct {
 	Runtime   string // endpoint
 	ProxyMode string // nftables, iptables or none; "" detects it
 }
@@ -51,7 +51,7 @@ var plugins = []string{"bridge", "host-local", "portmap", "loopback"}
 
 // Inspect inspects the machine. The error joins an error for each missing requirement, with a
 // remedy.
-func Inspect(ctx context.Context, wants Wants) (*Machine, error) {
+func Inspect(ctx context.Context, wants Settings) (*Machine, error) {
 	m := &Machine{Runtime: wants.Runtime, ProxyMode: wants.ProxyMode}
 	return m, errors.Join(
 		checkRights(),

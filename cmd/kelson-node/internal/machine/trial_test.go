@@ -18,7 +18,7 @@ import (
 const here = "KELSON_NODE_TRY"
 
 func try(ctx context.Context, mode string) error {
-	m, err := Inspect(ctx, Wants{ProxyMode: mode})
+	m, err := Inspect(ctx, Settings{ProxyMode: mode})
 	return errors.Join(err, m.Try(ctx))
 }
 

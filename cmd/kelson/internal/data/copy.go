@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
@@ -107,6 +109,8 @@ func readDirectory(dir string, encryption *flags.Encryption) (records []store.Re
 // copyTo writes records to etcd, one revision each, then reads etcd and compares. It returns etcd's
 // revision.
 func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64) (now uint64, err error) {
+	// gRPC warns through klog when it closes connections. The command returns all errors.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	log, err := cluster.Open(ctx, nil) // it removes no history
 	if err != nil {
 		return 0, err

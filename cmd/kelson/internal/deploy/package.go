@@ -124,7 +124,7 @@ func readOperator(dir string) (o pack.Operator, err error) {
 		return o, err
 	}
 	if settings.IsServer() {
-		if o.Objects, err = pack.Self(o.Objects); err != nil {
+		if o.Objects, err = pack.SelfSigned(o.Objects); err != nil {
 			return o, err
 		}
 	}

@@ -46,11 +46,11 @@ The history omits values of Secrets, except with --secrets.`,
 			if err != nil {
 				return err
 			}
-			if got.Without > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "warning: %d writes have no object: the audit policy does not log them at the level RequestResponse\n", got.Without)
+			if got.WithoutObject > 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %d writes have no object: the audit policy does not log them at the level RequestResponse\n", got.WithoutObject)
 			}
 			if format != output.Text {
-				return format.Print(c.OutOrStdout(), map[string]any{"file": file, "versions": got.Versions, "deletions": got.Deletions, "without": got.Without})
+				return format.Print(c.OutOrStdout(), map[string]any{"file": file, "versions": got.Versions, "deletions": got.Deletions, "withoutObject": got.WithoutObject})
 			}
 			fmt.Fprintf(c.OutOrStdout(), "imported %d versions and %d deletions to %s\n", got.Versions, got.Deletions, file)
 			return nil

@@ -163,8 +163,8 @@ func run(c *cobra.Command, dir string, o options) error {
 	if err := o.print(out, result); err != nil {
 		return err
 	}
-	if result.Unquiet != "" {
-		return fmt.Errorf("%s: the plan is incomplete", result.Unquiet)
+	if result.Incomplete != "" {
+		return fmt.Errorf("%s: the plan is incomplete", result.Incomplete)
 	}
 	if !result.Empty() {
 		return changesCode

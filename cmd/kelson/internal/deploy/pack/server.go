@@ -21,12 +21,12 @@ var ErrNoAuthority = errors.New(`config/default has no Secret with the annotatio
 // namespaceVariable is the environment variable with the namespace of the API server's pod.
 const namespaceVariable = "POD_NAMESPACE"
 
-// Self changes the manifests so that the API server creates its certificate authority when it runs,
-// and writes it to its APIServices: a package cannot contain a private key. The Deployment gets the
-// flag --authority-secret instead of the mounted Secret, and the service account gets the
+// SelfSigned changes the manifests so that the API server creates its certificate authority when it
+// runs, and writes it to its APIServices: a package cannot contain a private key. The Deployment
+// gets the flag --authority-secret instead of the mounted Secret, and the service account gets the
 // permissions that this needs. The names in its arguments follow the namespace in which it is
 // installed.
-func Self(objects manifests.Objects) (manifests.Objects, error) {
+func SelfSigned(objects manifests.Objects) (manifests.Objects, error) {
 	var secret, deployment *unstructured.Unstructured
 	var services []any
 	var all manifests.Objects
