@@ -25,6 +25,8 @@ import (
 
 	"kelson.dev/apiserver/admission"
 	"kelson.dev/apiserver/authn"
+	"kelson.dev/apiserver/authz"
+	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
@@ -36,6 +38,7 @@ import (
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/redact"
+	"kelson.dev/kubernetes/tokens"
 	"kelson.dev/kubernetes/usage"
 )
 
@@ -84,21 +87,13 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if p.releaseVersion, err = cfg.Version.Claim(); err != nil {
 		return nil, err
 	}
-	switch {
-	case p.store != nil:
-	case cfg.From != nil:
-		p.store, p.ownsStore = cfg.From.Fork(), true
-	default:
-		if p.store, err = bootstrappolicy.Fresh(ctx, !cfg.NoControllers); err != nil {
-			return nil, fmt.Errorf("create store: %w", err)
-		}
-		p.ownsStore = true
+	if err := p.openStore(ctx, cfg); err != nil {
+		return nil, err
 	}
 	if p.nodes, err = newNodes(cfg, p); err != nil {
 		return nil, fmt.Errorf("create nodes: %w", err)
 	}
 
-	objects := func() resource.Objects { return p.verbs }
 	issuer, err := p.newAuthenticator(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -114,27 +109,9 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs, Version: cfg.Version,
-		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
-		Authorizer: authorizer, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
-	})
+	definitions, err := p.registerKinds(cfg, issuer, authorizer, rules, resolver)
 	if err != nil {
-		return nil, fmt.Errorf("create built-in kinds: %w", err)
-	}
-	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver, Dial: cfg.DialWebhooks, NoFastPaths: cfg.NoFastPaths})
-	if err != nil {
-		return nil, fmt.Errorf("create custom kinds: %w", err)
-	}
-	if builtin.ServesDefinitions(cfg.APIs) {
-		kinds = append(kinds, definitions.Resource())
-	}
-	if p.nodes.exist() { // without a node of its own, another server provides metrics of pods
-		kinds = append(kinds, usage.Resources(usage.Config{Store: p.store, Node: p.runsPodsOf, Log: cfg.Log})...)
-	}
-	p.registry.Put(kinds...)
-	if err := definitions.Load(); err != nil {
-		return nil, fmt.Errorf("load custom kinds: %w", err)
+		return nil, err
 	}
 	p.verbs = verbs.New(verbs.Config{
 		Store:     p.store,
@@ -155,27 +132,15 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs, definitions, others); err != nil {
 		return nil, err
 	}
-	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, cfg.Log); err != nil {
-		return nil, fmt.Errorf("create initial objects: %w", err)
-	}
-	// the control plane serves clients without it
-	if err := p.publishTrust(ctx, cfg.RootCA); err != nil {
-		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
-	}
-	if files := cfg.Authentication; files.ClientCAFile != "" || files.RequestHeader != nil {
-		p.goRun(ctx, "trusted authorities", func(ctx context.Context) error { return p.keepTrust(ctx, cfg.RootCA) })
-	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
-	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
+	if err := p.createInitialObjects(ctx, cfg, policy); err != nil {
 		return nil, err
-	}
-	if p.nodes.exist() {
-		if err := metricsReader(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport()); err != nil {
-			return nil, fmt.Errorf("create initial objects: %w", err)
-		}
 	}
 	if err := others.Register(ctx, localVersions(p.registry.Current())); err != nil {
 		return nil, err
+	}
+	if files := cfg.Authentication; files.ClientCAFile != "" || files.RequestHeader != nil {
+		p.goRun(ctx, "trusted authorities", func(ctx context.Context) error { return p.keepTrust(ctx, cfg.RootCA) })
 	}
 	p.goRun(ctx, "definitions", definitions.Run)
 	p.goRun(ctx, "aggregator", others.Run)
@@ -199,6 +164,70 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// openStore uses the given store, a fork of another control plane's state, or a new state in
+// memory.
+func (p *ControlPlane) openStore(ctx context.Context, cfg Config) (err error) {
+	switch {
+	case p.store != nil:
+	case cfg.From != nil:
+		p.store, p.ownsStore = cfg.From.Fork(), true
+	default:
+		if p.store, err = bootstrappolicy.Fresh(ctx, !cfg.NoControllers); err != nil {
+			return fmt.Errorf("create store: %w", err)
+		}
+		p.ownsStore = true
+	}
+	return nil
+}
+
+// registerKinds adds the built-in kinds and the stored custom kinds to the registry.
+func (p *ControlPlane) registerKinds(cfg Config, issuer *tokens.Issuer, authorizer authz.Authorizer, rules rbac.Rules, resolver *services.Resolver) (*crd.Definitions, error) {
+	objects := func() resource.Objects { return p.verbs }
+	kinds, err := builtin.Resources(builtin.Config{
+		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs, Version: cfg.Version,
+		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
+		Authorizer: authorizer, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create built-in kinds: %w", err)
+	}
+	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver, Dial: cfg.DialWebhooks, NoFastPaths: cfg.NoFastPaths})
+	if err != nil {
+		return nil, fmt.Errorf("create custom kinds: %w", err)
+	}
+	if builtin.ServesDefinitions(cfg.APIs) {
+		kinds = append(kinds, definitions.Resource())
+	}
+	if p.nodes.exist() { // without a node of its own, another server provides metrics of pods
+		kinds = append(kinds, usage.Resources(usage.Config{Store: p.store, Node: p.runsPodsOf, Log: cfg.Log})...)
+	}
+	p.registry.Put(kinds...)
+	if err := definitions.Load(); err != nil {
+		return nil, fmt.Errorf("load custom kinds: %w", err)
+	}
+	return definitions, nil
+}
+
+// createInitialObjects creates the objects that every cluster has.
+func (p *ControlPlane) createInitialObjects(ctx context.Context, cfg Config, policy bootstrappolicy.Config) error {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, cfg.Log); err != nil {
+		return fmt.Errorf("create initial objects: %w", err)
+	}
+	// the control plane serves clients without it
+	if err := p.publishTrust(ctx, cfg.RootCA); err != nil {
+		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
+	}
+	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
+		return err
+	}
+	if p.nodes.exist() {
+		if err := metricsReader(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport()); err != nil {
+			return fmt.Errorf("create initial objects: %w", err)
+		}
+	}
+	return nil
 }
 
 // goRun runs a component until the control plane ends.
