@@ -18,11 +18,12 @@ import (
 // packaging is a format in which an operator can be packaged.
 type packaging struct {
 	name, short, output string
+	versioned           bool // the format has a version
 	make                func(pack.Operator, string) error
 }
 
 var packagings = []packaging{
-	{"installer", "Write all manifests to one file for kubectl apply", "install.yaml", func(o pack.Operator, output string) error {
+	{"installer", "Write all manifests to one file for kubectl apply", "install.yaml", false, func(o pack.Operator, output string) error {
 		data, err := pack.Installer(o)
 		if err != nil {
 			return err
@@ -32,8 +33,8 @@ var packagings = []packaging{
 		}
 		return os.WriteFile(output, data, 0o644)
 	}},
-	{"helm", "Create a Helm chart with a schema of its values", "chart", folderOf(pack.Chart)},
-	{"olm", "Create a bundle for the Operator Lifecycle Manager", "bundle", folderOf(pack.Bundle)},
+	{"helm", "Create a Helm chart with a schema of its values", "chart", true, folderOf(pack.Chart)},
+	{"olm", "Create a bundle for the Operator Lifecycle Manager", "bundle", true, folderOf(pack.Bundle)},
 }
 
 func folderOf(files func(pack.Operator) (pack.Files, error)) func(pack.Operator, string) error {
@@ -76,7 +77,7 @@ func (p packaging) command() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := project.Folder(args)
-			if !semver.IsValid("v" + version) {
+			if p.versioned && !semver.IsValid("v"+version) {
 				return fmt.Errorf("--version %q: must be a semantic version, such as 0.1.0", version)
 			}
 			if err := project.GenerateManifests(c, dir, gens); err != nil {
@@ -101,8 +102,10 @@ func (p packaging) command() *cobra.Command {
 	gens.AddFlags(c.Flags())
 	gens.AddSkipFlag(c.Flags())
 	c.Flags().StringVar(&image, "image", "", "image of the program, instead of "+manifests.Placeholder+":latest")
-	c.Flags().StringVar(&version, "version", "0.1.0", "version of the package")
-	c.Flags().StringVarP(&output, "output", "o", "", "output path (default dist/"+p.output+" in the project)")
+	if p.versioned {
+		c.Flags().StringVar(&version, "version", "0.1.0", "version of the package")
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "output path (default dist/"+p.output+" in the project); other files in a folder stay")
 	return c
 }
 

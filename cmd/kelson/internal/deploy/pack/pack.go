@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,40 +36,80 @@ var ErrNoDeployment = errors.New("config/default has no Deployment")
 // Files maps the paths of files in a folder to their content.
 type Files map[string][]byte
 
-// Write writes the files to dir and removes other files from it.
+// recordName is the file that lists the files of a written package, so that the next one can replace
+// them.
+const recordName = ".kelson-package"
+
+const recordHeader = "# Files that kelson package wrote. It removes and replaces only these.\n"
+
+// Write writes the files to dir, and removes those that an earlier Write left and this one does not
+// have. It keeps all other files. It writes nothing if a file exists that no earlier Write created
+// and that has other contents.
 func (f Files) Write(dir string) error {
-	var stale []string
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(dir, name)
-		if _, stays := f[filepath.ToSlash(rel)]; err == nil && !stays {
-			stale = append(stale, name)
-		}
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	earlier, err := readRecord(dir)
+	if err != nil {
 		return err
 	}
-	for name, data := range f {
+	record := recordHeader
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		record += name + "\n"
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, data) {
+		have, err := os.ReadFile(file)
+		switch {
+		case err == nil && bytes.Equal(have, f[name]):
 			continue
+		case err == nil && !slices.Contains(earlier, name):
+			return fmt.Errorf("%s exists, and kelson package did not write it: remove it, or name another folder with --output", file)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
 		}
+		changed = append(changed, name)
+	}
+	write := func(name string, data []byte) error {
+		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, data, 0o644); err != nil {
+		return os.WriteFile(file, data, 0o644)
+	}
+	for _, name := range changed {
+		if err := write(name, f[name]); err != nil {
 			return err
 		}
 	}
-	for _, name := range stale {
-		if err := os.Remove(name); err != nil {
+	for _, name := range earlier {
+		if _, stays := f[name]; stays {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return nil
+	return write(recordName, []byte(record))
+}
+
+// readRecord returns the files that an earlier Write left in dir.
+func readRecord(dir string) (names []string, err error) {
+	file := filepath.Join(dir, recordName)
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		name := strings.TrimSpace(line)
+		if name == "" || strings.HasPrefix(name, "#") {
+			continue
+		}
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return nil, fmt.Errorf("%s: %s is not a path below this folder", file, name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // Installer returns all manifests as one file.

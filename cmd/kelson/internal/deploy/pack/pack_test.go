@@ -113,18 +113,36 @@ func TestInstaller(t *testing.T) {
 	}
 }
 
-func TestStaleFilesAreRemoved(t *testing.T) {
+// Write removes and replaces only what it wrote earlier.
+func TestWrite(t *testing.T) {
 	dir := t.TempDir()
+	read := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err.Error()
+		}
+		return string(data)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := (pack.Files{"a/b": []byte("1"), "c": []byte("2")}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := (pack.Files{"c": []byte("3")}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "c")); err != nil || string(data) != "3" {
-		t.Errorf("%s %v", data, err)
+	if _, err := os.Stat(filepath.Join(dir, "a/b")); err == nil || read("c") != "3" || read("mine") != "mine" {
+		t.Errorf("a/b: %v; c: %s; mine: %s", err, read("c"), read("mine"))
 	}
-	if _, err := os.Stat(filepath.Join(dir, "a/b")); err == nil {
-		t.Error("a/b is there")
+	err := (pack.Files{"c": []byte("4"), "mine": []byte("5")}).Write(dir)
+	if err == nil || !strings.Contains(err.Error(), "mine exists, and kelson package did not write it") || read("c") != "3" || read("mine") != "mine" {
+		t.Errorf("%v; c: %s; mine: %s", err, read("c"), read("mine"))
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".kelson-package"), []byte("../mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (pack.Files{"c": []byte("5")}).Write(dir); err == nil || !strings.Contains(err.Error(), "../mine is not a path below") {
+		t.Error(err)
 	}
 }
