@@ -69,6 +69,7 @@ func (o *output) write(check bool) (Result, error) {
 	for rel, content := range o.content {
 		name := filepath.Join(o.dir, filepath.FromSlash(rel))
 		have, err := os.ReadFile(name)
+		content = withLineEnds(have, content)
 		f := File{Path: rel, Content: content, Changed: err != nil || !bytes.Equal(have, content)}
 		if err == nil && f.Changed && o.keepEqual && o.same(rel, have, content) {
 			f.Content, f.Changed = have, false
@@ -89,6 +90,15 @@ func (o *output) write(check bool) (Result, error) {
 		errs = append(errs, fmt.Errorf("%w: %v", ErrStale, res.Changed()))
 	}
 	return res, errors.Join(errs...)
+}
+
+// withLineEnds returns content with the line ends of an existing file. By default, Git on Windows
+// checks files out with CRLF.
+func withLineEnds(have, content []byte) []byte {
+	if !bytes.Contains(have, []byte("\r\n")) {
+		return content
+	}
+	return bytes.ReplaceAll(content, []byte("\n"), []byte("\r\n"))
 }
 
 // writeFile replaces a file atomically, so that a running compiler never reads a partial file.

@@ -1,6 +1,7 @@
 package toolchain_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -205,6 +206,36 @@ func TestWritesOnlyChanges(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "config/crd/shop.example.com_pizzas.yaml")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Git on Windows checks files out with CRLF.
+func TestKeepsLineEnds(t *testing.T) {
+	ar, err := txtar.ParseFile("testdata/resource.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, _ := writeProject(t, ar)
+	generate := func(check bool) (toolchain.Result, error) {
+		return toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Check: check})
+	}
+	res, err := generate(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range res.Files {
+		write(t, dir, f.Path, strings.ReplaceAll(string(f.Content), "\n", "\r\n"))
+	}
+	if _, err := generate(true); err != nil {
+		t.Errorf("check after a checkout with CRLF: %v", err)
+	}
+	const changed = "config/crd/shop.example.com_pizzas.yaml"
+	write(t, dir, changed, "changed\r\n")
+	if res, err = generate(false); err != nil || !slices.Equal(res.Changed(), []string{changed}) {
+		t.Fatalf("%v, %v", res.Changed(), err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, changed)); bytes.Count(data, []byte("\n")) != bytes.Count(data, []byte("\r\n")) {
+		t.Errorf("%s has mixed line ends", changed)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/walk"
 )
 
 // Options returns the options of Generate for the call: one for each module with packages that its
@@ -94,7 +95,7 @@ func (c Call) modules(pattern string) ([]selection, error) {
 	if !strings.HasSuffix(full, "/...") {
 		return all, nil
 	}
-	err := filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
+	err := walk.Dir(base, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || name == base {
 			return err
 		}

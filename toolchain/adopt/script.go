@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"kelson.dev/toolchain/walk"
 )
 
 // scripts reads the shell scripts in the folders where projects keep them.
 func (f *finder) scripts() error {
 	for _, folder := range []string{"hack", "scripts", "build", "tools"} {
-		err := filepath.WalkDir(filepath.Join(f.dir, folder), func(name string, d fs.DirEntry, err error) error {
+		err := walk.Dir(filepath.Join(f.dir, folder), func(name string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && filepath.Ext(name) == ".sh" {
 				f.script(name, f.dir, nil)
 			}
@@ -125,7 +127,7 @@ var directive = []byte("//go:generate ")
 
 // directives reads the go:generate directives of Go files.
 func (f *finder) directives() error {
-	return filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
+	return walk.Dir(f.dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"kelson.dev/toolchain/walk"
 )
 
 // File is a file or folder of this machine to copy into an image.
@@ -38,7 +40,7 @@ func filesLayer(created time.Time, program string, files []File) (v1.Layer, erro
 		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {
 			return nil, fmt.Errorf("copy %s to %s: not an absolute path", f.Source, f.Path)
 		}
-		err := filepath.WalkDir(f.Source, func(name string, d fs.DirEntry, err error) error {
+		err := walk.Dir(f.Source, func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}

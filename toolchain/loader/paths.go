@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"kelson.dev/toolchain/walk"
 )
 
 // pattern selects directories: base itself, and those below it that match.
@@ -81,7 +83,7 @@ func (p pattern) walk(ctx context.Context, skip func(dir, base string) bool, ope
 		open(p.base)
 		return nil
 	}
-	return filepath.WalkDir(p.base, func(name string, d fs.DirEntry, err error) error {
+	return walk.Dir(p.base, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"kelson.dev/toolchain/walk"
 )
 
 // Manifest is one object in a file.
@@ -92,7 +94,7 @@ func readFile(file string, named bool) (Manifests, error) {
 // below lists the manifests in a folder and its subfolders.
 func below(dir string) ([]string, error) {
 	var files []string
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	err := walk.Dir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"kelson.dev/toolchain/walk"
 )
 
 // defaultPause is long enough for editors, which write files in several steps.
@@ -68,7 +70,7 @@ func (w *Watcher) Close() {
 
 // addSums records the initial content of all files.
 func (w *Watcher) addSums() {
-	_ = filepath.WalkDir(w.dir, func(name string, entry fs.DirEntry, err error) error {
+	_ = walk.Dir(w.dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
@@ -87,7 +89,7 @@ func (w *Watcher) addSums() {
 
 // add watches a folder and the folders below it.
 func (w *Watcher) add(dir string) error {
-	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	return walk.Dir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil
 		}
@@ -160,7 +162,7 @@ func (w *Watcher) run() {
 }
 
 func (w *Watcher) touch(dir string, touched map[string]bool) {
-	_ = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	_ = walk.Dir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && source(name) {
 			touched[name] = true
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -88,6 +89,9 @@ func (g Generators) Plan(dir string, names []string) (Generation, error) {
 		plan.runs = []toolchain.Options{opts}
 		return plan, err
 	}
+	if root := enclosing(abs); root != "" {
+		return Generation{}, fmt.Errorf("%s is part of the project in %s: generate there; paths=./… selects packages", dir, root)
+	}
 	foreign, found, err := foreign(abs)
 	if err != nil {
 		return Generation{}, err
@@ -103,6 +107,21 @@ func (g Generators) Plan(dir string, names []string) (Generation, error) {
 		plan.runs = []toolchain.Options{opts}
 	}
 	return plan, nil
+}
+
+// enclosing returns the project of the same module of which dir is only a part, or "".
+func enclosing(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, scaffold.ProjectFile)); err == nil {
+			if at == dir {
+				return ""
+			}
+			return at
+		}
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil || at == filepath.Dir(at) {
+			return ""
+		}
+	}
 }
 
 // Existing reports whether Kelson did not create the project in dir.

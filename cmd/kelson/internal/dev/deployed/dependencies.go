@@ -18,6 +18,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/operator/operatortest/manifest"
 	"kelson.dev/toolchain"
+	"kelson.dev/toolchain/walk"
 )
 
 // Dependencies finds the CustomResourceDefinitions of kinds that an operator uses and another
@@ -111,7 +112,7 @@ func (p goPackage) declares(group string) bool {
 // definitionsIn returns the definitions of a group in the YAML files of a module, each name once.
 func definitionsIn(dir, group string) (found manifests.Objects) {
 	seen := map[string]bool{}
-	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+	_ = walk.Dir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}

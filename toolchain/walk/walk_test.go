@@ -1,0 +1,65 @@
+package walk_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"kelson.dev/toolchain/walk"
+)
+
+func TestDir(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"real/a/file", "real/skipped/file", "outside/file"} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{"link": "real", "second": "link", "real/inner": "../outside"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Skip(err) // Windows without the privilege
+		}
+	}
+	t.Chdir(dir)
+	names := func(root string) (all []string) {
+		t.Helper()
+		err := walk.Dir(root, func(name string, d fs.DirEntry, err error) error {
+			if d != nil && d.Name() == "skipped" {
+				return fs.SkipDir
+			}
+			all = append(all, filepath.ToSlash(name))
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return all
+	}
+	for root, want := range map[string][]string{
+		"real":       {"real", "real/a", "real/a/file", "real/inner"},
+		"link":       {"link", "link/a", "link/a/file", "link/inner"},
+		"second":     {"second", "second/a", "second/a/file", "second/inner"},
+		"real/inner": {"real/inner", "real/inner/file"},
+		".":          {".", "link", "outside", "outside/file", "real", "real/a", "real/a/file", "real/inner", "second"},
+	} {
+		if got := names(root); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", root, got, want)
+		}
+	}
+	err := walk.Dir("absent", func(name string, _ fs.DirEntry, err error) error {
+		if name != "absent" {
+			t.Errorf("visited %s", name)
+		}
+		return err
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
