@@ -22,7 +22,7 @@ func TestImage(t *testing.T) {
 	}
 	var digests [2]string
 	for i := range digests {
-		got := image("registry.example/shop/operator:v1", "--archive", filepath.Join(dir, "operator.tar"), "--sbom", dir)
+		got := image("registry.example/shop/operator:v1", "--archive", filepath.Join(dir, "operator.tar"), "--sbom", filepath.Join(dir, "new", "bills"))
 		if got.code != 0 {
 			t.Fatal(got.stderr)
 		}
@@ -41,7 +41,7 @@ func TestImage(t *testing.T) {
 	if digests[0] != digests[1] {
 		t.Errorf("two builds differ: %q", digests)
 	}
-	bills, err := filepath.Glob(filepath.Join(dir, "linux-*.spdx.json"))
+	bills, err := filepath.Glob(filepath.Join(dir, "new", "bills", "linux-*.spdx.json"))
 	if err != nil || len(bills) != 1 {
 		t.Fatalf("bills: %v %v", bills, err)
 	}

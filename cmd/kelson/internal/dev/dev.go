@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,6 +145,11 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 	}
 	if _, err := scaffold.Follow(proj.Dir); err != nil {
 		return err
+	}
+	for _, name := range slices.Concat(opts.definitions, opts.samples) {
+		if _, err := os.Stat(name); err != nil {
+			return fmt.Errorf("read manifests: %w", err)
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

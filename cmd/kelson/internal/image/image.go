@@ -189,6 +189,9 @@ func (d *Delivery) Deliver(ctx context.Context, built *image.Image, name string)
 		}
 	}
 	if d.bills != "" {
+		if err := os.MkdirAll(d.bills, 0o755); err != nil {
+			return fmt.Errorf("write bill of materials: %w", err)
+		}
 		for _, b := range built.Bills {
 			file := filepath.Join(d.bills, strings.ReplaceAll(b.Platform.String(), "/", "-")+".spdx.json")
 			if err := os.WriteFile(file, b.JSON, 0o644); err != nil {
