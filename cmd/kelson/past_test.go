@@ -100,7 +100,7 @@ func TestServeThePast(t *testing.T) {
 		"the history ends before":                                       {"fork", "--data-dir", data, "--at", "999999999"},
 		"this time is in the future":                                    {"fork", "--data-dir", data, "--at", "2990-01-01T00:00:00Z"},
 		`invalid moment "yesterday"`:                                    {"serve", "--data-dir", data, "--at", "yesterday"},
-		"already contains a store":                                      {"fork", "--data-dir", data, "--at", then, "--to", to},
+		"the folder is not empty: name a new one":                       {"fork", "--data-dir", data, "--at", then, "--to", to},
 		"has no history: start its server with":                         {"serve", "--data-dir", t.TempDir(), "--at", then},
 		"--nodes has no effect with --at: a past state does not change": {"serve", "--data-dir", data, "--at", then, "--nodes", "3"},
 		"--at and --in-memory cannot be used together":                  {"serve", "--in-memory", "--at", then},

@@ -49,6 +49,9 @@ func TestExplain(t *testing.T) {
 			data, _ := json.Marshal(e)
 			t.Errorf("got %s", data)
 		}
+		if none := x.Explain(found[0], -1); len(none.Writes) > 0 || none.Earlier != len(e.Writes) {
+			t.Errorf("the last -1 writes: %+v", none)
+		}
 		settled := causes.Object{Kind: "ConfigMap", Namespace: "default", Name: "c"}
 		if u := x.Explain(settled, 5).Unsettled; len(u) > 0 {
 			t.Errorf("the failure was followed by a success, but is listed: %v", u)

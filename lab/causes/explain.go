@@ -67,7 +67,8 @@ type Because struct {
 // maxDepth is the maximum length of a chain of causes.
 const maxDepth = 24
 
-// Explain returns why an object is in its state, with at most last of its writes or reconciles.
+// Explain returns why an object is in its state, with its last writes or reconciles: at most last,
+// and none if last is negative.
 func (t *Trace) Explain(o Object, last int) Explanation {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -81,6 +82,7 @@ func (t *Trace) Explain(o Object, last int) Explanation {
 			}
 		}
 	}
+	last = max(0, last)
 	x.Earlier = max(0, len(writes)-last)
 	for _, w := range writes[x.Earlier:] {
 		x.Writes = append(x.Writes, Step{*w.write, e.reconcile(w.record, 1)})

@@ -92,7 +92,7 @@ func (l *Log) Explain(o Object, last int) (steps []*LoggedStep, earlier int) {
 			writes = append(writes, w)
 		}
 	}
-	earlier = max(0, len(writes)-last)
+	earlier = max(0, len(writes)-max(0, last))
 	shown := map[*LoggedWrite]bool{}
 	for _, w := range writes[earlier:] {
 		steps = append(steps, l.step(w, shown, 1))

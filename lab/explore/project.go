@@ -59,8 +59,11 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
 	}
 	if len(c.Inputs) == 0 {
-		if s.Inputs, err = Samples(samples); err != nil {
+		switch s.Inputs, err = Samples(samples); {
+		case errors.Is(err, os.ErrNotExist):
 			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
+		case err != nil:
+			return Scenario{}, fmt.Errorf("read the project's samples: %w", err)
 		}
 	}
 	roles := c.Roles

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -413,7 +414,7 @@ func (h *History) content(index int32) ([]byte, error) {
 			return nil, fmt.Errorf("read version at offset %d: %w", c.at, err)
 		}
 	}
-	return data, nil
+	return bytes.TrimSpace(data), nil // earlier recorders wrote a line end
 }
 
 // State is all objects at one moment of a History.

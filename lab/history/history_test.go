@@ -115,6 +115,21 @@ func TestKnownVersionsAreIgnored(t *testing.T) {
 	}
 }
 
+// Encoders of JSON add a line end.
+func TestContentsHaveNoLineEnd(t *testing.T) {
+	var file bytes.Buffer
+	w := newWriter(t, &file)
+	key := history.Key{"pods", "default", "web"}
+	must(t, w.Put(key, 5, epoch, append(pod("web", 5, "Running"), '\n')))
+	must(t, w.Put(key, 6, epoch, append(pod("web", 6, "Failed"), '\n')))
+	must(t, w.Flush())
+	for revision, want := range map[uint64][]byte{5: pod("web", 5, "Running"), 6: pod("web", 6, "Failed")} {
+		if _, data, _, err := read(t, file.Bytes()).At(revision).Get(key); err != nil || !bytes.Equal(data, want) {
+			t.Errorf("revision %d: %q, %v", revision, data, err)
+		}
+	}
+}
+
 // A crash leaves an incomplete frame at the end; damage elsewhere is an error.
 func TestIncompleteAndDamagedFiles(t *testing.T) {
 	var file bytes.Buffer

@@ -93,6 +93,7 @@ func (w *Writer) Start(revision uint64, when time.Time) error {
 // revision is not greater than that of the object's newest version is ignored, so that a recorder
 // can list again after it lost a watch.
 func (w *Writer) Put(key Key, revision uint64, when time.Time, data []byte) error {
+	data = bytes.TrimSpace(data) // encoders add a line end, which would split an event of a watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, o, err := w.object(key)

@@ -389,3 +389,15 @@ func TestLargePlan(t *testing.T) {
 		t.Errorf("took %v; want at most 10s on a quiet machine", took)
 	}
 }
+
+// An operator with only webhooks sends no request.
+func TestSilentOperator(t *testing.T) {
+	env := cluster(t)
+	p := planned(t, read(t, env.RESTConfig()), plan.Config{Quiet: 20 * time.Millisecond, Operator: func(ctx context.Context, _ plan.Target) error {
+		<-ctx.Done()
+		return nil
+	}})
+	if len(p.Steps) > 0 || p.Incomplete != "" || !slices.Contains(p.Notes, "the operator sent no request within 300ms") {
+		t.Errorf("got %+v", p)
+	}
+}

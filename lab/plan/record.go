@@ -294,15 +294,18 @@ func describe(info *apirequest.RequestInfo, hr *http.Request) *request {
 	}
 }
 
+// hasStarted reports whether the operator has sent a request.
+func (r *recorder) hasStarted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started
+}
+
 // idle returns the time since which nothing has changed, and the time since which the operator has
-// also sent no request. Both are zero until the operator's first request. The second is also zero
-// while a request is in flight.
+// also sent no request. The second is zero while a request is in flight.
 func (r *recorder) idle() (unchanged, idle time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.started {
-		return 0, 0
-	}
 	if unchanged = time.Since(r.last); r.inFlight == 0 {
 		idle = min(unchanged, time.Since(r.read))
 	}

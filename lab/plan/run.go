@@ -117,6 +117,7 @@ type run struct {
 	began      time.Time       // the same moment
 	installed  []Installed
 	incomplete string
+	notes      []string // in addition to those of the state
 
 	mu      sync.Mutex
 	records []trace.LineRecord
@@ -199,7 +200,9 @@ func (r *run) operate(ctx context.Context) error {
 			}
 			return fmt.Errorf("%w: %w", ErrEnded, err)
 		case <-timeout.C:
-			r.incomplete = fmt.Sprintf("the operator still changed objects after %v", r.cfg.Timeout)
+			if r.incomplete = fmt.Sprintf("the operator still changed objects after %v", r.cfg.Timeout); !r.recorder.hasStarted() {
+				r.incomplete = fmt.Sprintf("the operator sent no request within %v", r.cfg.Timeout)
+			}
 		case <-tick.C:
 			if !r.quiet() {
 				continue
@@ -218,10 +221,18 @@ func (r *run) operate(ctx context.Context) error {
 // quiet reports whether the run is quiet. An operator that sends requests but changes nothing for a
 // long time counts as quiet: it polls, or retries failures. Kubernetes' controllers and the
 // simulated kubelets get more time for objects that the operator has created; quiet assumes that
-// objects that do not start in that time never start.
+// objects that do not start in that time never start. An operator that watches no kind, such as one
+// with only webhooks, sends no request at all.
 func (r *run) quiet() bool {
-	const polls, starts = 3, 10
+	const polls, starts, silent = 3, 10, 15
 	unchanged, idle := r.recorder.idle()
+	if !r.recorder.hasStarted() {
+		if unchanged < silent*r.cfg.Quiet {
+			return false
+		}
+		r.notes = append(r.notes, fmt.Sprintf("the operator sent no request within %v", silent*r.cfg.Quiet))
+		return true
+	}
 	if idle < r.cfg.Quiet && unchanged < polls*r.cfg.Quiet {
 		return false
 	}

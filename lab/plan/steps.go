@@ -70,7 +70,7 @@ func (r *run) plan() (*Plan, error) {
 	}
 	m.failures()
 	p := &Plan{
-		Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{}, Incomplete: r.incomplete, Notes: slices.Clone(r.state.notes),
+		Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{}, Incomplete: r.incomplete, Notes: slices.Concat(r.state.notes, r.notes),
 		ending: ending{snapshot: r.plane.Store().Snapshot(), before: r.before.Revision(), began: r.began.Truncate(time.Second), touched: map[store.Key]bool{}, secrets: &m.secrets},
 	}
 	for i := range p.Installed {

@@ -65,7 +65,7 @@ a request is refused. If no request is refused, the permission is not shown to b
 needed: the command lists it and fails.
 
 With --yaml, the command prints the smallest Role and ClusterRole that allow the
-requests. With --audit-log alone, it needs no project.`,
+requests. With --audit-log and --yaml, it needs no project.`,
 		Example: `  kelson rights --test
   kelson rights --test --explore --for 1m --prove
   kelson rights --test --yaml >config/rbac/least.yaml

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -53,6 +55,8 @@ func (o *pastOptions) check(c *cobra.Command) error {
 	switch {
 	case o.fork && o.file != "" && o.dir != "":
 		return errors.New("--file and --data-dir cannot be used together")
+	case o.fork && o.to != "":
+		return checkNew(o.to)
 	case o.fork || o.at == "" && o.file == "":
 		return nil
 	case o.at == "":
@@ -69,6 +73,18 @@ func (o *pastOptions) check(c *cobra.Command) error {
 		if c.Flags().Changed(name) {
 			return fmt.Errorf("--%s has no effect with --at: a past state does not change", name)
 		}
+	}
+	return nil
+}
+
+// checkNew returns an error if a folder exists and is not empty.
+func checkNew(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("--to: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("--to %s: the folder is not empty: name a new one", dir)
 	}
 	return nil
 }

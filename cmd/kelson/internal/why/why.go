@@ -56,6 +56,9 @@ exact.`,
 		ValidArgsFunction: completion.Objects,
 		Args:              cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if opts.last < 1 {
+				return fmt.Errorf("--last %d: must be at least 1", opts.last)
+			}
 			return run(c.Context(), opts, args[0], c.OutOrStdout())
 		},
 	}
