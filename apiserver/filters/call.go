@@ -28,6 +28,7 @@ type call struct {
 	received    time.Time
 	info        *request.RequestInfo // nil before stage informed
 	longRunning bool                 // its duration is up to the client
+	malformed   error                // of the timeout in the query
 	allowed     bool                 // all stages before the handler have passed
 	user        user.Info            // nil before stage authenticated
 	audiences   authenticator.Audiences

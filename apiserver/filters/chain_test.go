@@ -66,10 +66,20 @@ func TestTimeout(t *testing.T) {
 			"/api/v1/watch/pods":                 "none",
 			"/api/v1/namespaces/x/pods/p/log":    "none",
 			"/api/v1/namespaces/log/pods/exec":   "1m0s",
+			"/api/v1/pods?timeout=5s":            "5s",
+			"/api/v1/pods?timeout=5m":            "1m0s",
+			"/api/v1/pods?timeout=0":             "1m0s",
+			"/api/v1/pods?timeout=-1s":           "1m0s",
+			"/api/v1/pods?watch=1&timeout=5s":    "none",
+			"//api/v1/pods":                      "404 page not found\n",
 		} {
 			if got := get(c, path).Body.String(); got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}
+		}
+		const malformed = `invalid timeout specified in the request URL - time: invalid duration \"nope\"`
+		if w := get(c, "/api/v1/pods?timeout=nope"); w.Code != 400 || !strings.Contains(w.Body.String(), malformed) {
+			t.Errorf("a malformed timeout: %d %s", w.Code, w.Body)
 		}
 	})
 }

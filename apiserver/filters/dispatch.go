@@ -16,6 +16,10 @@ import (
 // dispatch calls the handler of a request.
 func (c *Chain) dispatch(w http.ResponseWriter, req *http.Request) {
 	callOf(req).allowed = true
+	if strings.HasPrefix(req.URL.Path, "//") {
+		notFound(w, req) // kube-apiserver's router has no such paths either
+		return
+	}
 	if info, _ := request.RequestInfoFrom(req.Context()); info.IsResourceRequest && c.cfg.Resources != nil {
 		if callOf(req).longRunning {
 			defer c.unbounded(callOf(req))()

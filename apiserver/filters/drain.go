@@ -3,8 +3,11 @@ package filters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +15,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// timed gives short requests a deadline. Handlers stop when their context ends, and the response is
+// timed gives short requests a deadline: that of the configuration, or an earlier one that the query
+// requests. Handlers stop when their context ends, and the response is
 // then 504. The transfer of the body and of the response is bounded as well: a client that does not
 // accept its response loses the stream.
 func (c *Chain) timed(next http.Handler) http.Handler {
@@ -22,7 +26,13 @@ func (c *Chain) timed(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		call.at = call.received.Add(c.cfg.Timeout)
+		timeout := c.cfg.Timeout
+		if wanted, err := requestedTimeout(req); err != nil {
+			call.malformed = apierrors.NewBadRequest(err.Error())
+		} else if wanted > 0 {
+			timeout = min(timeout, wanted)
+		}
+		call.at = call.received.Add(timeout)
 		call.answer.bound(c.cfg.Stall, call.at.Add(c.cfg.Stall))
 		defer call.answer.done()
 		defer call.end()
@@ -30,6 +40,33 @@ func (c *Chain) timed(next http.Handler) http.Handler {
 			// net/http reads the rest of a body before it sends a response. In-process transports
 			// have no such deadline.
 			_ = http.NewResponseController(call.answer.ResponseWriter).SetReadDeadline(call.at)
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// requestedTimeout returns the time that the query of a request allows, or 0.
+func requestedTimeout(req *http.Request) (time.Duration, error) {
+	if !strings.Contains(req.URL.RawQuery, "timeout=") {
+		return 0, nil
+	}
+	value := req.URL.Query().Get("timeout")
+	if value == "" {
+		return 0, nil
+	}
+	timeout, err := time.ParseDuration(value)
+	if err != nil {
+		return 0, fmt.Errorf("invalid timeout specified in the request URL - %w", err)
+	}
+	return timeout, nil
+}
+
+// wellFormed rejects requests whose query has a malformed timeout.
+func (c *Chain) wellFormed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if err := callOf(req).malformed; err != nil {
+			wire.Error(w, req, err)
+			return
 		}
 		next.ServeHTTP(w, req)
 	})
