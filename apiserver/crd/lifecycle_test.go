@@ -116,6 +116,46 @@ func TestSchemaChange(t *testing.T) {
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
 }
 
+// CRD-02: the last state of an object in a watch is also read under the current schema, whether the
+// object is deleted or leaves the selection of the watch.
+func TestSchemaChangeBeforeDeletion(t *testing.T) {
+	p := newPlane(t)
+	p.do("POST", definitionsPath, widgets()).want(201)
+	for _, name := range []string{"deleted", "left"} {
+		p.do("POST", widgetsPath, strings.Replace(widget(name, `{"color":"green","note":"n"}`), `"metadata":{`, `"metadata":{"labels":{"on":"yes"},`, 1)).want(201)
+	}
+	p.addWeight()
+	since := p.do("GET", widgetsPath, "").want(200).field("metadata.resourceVersion").(string)
+	p.do("DELETE", widgetsPath+"/deleted", "").want(200)
+	p.do("PATCH", widgetsPath+"/left", `{"metadata":{"labels":{"on":"no"}}}`, "Content-Type", "application/merge-patch+json").want(200)
+	for _, accept := range []string{"application/json", "application/cbor", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
+		watched := string(p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=1&labelSelector=on%3Dyes&resourceVersion="+since, "", "Accept", accept).want(200).body)
+		if n := strings.Count(watched, "DELETED"); n != 2 {
+			t.Errorf("%s: %d objects are deleted: %q", accept, n, watched)
+		}
+		if strings.Contains(watched, `"note":"n"`) || accept == "application/json" && strings.Count(watched, `"weight":7`) != 2 {
+			t.Errorf("%s: the last states: %q", accept, watched)
+		}
+	}
+}
+
+// API-01: a negative timeout ends a watch at once; names that no object can have.
+func TestOddRequests(t *testing.T) {
+	p := newPlane(t)
+	p.do("POST", definitionsPath, widgets()).want(201)
+	p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=-1", "").want(200)
+	for name, want := range map[string]string{
+		"%25zz":  `Name parameter invalid: "%zz": may not contain '%'`,
+		"%2e%2e": `Name parameter invalid: "..": may not be '..'`,
+	} {
+		for _, method := range []string{"GET", "DELETE"} {
+			if got := p.do(method, widgetsPath+"/"+name, "").want(400).message(); got != want {
+				t.Errorf("%s %s: %s, want %s", method, name, got, want)
+			}
+		}
+	}
+}
+
 // addWeight changes the definition of widgets: spec has weight, by default 7, instead of note.
 func (p *plane) addWeight() {
 	p.t.Helper()

@@ -187,6 +187,33 @@ func TestConversionWebhook(t *testing.T) {
 	}
 }
 
+// CRD-06: a webhook may change labels and annotations. Responses with only the metadata have them.
+func TestConversionWebhookChangesMetadata(t *testing.T) {
+	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
+		obj["metadata"].(map[string]any)["labels"] = map[string]any{"as": strings.TrimPrefix(version, "example.com/")}
+		return ""
+	})
+	p := newPlane(t, withWebhookDial(dial))
+	v1 := `{"name":"v1","served":true,"storage":true,`
+	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},` + v1
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
+	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
+	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
+	for _, accept := range []string{"application/json", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
+		if got := p.do("GET", path+"/a", "", "Accept", accept).want(200).field("metadata.labels.as"); got != "v1beta1" {
+			t.Errorf("%s: label %v, want v1beta1", accept, got)
+		}
+	}
+	for accept, row := range map[string]string{
+		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io": "items",
+		"application/json;as=Table;v=v1;g=meta.k8s.io":                     "rows",
+	} {
+		if list := p.do("GET", path, "", "Accept", accept).want(200); !strings.Contains(string(list.body), `"labels":{"as":"v1beta1"}`) {
+			t.Errorf("%s: %s", row, list.body)
+		}
+	}
+}
+
 // CRD-06: no manager owns fields that a webhook adds in a conversion: ownership is computed in the
 // version of the request.
 func TestConversionWebhookOwnsNothing(t *testing.T) {

@@ -280,6 +280,8 @@ type Subresource struct {
 	// Create handles POST (binding, eviction, token): it takes the decoded body (a versioned object
 	// of GVK) and returns the object to respond with.
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
+	// Accepts are further versions of GVK in which Create takes bodies. They are converted to GVK.
+	Accepts []string
 	// Connect returns a handler that serves the request itself (log, exec, attach, portforward,
 	// proxy).
 	Connect func(ctx context.Context, req *Request, obj runtime.Object) (http.Handler, error)

@@ -46,9 +46,12 @@ func (s *scope) connect() error {
 			return err
 		}
 	}
-	hub, err := s.Get(s.ctx, s.res, s.namespace, name)
-	if err != nil {
-		return err
+	var hub runtime.Object // stays nil if the subresource does not need the object
+	if name != "" {
+		var err error
+		if hub, err = s.Get(s.ctx, s.res, s.namespace, name); err != nil {
+			return err
+		}
 	}
 	handler, err := s.sub.Connect(s.ctx, request, hub)
 	if err != nil {

@@ -2,12 +2,15 @@ package rest
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -106,9 +109,7 @@ func (s *scope) resolveVerb(version *resource.Version) error {
 	if s.res.Namespaced != (s.namespace != "") && !across {
 		return errNotFoundPath
 	}
-	if version.Deprecated != "" {
-		warning.AddWarning(s.req.Context(), "", version.Deprecated)
-	}
+	s.noteDeprecated(version)
 	if s.info.Subresource == "" {
 		return nil
 	}
@@ -130,6 +131,9 @@ func (s *scope) serve() error {
 	case s.res.Review != nil:
 		return s.serveReview()
 	}
+	if err := s.checkName(); err != nil {
+		return err
+	}
 	operation := operations[verb]
 	if s.res.Computed != nil {
 		operation = computedOperations[verb]
@@ -144,6 +148,18 @@ func (s *scope) serve() error {
 		defer flowcontrol.Wait(s.ctx)()
 	}
 	return operation(s)
+}
+
+// checkName returns an error if no object can have the name in the path. Kubernetes looks names up
+// only where it reads or changes an object.
+func (s *scope) checkName() error {
+	if s.name == "" || s.req.Method == http.MethodPut || s.req.Method == http.MethodPost {
+		return nil
+	}
+	if errs := content.IsPathSegmentName(s.name); len(errs) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", s.name, strings.Join(errs, ";")))
+	}
+	return nil
 }
 
 // waits reports whether objects of the kind are converted by a webhook. A conversion has no
@@ -213,10 +229,19 @@ func (s *scope) allowed(verb string) error {
 	if err := s.checkRoute(verb == resource.List || verb == resource.Watch); err != nil {
 		return err
 	}
-	if version, ok := s.res.Serves(s.version); ok && version.Deprecated != "" {
-		warning.AddWarning(s.req.Context(), "", version.Deprecated)
+	if version, ok := s.res.Serves(s.version); ok {
+		s.noteDeprecated(version)
 	}
 	return nil
+}
+
+// noteDeprecated adds a warning and an audit annotation if the version is deprecated.
+func (s *scope) noteDeprecated(version *resource.Version) {
+	if version.Deprecated == "" {
+		return
+	}
+	warning.AddWarning(s.req.Context(), "", version.Deprecated)
+	audit.AddAuditAnnotation(s.req.Context(), "k8s.io/deprecated", "true")
 }
 
 // methodNotAllowed returns the 405 of the request's kind.

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,8 +70,8 @@ func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 
 // partial encodes only the metadata.
 func (f form) partial(obj *store.Object) ([]byte, error) {
-	var p metav1.PartialObjectMetadata
-	if err := json.Unmarshal(obj.Data, &p); err != nil {
+	p, err := f.metadata(obj)
+	if err != nil {
 		return nil, err
 	}
 	if codec, ok := f.res.Codec.(resource.Showing); ok {
@@ -78,6 +79,28 @@ func (f form) partial(obj *store.Object) ([]byte, error) {
 	}
 	p.SetGroupVersionKind(f.as)
 	return wire.Encode(f.media, &p)
+}
+
+// metadata returns the metadata of a stored object in the requested version. Only webhooks change
+// metadata when they convert an object.
+func (f form) metadata(obj *store.Object) (p metav1.PartialObjectMetadata, err error) {
+	if codec, ok := f.res.Codec.(resource.Waiting); !ok || !codec.Waits() || f.version == f.res.StorageVersion {
+		err = json.Unmarshal(obj.Data, &p)
+		return p, err
+	}
+	hub, err := f.res.Codec.Load(obj.Data)
+	if err != nil {
+		return p, err
+	}
+	versioned, err := f.res.Codec.ToVersion(hub, f.version)
+	if err != nil {
+		return p, err
+	}
+	object, err := meta.Accessor(versioned)
+	if err != nil {
+		return p, err
+	}
+	return *meta.AsPartialObjectMetadata(object), nil
 }
 
 // verbatim reports whether responses can copy the stored bytes. written is true if the object was

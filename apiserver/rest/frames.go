@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/apiserver/store"
 )
@@ -83,30 +84,63 @@ func (fr *frames) parts(typ watch.EventType, obj *store.Object) (before, bare, a
 // watch's selection, the frame has the last selected state with the event's revision.
 func (fr *frames) event(typ watch.EventType, e *store.Event) ([]byte, error) {
 	if fr.table != nil {
-		return fr.table.frame(typ, shown(typ, e))
+		obj, err := fr.shown(typ, e)
+		if err != nil {
+			return nil, err
+		}
+		return fr.table.frame(typ, obj)
 	}
-	frame, err := e.Memo(fr.key(typ), func() (any, error) { return fr.object(typ, shown(typ, e)) })
+	frame, err := e.Memo(fr.key(typ), func() (any, error) {
+		obj, err := fr.shown(typ, e)
+		if err != nil {
+			return nil, err
+		}
+		return fr.object(typ, obj)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return frame.([]byte), nil
 }
 
-func shown(typ watch.EventType, e *store.Event) *store.Object {
-	if typ != watch.Deleted || e.Type == store.Deleted {
-		return e.Object
+// shown returns the object that the frame of an event has. The last state of an object that was
+// stored under an older schema is pruned and defaulted, as in every other response.
+func (fr *frames) shown(typ watch.EventType, e *store.Event) (*store.Object, error) {
+	if typ != watch.Deleted {
+		return e.Object, nil
 	}
-	v, _ := e.Memo(leaving{}, func() (any, error) {
-		return &store.Object{
-			Key: e.Prev.Key, Revision: e.Revision(), Created: e.Prev.Created, Head: e.Prev.Head,
-			Data: setRevision(e.Prev.Data, revisionString(e.Revision())),
-		}, nil
-	})
-	return v.(*store.Object)
+	res := fr.form.res
+	if e.Prev != nil && !verbatim(res, e.Prev, false) {
+		v, err := e.Memo(repaired{res}, func() (any, error) {
+			data, err := encodeAgain(res, e.Prev)
+			return lastState(e, data), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return v.(*store.Object), nil
+	}
+	if e.Type == store.Deleted {
+		return e.Object, nil
+	}
+	v, err := e.Memo(leaving{}, func() (any, error) { return lastState(e, e.Prev.Data), nil })
+	return v.(*store.Object), err
 }
 
-// leaving is the memo key of an object that an update removes from a selection.
-type leaving struct{}
+// lastState returns the state before an event, with the revision of the event and with data.
+func lastState(e *store.Event, data []byte) *store.Object {
+	return &store.Object{
+		Key: e.Prev.Key, Revision: e.Revision(), Created: e.Prev.Created, Head: e.Prev.Head,
+		Data: setRevision(data, revisionString(e.Revision())),
+	}
+}
+
+// leaving is the memo key of an object that an update removes from a selection, and repaired of one
+// that is also pruned and defaulted.
+type (
+	leaving  struct{}
+	repaired struct{ res *resource.Resource }
+)
 
 // bookmark returns a frame with the revision up to which all events were sent.
 func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -93,6 +94,7 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	if err != nil {
 		return nil, err
 	}
+	s.record(obj)
 	if object, err := meta.Accessor(obj); err == nil {
 		if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
 			return nil, err
@@ -152,6 +154,12 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		}
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	if kind.GroupKind() == s.kind.GroupKind() && slices.Contains(s.sub.Accepts, kind.Version) {
+		if obj, err = convertView(types, obj, s.kind); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		kind = &s.kind
+	}
 	if *kind != s.kind && s.sub.Update != nil && s.sub.Update.Internal {
 		// The view is decoded into its hub.
 		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
@@ -171,6 +179,22 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		types.Defaulter.Default(obj)
 	}
 	return obj, nil
+}
+
+// convertView converts a body to another version of its kind.
+func convertView(types resource.Interfaces, obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
+	hub, err := types.Creater.New(to.GroupKind().WithVersion(runtime.APIVersionInternal))
+	if err == nil {
+		err = types.Convertor.Convert(obj, hub, nil)
+	}
+	var converted runtime.Object
+	if err == nil {
+		converted, err = types.Creater.New(to)
+	}
+	if err == nil {
+		err = types.Convertor.Convert(hub, converted, nil)
+	}
+	return converted, err
 }
 
 // serveReview serves a kind that is never stored: POST responds with the reviewed object.

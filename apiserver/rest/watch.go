@@ -60,7 +60,7 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	}
 
 	timeout := s.watchTimeout + rand.N(s.watchTimeout)
-	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
 	// The cursor is set before the response begins, so that the watch sees all writes that the

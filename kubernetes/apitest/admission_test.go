@@ -46,6 +46,9 @@ func (w *admissionRecorder) Validate(_ context.Context, a admission.Attributes, 
 }
 
 func (w *admissionRecorder) note(phase string, a admission.Attributes) {
+	if opts := a.GetOperationOptions(); opts != nil && opts.GetObjectKind().GroupVersionKind().Empty() {
+		w.seen = append(w.seen, "options without a kind, which webhooks cannot decode")
+	}
 	w.seen = append(w.seen, fmt.Sprintf("%s %s %s/%s %s new=%v old=%v dry=%v user=%s",
 		phase, a.GetOperation(), a.GetResource().Resource, a.GetName(), a.GetSubresource(), a.GetObject() != nil, a.GetOldObject() != nil, a.IsDryRun(), a.GetUserInfo().GetName()))
 }
@@ -100,4 +103,18 @@ func TestCreateByUpdateIsAuthorized(t *testing.T) {
 	if status["message"] != `configmaps "no" is forbidden: User "admin" cannot create resource "configmaps" in API group "" in the namespace "default"` {
 		t.Errorf("%v", status)
 	}
+}
+
+// API-03: webhooks decode the options of a request by their kind, also those of a scale.
+func TestAdmissionOfScale(t *testing.T) {
+	w := &admissionRecorder{}
+	p := apitest.New(t, func(cfg *rest.Config) { cfg.Admission = w })
+	const path = "/apis/apps/v1/namespaces/default/deployments"
+	p.Want(t, 201, "POST", path, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	w.seen = nil
+	p.Want(t, 200, "PUT", path+"/x/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x"},"spec":{"replicas":3}}`)
+	p.Want(t, 200, "PATCH", path+"/x/scale", `{"spec":{"replicas":4}}`, mergePatch)
+	const update = "UPDATE deployments/x scale new=true old=true dry=false user=admin"
+	w.expect(t, "mutate "+update, "validate "+update, "mutate "+update, "validate "+update)
 }

@@ -130,6 +130,12 @@ func TestEviction(t *testing.T) {
 		t.Errorf("eviction over budget: %d %s", code, body)
 	}
 	s.do(200, "PATCH", podPath+"/b/status", `{"status":{"phase":"Succeeded"}}`)
+	if w := s.send("POST", podPath+"/b/eviction", `{apiVersion: policy/v1beta2, kind: Eviction, metadata: {name: b}}`); w.Code != 400 {
+		t.Errorf("a version that does not exist: %d %s", w.Code, w.Body)
+	}
+	if w := s.send("POST", podPath+"/b/eviction?dryRun=All", `{apiVersion: policy/v1beta1, kind: Eviction, metadata: {name: b}}`); w.Code != 201 {
+		t.Errorf("eviction in policy/v1beta1: %d %s", w.Code, w.Body)
+	}
 	if code, body := evict("b"); code != 201 {
 		t.Errorf("eviction of an ended pod: %d %s", code, body)
 	}

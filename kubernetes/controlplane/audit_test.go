@@ -30,7 +30,7 @@ rules:
 - {level: None, users: [kelson-admin]}
 - {level: None, nonResourceURLs: [/healthz]}
 - {level: Metadata, resources: [{group: "", resources: [secrets]}]}
-- {level: Request, resources: [{group: "", resources: [services]}]}
+- {level: Request, resources: [{group: "", resources: [services, serviceaccounts/token]}]}
 - {level: RequestResponse, omitManagedFields: true, resources: [{group: "", resources: [configmaps]}]}
 - {level: Metadata}
 `
@@ -134,7 +134,9 @@ func TestAudit(t *testing.T) {
 		{"GET", maps + "/a", r.token, "", "", 404, "RequestResponse", "get", "", `"reason":"NotFound"`},
 		{"POST", "/api/v1/namespaces/default/secrets", r.token, jsonMedia, `{"metadata":{"name":"s"},"data":{"k":"aGlkZGVu"}}`, 201, "Metadata", "create", "", ""},
 		{"POST", "/api/v1/namespaces/default/services", r.token, jsonMedia, `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`, 201, "Request", "create", `"port":80`, ""},
-		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", "other", jsonMedia, `{"kind":"TokenRequest"}`, 403, "Metadata", "create", "", ""},
+		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", "other", jsonMedia, `{"kind":"TokenRequest"}`, 403, "Request", "create", "", ""},
+		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", r.token, jsonMedia, `{"kind":"TokenRequest","spec":{"audiences":["a"]}}`, 201, "Request", "create", `"audiences":["a"]`, ""},
+		{"GET", "/api/v1/namespaces/default/endpoints", r.token, "", "", 200, "Metadata", "list", "", ""},
 		{"GET", "/version", "", "", "", 200, "Metadata", "get", "", ""},
 		{"GET", "/healthz", "", "", "", 200, "", "", "", ""},
 	} {
@@ -174,6 +176,9 @@ func TestAudit(t *testing.T) {
 		decision := map[bool]string{true: "forbid", false: "allow"}[step.code == 403]
 		if got := e.Annotations["authorization.k8s.io/decision"]; got != decision {
 			t.Errorf("%s %s: decision %q", step.method, step.path, got)
+		}
+		if got := e.Annotations["k8s.io/deprecated"]; (got == "true") != strings.HasSuffix(step.path, "/endpoints") {
+			t.Errorf("%s %s: deprecated %q", step.method, step.path, got)
 		}
 	}
 	before := len(r.events(t))
