@@ -271,3 +271,13 @@ func TestAuthorization(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 }
+
+// API-03: a health endpoint and its checks have no paths with a trailing slash.
+func TestHealthPaths(t *testing.T) {
+	c := filters.New(filters.Config{})
+	for path, code := range map[string]int{"/healthz": 200, "/healthz/ping": 200, "/healthz/": 404, "/healthz/ping/": 404, "/healthz/other": 404} {
+		if w := get(c, path); w.Code != code {
+			t.Errorf("%s: %d, want %d", path, w.Code, code)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func newHealth(name string, checks []Check, seen healthSeries) http.Handler {
 	checks = withPing(checks)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if one := strings.Trim(strings.TrimPrefix(req.URL.Path, "/"+name), "/"); one != "" {
+		if one, below := strings.CutPrefix(req.URL.Path, "/"+name+"/"); below {
 			oneCheck(w, req, checks, one)
 			return
 		}
