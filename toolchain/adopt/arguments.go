@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 type Arguments struct {
 	Paths      []string
 	Generators []string // the ones that Kelson also has
-	// Skipped are generators and outputs that Kelson does not have.
+	// Skipped are arguments for generators, options and outputs that Kelson does not have.
 	Skipped  []string
 	Settings map[string]toolchain.Settings
 
@@ -74,11 +75,18 @@ func (c Call) Arguments() (Arguments, error) { return Parse(c.Args) }
 // options, paths or outputs. The name of a generator, such as crd, does not.
 func IsArgument(s string) bool {
 	name, _, assigned := strings.Cut(s, "=")
+	generator, _, options := strings.Cut(name, ":")
 	return name == "paths" && assigned || strings.HasPrefix(name, "output:") ||
-		assigned && isGenerator(s)
+		assigned && (isGenerator(s) || options && (generator == "schemapatch" || hasGenerator(generator)))
 }
 
-// isGenerator reports whether an argument names a generator that Kelson has.
+// hasGenerator reports whether Kelson has a generator.
+func hasGenerator(name string) bool {
+	return slices.ContainsFunc(toolchain.Generators(), func(g toolchain.Generator) bool { return g.Name == name })
+}
+
+// isGenerator reports whether an argument names a generator that controller-gen and Kelson have
+// with the same options.
 func isGenerator(s string) bool {
 	name, _, _ := strings.Cut(s, "=")
 	return slices.Contains([]string{"crd", "object", "rbac", "webhook"}, strings.SplitN(name, ":", 2)[0])
@@ -92,6 +100,9 @@ func Parse(args []string) (Arguments, error) {
 	for _, text := range args {
 		m, err := arguments.Parse(strings.TrimPrefix(text, "+"), marker.OnPackage)
 		if m == nil {
+			if name, _, _ := strings.Cut(text, ":"); hasGenerator(name) && !isGenerator(text) && name != "applyconfiguration" {
+				return a, fmt.Errorf("argument %q: generator %s has no options; name it alone", text, name)
+			}
 			if err == nil {
 				err = fmt.Errorf("unknown option")
 			}
@@ -121,7 +132,7 @@ func Parse(args []string) (Arguments, error) {
 			paths, _ := m.Value.([]string)
 			a.Paths = append(a.Paths, paths...)
 		case "applyconfiguration", "schemapatch":
-			a.Skipped = append(a.Skipped, m.Name)
+			a.Skipped = append(a.Skipped, text)
 		default:
 			a.generator(m)
 		}
@@ -131,6 +142,28 @@ func Parse(args []string) (Arguments, error) {
 	}
 	a.otherOutputs(byDefault, outputs)
 	return a, nil
+}
+
+// Unsupported returns an error that names the skipped arguments and what kelson generate has
+// instead, or nil.
+func (a Arguments) Unsupported() error {
+	var outputs []string
+	var errs []error
+	for _, s := range a.Skipped {
+		switch name, options, _ := strings.Cut(strings.TrimPrefix(s, "+"), ":"); {
+		case name == "output":
+			outputs = append(outputs, s)
+		case !hasGenerator(name):
+			errs = append(errs, fmt.Errorf("kelson generate has no %s; its generator crd writes complete definitions", s))
+		default:
+			errs = append(errs, fmt.Errorf("kelson generate has no option %s for generator %s; name the generator alone (the header of its files is hack/boilerplate.go.txt)", options, name))
+		}
+	}
+	if len(outputs) > 0 {
+		errs = append(errs, fmt.Errorf("kelson generate has no %s; it has only output:dir=DIR and, for crd, rbac and webhook, output:GENERATOR:dir=DIR",
+			strings.Join(outputs, ", ")))
+	}
+	return errors.Join(errs...)
 }
 
 // generator adds a generator with its options.

@@ -25,6 +25,7 @@ const (
 	operatorModule     = "kelson.dev/operator"
 	controllerRuntime  = "sigs.k8s.io/controller-runtime"
 	conversionFnMarker = "k8s:conversion-gen"
+	generatorName      = "conversion" // in +kelson:generate
 )
 
 // Config configures Generate.
@@ -247,6 +248,7 @@ func (g *generator) methods(names []string) {
 			return
 		}
 	}
+	var noHub []string
 	for _, n := range names {
 		t := g.API.Type(g.spoke.Type(n))
 		if !t.IsRoot() || loader.FindMethod(t.Type(), "ConvertTo") != nil || loader.FindMethod(t.Type(), "ConvertFrom") != nil ||
@@ -256,6 +258,8 @@ func (g *generator) methods(names []string) {
 		param, value := hub, "hub.(*"+g.Type(g.hub.Type(n).Type())+")"
 		if served {
 			param, value = "*"+g.Type(g.hub.Type(n).Type()), "hub"
+		} else if loader.FindMethod(g.hub.Type(n).Type(), "Hub") == nil {
+			noHub = append(noHub, n)
 		}
 		g.Expand(`// ConvertTo converts the object to the hub version.
 func (in *$Kind) ConvertTo(hub $hub) error { return Convert_${spoke}_${Kind}_To_${name}_$Kind(in, $value, nil) }
@@ -263,6 +267,27 @@ func (in *$Kind) ConvertTo(hub $hub) error { return Convert_${spoke}_${Kind}_To_
 // ConvertFrom converts the object from the hub version.
 func (in *$Kind) ConvertFrom(hub $hub) error { return Convert_${name}_${Kind}_To_${spoke}_$Kind($value, in, nil) }
 `, source.Vars{"Kind": n, "hub": param, "value": value, "spoke": g.spoke.Name, "name": g.hub.Name})
+	}
+	g.requireHub(noHub)
+}
+
+// requireHub reports that the conversions of kinds do not compile, because the kinds of the hub
+// have no Hub method and the run does not generate it: only packages that request the generator get
+// code. If the spoke does not request it either, the command line names the generator, which then
+// runs for all packages.
+func (g *generator) requireHub(kinds []string) {
+	i := slices.IndexFunc(g.API.Packages, func(p *model.Package) bool { return p.Package == g.hub })
+	if len(kinds) == 0 || i < 0 || !slices.Contains(g.Package.Asks(), generatorName) {
+		return
+	}
+	pos, list := g.Package.Markers.Get(conversionFnMarker).Pos, strings.Join(kinds, ", ")
+	switch hub := g.API.Packages[i]; {
+	case Hub(hub) != "":
+		g.errs = append(g.errs, loader.Errorf(pos, "+%s: package %s cannot be the hub of %s, because its own +%s=%s makes it a spoke; name the hub %[5]s",
+			conversionFnMarker, hub.Path, list, conversionFnMarker, Hub(hub)))
+	case !slices.Contains(hub.Asks(), generatorName):
+		g.errs = append(g.errs, loader.Errorf(pos, "+%s: the hub package %s needs +kelson:generate=%s too, for the Hub methods of %s",
+			conversionFnMarker, hub.Path, generatorName, list))
 	}
 }
 

@@ -2,6 +2,7 @@ package conversion
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"kelson.dev/toolchain/loader"
@@ -26,13 +27,11 @@ func (c *copier) fail(from, to loader.Type) {
 
 // short returns the string of a type with only the last elements of import paths.
 func short(t loader.Type) string {
-	parts := strings.FieldsFunc(t.String(), func(r rune) bool { return r == ']' || r == '[' || r == '*' })
-	if len(parts) == 0 {
-		return t.String()
-	}
-	last := parts[len(parts)-1]
-	return strings.TrimSuffix(t.String(), last) + last[strings.LastIndexByte(last, '/')+1:]
+	return parents.ReplaceAllString(t.String(), "")
 }
+
+// parents matches the elements of an import path before the last one.
+var parents = regexp.MustCompile(`[^][*, ]*/`)
 
 // value generates the conversion of the expression in to the variable out.
 func (c *copier) value(in, out string, from, to loader.Type) {

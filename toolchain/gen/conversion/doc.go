@@ -19,10 +19,10 @@
 // hand-written Convert_v1_Old_To_v2_New, if there is one.
 //
 // Kinds get ConvertTo and ConvertFrom, and kinds of the hub get Hub, for the conversion webhooks of
-// kelson.dev/operator/webhook or of controller-runtime, depending on which the module requires. If
-// a custom API server serves the package (+kelson:crd:generate=false), ConvertTo and ConvertFrom
-// have the hub's type as their parameter, as kelson.dev/apiserver requires, and Hub is not
-// generated.
+// kelson.dev/operator/webhook or of controller-runtime, depending on which the module requires. For
+// that, the package of the hub must request this generator too; otherwise it is an error. If a
+// custom API server serves the package (+kelson:crd:generate=false), ConvertTo and ConvertFrom have
+// the hub's type as their parameter, as kelson.dev/apiserver requires, and Hub is not generated.
 //
 // It also generates a test, zz_generated.conversion_test.go: it fills every kind with random
 // values, converts it to the hub and back, and compares. It does the same with objects of the hub.

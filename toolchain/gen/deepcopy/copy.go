@@ -1,6 +1,10 @@
 package deepcopy
 
 import (
+	"fmt"
+	"go/ast"
+	"slices"
+
 	"kelson.dev/toolchain/loader"
 )
 
@@ -58,11 +62,18 @@ func flat(t loader.Type) bool {
 	return false
 }
 
-// callable reports whether a type has copy methods or gets them: the type must be named and not
-// generic. Code that copies values of other types is generated in place.
-func callable(t loader.Type) bool {
+// callable reports whether values of a type are copied by its methods: the type must be named and
+// not generic, and a type of this package must have methods or get them. Code that copies values of
+// other types is generated in place.
+func (g *generator) callable(t loader.Type) bool {
 	n, ok := t.(*loader.Named)
-	return ok && (len(n.Args) == 0 && !n.Decl.Alias || manual(n).any())
+	if !ok || manual(n).any() {
+		return ok
+	}
+	if len(n.Args) > 0 || n.Decl.Alias {
+		return false
+	}
+	return n.Decl.Pkg != g.pkg || g.expected(n) || g.declares(n, "DeepCopyInto")
 }
 
 // copyIsPointer reports whether the DeepCopy method of t, existing or to be generated, returns a
@@ -81,6 +92,15 @@ func copyIsPointer(t loader.Type, m methods) bool {
 // into generates statements that copy *in to *out, two non-nil pointers to t. name is the name of t
 // in this file.
 func (g *generator) into(t loader.Type, name string) {
+	if n, ok := t.(*loader.Named); ok && isReference(t.Underlying()) {
+		if slices.ContainsFunc(g.references, func(outer *loader.Named) bool { return outer.String() == n.String() }) {
+			g.require(t, "DeepCopy")
+			g.linef("*out = (*in).DeepCopy()")
+			return
+		}
+		g.references = append(g.references, n)
+		defer func() { g.references = g.references[:len(g.references)-1] }()
+	}
 	switch u := t.Underlying().(type) {
 	case *loader.Basic:
 		if u.Name == "error" {
@@ -108,10 +128,10 @@ func (g *generator) into(t loader.Type, name string) {
 }
 
 func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
-	if n, ok := t.(*loader.Named); ok && len(n.Args) > 0 {
+	if n, ok := t.(*loader.Named); ok && n.Decl != g.owner {
 		for _, outer := range g.inline {
 			if outer.Decl == n.Decl {
-				g.fail(t, "the generic type "+n.Decl.Name+" contains itself; write a DeepCopyInto for it")
+				g.fail(t, "the type "+n.Decl.Name+", which has no DeepCopyInto method, contains itself; write the method")
 				return
 			}
 		}
@@ -124,7 +144,14 @@ func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
 		if f.Name == "_" {
 			continue
 		}
-		if len(g.inline) == 0 || outer == nil {
+		here := slices.Contains(g.pkg.Files, f.File)
+		if !here && !ast.IsExported(f.Name) {
+			if !flat(f.Type()) {
+				g.fail(t, fmt.Sprintf("%s has the field %s, which this package cannot copy", named(t), f.Name))
+			}
+			continue
+		}
+		if here && (len(g.inline) == 0 || outer == nil) {
 			g.field = f
 		}
 		g.structField(f)
@@ -139,8 +166,10 @@ func (g *generator) structField(f *loader.Field) {
 	_, isPtr := u.(*loader.Pointer)
 	if m := manual(t); m.any() && !isPtr {
 		if copyIsPointer(t, m) {
+			g.require(t, "DeepCopyInto")
 			g.linef("in.%s.DeepCopyInto(&out.%s)", name, name)
 		} else {
+			g.require(t, "DeepCopy")
 			g.linef("out.%s = in.%s.DeepCopy()", name, name)
 		}
 		return
@@ -154,7 +183,8 @@ func (g *generator) structField(f *loader.Field) {
 		if _, isStruct := u.(*loader.Struct); isStruct {
 			g.linef("out.%s = in.%s", name, name)
 		}
-	case callable(t) && isStruct(u):
+	case g.callable(t) && isStruct(u):
+		g.require(t, "DeepCopyInto")
 		g.linef("in.%s.DeepCopyInto(&out.%s)", name, name)
 	default:
 		g.linef("{\nin, out := &in.%s, &out.%s", name, name)
@@ -173,6 +203,7 @@ func (g *generator) intoSlice(s *loader.Slice, name string) {
 	_, elemIsPtr := s.Elem.Underlying().(*loader.Pointer)
 	switch {
 	case !elemIsPtr && manual(s.Elem).any():
+		g.require(s.Elem, "DeepCopyInto")
 		g.linef("for i := range *in {\n(*in)[i].DeepCopyInto(&(*out)[i])\n}")
 	case flat(s.Elem):
 		g.linef("copy(*out, *in)")
@@ -201,7 +232,8 @@ func (g *generator) element(elem loader.Type) {
 		g.linef("if (*in)[i] != nil {\nin, out := &(*in)[i], &(*out)[i]")
 		g.into(elem, g.syntax(elem))
 		g.linef("}")
-	case callable(elem) && isStruct(u):
+	case g.callable(elem) && isStruct(u):
+		g.require(elem, "DeepCopyInto")
 		g.linef("(*in)[i].DeepCopyInto(&(*out)[i])")
 	default:
 		g.linef("{\nin, out := &(*in)[i], &(*out)[i]")
@@ -223,6 +255,7 @@ func (g *generator) intoMap(m *loader.Map, name string) {
 	have := manual(m.Elem)
 	switch {
 	case have.any() && !elemIsPtr:
+		g.require(m.Elem, "DeepCopy")
 		if copyIsPointer(m.Elem, have) {
 			g.linef("(*out)[key] = *val.DeepCopy()")
 		} else {
@@ -234,7 +267,8 @@ func (g *generator) intoMap(m *loader.Map, name string) {
 		g.linef("var outVal %s\nif val == nil {\n(*out)[key] = nil\n} else {\ninVal := (*in)[key]\nin, out := &inVal, &outVal", g.syntax(u))
 		g.into(m.Elem, g.syntax(m.Elem))
 		g.linef("}\n(*out)[key] = outVal")
-	case callable(m.Elem) && isStruct(u):
+	case g.callable(m.Elem) && isStruct(u):
+		g.require(m.Elem, "DeepCopy")
 		g.linef("(*out)[key] = *val.DeepCopy()")
 	default:
 		g.linef("var outVal %s\n{\nin, out := &val, &outVal", g.syntax(m.Elem))
@@ -252,6 +286,7 @@ func (g *generator) intoPointer(t loader.Type, p *loader.Pointer) {
 	have := manual(p.Elem)
 	switch {
 	case have.any():
+		g.require(p.Elem, "DeepCopy")
 		if copyIsPointer(p.Elem, have) {
 			g.linef("*out = %s.DeepCopy()", from)
 		} else {
@@ -264,7 +299,8 @@ func (g *generator) intoPointer(t loader.Type, p *loader.Pointer) {
 		g.linef("*out = new(%s)\nif **in != nil {\nin, out := *in, *out", name)
 		g.into(p.Elem, name)
 		g.linef("}")
-	case callable(p.Elem) && isStruct(u):
+	case g.callable(p.Elem) && isStruct(u):
+		g.require(p.Elem, "DeepCopyInto")
 		g.linef("*out = new(%s)\n%s.DeepCopyInto(*out)", g.syntax(p.Elem), from)
 	default:
 		g.linef("*out = new(%s)\n{\nin, out := *in, *out", g.syntax(p.Elem))

@@ -20,11 +20,14 @@ const runtimePath = "k8s.io/apimachinery/pkg/runtime"
 // Generate returns the Go source of the package's copy methods, with a header comment that may be
 // empty, or nil if no type needs any. The error joins all errors.
 func Generate(pkg *model.Package, header string) ([]byte, error) {
-	g := &generator{pkg: pkg.Package, File: source.New(pkg.Path, pkg.Name)}
+	g := &generator{pkg: pkg.Package, File: source.New(pkg.Path, pkg.Name), generated: map[string]bool{}, sources: map[*loader.Package]*sources{}}
 	methods := map[string]string{}
-	all := enabled(pkg)
+	g.all = enabled(pkg)
 	for _, t := range pkg.Types {
-		if !wanted(t, all) || !copied(t) {
+		g.generated[t.Name] = wanted(t, g.all) && copied(t)
+	}
+	for _, t := range pkg.Types {
+		if !g.generated[t.Name] {
 			continue
 		}
 		g.typ(t)
@@ -96,11 +99,15 @@ func copied(t *model.Type) bool {
 
 type generator struct {
 	*source.File
-	pkg    *loader.Package
-	errs   []error
-	owner  *loader.Decl // the type whose methods are generated
-	field  *loader.Field
-	inline []*loader.Named // generic types that are written out in place, to detect recursion
+	pkg        *loader.Package
+	errs       []error
+	owner      *loader.Decl // the type whose methods are generated
+	field      *loader.Field
+	inline     []*loader.Named              // structs that are copied in place, to detect recursion
+	references []*loader.Named              // the same for named pointers, lists and maps
+	all        bool                         // all types of the package get methods
+	generated  map[string]bool              // the package's types whose methods are generated
+	sources    map[*loader.Package]*sources // for declares
 }
 
 func (g *generator) linef(format string, args ...any) { g.Printf(format, args...) }
@@ -108,7 +115,9 @@ func (g *generator) linef(format string, args ...any) { g.Printf(format, args...
 // syntax returns the source text of a type in this file.
 func (g *generator) syntax(t loader.Type) string {
 	s, err := g.Spell(t)
-	if err != nil {
+	if at := (*loader.Error)(nil); errors.As(err, &at) {
+		g.errs = append(g.errs, err)
+	} else if err != nil {
 		g.fail(t, err.Error())
 	}
 	return s

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,6 +78,7 @@ type generator struct {
 	has     map[string]bool // by type: it or a type in it has defaults
 	written map[string]bool // inner functions that are or will be generated
 	queue   []*loader.Named
+	loops   int // around the statements that are being generated
 	errs    []error
 }
 
@@ -112,7 +114,7 @@ func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 	case *loader.Map:
 		return g.needed(t.Elem, within)
 	case *loader.Struct:
-		return false
+		return slices.ContainsFunc(g.unnamed(t), func(f *model.Field) bool { return f.Markers.Has("default") || g.needed(f.Type(), within) })
 	case *loader.Named:
 		key := t.String()
 		if known, ok := g.has[key]; ok {
@@ -156,6 +158,17 @@ func (g *generator) fields(n *loader.Named) []*model.Field {
 	return g.API.Fields(owner.Pkg, st)
 }
 
+// unnamed returns the fields of an unnamed struct with their markers, or nil if another project
+// declares it.
+func (g *generator) unnamed(st *loader.Struct) []*model.Field {
+	for _, p := range g.local {
+		if len(st.Fields) > 0 && slices.Contains(p.Files, st.Fields[0].File) {
+			return g.API.Fields(p, st)
+		}
+	}
+	return nil
+}
+
 // inner returns the name of the function for a type that is not a kind.
 func (g *generator) inner(n *loader.Named) string {
 	name := n.Decl.Name
@@ -181,7 +194,7 @@ func (g *generator) function(name, what string, n *loader.Named) {
 	}
 	if _, ok := n.Underlying().(*loader.Struct); ok {
 		for _, f := range g.fields(n) {
-			g.field(f)
+			g.field(f, "in."+f.Name)
 		}
 	} else {
 		g.below(n.Underlying(), "(*in)")
@@ -189,13 +202,14 @@ func (g *generator) function(name, what string, n *loader.Named) {
 	g.Printf("}\n")
 }
 
-func (g *generator) field(f *model.Field) {
+// field generates the defaults of a field, the expression at, and of the values inside it.
+func (g *generator) field(f *model.Field, at string) {
 	if m := f.Markers.Get("default"); m != nil {
-		if err := g.set(f, m.Raw, m.Value); err != nil {
+		if err := g.set(f, at, m.Raw, m.Value); err != nil {
 			g.errs = append(g.errs, loader.Errorf(m.Pos, "+default %v", err))
 		}
 	}
-	g.below(f.Type(), "in."+f.Name)
+	g.below(f.Type(), at)
 }
 
 // below generates the defaults of the values inside expr.
@@ -206,33 +220,51 @@ func (g *generator) below(t loader.Type, expr string) {
 	switch t := t.(type) {
 	case *loader.Pointer:
 		g.Printf("if %s != nil {", expr)
-		g.address(t.Elem, expr, "*"+expr)
+		g.address(t.Elem, expr, "(*"+expr+")")
 		g.Printf("}")
 	case *loader.Slice, *loader.Array:
 		elem := element(t)
-		g.Printf("for i := range %s {", expr)
+		i := g.enter("i")
+		at := expr + "[" + i + "]"
+		g.Printf("for %s := range %s {", i, expr)
 		if p, ok := elem.(*loader.Pointer); ok {
-			g.Printf("if %s[i] != nil {", expr)
-			g.address(p.Elem, expr+"[i]", "(*"+expr+"[i])")
+			g.Printf("if %s != nil {", at)
+			g.address(p.Elem, at, "(*"+at+")")
 			g.Printf("}")
 		} else {
-			g.address(elem, "&"+expr+"[i]", expr+"[i]")
+			g.address(elem, "&"+at, at)
 		}
 		g.Printf("}")
+		g.loops--
 	case *loader.Map:
-		g.Printf("for key, value := range %s {", expr)
+		key := g.enter("key")
+		value := "value" + strings.TrimPrefix(key, "key")
+		g.Printf("for %s, %s := range %s {", key, value, expr)
 		if p, ok := t.Elem.(*loader.Pointer); ok {
-			g.Printf("if value != nil {")
-			g.address(p.Elem, "value", "(*value)")
+			g.Printf("if %s != nil {", value)
+			g.address(p.Elem, value, "(*"+value+")")
 			g.Printf("}")
 		} else {
-			g.address(t.Elem, "&value", "value")
-			g.Printf("%s[key] = value", expr)
+			g.address(t.Elem, "&"+value, value)
+			g.Printf("%s[%s] = %s", expr, key, value)
 		}
 		g.Printf("}")
+		g.loops--
+	case *loader.Struct:
+		for _, f := range g.unnamed(t) {
+			g.field(f, expr+"."+f.Name)
+		}
 	case *loader.Named:
 		g.address(t, "&"+expr, expr)
 	}
+}
+
+// enter returns the name of a variable of a loop inside g.loops others, and counts the loop.
+func (g *generator) enter(name string) string {
+	if g.loops++; g.loops > 1 {
+		return name + strconv.Itoa(g.loops)
+	}
+	return name
 }
 
 func element(t loader.Type) loader.Type {
@@ -261,10 +293,9 @@ func (g *generator) address(t loader.Type, pointer, value string) {
 	g.Printf("%s(%s)", name, pointer)
 }
 
-// set generates the statement that sets a field. raw is the default as written, value its JSON
-// value, or nil if raw names a constant.
-func (g *generator) set(f *model.Field, raw string, value any) error {
-	at := "in." + f.Name
+// set generates the statement that sets a field, the expression at. raw is the default as written,
+// value its JSON value, or nil if raw names a constant.
+func (g *generator) set(f *model.Field, at, raw string, value any) error {
 	t, isPointer := f.Type(), false
 	if p, ok := t.(*loader.Pointer); ok {
 		t, isPointer = p.Elem, true

@@ -13,8 +13,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/format"
-	"go/types"
 	"os"
 	"strings"
 
@@ -175,6 +175,9 @@ func (f *File) Spell(t loader.Type) (string, error) {
 	case *loader.Map:
 		return "map[" + sub(t.Key) + "]" + sub(t.Elem), failed
 	case *loader.Named:
+		if t.Decl.Pkg.Path != f.path && !ast.IsExported(t.Decl.Name) {
+			return "any", loader.Errorf(t.Decl.Pos(), "%s is used in generated code of package %s, so its name must be exported", t.Decl.Name, f.path)
+		}
 		name := f.Qualified(t.Decl.Pkg.Path, t.Decl.Pkg.Name, t.Decl.Name)
 		if len(t.Args) > 0 {
 			args := make([]string, len(t.Args))
@@ -185,17 +188,9 @@ func (f *File) Spell(t loader.Type) (string, error) {
 		}
 		return name, failed
 	case *loader.Struct:
-		if len(t.Fields) == 0 {
-			return "struct{}", nil
-		}
-		// Only structs declared in this package are written in full, so the names in the source are
-		// valid.
-		return types.ExprString(t.Syntax), nil
+		return f.structType(t)
 	case *loader.Interface:
-		if t.Syntax == nil {
-			return "any", nil
-		}
-		return types.ExprString(t.Syntax), nil
+		return interfaceType(t)
 	case *loader.Invalid:
 		return "any", t.Err
 	}

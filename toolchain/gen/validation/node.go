@@ -65,6 +65,9 @@ func (g *generator) node(t *loader.Named) *node {
 			f.parts = g.partsOf(p, f.rules)
 		}
 		g.checkShape(p, len(f.rules.calls) > 0)
+		if !f.rules.opaque {
+			g.checkUnnamed(t.Decl.Pkg, mf.Type())
+		}
 		n.fields = append(n.fields, f)
 	}
 	return n
@@ -110,6 +113,28 @@ func (g *generator) checkShape(p place, ruled bool) {
 	}
 	if what != "" {
 		g.errs = append(g.errs, loader.Errorf(p.field.Pos(), "%s: rules of %s are not supported", p.field.Name, what))
+	}
+}
+
+// checkUnnamed reports rules in the unnamed structs of a field's type, which have no functions.
+func (g *generator) checkUnnamed(pkg *loader.Package, t loader.Type) {
+	switch t := t.(type) {
+	case *loader.Pointer:
+		g.checkUnnamed(pkg, t.Elem)
+	case *loader.Slice:
+		g.checkUnnamed(pkg, t.Elem)
+	case *loader.Array:
+		g.checkUnnamed(pkg, t.Elem)
+	case *loader.Map:
+		g.checkUnnamed(pkg, t.Elem)
+	case *loader.Struct:
+		for _, f := range g.API.Fields(pkg, t) {
+			if hasRules(f.Markers) || !f.Markers.Has("k8s:opaqueType") && g.ruled(f.Type(), map[string]bool{}) {
+				g.errs = append(g.errs, loader.Errorf(f.Pos(), "%s: +k8s: rules in unnamed structs are not supported; give the struct a name, or +k8s:opaqueType ignores them", f.Name))
+			} else {
+				g.checkUnnamed(pkg, f.Type())
+			}
+		}
 	}
 }
 

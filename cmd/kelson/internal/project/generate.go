@@ -60,8 +60,8 @@ that already mean the same are not rewritten.`,
 				if err != nil {
 					return err
 				}
-				if len(parsed.Skipped) > 0 {
-					return fmt.Errorf("kelson generate has no %s", strings.Join(parsed.Skipped, ", "))
+				if err := parsed.Unsupported(); err != nil {
+					return err
 				}
 				parsed.Apply(opts)
 				names = append(names, parsed.Generators...)
