@@ -166,9 +166,11 @@ PORTABLE := ./cmd/... ./console/... ./kubernetes/... ./lab/... ./toolchain/... .
 platforms: ## check that everything but test and bench compiles for macOS and Windows, with its tests: half a minute
 	$(GO) run ./test/platforms darwin/arm64,windows/amd64 $(PORTABLE)
 
+# The projects of this repository.
+GENERATED := $(sort $(dir $(wildcard examples/*/PROJECT))) test/generators/shop
+
 check: build tidy-check ## checks of every change: generated files, tidy modules, format, vet, staticcheck, architecture, short tests
-	$(KELSON) generate --check examples/cnat
-	$(KELSON) generate --check test/generators/shop
+	@for dir in $(GENERATED); do echo $(KELSON) generate --check $$dir; $(KELSON) generate --check $$dir || exit 1; done
 	$(GO) run ./toolchain/internal/reference -check docs/reference
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
 	$(GO) vet $(TESTED) ./bench/...
@@ -189,8 +191,7 @@ vulncheck: build ## govulncheck on all modules and on new projects; needs https:
 
 generate: build ## regenerate all generated files
 	$(GO) generate ./...
-	$(KELSON) generate examples/cnat
-	$(KELSON) generate test/generators/shop
+	@for dir in $(GENERATED); do echo $(KELSON) generate $$dir; $(KELSON) generate $$dir || exit 1; done
 	$(GO) run ./toolchain/internal/reference docs/reference
 
 console-types: ## check the types of the console's page with TypeScript; needs Node.js and npm
