@@ -1,9 +1,9 @@
 package scaffold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -22,6 +22,8 @@ type API struct {
 	Controller           bool // its controller, with a test
 	Server               bool // fail unless the project is a custom API server
 	Force                bool // overwrite existing files
+
+	path string // import path of its Go types; "": the default
 }
 
 // ErrExists means that something with the same name but other content exists.
@@ -134,7 +136,7 @@ func (w *work) checkResource(r *Resource, api API, isNew bool) error {
 	}
 	for i := range p.Resources {
 		o := &p.Resources[i]
-		if o.API && o.Group != r.Group && !p.MultiGroup {
+		if o.API && o.Group != r.Group && !p.MultiGroup && api.path == "" {
 			return fmt.Errorf("the project already has API group %q: to add another, run kelson edit --multigroup", o.Group)
 		}
 		if o.QualifiedGroup() == r.QualifiedGroup() && o.Kind != r.Kind && p.valuesOf(o).Many == p.valuesOf(r).Many {
@@ -144,6 +146,24 @@ func (w *work) checkResource(r *Resource, api API, isNew bool) error {
 	if r.QualifiedGroup() == "" {
 		return errors.New("--group is required, because the project has no domain")
 	}
+	if api.path != "" {
+		return nil
+	}
+	return w.checkPath(r)
+}
+
+// checkPath returns an error if the package of a new kind cannot be where apiPath puts it.
+func (w *work) checkPath(r *Resource) error {
+	p := w.project
+	importPath := p.apiPath(r)
+	for i := range p.Resources {
+		if o := &p.Resources[i]; o.API && o.Path == importPath && o.Group != r.Group {
+			return fmt.Errorf("%s already has the kinds of API group %q", importPath, o.Group)
+		}
+	}
+	if importPath != p.ungroupedPath(r) && (r.Group == "testdata" || r.Group == "vendor") {
+		return fmt.Errorf("--group %q: Go ignores packages in folders with this name", r.Group)
+	}
 	return nil
 }
 
@@ -151,7 +171,7 @@ func (w *work) createResource(r *Resource, api API, isNew bool) error {
 	if err := w.checkResource(r, api, isNew); err != nil || r.API {
 		return err
 	}
-	r.API, r.Path = true, w.project.apiPath(r)
+	r.API, r.Path = true, cmp.Or(api.path, w.project.apiPath(r))
 	v := w.project.valuesOf(r)
 	if err := w.addFiles("kind", v, api.Force); err != nil {
 		return err
@@ -177,7 +197,7 @@ func (w *work) createTypes(step string, v values) error {
 	if err := w.checkType(v); err != nil {
 		return err
 	}
-	group := w.apiDir(v) + "/groupversion_info.go"
+	group := v.typesDir() + "/groupversion_info.go"
 	for _, name := range []string{"&" + v.Kind + "{}", "&" + v.Kind + "List{}"} {
 		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.AddArgument(src, typesCall, name) }); err != nil {
 			return err
@@ -188,8 +208,8 @@ func (w *work) createTypes(step string, v values) error {
 
 // checkType returns an error if another file of the package declares the type.
 func (w *work) checkType(v values) error {
-	own := w.apiDir(v) + "/" + v.Lower + "_types.go"
-	for _, name := range w.stage.glob(w.apiDir(v) + "/*.go") {
+	own := v.typesFile()
+	for _, name := range w.stage.glob(v.typesDir() + "/*.go") {
 		src, err := w.stage.read(name)
 		if err != nil {
 			return err
@@ -233,11 +253,6 @@ func (v *values) versions(p *Project) int {
 	return n
 }
 
-// apiDir returns the folder of the Go types.
-func (w *work) apiDir(v values) string {
-	return strings.TrimPrefix(strings.TrimPrefix(v.Path, w.project.Repo), "/")
-}
-
 type listed struct{ file, item string }
 
 // lists returns the kustomization entries of a kind, the outermost last.
@@ -259,11 +274,11 @@ func definitionFile(v values) string { return v.Qualified + "_" + v.Many + ".yam
 // addToScheme adds the types to the operator's scheme.
 func (w *work) addToScheme(v values) error {
 	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
-		src, err := goedit.AddImport(src, v.Alias, v.Path)
+		src, name, err := goedit.Import(src, v.Alias, v.Path)
 		if err != nil {
 			return nil, err
 		}
-		add := v.Alias + ".AddToScheme"
+		add := name + ".AddToScheme"
 		if goedit.HasCall(src, schemeCall) {
 			return goedit.AddArgument(src, schemeCall, add)
 		}
@@ -288,7 +303,7 @@ func (w *work) markStorage(added *Resource, add bool) error {
 		return nil
 	}
 	v := w.project.valuesOf(others[0])
-	name := w.apiDir(v) + "/" + v.Lower + "_types.go"
+	name := v.typesFile()
 	if !w.stage.exists(name) {
 		return nil
 	}
@@ -299,46 +314,10 @@ func (w *work) markStorage(added *Resource, add bool) error {
 	return w.stage.edit(name, func(src []byte) ([]byte, error) { return change(src, v.Kind, storageMarker) })
 }
 
-func (w *work) createController(r *Resource, force bool) error {
-	v := w.project.valuesOf(r)
-	step := "controller"
-	if r.Core {
-		step = "core"
-	}
-	if err := w.addFiles(step, v, force); err != nil {
-		return err
-	}
-	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
-		name, importPath := w.controllerImport(v)
-		src, err := goedit.AddImport(src, name, importPath)
-		if err != nil {
-			return nil, err
-		}
-		return w.addPart(src, w.controllerPart(v))
-	})
-}
-
 // qualifiedCore returns the API group of a kind of Kubernetes; for pods it is "".
 func qualifiedCore(r *Resource) string {
 	if r.Group == "core" {
 		return ""
 	}
 	return r.QualifiedGroup()
-}
-
-// controllerImport returns the import of the package of the kind's controller.
-func (w *work) controllerImport(v values) (name, importPath string) {
-	importPath = path.Join(w.project.Repo, "internal/controller", v.InGroup)
-	if v.InGroup != "" {
-		name = v.Controllers + "controller"
-	}
-	return name, importPath
-}
-
-func (w *work) controllerPart(v values) string {
-	name, importPath := w.controllerImport(v)
-	if name == "" {
-		name = path.Base(importPath)
-	}
-	return name + "." + v.Kind + "Controller()"
 }

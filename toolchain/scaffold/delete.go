@@ -13,6 +13,9 @@ import (
 // DeleteAPI removes a version of a kind: everything that CreateAPI and CreateWebhook created for
 // it. Without force it does not delete files that were changed and are not committed to git. A kind
 // that does not exist is not an error.
+//
+// The controller of a kind with other versions remains; it must not use the version. One of the
+// other versions must be the storage version.
 func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	if err := checkNames(group, version, kind, ""); err != nil {
 		return nil, err
@@ -24,6 +27,14 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 	r := w.project.Find(group, version, kind)
 	if r == nil {
 		return nil, nil
+	}
+	if !w.project.IsServer() {
+		if err := w.checkStorage(r); err != nil {
+			return nil, err
+		}
+		if err := w.keepController(r); err != nil {
+			return nil, err
+		}
 	}
 	made, err := w.ownFiles(r)
 	if err != nil {
@@ -43,7 +54,7 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 // ownFiles returns the files that belong only to the kind, with the content that the template gives
 // them.
 func (w *work) ownFiles(r *Resource) ([]file, error) {
-	v := w.project.valuesOf(r)
+	v := w.valuesOf(r)
 	var all []file
 	step := func(name string) error {
 		files, err := render(w.template, name, v)
@@ -153,21 +164,14 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 	if err := w.deleteWebhooks(r); err != nil {
 		return err
 	}
-	err := w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
-		var err error
-		if r.Controller {
-			if src, err = goedit.RemoveArgument(src, mainCall, w.controllerPart(v)); err != nil {
-				return nil, err
-			}
-			if _, importPath := w.controllerImport(v); err == nil {
-				src, err = goedit.RemoveImport(src, importPath)
-			}
+	if r.Controller {
+		if err := w.removeController(v); err != nil {
+			return err
 		}
-		return src, err
-	})
-	if err != nil || !r.API {
+	}
+	if !r.API {
 		p.remove(r)
-		return err
+		return nil
 	}
 	alone := !slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API && o.Path == r.Path && o.Kind != r.Kind })
 	if err := w.deleteTypes(v, alone); err != nil {
@@ -197,11 +201,11 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 // deleteTypes removes the package of a version if the kind is alone there, or else the registration
 // of its types.
 func (w *work) deleteTypes(v values, alone bool) error {
-	group := w.apiDir(v) + "/groupversion_info.go"
+	group := v.typesDir() + "/groupversion_info.go"
 	if alone {
 		w.drop(group)
 		w.drop(v.fileName("config/apiservice/GROUP_VERSION.yaml"))
-		for _, name := range w.stage.glob(w.apiDir(v) + "/zz_generated.*") {
+		for _, name := range w.stage.glob(v.typesDir() + "/zz_generated.*") {
 			w.stage.remove(name)
 		}
 		return nil
@@ -226,7 +230,7 @@ func (w *work) removeFromScheme(v values, alone bool) error {
 		return nil
 	}
 	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
-		src, err := goedit.RemoveArgument(src, schemeCall, v.Alias+".AddToScheme")
+		src, err := goedit.RemoveArgument(src, schemeCall, goedit.ImportName(src, v.Path)+".AddToScheme")
 		if err != nil {
 			return nil, err
 		}

@@ -18,8 +18,10 @@
 // # Guarantees
 //
 // All functions are idempotent. DeleteAPI restores the bytes from before CreateAPI. A function that
-// returns an error has changed nothing on the disk. Projects follow kubebuilder's go/v4 layout, but
-// much of the code that go/v4 puts into the project is in the operator library.
+// returns an error has changed nothing on the disk. Changed files keep their line ends, LF or CRLF.
+// An import gets another name in a file that uses its name for something else. Projects follow
+// kubebuilder's go/v4 layout, but much of the code that go/v4 puts into the project is in the
+// operator library.
 //
 // Calls for one folder must not overlap.
 package scaffold

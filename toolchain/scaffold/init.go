@@ -146,6 +146,7 @@ func open(dir string) (*work, error) {
 		return nil, fmt.Errorf("kelson cannot change projects with layout %s, only with %s and %s; generate, build and run work with any layout",
 			strings.Join(p.Layout, ","), Layout, ServerLayout)
 	}
+	w.locateCore()
 	mod, err := w.stage.read("go.mod")
 	if err != nil {
 		return nil, err
@@ -158,6 +159,25 @@ func open(dir string) (*work, error) {
 		return nil, fmt.Errorf("the repo in PROJECT is %s, but the module in go.mod is %s", p.Repo, module)
 	}
 	return w, nil
+}
+
+// locateCore finds out whether the files of the kinds of Kubernetes are in folders of their groups.
+// Unlike those of the project's own kinds, their paths do not say so.
+func (w *work) locateCore() {
+	for i := range w.project.Resources {
+		r := &w.project.Resources[i]
+		for _, grouped := range []bool{true, false} {
+			if !r.Core || r.grouped != nil {
+				break
+			}
+			r.grouped = &grouped
+			v := w.project.valuesOf(r)
+			if !w.stage.exists(v.fileName("internal/controller/INGROUP/KIND_controller.go")) &&
+				!w.stage.exists(v.fileName("internal/webhook/INGROUP/VERSION/KIND_webhook.go")) {
+				r.grouped = nil
+			}
+		}
+	}
 }
 
 // initialise adds the files of the project itself. It does not overwrite files.

@@ -3,8 +3,10 @@ package scaffold
 import (
 	"fmt"
 	"go/token"
+	"go/types"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/module"
@@ -68,7 +70,39 @@ func checkNames(group, version, kind, plural string) error {
 
 // packageName returns a Go package name for a group.
 func packageName(group string) string {
-	return strings.NewReplacer("-", "", ".", "").Replace(strings.ToLower(group))
+	name := strings.NewReplacer("-", "", ".", "").Replace(strings.ToLower(group))
+	if name != "" && name[0] >= '0' && name[0] <= '9' {
+		return "g" + name // names cannot begin with a digit
+	}
+	return name
+}
+
+// Names that files of the template use, where they also use a package of a group: names of other
+// packages, of variables, and of functions that Go treats specially.
+var (
+	reservedForControllers = []string{
+		"env", "err", "init", "main", "metav1", "obj", "operator", "operatortest", "reconcile", "runtime", "scheme", "t", "testing", "time",
+	}
+	reservedForKinds = []string{"apiserver", "init", "main"}
+	reservedForTypes = []string{"metav1"}
+)
+
+// groupPackage returns the name of a package of a group: the group's or, if that is reserved or
+// predeclared, the group's with a suffix.
+func groupPackage(group, suffix string, reserved []string) string {
+	name := packageName(group)
+	if slices.Contains(reserved, name) || types.Universe.Lookup(name) != nil {
+		return name + suffix
+	}
+	return name
+}
+
+// typesAlias returns the name by which files of the template import the types of a group's version.
+func typesAlias(group, version string) string {
+	if alias := packageName(group) + version; !slices.Contains(reservedForTypes, alias) {
+		return alias
+	}
+	return packageName(group) + "api" + version
 }
 
 // values are the data for templates and for the names of their files.
@@ -83,7 +117,7 @@ type values struct {
 	Lower       string // the kind in lower case
 	Many        string // its plural
 	Qualified   string // its group, with the domain
-	Alias       string // the name by which its package is imported
+	Alias       string // the name by which files of the kind import its package
 	InGroup     string // group and slash where the project has several groups: part of paths
 	Dashed      string // its group in the form of webhooks' paths
 	MarkerGroup string // its group in the form of markers
@@ -104,7 +138,7 @@ func (p *Project) valuesOf(r *Resource) values {
 	if v.Many == "" {
 		v.Many = model.Plural(r.Kind)
 	}
-	v.Alias = packageName(r.Group) + r.Version
+	v.Alias = typesAlias(r.Group, r.Version)
 	if r.Core {
 		v.Qualified = qualifiedCore(r)
 	}
@@ -114,10 +148,9 @@ func (p *Project) valuesOf(r *Resource) values {
 	}
 	v.Controllers, v.Kinds = "controller", "kinds"
 	if p.inGroup(r) {
-		v.InGroup, v.Controllers, v.Kinds = r.Group+"/", packageName(r.Group), packageName(r.Group)
-	}
-	if v.Group == "" {
-		v.Alias = r.Version
+		v.InGroup = r.Group + "/"
+		v.Controllers = groupPackage(r.Group, "controller", reservedForControllers)
+		v.Kinds = groupPackage(r.Group, "kinds", reservedForKinds)
 	}
 	return v
 }
@@ -125,29 +158,51 @@ func (p *Project) valuesOf(r *Resource) values {
 // inGroup reports whether the files of a kind are in folders of its group. Existing kinds are not
 // moved when a project becomes multi-group.
 func (p *Project) inGroup(r *Resource) bool {
-	if r.Group == "" {
+	switch {
+	case r.Group == "":
 		return false
-	}
-	if r.Path == "" || r.Core {
+	case r.Core && r.grouped != nil:
+		return *r.grouped
+	case r.Path == "" || r.Core:
 		return p.MultiGroup
 	}
-	return path.Base(path.Dir(r.Path)) == r.Group
+	return r.Path != p.ungroupedPath(r) && path.Base(path.Dir(r.Path)) == r.Group
 }
 
-// apiPath returns the import path of the Go types of a kind of the project.
+// apiPath returns the import path of the Go types of a new kind of the project. Kinds of the same
+// group and version share a package, also if the project became multi-group between them.
 func (p *Project) apiPath(r *Resource) string {
+	for i := range p.Resources {
+		if o := &p.Resources[i]; o.API && o.Group == r.Group && o.Version == r.Version && o.Path != "" {
+			return o.Path
+		}
+	}
 	if p.MultiGroup && r.Group != "" {
 		return path.Join(p.Repo, "api", r.Group, r.Version)
 	}
-	return path.Join(p.Repo, "api", r.Version)
+	return p.ungroupedPath(r)
 }
+
+// ungroupedPath returns the import path of a version without a folder for its group.
+func (p *Project) ungroupedPath(r *Resource) string { return path.Join(p.Repo, "api", r.Version) }
 
 // fileName replaces the words in capitals in the path of a template file. If the group is empty,
 // the API group is the domain.
 func (v values) fileName(template string) string {
+	if rest, ok := strings.CutPrefix(template, "api/INGROUP/VERSION/"); ok && strings.HasPrefix(v.Path, v.Repo+"/") {
+		template = v.typesDir() + "/" + rest
+	}
 	group := strings.ReplaceAll(v.Group, ".", "_") + "_"
 	if v.Group == "" {
 		group = ""
 	}
 	return strings.NewReplacer("GROUP_", group, "INGROUP/", v.InGroup, "VERSION", v.Version, "KIND", v.Lower).Replace(template)
 }
+
+// typesDir returns the folder of the Go types.
+func (v *values) typesDir() string {
+	return strings.TrimPrefix(strings.TrimPrefix(v.Path, v.Repo), "/")
+}
+
+// typesFile returns the file of the Go types.
+func (v *values) typesFile() string { return v.typesDir() + "/" + v.Lower + "_types.go" }

@@ -47,7 +47,9 @@ type Resource struct {
 	Core                         bool // a kind of Kubernetes
 	Webhooks                     Webhooks
 
-	raw map[string]any
+	// for a kind of Kubernetes that has files: whether they are in a folder of its group
+	grouped *bool
+	raw     map[string]any
 }
 
 // Webhooks lists the webhooks of a kind.

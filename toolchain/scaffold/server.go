@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -50,8 +51,8 @@ func (w *work) createServed(api API) error {
 	if err := w.checkResource(r, api, isNew); err != nil || !isNew {
 		return err
 	}
-	r.API, r.Path = true, p.apiPath(r)
-	v := p.valuesOf(r)
+	r.API, r.Path = true, cmp.Or(api.path, p.apiPath(r))
+	v := w.valuesOf(r)
 	if err := w.addFiles("server-types", v, api.Force); err != nil {
 		return err
 	}
@@ -105,18 +106,19 @@ func (w *work) addKind(v values, force bool) error {
 	}
 	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {
 		name, importPath := w.kindsImport(v)
-		src, err := goedit.AddImport(src, name, importPath)
+		src, name, err := goedit.Import(src, name, importPath)
 		if err != nil {
 			return nil, err
 		}
-		if src, err = goedit.AddArgument(src, partsCall, kindsPart(v)); err != nil {
-			return nil, fmt.Errorf("add %s to the call of apiserver.Parts: %w", kindsPart(v), err)
+		if src, err = goedit.AddArgument(src, partsCall, kindsPart(name, v)); err != nil {
+			return nil, fmt.Errorf("add %s to the call of apiserver.Parts: %w", kindsPart(name, v), err)
 		}
 		return src, nil
 	})
 }
 
-// kindsImport returns the import of the package with the rules of a kind.
+// kindsImport returns the import of the package with the rules of a kind in server.go, where the
+// name may be taken.
 func (w *work) kindsImport(v values) (name, importPath string) {
 	importPath = path.Join(w.project.Repo, "internal/kinds", v.InGroup)
 	if v.Kinds != path.Base(importPath) {
@@ -125,13 +127,13 @@ func (w *work) kindsImport(v values) (name, importPath string) {
 	return name, importPath
 }
 
-func kindsPart(v values) string { return v.Kinds + "." + v.Kind + "Kind()" }
+func kindsPart(name string, v values) string { return name + "." + v.Kind + "Kind()" }
 
 func kindsFile(v values) string { return v.fileName("internal/kinds/INGROUP/KIND.go") }
 
 // addVersion adds a version to a kind whose hub exists.
 func (w *work) addVersion(v, hub values) error {
-	target, err := w.stage.read(w.apiDir(hub) + "/groupversion_info.go")
+	target, err := w.stage.read(hub.typesDir() + "/groupversion_info.go")
 	if err != nil {
 		return err
 	}
@@ -139,20 +141,22 @@ func (w *work) addVersion(v, hub values) error {
 		return fmt.Errorf("%s %s is the hub of the kind, but its package converts to another one: create the versions of all kinds in the same order",
 			hub.Version, hub.Kind)
 	}
-	err = w.stage.edit(w.apiDir(v)+"/groupversion_info.go", func(src []byte) ([]byte, error) { return addConversion(src, hub.Path) })
+	err = w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) { return addConversion(src, hub.Path) })
 	if err != nil {
 		return err
 	}
 	return w.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
-		src, err := goedit.AddImport(src, v.Alias, v.Path)
+		src, name, err := goedit.Import(src, v.Alias, v.Path)
 		if err != nil {
 			return nil, err
 		}
-		return goedit.AddArgument(src, kindCall, spokePart(v))
+		return goedit.AddArgument(src, kindCall, spokePart(name, v))
 	})
 }
 
-func spokePart(v values) string { return "apiserver.Version(&" + v.Alias + "." + v.Kind + "{})" }
+func spokePart(name string, v values) string {
+	return "apiserver.Version(&" + name + "." + v.Kind + "{})"
+}
 
 const (
 	conversionMarker = "// +k8s:conversion-gen="
@@ -206,10 +210,12 @@ func (w *work) sharesVersion(v values) bool {
 // deleteServed removes a version of a kind from a custom API server.
 func (w *work) deleteServed(r *Resource, made []file) error {
 	p := w.project
-	v := p.valuesOf(r)
+	v := w.valuesOf(r)
 	others := v.versions(p)
 	if hub := w.hub(r); others > 0 && hub == r {
 		return fmt.Errorf("%s is the hub of the kind: delete its other versions first", r)
+	} else if err := w.checkStorage(r); err != nil {
+		return err
 	} else if others > 0 {
 		if err := w.removeVersion(v, p.valuesOf(hub)); err != nil {
 			return err
@@ -237,11 +243,11 @@ func (w *work) deleteServed(r *Resource, made []file) error {
 // removeKind undoes the change of the server by addKind.
 func (w *work) removeKind(v values) error {
 	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {
-		src, err := goedit.RemoveArgument(src, partsCall, kindsPart(v))
+		_, importPath := w.kindsImport(v)
+		src, err := goedit.RemoveArgument(src, partsCall, kindsPart(goedit.ImportName(src, importPath), v))
 		if err != nil {
 			return nil, err
 		}
-		_, importPath := w.kindsImport(v)
 		return goedit.RemoveImport(src, importPath)
 	})
 }
@@ -249,7 +255,7 @@ func (w *work) removeKind(v values) error {
 // removeVersion undoes addVersion.
 func (w *work) removeVersion(v, hub values) error {
 	err := w.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
-		src, err := goedit.RemoveArgument(src, kindCall, spokePart(v))
+		src, err := goedit.RemoveArgument(src, kindCall, spokePart(goedit.ImportName(src, v.Path), v))
 		if err != nil {
 			return nil, err
 		}
@@ -264,5 +270,5 @@ func (w *work) removeVersion(v, hub values) error {
 			return nil // another kind of the package has the same hub
 		}
 	}
-	return w.stage.edit(w.apiDir(v)+"/groupversion_info.go", func(src []byte) ([]byte, error) { return removeConversion(src, hub.Path) })
+	return w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) { return removeConversion(src, hub.Path) })
 }

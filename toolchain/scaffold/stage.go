@@ -14,7 +14,9 @@ import (
 )
 
 // stage collects changes of a project's folder until commit, which applies all of them or none.
-// Names are relative, with slashes.
+// Names are relative, with slashes. Files are text. In the stage their lines end with LF; commit
+// writes changed files with the line ends that they have on the disk, which are CRLF in checkouts
+// of Git for Windows.
 type stage struct {
 	dir   string            // "": not on the disk
 	files map[string][]byte // content after commit; nil: removed
@@ -24,8 +26,17 @@ func newStage(dir string) *stage { return &stage{dir: dir, files: map[string][]b
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// onDisk reads a file from the disk. It returns nil if there is no such file.
+// onDisk reads a file from the disk, with LF line ends. It returns nil if there is no such file.
 func (s *stage) onDisk(name string) ([]byte, error) {
+	data, err := s.raw(name)
+	if len(data) == 0 {
+		return data, err
+	}
+	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), err
+}
+
+// raw reads a file from the disk as it is. It returns nil if there is no such file.
+func (s *stage) raw(name string) ([]byte, error) {
 	if s.dir == "" {
 		return nil, nil
 	}
@@ -157,20 +168,24 @@ func (s *stage) commit() ([]Change, error) {
 		if err != nil {
 			return fail(err)
 		}
+		before, err := s.raw(c.Path)
+		if err != nil {
+			return fail(err)
+		}
 		tmp := temporaryName(name)
 		mode := fs.FileMode(0o644)
 		if info, err := os.Stat(name); err == nil {
 			mode = info.Mode().Perm()
 		}
 		undo = append(undo, func() error { return removeIfThere(tmp) })
-		if err := os.WriteFile(tmp, s.files[c.Path], mode); err != nil {
+		if err := os.WriteFile(tmp, withEndsOf(before, s.files[c.Path]), mode); err != nil {
 			return fail(err)
 		}
 		temporary[c.Path] = tmp
 	}
 	for _, c := range all {
 		name := s.path(c.Path)
-		before, err := s.onDisk(c.Path)
+		before, err := s.raw(c.Path)
 		if err != nil {
 			return fail(err)
 		}
@@ -194,6 +209,15 @@ func (s *stage) commit() ([]Change, error) {
 		}
 	}
 	return all, nil
+}
+
+// withEndsOf returns a text, whose lines end with LF, with CRLF if most lines of another text end
+// so.
+func withEndsOf(other, text []byte) []byte {
+	if 2*bytes.Count(other, []byte("\r\n")) <= bytes.Count(other, []byte("\n")) {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
 }
 
 func temporaryName(name string) string {

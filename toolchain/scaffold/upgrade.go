@@ -122,7 +122,7 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 			continue
 		}
 		err := replay.createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, ClusterScoped: r.ClusterScoped,
-			Resource: r.API, Controller: r.Controller})
+			Resource: r.API, Controller: r.Controller, path: r.Path})
 		if err != nil {
 			return nil, fmt.Errorf("replay create api for %s: %w", r, err)
 		}

@@ -5,6 +5,7 @@
 //	src, err = goedit.AddImport(src, "", "example.com/welcome/internal/controller")
 //
 // Functions are idempotent. A Remove function restores the bytes from before its Add function.
+// Lines of a source end with LF.
 package goedit
 
 import (
@@ -16,12 +17,15 @@ import (
 	"go/parser"
 	"go/token"
 	"path"
-	"strconv"
 	"strings"
 )
 
-// ErrNoCall means that the source does not contain the call.
-var ErrNoCall = errors.New("no such call")
+var (
+	// ErrNoCall means that the source does not contain the call.
+	ErrNoCall = errors.New("no such call")
+	// ErrNameTaken means that the source imports another package with the same name.
+	ErrNameTaken = errors.New("the name belongs to another import")
+)
 
 // Call identifies a call of a package's function or, without a Package, of any method with the
 // name.
@@ -73,11 +77,11 @@ func (s *source) replace(from, to int, with string) ([]byte, error) {
 func (s *source) call(c Call) *ast.CallExpr {
 	name := ""
 	if c.Package != "" {
-		if spec := s.imported(c.Package); spec == nil {
+		spec := s.imported(c.Package)
+		if spec == nil {
 			return nil
-		} else if name = path.Base(c.Package); spec.Name != nil {
-			name = spec.Name.Name
 		}
+		name = nameOf(spec)
 	}
 	var found *ast.CallExpr
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -192,105 +196,6 @@ func (s *source) lines(from, to int) (int, int) {
 	return from, len(s.text)
 }
 
-func (s *source) imported(importPath string) *ast.ImportSpec {
-	for _, spec := range s.file.Imports {
-		if p, err := strconv.Unquote(spec.Path.Value); err == nil && p == importPath {
-			return spec
-		}
-	}
-	return nil
-}
-
-// AddImport adds an import, with a name unless it is empty. It adds it to the block whose imports
-// share the longest path prefix, or to a new block at the end.
-func AddImport(src []byte, name, importPath string) ([]byte, error) {
-	s, err := parse(src)
-	if err != nil {
-		return nil, err
-	}
-	if s.imported(importPath) != nil {
-		return src, nil
-	}
-	line := strings.TrimSpace(name + " " + strconv.Quote(importPath))
-	var best *ast.ImportSpec
-	first, _, _ := strings.Cut(importPath, "/")
-	for _, spec := range s.file.Imports {
-		if p, err := strconv.Unquote(spec.Path.Value); err == nil && (p == first || strings.HasPrefix(p, first+"/")) {
-			best = spec
-		}
-	}
-	var decl *ast.GenDecl
-	for _, d := range s.file.Decls {
-		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.IMPORT {
-			decl = g
-		}
-	}
-	switch {
-	case decl == nil:
-		at := s.offset(s.file.Name.End())
-		return s.replace(at, at, "\n\nimport "+line+"\n")
-	case !decl.Lparen.IsValid():
-		from, to := s.offset(decl.Pos()), s.offset(decl.End())
-		spec, gap := string(s.text[from+len("import"):to]), "\n\n"
-		if best != nil {
-			gap = "\n"
-		}
-		return s.replace(from, to, "import (\n"+spec+gap+line+"\n)")
-	case best != nil:
-		_, at := s.lines(s.offset(best.Pos()), s.offset(best.End()))
-		return s.replace(at, at, line+"\n")
-	default:
-		at := s.offset(decl.Rparen)
-		return s.replace(at, at, "\n"+line+"\n")
-	}
-}
-
-// RemoveImport removes an import that nothing uses.
-func RemoveImport(src []byte, importPath string) ([]byte, error) {
-	s, err := parse(src)
-	if err != nil {
-		return nil, err
-	}
-	spec := s.imported(importPath)
-	if spec == nil {
-		return src, nil
-	}
-	name := path.Base(importPath)
-	if spec.Name != nil {
-		name = spec.Name.Name
-	}
-	used := false
-	ast.Inspect(s.file, func(n ast.Node) bool {
-		if sel, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
-				used = true
-			}
-		}
-		return !used
-	})
-	if used {
-		return src, nil
-	}
-	from, to := s.lines(s.offset(spec.Pos()), s.offset(spec.End()))
-	if from > 0 && blank(s.text, from-1) && to < len(s.text) && blankOrParen(s.text[to:]) {
-		// if the import is the block's only line, also remove the gap before the block
-		from = bytes.LastIndexByte(s.text[:from-1], '\n') + 1
-	}
-	return s.replace(from, to, "")
-}
-
-// blank reports whether the line that ends with the newline at end is empty.
-func blank(text []byte, end int) bool {
-	start := bytes.LastIndexByte(text[:end], '\n') + 1
-	return len(bytes.TrimSpace(text[start:end])) == 0
-}
-
-func blankOrParen(rest []byte) bool {
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	line = bytes.TrimSpace(line)
-	return len(line) == 0 || line[0] == ')'
-}
-
 // AddMarker adds a marker such as "+kubebuilder:storageversion" to the doc comment of a type.
 func AddMarker(src []byte, typeName, marker string) ([]byte, error) {
 	s, err := parse(src)
@@ -331,6 +236,15 @@ func HasMarker(src []byte, typeName, marker string) bool {
 	}
 	decl := s.typeDecl(typeName)
 	return decl != nil && s.marker(decl, marker) != nil
+}
+
+// PackageName returns the name in the package clause, or "" if the source is invalid.
+func PackageName(src []byte) string {
+	s, err := parse(src)
+	if err != nil {
+		return ""
+	}
+	return s.file.Name.Name
 }
 
 // HasType reports whether the source declares a type.

@@ -141,3 +141,91 @@ func TestUneditableSourceIsAnError(t *testing.T) {
 		t.Error("a missing type was marked")
 	}
 }
+
+func TestImportChoosesAFreeName(t *testing.T) {
+	const src = `package main
+
+import (
+	yaml "example.com/other"
+	_ "example.com/z/effects"
+	"example.com/module/v2"
+	abv1 "example.com/z/api/a-b/v1"
+)
+
+func main() {
+	controller := 1
+	use(controller, abv1.X)
+}
+
+func shopv1() {}
+`
+	for _, test := range []struct{ name, path, want, line string }{
+		{"abv1", "example.com/z/api/a-b/v1", "abv1", ""},
+		{"other", "example.com/z/api/a-b/v1", "abv1", ""}, // the import exists
+		{"abv1", "example.com/z/api/ab/v1", "ab2v1", `ab2v1 "example.com/z/api/ab/v1"`},
+		{"abcontroller", "example.com/z/internal/controller/ab", "abcontroller", `abcontroller "example.com/z/internal/controller/ab"`},
+		{"", "example.com/z/internal/kinds", "kinds", `	"example.com/z/internal/kinds"`},
+		{"", "example.com/z/yaml", "yaml2", `yaml2 "example.com/z/yaml"`},
+		// a variable
+		{"", "example.com/z/internal/controller", "controller2", `controller2 "example.com/z/internal/controller"`},
+		// a function
+		{"shopv1", "example.com/z/api/v1", "shop2v1", `shop2v1 "example.com/z/api/v1"`},
+		// a major version
+		{"module", "example.com/z/module", "module2", `module2 "example.com/z/module"`},
+		{"v2", "example.com/z/api/v2", "api2v2", `api2v2 "example.com/z/api/v2"`},
+		{"effects", "example.com/z/effects", "effects", `effects "example.com/z/effects"`},
+		{"X", "example.com/z/x", "X", `X "example.com/z/x"`}, // a name in another package
+	} {
+		changed, used, err := goedit.Import([]byte(src), test.name, test.path)
+		if err != nil || used != test.want || !strings.Contains(string(changed), test.line) {
+			t.Errorf("import %s %q: got %q, %v, want %q\n%s", test.name, test.path, used, err, test.want, changed)
+		}
+		if name := goedit.ImportName(changed, test.path); name != test.want {
+			t.Errorf("ImportName of %q: %q, want %q", test.path, name, test.want)
+		}
+		again, used, err := goedit.Import(changed, test.name, test.path)
+		if err != nil || used != test.want || string(again) != string(changed) {
+			t.Errorf("a second import of %q changes the source: %q, %v\n%s", test.path, used, err, again)
+		}
+	}
+	// Numbers that are taken too.
+	text, names := []byte("package main\n"), []string{}
+	for _, group := range []string{"a-b", "ab", "a.b"} {
+		var name string
+		var err error
+		if text, name, err = goedit.Import(text, "abv1beta1", "example.com/z/api/"+group+"/v1beta1"); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if got := strings.Join(names, " "); got != "abv1beta1 ab2v1beta1 ab3v1beta1" {
+		t.Errorf("names of three imports: %s", got)
+	}
+	if _, err := goedit.AddImport([]byte(src), "abv1", "example.com/z/api/ab/v1"); !errors.Is(err, goedit.ErrNameTaken) {
+		t.Errorf("AddImport with a name that is taken: %v", err)
+	}
+	if goedit.ImportName([]byte(src), "example.com/none") != "" {
+		t.Error("a package that is not imported has a name")
+	}
+}
+
+func TestUses(t *testing.T) {
+	const src = "package a\n\nimport b \"example.com/b\"\n\nvar _ b.X\n"
+	for _, test := range []struct {
+		path  string
+		names []string
+		want  bool
+	}{
+		{"example.com/b", nil, true},
+		{"example.com/b", []string{"X", "Y"}, true},
+		{"example.com/b", []string{"Y"}, false},
+		{"example.com/c", nil, false},
+	} {
+		if got := goedit.Uses([]byte(src), test.path, test.names...); got != test.want {
+			t.Errorf("Uses %s %v: %t", test.path, test.names, got)
+		}
+	}
+	if name := goedit.PackageName([]byte(src)); name != "a" {
+		t.Errorf("package %q", name)
+	}
+}

@@ -2,7 +2,8 @@
 //
 //	src, err = yamledit.AddItem(src, "resources", "bases/webapp_welcomes.yaml")
 //
-// Items are strings, or a key with its value: "path: patches/a.yaml".
+// Items are strings, or a key with its value: "path: patches/a.yaml". Lines of a source end with
+// LF.
 package yamledit
 
 import (

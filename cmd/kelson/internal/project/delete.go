@@ -27,7 +27,10 @@ func deleteAPICommand() *cobra.Command {
 		Long: `Remove what create api and create webhook added for a version of a kind.
 
 Files that you changed are deleted only if they are committed to git, or with
---force.`,
+--force. If the kind has other versions, its controller stays and uses one of
+them; a controller that you changed must use one of them already. Before the
+storage version can be deleted, another version needs the marker
++kubebuilder:storageversion, unless only one remains.`,
 		Example: `  kelson delete api --group webapp --version v1 --kind Welcome`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

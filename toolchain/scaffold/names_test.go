@@ -1,0 +1,108 @@
+package scaffold
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+func TestGroupPackages(t *testing.T) {
+	p := &Project{Domain: "example.com", Repo: "example.com/z", MultiGroup: true}
+	for _, test := range []struct{ group, alias, controllers, kinds string }{
+		{"shop", "shopv1", "shop", "shop"},
+		{"a-b.c", "abcv1", "abc", "abc"},
+		{"operator", "operatorv1", "operatorcontroller", "operator"},
+		{"apiserver", "apiserverv1", "apiserver", "apiserverkinds"},
+		{"main", "mainv1", "maincontroller", "mainkinds"},
+		{"bool", "boolv1", "boolcontroller", "boolkinds"},
+		{"meta", "metaapiv1", "meta", "meta"},
+		{"metav1", "metav1v1", "metav1controller", "metav1"},
+		{"3scale", "g3scalev1", "g3scale", "g3scale"},
+		{"", "v1", "controller", "kinds"},
+	} {
+		v := p.valuesOf(&Resource{Group: test.group, Version: "v1", Kind: "Pizza", Domain: p.Domain})
+		if v.Alias != test.alias || v.Controllers != test.controllers || v.Kinds != test.kinds {
+			t.Errorf("group %q: types %s, controllers %s, kinds %s; want %+v", test.group, v.Alias, v.Controllers, v.Kinds, test)
+		}
+	}
+}
+
+// The names that files of the template use beside a package of a group are reserved.
+func TestNamesOfTheTemplateAreReserved(t *testing.T) {
+	p := &Project{Domain: "example.com", Repo: "example.com/z", MultiGroup: true}
+	r := Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain, API: true, Path: "example.com/z/api/shop/v1"}
+	v := p.valuesOf(&r)
+	v.HubAlias, v.HubPath = "shopv1", r.Path
+	for _, step := range []string{"controller", "core", "server-kind", "spoke", "webhook", "defaulting", "validation"} {
+		files, err := render(currentTemplate(), step, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if path.Ext(f.name) != ".go" {
+				continue
+			}
+			for _, name := range namesIn(t, f) {
+				if name != "shopv1" && endsWithVersion(name) && !slices.Contains(reservedForTypes, name) {
+					t.Errorf("%s: reserve %s for types", f.name, name)
+				}
+				external := step == "controller" && path.Base(f.name) == "pizza_controller_test.go"
+				if external && name != "shop" && name != "shopv1" && name != "_" && !slices.Contains(reservedForControllers, name) {
+					t.Errorf("%s: reserve %s for controllers", f.name, name)
+				}
+			}
+		}
+	}
+}
+
+// endsWithVersion reports whether a name has the form of the names of types' imports.
+func endsWithVersion(name string) bool {
+	for i := range name {
+		if i > 0 && versionPattern.MatchString(name[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesIn returns the names of imports and local variables of a file.
+func namesIn(t *testing.T, f file) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), f.name, f.data, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, spec := range parsed.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name = path.Base(name); spec.Name != nil {
+			name = spec.Name.Name
+		}
+		all = append(all, name)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if id, ok := left.(*ast.Ident); ok && n.Tok == token.DEFINE {
+					all = append(all, id.Name)
+				}
+			}
+		case *ast.FuncType:
+			for _, field := range n.Params.List {
+				for _, id := range field.Names {
+					all = append(all, id.Name)
+				}
+			}
+		}
+		return true
+	})
+	return all
+}

@@ -1,0 +1,49 @@
+package scaffold
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// Files keep their line ends. Inside of a stage, all lines end with LF.
+func TestStageKeepsLineEnds(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"crlf": "a\r\nb\r\n", "lf": "a\nb\n", "mostly-crlf": "a\r\nb\nc\r\n", "mostly-lf": "a\nb\r\nc\n", "same": "a\r\n", "mixed": "a\r\nb\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := newStage(dir)
+	for _, name := range []string{"crlf", "lf", "mostly-crlf", "mostly-lf", "new"} {
+		err := st.edit(name, func(src []byte) ([]byte, error) {
+			if slices.Contains(src, '\r') {
+				t.Errorf("%s has CR in the stage: %q", name, src)
+			}
+			return append(src, "end\n"...), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.write("same", []byte("a\n"))
+	st.write("mixed", []byte("a\nb\n"))
+	changes, err := st.commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changes) != 5 {
+		t.Errorf("5 files differ in more than line ends; changes: %v", changes)
+	}
+	for name, want := range map[string]string{
+		"crlf": "a\r\nb\r\nend\r\n", "lf": "a\nb\nend\n", "mostly-crlf": "a\r\nb\r\nc\r\nend\r\n", "mostly-lf": "a\nb\nc\nend\n", "new": "end\n",
+		"same": "a\r\n", "mixed": "a\r\nb\n",
+	} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
