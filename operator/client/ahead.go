@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/tree"
@@ -22,6 +23,9 @@ import (
 // Use one Ahead for all pages of one list, in order (see ListOptions.Ahead), from one goroutine.
 // The zero value is ready for use. Ahead frees its memory after the last page, or when the context
 // of the first call ends if the caller stops earlier.
+//
+// Such a list does not retry if the server asks to try later. The caller can read the same page
+// again after that time.
 type Ahead struct {
 	share    *sharing
 	pipeline *pipeline
@@ -66,7 +70,7 @@ func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, 
 	if a.share == nil {
 		a.share = newSharing(o.Shared)
 	}
-	r.share = a.share
+	r.share, r.reports = a.share, true
 	got, err := a.take(ctx, r.query)
 	if err == nil && got == nil {
 		got, err = a.begin(ctx, c.send, r, o.Limit)
@@ -92,8 +96,16 @@ func (a *Ahead) take(ctx context.Context, query url.Values) (*page, error) {
 	if err := a.next.await(ctx); err != nil {
 		return nil, err
 	}
-	if a.next.err != nil || !isSamePage(a.next.query, query) {
-		a.end() // read it again: the error may be temporary
+	if !isSamePage(a.next.query, query) {
+		a.end()
+		return nil, nil
+	}
+	if err := a.next.err; err != nil {
+		a.end()
+		if _, later := apierrors.SuggestsClientDelay(err); later {
+			return nil, err
+		}
+		return nil, nil // read it again: the error may be temporary
 	}
 	return a.next, nil
 }

@@ -344,6 +344,67 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// MACH-02: if the server asks to try later, watches and lists that are read ahead return that error
+// at once, because their caller waits and reports it.
+func TestRetryAfterIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := newClient(t)
+		for n := range 3 {
+			must(t, c.Create(t.Context(), pod(fmt.Sprint("p", n))))
+		}
+		var bodies []string
+		sent := 0
+		server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/pods") {
+				return false
+			}
+			if sent++; len(bodies) == 0 {
+				return false
+			}
+			body := bodies[0]
+			if bodies = bodies[1:]; body == "" {
+				return false
+			}
+			w.Header().Set("Retry-After", "3")
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = w.Write([]byte(body))
+			return true
+		}})
+		status := `{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests","message":"not now"}`
+		begin := time.Now()
+		check := func(what string, err error, want int) {
+			t.Helper()
+			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 3 || sent != want || time.Since(begin) > 0 {
+				t.Errorf("%s: got %v, wait %d, after %d requests and %v", what, err, seconds, sent, time.Since(begin))
+			}
+			synctest.Wait()
+			sent, bodies = 0, nil
+		}
+		o := client.ListOptions{Limit: 1, Ahead: &client.Ahead{}}
+		items := client.NewItems(&corev1.Pod{})
+		for _, body := range []string{"not now", status} {
+			bodies = []string{body}
+			_, err := c.Watch(t.Context(), items)
+			check("watch", err, 1)
+			bodies = []string{body}
+			check("first page", c.List(t.Context(), items, o), 1)
+		}
+		bodies = []string{"", status}
+		must(t, c.List(t.Context(), items, o))
+		synctest.Wait()
+		o.Continue = items.Continue
+		check("a page that was read ahead", c.List(t.Context(), items, o), 2)
+		if must(t, c.List(t.Context(), items, o)); items.Items[0].GetName() != "p1" {
+			t.Errorf("the page that is read again has %v", items.Items)
+		}
+		for items.Continue != "" {
+			o.Continue = items.Continue
+			must(t, c.List(t.Context(), items, o))
+		}
+	})
+}
+
 // MACH-01
 func TestRetryEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

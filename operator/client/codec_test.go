@@ -84,6 +84,10 @@ func TestFrames(t *testing.T) {
 		"without line ends": `{"type":"ADDED","object":{"a":"1"}}{"type":"DELETED","object":{"b":{}}}`,
 		"other order":       `{"object":{"a":"1"},"type":"ADDED"}` + "\n" + `{"type":"DELETED","object":{"b":{}}}`,
 		"indented":          "{\n \"type\": \"ADDED\",\n \"object\": {\"a\":\"1\"}\n}\n{\"type\":\"DELETED\",\"object\":{\"b\":{}}}\n",
+		"ends in next line": `{"type":"ADDED","object":{"a":"1"}` + "\n}\n" + `{"type":"DELETED","object":{"b":{}}` + "\n}\n",
+		"braces in texts":   `{"type":"ADDED","object":{"a":"}{{"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
+		"hidden by a text":  `{"type":"ADDED","object":{"a":{"b":"}"}}` + "\n}\n" + `{"type":"DELETED","object":{"b":{}}` + "\n}\n",
+		"from the second":   `{"type":"ADDED","object":{"a":"1"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}` + "\n}\n",
 		"long":              `{"type":"ADDED","object":{"a":"` + long + `"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
 	} {
 		for how, r := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
@@ -100,8 +104,13 @@ func TestFrames(t *testing.T) {
 				got = append(got, event.Type+" "+string(event.Object.Raw))
 			}
 			want := []string{`ADDED {"a":"1"}`, `DELETED {"b":{}}`}
-			if name == "long" {
+			switch name {
+			case "long":
 				want[0] = `ADDED {"a":"` + long + `"}`
+			case "braces in texts":
+				want[0] = `ADDED {"a":"}{{"}`
+			case "hidden by a text":
+				want[0] = `ADDED {"a":{"b":"}"}}`
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %s: %.200q", name, how, got)

@@ -97,8 +97,11 @@ func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {
 // create sends the document of an apply as a create. done is false if the caller must apply the
 // object after all.
 func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Object, all bool, o WriteOptions) (done bool, err error) {
-	key := KeyOf(obj)
-	r.method, r.path, r.contentType = http.MethodPost, e.path(key.Namespace, "", ""), jsonType
+	path, err := e.path(obj.GetNamespace(), "", "")
+	if err != nil {
+		return false, err
+	}
+	r.method, r.path, r.contentType = http.MethodPost, path, jsonType
 	manager := r.query.Get("fieldManager")
 	asMessage := all && obj.GetManagedFields() == nil && c.sendsMessages(obj, o)
 	o.FieldOwner = manager + creationSuffix

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/operator/tree"
 )
 
 // frames reads the events of a watch without decoding their objects.
@@ -21,6 +23,7 @@ type frames interface {
 type jsonFrames struct {
 	in      *frameReader
 	decoder *json.Decoder
+	known   bool // the first event was a line of its own
 }
 
 func (f *jsonFrames) more() bool {
@@ -29,7 +32,7 @@ func (f *jsonFrames) more() bool {
 	if n < 0 || f.decoder != nil {
 		return false
 	}
-	_, ok := cutEvent(unread[:n+1]) // otherwise the decoder may have to read more
+	_, ok := f.cut(unread[:n+1]) // otherwise the decoder may have to read more
 	return ok
 }
 
@@ -41,7 +44,8 @@ func (jsonCodec) frames(r io.Reader) frames { return &jsonFrames{in: newFrameRea
 func (f *jsonFrames) next() (metav1.WatchEvent, error) {
 	if f.decoder == nil {
 		line, err := f.in.line()
-		if event, ok := cutEvent(line); ok {
+		if event, ok := f.cut(line); ok {
+			f.known = true
 			return event, nil
 		}
 		if err != nil && len(bytes.TrimSpace(line)) == 0 {
@@ -55,6 +59,22 @@ func (f *jsonFrames) next() (metav1.WatchEvent, error) {
 	}
 	err := f.decoder.Decode(&frame)
 	return metav1.WatchEvent{Type: frame.Type, Object: runtime.RawExtension{Raw: bytes.TrimSpace(frame.Object)}}, err
+}
+
+// cut splits a line that is one event in the usual format. An event that continues in the next line
+// has more opening than closing braces. Braces in texts can hide that, so cut parses the first line
+// and those whose braces are not balanced. A server that continues an event in the next line does
+// so for all events.
+func (f *jsonFrames) cut(line []byte) (metav1.WatchEvent, bool) {
+	event, ok := cutEvent(line)
+	ok = ok && (f.known && bytes.Count(line, []byte("{")) == bytes.Count(line, []byte("}")) || isWhole(line))
+	return event, ok
+}
+
+// isWhole reports whether a line has a complete JSON object.
+func isWhole(line []byte) bool {
+	p := tree.Parser{Data: line}
+	return p.Skip() == nil && p.At == len(line)-1
 }
 
 // cutEvent splits an event in the usual format: {"type":"ADDED","object":{…}} and a line end.

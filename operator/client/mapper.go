@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -82,6 +83,9 @@ func (m *Mapper) known(gvk schema.GroupVersionKind) *meta.RESTMapping {
 // discover reads the resources of the kind's group version.
 func (m *Mapper) discover(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	gv := gvk.GroupVersion()
+	if err := errors.Join(checkSegment("group", gv.Group), checkSegment("version", gv.Version)); err != nil {
+		return nil, fmt.Errorf("discover %s: %w", gvk, err)
+	}
 	path := "/apis/" + gv.String()
 	if gv.Group == "" {
 		path = "/api/" + gv.Version

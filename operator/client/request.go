@@ -41,6 +41,7 @@ type request struct {
 	accept      string
 	body        []byte
 	stream      bool          // the response is a stream: no overall timeout
+	reports     bool          // the caller itself waits as long as the server asks
 	share       *sharing      // shared parts of the decoded values
 	answer      *bytes.Buffer // buffer for the response; nil to allocate one
 
@@ -50,8 +51,8 @@ type request struct {
 }
 
 // send sends the request and returns a response with a 2xx code, whose body the caller closes.
-// Every other outcome is an error. send retries 429 and 503 with Retry-After after that time, and
-// reads if the connection broke.
+// Every other outcome is an error. send retries reads if the connection broke. Unless r.reports is
+// set, it also retries 429 and 503 with Retry-After, after that time.
 func (c *restClient) send(ctx context.Context, r request) (*http.Response, error) {
 	target := *c.base
 	target.Path += r.path
@@ -95,7 +96,7 @@ func (c *restClient) send(ctx context.Context, r request) (*http.Response, error
 			}
 			after, again := retryAfter(resp)
 			err = c.errorOf(r, resp)
-			if !again || attempt == maxAttempts {
+			if !again || r.reports || attempt == maxAttempts {
 				return nil, err
 			}
 			wait = after
@@ -163,6 +164,12 @@ func (c *restClient) errorOf(r request, resp *http.Response) error {
 	if codecOf(resp, nil).decode(data, &status, statusKind) == nil && codecOf(resp, nil).kindIn(data).Kind == statusKind.Kind && status.Status != metav1.StatusSuccess {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
+		}
+		if wait, ok := retryAfter(resp); ok && (status.Details == nil || status.Details.RetryAfterSeconds == 0) {
+			if status.Details == nil {
+				status.Details = &metav1.StatusDetails{}
+			}
+			status.Details.RetryAfterSeconds = int32(wait / time.Second)
 		}
 		return &apierrors.StatusError{ErrStatus: status}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 )
 
 // An endpoint describes where a kind is served.
@@ -45,23 +46,41 @@ func (c *restClient) endpointOf(ctx context.Context, obj runtime.Object) (endpoi
 	return endpoint{kind: kind, resource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// path returns the path of a collection (no name), an object, or a subresource.
-func (e endpoint) path(namespace, name, subresource string) string {
+// path returns the path of a collection (no name), an object, or a subresource. Like client-go, it
+// returns an error for a name that would change the rest of the path.
+func (e endpoint) path(namespace, name, subresource string) (string, error) {
 	p := "/apis/" + e.resource.Group + "/" + e.resource.Version
 	if e.resource.Group == "" {
 		p = "/api/" + e.resource.Version
 	}
 	if e.namespaced && namespace != "" {
+		if err := checkSegment("namespace", namespace); err != nil {
+			return "", err
+		}
 		p += "/namespaces/" + namespace
 	}
 	p += "/" + e.resource.Resource
 	if name != "" {
+		if err := checkSegment("resource name", name); err != nil {
+			return "", err
+		}
 		p += "/" + name
 	}
 	if subresource != "" {
+		if err := checkSegment("subresource", subresource); err != nil {
+			return "", err
+		}
 		p += "/" + subresource
 	}
-	return p
+	return p, nil
+}
+
+// checkSegment returns an error if a name is not one segment of a path.
+func checkSegment(what, name string) error {
+	if faults := rest.IsValidPathSegmentName(name); len(faults) > 0 {
+		return fmt.Errorf("invalid %s %q: %v", what, name, faults)
+	}
+	return nil
 }
 
 // request returns a request for one object. key.Name may be empty only for a create.
@@ -75,11 +94,15 @@ func (c *restClient) request(method string, e endpoint, key Key, subresource str
 	}
 	name := key.Name
 	if method == http.MethodPost && subresource == "" {
-		name = ""
+		name = "" // the server validates the name of a new object
+	}
+	path, err := e.path(key.Namespace, name, subresource)
+	if err != nil {
+		return request{}, fmt.Errorf("%s %s: %w", method, what, err)
 	}
 	return request{
 		method:   method,
-		path:     e.path(key.Namespace, name, subresource),
+		path:     path,
 		accept:   jsonType,
 		resource: e.resource.GroupResource(),
 		name:     key.Name,
@@ -109,7 +132,10 @@ func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOpti
 	if err := o.checkIndexes(); err != nil {
 		return fmt.Errorf("list %s: %w", e.resource.GroupResource(), err)
 	}
-	r := c.collection(http.MethodGet, e, o.Namespace)
+	r, err := c.collection(http.MethodGet, e, o.Namespace)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", e.resource.GroupResource(), err)
+	}
 	r.query = o.query()
 	r.accept = acceptOf(into, true)
 	if o.Ahead != nil {
@@ -119,13 +145,15 @@ func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOpti
 	return c.exchange(ctx, r, into, e.kind)
 }
 
-func (c *restClient) collection(method string, e endpoint, namespace string) request {
+// collection returns a request for a collection; an empty namespace means all namespaces.
+func (c *restClient) collection(method string, e endpoint, namespace string) (request, error) {
+	path, err := e.path(namespace, "", "")
 	return request{
 		method:   method,
-		path:     e.path(namespace, "", ""),
+		path:     path,
 		accept:   jsonType,
 		resource: e.resource.GroupResource(),
-	}
+	}, err
 }
 
 func (c *restClient) Create(ctx context.Context, obj Object, opts ...WriteOption) error {
@@ -251,9 +279,12 @@ func (c *restClient) DeleteAllOf(ctx context.Context, obj Object, opts ...Delete
 	if err := o.checkIndexes(); err != nil {
 		return fmt.Errorf("delete all of %s: %w", e.resource.GroupResource(), err)
 	}
-	r := c.collection(http.MethodDelete, e, o.Namespace)
 	if e.namespaced && o.Namespace == "" {
 		return fmt.Errorf("delete all of %s: %w", e.resource.GroupResource(), ErrNoNamespace)
+	}
+	r, err := c.collection(http.MethodDelete, e, o.Namespace)
+	if err != nil {
+		return fmt.Errorf("delete all of %s: %w", e.resource.GroupResource(), err)
 	}
 	if r, err = c.withDeleteOptions(r, o.DeleteOptions); err != nil {
 		return err

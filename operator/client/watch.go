@@ -17,7 +17,8 @@ import (
 )
 
 // Watch starts a watch of the items of list, which is not filled. The caller must call Stop or end
-// ctx.
+// ctx. Watch does not retry if the server asks to try later: callers that follow a kind retry
+// anyway, and report the error.
 func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error) {
 	e, err := c.endpointOf(ctx, list)
 	if err != nil {
@@ -31,10 +32,13 @@ func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOpt
 	if err := o.checkIndexes(); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", e.resource.GroupResource(), err)
 	}
-	r := c.collection(http.MethodGet, e, o.Namespace)
+	r, err := c.collection(http.MethodGet, e, o.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", e.resource.GroupResource(), err)
+	}
 	r.query = o.watchQuery()
 	r.accept = acceptOf(list, false)
-	r.stream = true
+	r.stream, r.reports = true, true
 	ctx, cancel := context.WithCancel(ctx)
 	resp, err := c.send(ctx, r)
 	if err != nil {

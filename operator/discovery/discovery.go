@@ -18,9 +18,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,12 +143,22 @@ func (c *Client) forget(path string) {
 	c.mu.Lock()
 	delete(c.memory, path)
 	c.mu.Unlock()
-	if c.cfg.Dir != "" {
+	if c.cfg.Dir != "" && isPlain(path) {
 		_ = os.Remove(c.file(path)) // a missing file is fine
 	}
 }
 
+// isPlain reports whether a path selects a file below the folder. Parts of it can come from a
+// server.
+func isPlain(path string) bool {
+	name := strings.TrimPrefix(path, "/")
+	return fs.ValidPath(name) && filepath.IsLocal(filepath.FromSlash(name))
+}
+
 func (c *Client) document(ctx context.Context, path string, into any) error {
+	if !isPlain(path) {
+		return fmt.Errorf("GET %s: invalid group or version", path)
+	}
 	if data := c.kept(path); data != nil && json.Unmarshal(data, into) == nil {
 		return nil
 	}

@@ -178,3 +178,22 @@ func TestMapper(t *testing.T) {
 		t.Errorf("%v %v", gvr, err)
 	}
 }
+
+// MACH-01: group and version names select only documents of their own, and no files outside of the
+// folder.
+func TestInvalidNames(t *testing.T) {
+	server, asked := newServer()
+	dir := t.TempDir()
+	d := open(t, server, discovery.Config{Dir: dir})
+	for _, gv := range []schema.GroupVersion{{Group: "..", Version: ".."}, {Group: "example.com", Version: "v1/../v1"}, {Version: "../../../x"}, {Version: "v1/"}} {
+		if _, err := d.Resources(t.Context(), gv); err == nil || !strings.Contains(err.Error(), "invalid") {
+			t.Errorf("resources of %s: %v", gv, err)
+		}
+		if _, err := d.Mapper().RESTMapping(schema.GroupKind{Group: gv.Group, Kind: "Widget"}, gv.Version); err == nil || !strings.Contains(err.Error(), "invalid") {
+			t.Errorf("mapping of %s: %v", gv, err)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -224,7 +224,7 @@ func (a answers) Object(head metav1.ObjectMeta) client.Object {
 func (s *source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[client.Object], error) {
 	o := s.scope
 	o.Limit, o.Continue = opts.Limit, opts.Continue
-	if opts.Continue == "" {
+	if opts.Continue == "" || s.ahead == nil { // nil also after an error
 		s.ahead = &client.Ahead{}
 	}
 	o.Ahead = s.ahead

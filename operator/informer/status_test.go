@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,56 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("progress: %v, %v", one.Progress, two.Progress)
 		}
 	})
+}
+
+// MACH-02, RUN-01: the status shows that the server rejects a list or watch for a time, and the
+// requests wait as long as the server asks.
+func TestStatusOfBusyServer(t *testing.T) {
+	for verb, query := range map[string]string{"list": "", "watch": "true"} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t)
+				w.pods()
+				begin := time.Now()
+				var mu sync.Mutex // guards the following variables
+				busy := true
+				var asked []time.Duration
+				w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if !busy || !strings.HasSuffix(r.URL.Path, "/pods") || r.URL.Query().Get("watch") != query {
+						return false
+					}
+					asked = append(asked, time.Since(begin))
+					rw.Header().Set("Retry-After", "20")
+					http.Error(rw, "too many requests", http.StatusTooManyRequests)
+					return true
+				}})
+				w.run()
+				for range 10 {
+					time.Sleep(5 * time.Second)
+					if s := w.set.Statuses()[0]; s.Err == nil || !strings.Contains(s.Err.Error(), verb+": ") || !s.Since.Equal(begin) || s.Synced != (verb == "watch") {
+						t.Errorf("after %v: %+v", time.Since(begin), s)
+					}
+				}
+				mu.Lock()
+				for n, at := range asked {
+					if n > 0 && at < asked[n-1]+20*time.Second {
+						t.Errorf("requests at %v", asked)
+					}
+				}
+				if len(asked) != 3 {
+					t.Errorf("requests at %v", asked)
+				}
+				busy = false
+				mu.Unlock()
+				time.Sleep(time.Minute)
+				if s := w.set.Statuses()[0]; s.Err != nil || !s.Synced {
+					t.Errorf("at the end: %+v", s)
+				}
+			})
+		})
+	}
 }
 
 // MACH-05: an informer that keeps only metadata receives complete objects from the server; handlers

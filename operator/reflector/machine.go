@@ -119,6 +119,9 @@ type Machine[T metav1.Object] struct {
 	state    state
 	version  string // of the copy; the watch resumes here
 	synced   bool   // the watch can resume at version
+	token    string // of the page that is being read; empty for the first
+	paused   bool   // the server asked to read that page later
+	refused  int    // how often it did
 	unpaged  bool   // the continue token expired during this list: read it without pages
 	listOnce bool   // the last streaming list was cut short: use a list this time
 	failures int    // consecutive failures
@@ -136,6 +139,10 @@ func (m *Machine[T]) Step(in Input[T]) ([]Delta[T], Next) {
 		m.synced = false
 		return nil, m.begin()
 	case Waited[T]:
+		if m.paused {
+			m.state, m.paused = listing, false
+			return nil, Next{Do: List, Limit: m.PageSize, Continue: m.token}
+		}
 		return nil, m.begin()
 	case Page[T]:
 		m.expect(listing, in)
@@ -162,7 +169,7 @@ func (m *Machine[T]) expect(s state, in Input[T]) {
 
 // begin resumes the watch, or reads the collection again.
 func (m *Machine[T]) begin() Next {
-	m.items, m.initial = nil, nil
+	m.items, m.initial, m.token, m.paused, m.refused = nil, nil, "", false, 0
 	switch {
 	case m.synced:
 		m.state = watching
@@ -181,6 +188,7 @@ func (m *Machine[T]) begin() Next {
 
 func (m *Machine[T]) page(p Page[T]) ([]Delta[T], Next) {
 	m.items = append(m.items, p.Items...)
+	m.token, m.refused = p.Continue, 0
 	if p.Continue != "" {
 		return nil, Next{Do: List, Limit: m.PageSize, Continue: p.Continue}
 	}
@@ -266,6 +274,12 @@ func (m *Machine[T]) failed(err error) Next {
 		if isExpired(err) && len(m.items) > 0 && !m.unpaged {
 			m.unpaged = true
 			return m.begin()
+		}
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok && m.token != "" {
+			// Keep the earlier pages: a new list would be even more work for a busy server.
+			m.state, m.paused = idle, true
+			m.refused++
+			return Next{Do: Wait, Failures: m.refused, AtLeast: time.Duration(seconds) * time.Second}
 		}
 	case streaming:
 		if isRefusal(err) {

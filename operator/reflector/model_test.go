@@ -346,12 +346,15 @@ func TestTranscripts(t *testing.T) {
 	stream := Next{Do: Watch, InitialEvents: true}
 	full := Next{Do: List, Limit: 10}
 	resume := Next{Do: Watch, Version: "5"}
+	page := Next{Do: List, Limit: 10, Continue: "x"}
 	for name, steps := range map[string][]exchange{
 		"streams and watches on":      {{first, stream}, {end, Next{Do: Read}}, {Closed[object]{}, resume}},
 		"is refused, then lists":      {{first, stream}, {Failure[object]{errRefused}, full}, {Page[object]{Version: "5"}, resume}, {first, full}},
 		"is cut short, then lists":    {{first, stream}, {Closed[object]{}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, full}, {Page[object]{Version: "5"}, resume}, {first, stream}},
 		"server fails, then streams":  {{first, stream}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, stream}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 2}}},
 		"server says when":            {{first, stream}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}},
+		"a page is refused":           {{first, stream}, {Failure[object]{errRefused}, full}, {Page[object]{Version: "5", Continue: "x"}, page}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {Waited[object]{}, page}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 2, AtLeast: 7 * time.Second}}, {Waited[object]{}, page}, {Page[object]{Version: "5"}, resume}},
+		"a page is refused, restart":  {{first, stream}, {Failure[object]{errRefused}, full}, {Page[object]{Version: "5", Continue: "x"}, page}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {first, full}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {Waited[object]{}, full}},
 		"expired once, then waits":    {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{errExpired}, stream}, {end, Next{Do: Read}}, {Failure[object]{errExpired}, Next{Do: Wait, Failures: 2}}},
 		"kind is gone":                {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{apierrors.NewNotFound(schema.GroupResource{}, "")}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, stream}},
 		"resumes after a failure":     {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, resume}},

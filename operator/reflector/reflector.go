@@ -257,7 +257,7 @@ func (r *Reflector[T]) failure(ctx context.Context, what string, err error) Inpu
 
 // wait returns nil when ctx ends.
 func (r *Reflector[T]) wait(ctx context.Context, next Next, resync <-chan time.Time) Input[T] {
-	timer := time.NewTimer(max(backoff(next.Failures), next.AtLeast))
+	timer := time.NewTimer(max(backoff(next.Failures), min(next.AtLeast, maxBackoff)))
 	defer timer.Stop()
 	for {
 		select {

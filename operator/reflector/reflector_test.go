@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -118,6 +119,16 @@ func TestDriver(t *testing.T) {
 				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"}, Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
 			},
 			"watch  true, list 500 , list 500 x, watch 2 false", "=ab at 2",
+		},
+		"busy between pages": {
+			func() []any {
+				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"}, errBusy, Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
+			},
+			"watch  true, list 500 , list 500 x, list 500 x, watch 2 false", "=ab at 2",
+		},
+		"busy for an hour": {
+			func() []any { return []any{apierrors.NewTooManyRequests("busy", 3600), stream(false, initialEnd(2))} },
+			"watch  true, watch  true", "= at 2",
 		},
 		"resume": {
 			func() []any { return []any{stream(true, initialEnd(2), added("c", 3)), stream(false)} },
