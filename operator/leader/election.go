@@ -84,8 +84,8 @@ func New(cfg Config) (*Election, error) {
 	if cfg.RetryPeriod == 0 {
 		cfg.RetryPeriod = cfg.RenewDeadline / 5
 	}
-	if cfg.Duration < time.Second || cfg.RenewDeadline >= cfg.Duration || cfg.RetryPeriod >= cfg.RenewDeadline {
-		return nil, fmt.Errorf("new election: want RetryPeriod (%v) < RenewDeadline (%v) < Duration (%v), and Duration of at least a second",
+	if cfg.Duration < time.Second || cfg.RenewDeadline >= cfg.Duration || cfg.RetryPeriod >= cfg.RenewDeadline || cfg.RetryPeriod <= 0 {
+		return nil, fmt.Errorf("new election: want 0 < RetryPeriod (%v) < RenewDeadline (%v) < Duration (%v), and Duration of at least a second",
 			cfg.RetryPeriod, cfg.RenewDeadline, cfg.Duration)
 	}
 	if cfg.Log == nil {

@@ -58,7 +58,9 @@ func (s *Shards) Run(ctx context.Context) error {
 		deadline := s.renewedAt(renewed)
 		target := s.readLeases(inf, deadline)
 		changed := s.turn(target) // from here on, no work starts on objects of other replicas
-		write := changed && s.clear() || time.Since(renewed) >= s.cfg.RetryPeriod
+		// If the server accepted the view and did not store it, repeat that with the next renewal.
+		repeated := s.wrote != nil && slices.Equal(s.wrote, target)
+		write := changed && !repeated && s.clear() || time.Since(renewed) >= s.cfg.RetryPeriod
 		if write {
 			begin := time.Now()
 			v := s.announcedView()
@@ -75,10 +77,15 @@ func (s *Shards) Run(ctx context.Context) error {
 					s.sentAt = lease.ResourceVersion
 				}
 			}
+			s.wrote = nil
 			switch {
 			case err == nil:
 				renewed = begin
 				s.renewedAt(renewed)
+				if s.wrote = v; !repeated && !slices.Equal(v, s.announcedView()) {
+					s.cfg.Log.Warn("the server changed the annotation "+viewAnnotation+" of the Lease; until it is stored, this replica does not work: check admission policies and webhooks",
+						"lease", s.own.Name, "want", v.String(), "got", s.announcedView().String())
+				}
 			case errors.Is(err, ErrLost) || !time.Now().Before(deadline):
 				return fmt.Errorf("%w: shard: %w", ErrLost, err)
 			default:

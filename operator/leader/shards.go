@@ -23,7 +23,8 @@ type ShardsConfig struct {
 	Client client.Client
 	// Group is the namespace of the Leases and a name that all replicas share; required.
 	Group client.Key
-	// Identity of this replica; by default NewIdentity(). It must be unique and never be reused.
+	// Identity of this replica; by default NewIdentity(). It must be unique and never be reused,
+	// and must not contain a comma.
 	Identity string
 	// Duration, RenewDeadline and RetryPeriod are as in Config.
 	Duration, RenewDeadline, RetryPeriod time.Duration
@@ -34,6 +35,8 @@ type ShardsConfig struct {
 const (
 	groupLabel     = "kelson.dev/shards"
 	viewAnnotation = "kelson.dev/shards-view"
+	// separator is between the members of a view in the annotation.
+	separator = ","
 )
 
 // Shards is the participation of one replica in sharded work. It implements the Gate of a
@@ -69,6 +72,7 @@ type Shards struct {
 	// Used only by Run's goroutine.
 	own    *coordinationv1.Lease
 	unsure bool // the last announcement failed, and the server may have executed it
+	wrote  view // the view in the last successful write; nil after a failure
 	// from this resourceVersion on, the server has none of state.sent except the last; empty until
 	// an announcement succeeds after the last was sent
 	sentAt   string
@@ -96,6 +100,9 @@ type observation struct {
 
 // NewShards returns a Shards for a group. It owns no objects before Run.
 func NewShards(cfg ShardsConfig) (*Shards, error) {
+	if strings.Contains(cfg.Identity, separator) {
+		return nil, fmt.Errorf("new shards: Config.Identity %q must not contain %q", cfg.Identity, separator)
+	}
 	base, err := New(Config{
 		Client: cfg.Client, Lease: cfg.Group, Identity: cfg.Identity, Duration: cfg.Duration, RenewDeadline: cfg.RenewDeadline,
 		RetryPeriod: cfg.RetryPeriod, Log: cfg.Log,
@@ -269,14 +276,14 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-func (v view) String() string { return strings.Join(v, ",") }
+func (v view) String() string { return strings.Join(v, separator) }
 
 func parseView(lease *coordinationv1.Lease) view {
 	text := lease.Annotations[viewAnnotation]
 	if text == "" {
 		return view{}
 	}
-	return strings.Split(text, ",")
+	return strings.Split(text, separator)
 }
 
 func (s state) equal(o state) bool {

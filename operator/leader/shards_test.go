@@ -1,7 +1,9 @@
 package leader_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -457,3 +460,70 @@ func TestShardsJoinFaultyServer(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// stripping removes the annotations of the objects in updates, as an admission policy can.
+type stripping struct {
+	http.RoundTripper
+	updates atomic.Int32
+}
+
+func (s *stripping) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPut {
+		return s.RoundTripper.RoundTrip(r)
+	}
+	if s.updates.Add(1) > 100 {
+		time.Sleep(time.Second) // too many
+	}
+	var lease map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&lease); err != nil {
+		return nil, err
+	}
+	delete(lease["metadata"].(map[string]any), "annotations")
+	data, err := json.Marshal(lease)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// RUN-03: a replica whose announcements are not stored repeats them only with each renewal.
+func TestShardsThatAreNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := apitest.New(leases).REST()
+		through := &stripping{RoundTripper: config.Transport}
+		c, err := client.New(client.Config{REST: &rest.Config{Host: config.Host, Transport: through}})
+		must(t, err)
+		var log bytes.Buffer
+		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a", RetryPeriod: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if n := through.updates.Load(); n < 25 || n > 35 {
+			t.Errorf("%d updates in a minute", n)
+		}
+		if _, ours := s.Enter(request(1)); ours {
+			t.Error("the replica works without a stored announcement")
+		}
+		cancel()
+		must(t, <-ended)
+		if strings.Count(log.String(), "the server changed the annotation") != 1 {
+			t.Errorf("log: %s", log.String())
+		}
+	})
+}
+
+// RUN-03: the members of a view are separated by commas.
+func TestShardsIdentity(t *testing.T) {
+	c, err := client.New(client.Config{REST: apitest.New(leases).REST()})
+	must(t, err)
+	if _, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a,b"}); err == nil || !strings.Contains(err.Error(), `Config.Identity "a,b" must not contain ","`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := leader.New(leader.Config{Client: c, Lease: key, RetryPeriod: -1}); err == nil || !strings.Contains(err.Error(), "want 0 < RetryPeriod (-1ns)") {
+		t.Errorf("got %v", err)
+	}
+}
