@@ -65,6 +65,9 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	if err != nil {
 		return fmt.Errorf("%w (is its AddToScheme among the parts?)", err)
 	}
+	if s.resync < 0 {
+		return fmt.Errorf("Resync(%v): the period must not be negative", s.resync)
+	}
 	if s.name == "" {
 		s.name = strings.ToLower(kind.Kind)
 	}

@@ -132,8 +132,8 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 		b.name = strings.ToLower(kind.Kind)
 	}
 	cfg := controller.Config{
-		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: b.logs}, Concurrency: b.options.MaxConcurrentReconciles,
-		SyncTimeout: b.options.CacheSyncTimeout, ReconcileTimeout: b.options.ReconciliationTimeout,
+		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: b.logs}, Concurrency: max(0, b.options.MaxConcurrentReconciles),
+		SyncTimeout: b.options.CacheSyncTimeout, ReconcileTimeout: max(0, b.options.ReconciliationTimeout),
 	}
 	if n := b.options.NeedLeaderElection; n != nil {
 		cfg.EveryReplica = !*n

@@ -18,7 +18,7 @@ import (
 
 // Config describes a Controller.
 type Config struct {
-	// Name of the controller in logs, metrics and traces; required.
+	// Name of the controller in logs, metrics and traces; required, and unique in a manager.
 	Name string
 	// Kind of the objects it reconciles, for logs and traces.
 	Kind string
@@ -92,6 +92,9 @@ const aging = time.Second / -initialPriority
 func New(cfg Config) (*Controller, error) {
 	if cfg.Name == "" || cfg.Reconciler == nil {
 		return nil, errors.New("new controller: Config.Name and Config.Reconciler are required")
+	}
+	if cfg.Concurrency < 0 || cfg.ReconcileTimeout < 0 {
+		return nil, fmt.Errorf("new controller: Config.Concurrency (%d) and Config.ReconcileTimeout (%v) must not be negative", cfg.Concurrency, cfg.ReconcileTimeout)
 	}
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = 1
@@ -230,6 +233,9 @@ func (c *Controller) process(v visit, w *worker, item workItem) {
 	c.lastStarts.set(req, start)
 	c.cfg.Metrics.Started()
 	result, err := c.reconcile(reconcile.WithLog(ctx, span.Log(log)), w, req)
+	if result.RequeueAfter < 0 { // the time has passed
+		result.RequeueAfter = time.Millisecond
+	}
 	outcome := c.finish(v, log, req, result, err)
 	if w.hasSlot {
 		c.cfg.Metrics.Freed()

@@ -83,6 +83,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"success", func() (reconcile.Result, error) { return reconcile.Result{}, nil }, []string{"0s other"}, ""},
 		{"requeue", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }, []string{"0s other", "1h0m0s after"}, ""},
+		{"requeue in the past", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: -time.Hour}, nil }, []string{"0s other", "1ms after"}, ""},
 		{"error", func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("broken") }, []string{"0s other", "5ms retry"}, "reconcile failed"},
 		{"error and requeue", func() (reconcile.Result, error) {
 			return reconcile.Result{RequeueAfter: time.Hour}, errors.New("broken")

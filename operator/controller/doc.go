@@ -13,7 +13,7 @@
 //
 // What happens after Reconcile returns:
 //
-//	nil error                 resets the backoff; requeues after Result.RequeueAfter if positive
+//	nil error                 resets the backoff; requeues after Result.RequeueAfter if not zero
 //	conflict (409)            requeues with backoff, without an error log: another writer was first, which is normal;
 //	                          ten in a row for one object are not, and are logged as a warning
 //	terminal or invalid       resets the backoff and logs the error; does not requeue until something changes

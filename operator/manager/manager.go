@@ -177,7 +177,7 @@ func (m *Manager) AddController(cfg controller.Config) error {
 }
 
 // NewController is AddController and returns the controller, to which sources can be added at any
-// time.
+// time. The name must be unique in the manager: metrics, traces and default finalizers contain it.
 func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, error) {
 	if cfg.Log == nil {
 		cfg.Log = m.cfg.Log
@@ -201,9 +201,9 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	m.controllers = append(m.controllers, c)
-	m.mu.Unlock()
+	if err := m.register(c); err != nil {
+		return nil, err
+	}
 	m.metrics.watch(c)
 	if c.EveryReplica() {
 		m.Add(OnEveryReplica(c))
@@ -221,6 +221,19 @@ func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, 
 	}
 	m.Add(c)
 	return c, nil
+}
+
+// register adds a controller with a new name to the list.
+func (m *Manager) register(c *controller.Controller) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, other := range m.controllers {
+		if other.Name() == c.Name() {
+			return fmt.Errorf("new controller: the manager already has a controller named %q: set a different name (operator.Named or controller.Config.Name)", c.Name())
+		}
+	}
+	m.controllers = append(m.controllers, c)
+	return nil
 }
 
 // AddShards runs the sharding that controllers use as their Gate, from when the informers run until

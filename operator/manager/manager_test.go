@@ -248,3 +248,20 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// RUN-03: the name of a controller is unique in its manager. Other managers of the process can have
+// a controller with that name.
+func TestControllerNames(t *testing.T) {
+	for range 2 {
+		m, _ := newManager(t, manager.Config{})
+		must(t, m.AddController(controller.Config{Name: "a", Reconciler: reconcile.Func(nil)}))
+		must(t, m.AddController(controller.Config{Name: "b", Reconciler: reconcile.Func(nil)}))
+		err := m.AddController(controller.Config{Name: "a", Reconciler: reconcile.Func(nil)})
+		if err == nil || !strings.Contains(err.Error(), `already has a controller named "a"`) {
+			t.Errorf("got %v", err)
+		}
+		if code, body := get(t, m.MetricsHandler(), "/metrics"); code != 200 {
+			t.Errorf("/metrics answers %d %s", code, body)
+		}
+	}
+}

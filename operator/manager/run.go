@@ -51,14 +51,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := m.hooks.start(ctx, m, groups.hooks); err != nil {
 		failed(err)
 	}
-	m.mu.Lock()
-	m.sources.startIn(groups.sources)
-	groups.sources.start(m.own.events)
-	m.others.startIn(groups.others)
-	m.mu.Unlock()
-
 	// The election includes the leader's work: it releases the Lease only after the work has ended.
-	electionErr := m.elect(ctx, func(leading context.Context) error {
+	lead := func(leading context.Context) error {
 		// The informers may not have the last writes of the previous leader yet.
 		var err error
 		if m.cfg.Election != nil {
@@ -84,12 +78,21 @@ func (m *Manager) Run(ctx context.Context) error {
 			return err
 		}
 		return groups.leaders.unfinished()
-	})
+	}
+	var electionErr error
+	if ctx.Err() == nil { // the webhooks are served
+		m.mu.Lock()
+		m.sources.startIn(groups.sources)
+		groups.sources.start(m.own.events)
+		m.others.startIn(groups.others)
+		m.mu.Unlock()
+		electionErr = m.elect(ctx, lead)
+	}
 	if electionErr != nil && ctx.Err() == nil {
 		failed(electionErr)
 	}
 	m.mu.Lock()
-	m.others.stopped, m.sources.stopped = true, true
+	m.others.stopped, m.sources.stopped, m.leaders.stopped = true, true, true
 	m.mu.Unlock()
 	errs := []error{
 		electionErr,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -79,5 +80,42 @@ func TestWebhookMetrics(t *testing.T) {
 	must(t, <-ended)
 	if !before {
 		t.Error("a runnable ran before the webhooks were served")
+	}
+}
+
+// RUN-01, RUN-05: if the webhooks cannot be served, nothing else starts.
+func TestWebhooksThatDoNotStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	for want, set := range map[string]func(*manager.Config, *webhook.Hook){
+		"address already in use": func(cfg *manager.Config, _ *webhook.Hook) { cfg.Webhooks.Address = taken.Addr().String() },
+		`invalid path "/validate-{a}"`: func(cfg *manager.Config, hook *webhook.Hook) {
+			hook.Path, cfg.Webhooks.Address = "/validate-{a}", "127.0.0.1:0"
+		},
+		"/does/not/exist/tls.crt: no such": func(cfg *manager.Config, _ *webhook.Hook) { cfg.Webhooks.CertDir = "/does/not/exist" },
+	} {
+		cfg, hook := manager.Config{}, webhook.Hook{Path: "/validate-x"}
+		set(&cfg, &hook)
+		m, s := newManager(t, cfg)
+		must(t, m.AddWebhook(hook, webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
+		started := func(what string) manager.Runnable {
+			return manager.Func(func(context.Context) error { t.Error(what + " started"); return nil })
+		}
+		m.Add(started("the leader's work"))
+		m.Add(manager.OnEveryReplica(started("other work")))
+		_, err := m.Informers().For(configMap("a"))
+		must(t, err)
+		if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		select {
+		case <-m.Elected():
+			t.Error("the replica leads")
+		default:
+		}
+		if requests := s.Requests(); len(requests) > 0 {
+			t.Errorf("the server got the requests %q", requests)
+		}
 	}
 }

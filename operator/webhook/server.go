@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	pathpkg "path"
 	"slices"
 	"sync"
 	"time"
@@ -68,8 +70,13 @@ func panicked(ctx context.Context) {
 	}
 }
 
-// Register adds the handler of a path, which must not have one. It can be called at any time.
+// Register adds the handler of a path, which must not have one. It can be called at any time. The
+// path begins with a slash, is clean (see path.Clean; a slash at the end is allowed), and has no
+// characters that URLs escape.
 func (s *Server) Register(path string, h http.Handler) error {
+	if !isPath(path) {
+		return fmt.Errorf("register webhook: invalid path %q", path)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Contains(s.paths, path) {
@@ -86,6 +93,12 @@ func (s *Server) Register(path string, h http.Handler) error {
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 	return nil
+}
+
+// isPath reports whether a path is a pattern of http.ServeMux that matches only itself.
+func isPath(text string) bool {
+	clean := pathpkg.Clean(text)
+	return clean[0] == '/' && (text == clean || clean != "/" && text == clean+"/") && (&url.URL{Path: text}).EscapedPath() == text
 }
 
 // Paths returns the registered paths.

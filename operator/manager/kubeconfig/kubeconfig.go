@@ -179,8 +179,12 @@ func (p *provider) restConfig(name string, data []byte) (*rest.Config, error) {
 		return nil, err
 	}
 	if p.cfg.Change != nil {
-		err = p.cfg.Change(name, cfg)
+		if err := p.cfg.Change(name, cfg); err != nil {
+			return nil, err
+		}
 	}
+	// Check the credentials and certificates before the cluster is disengaged.
+	_, err = client.New(client.Config{REST: cfg})
 	return cfg, err
 }
 

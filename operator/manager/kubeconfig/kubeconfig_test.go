@@ -144,6 +144,11 @@ func TestFromSecrets(t *testing.T) {
 		must(t, own.Update(t.Context(), east))
 		must(t, newClient(t, hosts["one"]).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}}))
 		expect("no kubeconfig any longer: the cluster stays", "east:new")
+		east.Data = map[string][]byte{kubeconfig.DefaultKey: []byte(strings.Replace(fmt.Sprintf(config, "https://two", `{"token":"t"}`), `"server":`, `"certificate-authority-data":"Z2FyYmFnZQ==","server":`, 1))}
+		must(t, own.Update(t.Context(), east))
+		synctest.Wait()
+		must(t, newClient(t, hosts["one"]).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "newer"}}))
+		expect("a certificate authority that is not usable: the cluster stays", "east:newer")
 		east.Data = secret("east", "http://two", `{}`).Data
 		must(t, own.Update(t.Context(), east))
 		expect("another server", "east:on-two")
