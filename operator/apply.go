@@ -13,9 +13,9 @@ import (
 
 // Apply creates or updates an object by server-side apply. Fields that obj does not set belong to
 // other managers and stay as they are. Apply fills obj with the server's answer and returns it. In
-// a reconcile, Apply makes the reconciled object the controller of obj, unless obj has a
-// controller, and sets an empty namespace to that of the reconciled object. The next read through c
-// sees the result.
+// a reconcile, Apply makes the reconciled object the controller of obj, unless obj has a controller
+// or is the reconciled object itself, and sets an empty namespace to that of the reconciled object.
+// The next read through c sees the result.
 func Apply[P client.Object](ctx context.Context, c Client, obj P) (P, error) {
 	if owner := reconcile.Object(ctx); owner != nil {
 		if err := own(ctx, c, owner, obj); err != nil {
@@ -48,10 +48,28 @@ func place(ctx context.Context, c Client, owner, obj Object) error {
 	return err
 }
 
+// isSame reports whether two objects of any versions of a kind have the same name.
+func isSame(c Client, a, b Object) bool {
+	if client.KeyOf(a) != client.KeyOf(b) {
+		return false
+	}
+	kindA, errA := client.KindOf(a, c.Scheme())
+	kindB, errB := client.KindOf(b, c.Scheme())
+	return errA == nil && errB == nil && kindA.GroupKind() == kindB.GroupKind()
+}
+
 // own sets the namespace of obj and adds a controller reference to owner.
 func own(ctx context.Context, c Client, owner, obj Object) error {
+	if req, ok := reconcile.RequestFrom(ctx); ok && req.Cluster != reconcile.Cluster(ctx) {
+		// The garbage collector of the other cluster would delete the object, because it does not
+		// find the owner.
+		return fmt.Errorf("owner %s is in another cluster, and owner references cannot cross clusters: use the methods of Client for objects without an owner", describe(c, owner))
+	}
 	if err := place(ctx, c, owner, obj); err != nil {
 		return err
+	}
+	if isSame(c, owner, obj) {
+		return nil // a reference to itself would block its deletion
 	}
 	if metav1.GetControllerOfNoCopy(obj) != nil {
 		return nil

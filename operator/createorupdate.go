@@ -25,7 +25,7 @@ const (
 // CreateOrUpdate creates or updates an object. It reads the object with the name of obj into obj,
 // if there is one, and calls set, which changes obj. Then it creates the object, or updates it if
 // set changed anything. In a reconcile, the reconciled object becomes the controller of obj as with
-// Apply; an object with another controller is an error.
+// Apply; another object with another controller is an error.
 //
 // Prefer Apply for most objects: it leaves fields of other managers alone, and removes fields that
 // the operator no longer sets. Use CreateOrUpdate if the desired state depends on the existing
@@ -66,7 +66,7 @@ func createOrUpdate(ctx context.Context, c Client, obj Object, set func() error)
 		return Unchanged, fmt.Errorf("set must not change its name: it is now %s", client.KeyOf(obj))
 	}
 	if owner != nil {
-		if other := metav1.GetControllerOfNoCopy(obj); other != nil && other.UID != owner.GetUID() {
+		if other := metav1.GetControllerOfNoCopy(obj); other != nil && other.UID != owner.GetUID() && !isSame(c, owner, obj) {
 			return Unchanged, fmt.Errorf("it is already controlled by %s %s", other.Kind, other.Name)
 		}
 		if err := own(ctx, c, owner, obj); err != nil {

@@ -90,3 +90,52 @@ func TestCreateOrUpdate(t *testing.T) {
 		t.Errorf("%d writes that should not be", n-before)
 	}
 }
+
+// RUN-04: an object that is applied or updated in its own reconcile does not become its own owner,
+// and keeps the controller that it has.
+func TestOwnObject(t *testing.T) {
+	server := apitest.New(apitest.ConfigMaps, apitest.Pods)
+	c, err := client.New(client.Config{REST: server.REST()})
+	must(t, err)
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+	must(t, c.Create(t.Context(), stored))
+	for _, owners := range [][]metav1.OwnerReference{nil, {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid-of-p", Controller: new(true)}}} {
+		stored.OwnerReferences = owners
+		must(t, c.Update(t.Context(), stored))
+		ctx := reconcile.WithObject(t.Context(), stored.DeepCopy())
+		for _, namespace := range []string{"", "default"} {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
+			got, err := operator.CreateOrUpdate(ctx, c, cm, func() error { cm.Data = map[string]string{"in": namespace}; return nil })
+			if err != nil || got != operator.Updated || len(cm.OwnerReferences) != len(owners) {
+				t.Errorf("%s %v, owned by %+v", got, err, cm.OwnerReferences)
+			}
+			cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", OwnerReferences: owners}}
+			if cm, err = operator.Apply(ctx, c, cm); err != nil || len(cm.OwnerReferences) != len(owners) {
+				t.Errorf("%v, owned by %+v", err, cm.OwnerReferences)
+			}
+			stored = cm
+		}
+	}
+
+	// An object of another kind with the same name is owned.
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	if pod, err = operator.Apply(reconcile.WithObject(t.Context(), stored), c, pod); err != nil || !metav1.IsControlledBy(pod, stored) {
+		t.Errorf("%v, owned by %+v", err, pod.OwnerReferences)
+	}
+}
+
+// Owner references cannot cross clusters: the garbage collector would delete the object.
+func TestOwnerInAnotherCluster(t *testing.T) {
+	server := apitest.New(apitest.ConfigMaps, apitest.Pods)
+	c, err := client.New(client.Config{REST: server.REST()})
+	must(t, err)
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+	must(t, c.Create(t.Context(), owner))
+	ctx := reconcile.WithObject(reconcile.WithRequest(t.Context(), operator.Request{NamespacedName: client.KeyOf(owner)}), owner)
+	if _, err := operator.Apply(reconcile.WithCluster(ctx, "east"), c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err == nil || !strings.Contains(err.Error(), "owner ConfigMap default/a is in another cluster") {
+		t.Errorf("in another cluster: %v", err)
+	}
+	if pod, err := operator.Apply(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil || !metav1.IsControlledBy(pod, owner) {
+		t.Errorf("in the same cluster: %v, %v", pod.OwnerReferences, err)
+	}
+}

@@ -109,6 +109,7 @@ func (f *flags) parse(set *flag.FlagSet, args []string, more []func(*flag.FlagSe
 	if err := addFlags(set, ownFlags); err != nil {
 		return wrong(err)
 	}
+	f.log.keepDefaults()
 	if err := set.Parse(args[1:]); err != nil {
 		return err
 	}

@@ -132,6 +132,18 @@ func TestFlagsOfOthers(t *testing.T) {
 	if f = parsed(t, "--health-probe-bind-address=:1", theirs); f.health != ":1" || address != ":1" {
 		t.Errorf("%q, %q", f.health, address)
 	}
+	for args, want := range map[string]slog.Level{"": slog.LevelInfo, "--zap-devel": slog.LevelDebug, "--zap-devel -v=0": slog.LevelInfo, "-v=2": slog.LevelInfo - 8} {
+		_ = new(klog.Level).Set("0") // the default of klog's flag is the current value
+		if f = parsed(t, args, klog.InitFlags); f.log.minLevel() != want {
+			t.Errorf("%q with klog's flags: level %v, want %v", args, f.log.minLevel(), want)
+		}
+	}
+	verbose := func(set *flag.FlagSet) { set.Int("v", 2, "the level of the log") }
+	for args, want := range map[string]slog.Level{"": slog.LevelInfo - 8, "--zap-devel": slog.LevelInfo - 8, "-v=0": slog.LevelInfo} {
+		if f = parsed(t, args, verbose); f.log.minLevel() != want {
+			t.Errorf("%q with their default: level %v, want %v", args, f.log.minLevel(), want)
+		}
+	}
 	wrong := func(set *flag.FlagSet) { set.String("graceful-shutdown-timeout", "soon", "") }
 	var out bytes.Buffer
 	set := flag.NewFlagSet("", flag.ContinueOnError)
@@ -184,5 +196,34 @@ func TestLogFlags(t *testing.T) {
 		if code := command(&out, noEnv, args).run(t.Context(), nil); code != 2 || !strings.Contains(out.String(), "invalid value") {
 			t.Errorf("%s: %d, %s", args, code, out.String())
 		}
+	}
+}
+
+// RUN-08: without a kubeconfig, functions of Configure get an empty rest.Config. They can complete
+// it; otherwise the program ends with the reason why there is no API server.
+func TestConfigureWithoutServer(t *testing.T) {
+	user := func(cfg *Config) error { cfg.REST.Impersonate.UserName = "jane"; return nil }
+	host := func(cfg *Config) error { cfg.REST.Host = "http://a.example"; return nil }
+	copied := func(cfg *Config) error { cfg.REST = rest.CopyConfig(cfg.REST); return nil }
+	none := func(cfg *Config) error { cfg.REST = nil; return nil }
+	for name, tt := range map[string]struct {
+		change func(*Config) error
+		code   int
+		want   string
+	}{
+		"user":   {user, 1, `msg="find API server" err="stat /does/not/exist`},
+		"copied": {copied, 1, `msg="find API server"`},
+		"none":   {none, 1, `msg="find API server"`},
+		"host":   {host, 0, "server=http://a.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var out bytes.Buffer
+			parts := []Part{Configure(tt.change), BeforeStart(func(context.Context, Deps) error { cancel(); return nil })}
+			if code := command(&out, noEnv, "--kubeconfig=/does/not/exist").run(ctx, parts); code != tt.code || !strings.Contains(out.String(), tt.want) {
+				t.Errorf("exit code %d: %s", code, out.String())
+			}
+		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 // controller-runtime defines for its logger; they have the same meaning.
 type logFlags struct {
 	level      *slog.Level // nil if no flag sets it
+	usual      slog.Level  // the level if no flag sets it
 	format     string      // text, json; empty if no flag sets it
 	devel      bool        // the defaults of zap's development mode
 	stackLevel *slog.Level // records from this level on have a stack trace; nil for none
@@ -109,9 +110,16 @@ func (f *logFlags) minLevel() slog.Level {
 	case f.level != nil:
 		return *f.level
 	case f.devel:
-		return slog.LevelDebug
+		return min(slog.LevelDebug, f.usual)
 	}
-	return slog.LevelInfo
+	return f.usual
+}
+
+// keepDefaults makes the values that were set before the command line is parsed the defaults.
+func (f *logFlags) keepDefaults() {
+	if f.level != nil {
+		f.usual, f.level = *f.level, nil
+	}
 }
 
 // logger returns the logger that the flags describe.

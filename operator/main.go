@@ -88,7 +88,9 @@ func (pr program) run(ctx context.Context, all []Part) int {
 		cfg.Trace = trace.JSON(traceFile)
 	}
 	var notFound error
-	cfg.REST, notFound = restConfig(f.kubeconfig, f.context, pr.getenv)
+	if cfg.REST, notFound = restConfig(f.kubeconfig, f.context, pr.getenv); notFound != nil {
+		cfg.REST = &rest.Config{} // functions of Configure may set it
+	}
 	if err := p.configure(&cfg); err != nil {
 		log.Error("start operator", "err", err)
 		return 1
@@ -98,7 +100,7 @@ func (pr program) run(ctx context.Context, all []Part) int {
 			f.log.setDefaults(log)
 		}
 	}
-	if cfg.REST == nil {
+	if cfg.REST == nil || notFound != nil && cfg.REST.Host == "" && cfg.REST.Transport == nil {
 		log.Error("find API server", "err", notFound)
 		return 1
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,16 +40,16 @@ func TestReleasesOwnMemoryOnly(t *testing.T) {
 	})
 	for _, owns := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			released := 0
-			releaseMemory = func() { released++ }
+			var released atomic.Int32
+			releaseMemory = func() { released.Add(1) }
 			ownsProcess.Store(owns)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := Run(ctx, Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}); err != nil {
 				t.Fatal(err)
 			}
-			if want := map[bool]int{true: 1}[owns]; released != want {
-				t.Errorf("owns the process: %v; released %d times, want %d", owns, released, want)
+			if want := map[bool]int32{true: 1}[owns]; released.Load() != want {
+				t.Errorf("owns the process: %v; released %d times, want %d", owns, released.Load(), want)
 			}
 		})
 	}

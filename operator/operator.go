@@ -78,8 +78,14 @@ func (d Deps) Cluster(ctx context.Context) (*manager.Cluster, error) {
 }
 
 // After returns the Result that reconciles the object again after d, unless something else causes a
-// reconcile earlier.
-func After(d time.Duration) Result { return Result{RequeueAfter: d} }
+// reconcile earlier. If d is not positive, as for a time that has passed, that is after a
+// millisecond.
+func After(d time.Duration) Result {
+	if d <= 0 {
+		d = time.Millisecond // zero would mean not to reconcile again
+	}
+	return Result{RequeueAfter: d}
+}
 
 // Invalid reports that the field at path has a value that the reconciler can't act on. The
 // framework sets the object's condition Accepted to False (see reconcile.ConditionAccepted),
@@ -153,7 +159,8 @@ func Name(name string) Part {
 
 // Configure changes the configuration of the operator before it starts: the configuration from the
 // flags of Main, or the Config passed to Run. Functions are called in the order of the parts, after
-// the command line was parsed. An error ends the operator.
+// the command line was parsed. With Main, cfg.REST is empty if no API server was found; unless a
+// function sets it, the operator then ends with an error. An error ends the operator.
 //
 //	operator.Configure(func(cfg *operator.Config) error {
 //		cfg.REST.Impersonate.UserName = "system:serviceaccount:apps:brewer"

@@ -312,6 +312,8 @@ func TestForRequests(t *testing.T) {
 	})
 }
 
+func newOfConfigMaps(operator.Client) *departing { return nil }
+
 // RUN-01
 func TestStartErrors(t *testing.T) {
 	tests := []struct {
@@ -324,14 +326,72 @@ func TestStartErrors(t *testing.T) {
 			"takes a int: it must take an operator.Client or operator.Deps"},
 		{"foreign method", []operator.Part{operator.AddToScheme(addTimer), operator.ForRequests[Timer](func(operator.Deps) *plainReconciler { return nil },
 			operator.Watches((*TimerReconciler).usersOf))}, "the reconciler is a *operator_test.plainReconciler"},
+		{"same name", []operator.Part{operator.For(newOfConfigMaps), operator.For(newOfConfigMaps)},
+			`controller for v1.ConfigMap: new controller: the manager already has a controller named "configmap": set a different name (operator.Named`},
+		{"concurrency", []operator.Part{operator.For(newOfConfigMaps, operator.Concurrency(-1))}, "Config.Concurrency (-1)"},
+		{"timeout", []operator.Part{operator.For(newOfConfigMaps, operator.Timeout(-time.Second))}, "Config.ReconcileTimeout (-1s)"},
+		{"resync", []operator.Part{operator.For(newOfConfigMaps, operator.Resync(-time.Second))}, "Resync(-1s): the period must not be negative"},
 		{"scheme", []operator.Part{operator.AddToScheme(func(*runtime.Scheme) error { return errors.New("broken") })}, "broken"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := operator.Run(t.Context(), operator.Config{REST: apitest.New().REST()}, tt.parts...)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			err := operator.Run(ctx, operator.Config{REST: apitest.New().REST()}, tt.parts...)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
+		})
+	}
+}
+
+// departing is a reconciler whose cleanup ends at a time.
+type departing struct {
+	end   time.Time
+	steps chan string
+}
+
+func (d *departing) Reconcile(context.Context, *corev1.ConfigMap) (operator.Result, error) {
+	d.steps <- "reconcile"
+	return operator.Result{}, nil
+}
+
+func (d *departing) Finalize(context.Context, *corev1.ConfigMap) (operator.Result, error) {
+	if len(d.steps) > 0 {
+		d.steps <- "done"
+		return operator.Result{}, nil
+	}
+	d.steps <- "wait"
+	return operator.After(time.Until(d.end)), nil
+}
+
+// RUN-04: After with a time that has passed reconciles again immediately, and keeps the finalizer.
+func TestAfterInThePast(t *testing.T) {
+	for name, end := range map[string]time.Duration{"past": -time.Minute, "now": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &departing{time.Now().Add(end), make(chan string, 9)}
+				w := newFixture(t, operator.For(func(operator.Client) *departing { return d }))
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+				w.create(t, cm)
+				time.Sleep(time.Second)
+				for len(d.steps) > 0 {
+					if step := <-d.steps; step != "reconcile" {
+						t.Errorf("first %s", step)
+					}
+				}
+				d.end = time.Now().Add(end)
+				if err := w.Delete(t.Context(), cm); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Millisecond)
+				if len(d.steps) != 2 || <-d.steps != "wait" || <-d.steps != "done" {
+					t.Error("Finalize was not called again")
+				}
+				if left := w.Objects("configmaps"); len(left) > 0 {
+					t.Errorf("the object is still there: %v", left)
+				}
+			})
 		})
 	}
 }

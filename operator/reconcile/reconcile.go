@@ -27,8 +27,8 @@ func (r Request) String() string {
 
 // Result defines what happens after Reconcile returned no error.
 type Result struct {
-	// RequeueAfter, if positive, reconciles again after that time, unless something else causes it
-	// earlier.
+	// RequeueAfter, if not zero, reconciles again after that time, unless something else causes it
+	// earlier. If it is negative, as for a time that has passed, that is after a millisecond.
 	RequeueAfter time.Duration
 }
 

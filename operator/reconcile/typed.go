@@ -111,7 +111,7 @@ func (t *typed[T, P]) runFinalize(ctx context.Context, before client.Object, obj
 		return Result{}, nil
 	}
 	result, err := t.run(ctx, before, obj, t.finalize, yield)
-	if err != nil || result.RequeueAfter > 0 {
+	if err != nil || result.RequeueAfter != 0 {
 		return result, err
 	}
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == t.cfg.Finalizer })

@@ -199,7 +199,7 @@ func TestFinalizer(t *testing.T) {
 	answers := []struct {
 		reconcile.Result
 		error
-	}{{error: errors.New("not yet")}, {Result: reconcile.Result{RequeueAfter: time.Second}}, {}}
+	}{{error: errors.New("not yet")}, {Result: reconcile.Result{RequeueAfter: time.Second}}, {Result: reconcile.Result{RequeueAfter: -time.Second}}, {}}
 	r := finalizing{
 		step: func(_ context.Context, b *budget) (reconcile.Result, error) {
 			steps = append(steps, fmt.Sprint("reconcile ", b.Finalizers))
@@ -225,7 +225,10 @@ func TestFinalizer(t *testing.T) {
 	if result, err := f.run(t, r); err != nil || result.RequeueAfter != time.Second {
 		t.Errorf("got %v, %v", result, err)
 	}
-	if n := f.budget(t).Status.CurrentHealthy; n != 3 {
+	if result, err := f.run(t, r); err != nil || result.RequeueAfter != -time.Second {
+		t.Errorf("got %v, %v", result, err)
+	}
+	if n := f.budget(t).Status.CurrentHealthy; n != 4 {
 		t.Errorf("the status written while finalizing is %d", n)
 	}
 	_, err := f.run(t, r)
@@ -235,7 +238,7 @@ func TestFinalizer(t *testing.T) {
 	}
 	_, err = f.run(t, r)
 	must(t, err)
-	want := []string{"reconcile [example.com/budget]", "reconcile [example.com/budget]", "finalize", "finalize", "finalize"}
+	want := []string{"reconcile [example.com/budget]", "reconcile [example.com/budget]", "finalize", "finalize", "finalize", "finalize"}
 	if !slices.Equal(steps, want) {
 		t.Errorf("got %q, want %q", steps, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +17,11 @@ func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Config[string, struct{}]{})
 		q.Add("early", struct{}{})
+		var mu sync.Mutex // guards the following variables
 		var running, most int
 		var done []string
-		mu := make(chan struct{}, 1)
-		locked := func(f func()) { mu <- struct{}{}; f(); <-mu }
+		locked := func(f func()) { mu.Lock(); defer mu.Unlock(); f() }
+		processed := func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(done) }
 		before := runtime.NumGoroutine()
 		stop := q.Start(3, func(item workqueue.Item[string, struct{}]) {
 			locked(func() { running++; most = max(most, running) })
@@ -35,14 +37,16 @@ func TestStart(t *testing.T) {
 		q.Add("again", struct{}{})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if len(done) != 9 || most != 3 {
-			t.Errorf("%v are done, by %d goroutines at once", done, most)
-		}
+		locked(func() {
+			if len(done) != 9 || most != 3 {
+				t.Errorf("%v are done, by %d goroutines at once", done, most)
+			}
+		})
 		if n := runtime.NumGoroutine() - before; n > 0 {
 			t.Errorf("%d goroutines wait", n)
 		}
 		time.Sleep(2 * time.Minute)
-		if !slices.Contains(done, "later") {
+		if !slices.Contains(processed(), "later") {
 			t.Error("a key that became due was not processed")
 		}
 
@@ -52,14 +56,16 @@ func TestStart(t *testing.T) {
 			q.Add(fmt.Sprint(i), struct{}{})
 		}
 		synctest.Wait()
-		done = nil
+		locked(func() { done = nil })
 		stop()
-		if running != 0 || len(done) != 3 {
-			t.Errorf("stopped while %d run; %v were running", running, done)
-		}
+		locked(func() {
+			if running != 0 || len(done) != 3 {
+				t.Errorf("stopped while %d run; %v were running", running, done)
+			}
+		})
 		q.Add("after", struct{}{})
 		time.Sleep(time.Minute)
-		if len(done) != 3 || q.Len() != 6 {
+		if done := processed(); len(done) != 3 || q.Len() != 6 {
 			t.Errorf("%v are done after the stop, %d are left", done, q.Len())
 		}
 		q.ShutDown()
