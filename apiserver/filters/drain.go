@@ -15,10 +15,10 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// timed gives short requests a deadline: that of the configuration, or an earlier one that the query
-// requests. Handlers stop when their context ends, and the response is
-// then 504. The transfer of the body and of the response is bounded as well: a client that does not
-// accept its response loses the stream.
+// timed gives short requests a deadline: that of the configuration, or an earlier one that the
+// query requests. Handlers stop when their context ends, and the response is then 504. The transfer
+// of the body and of the response is bounded as well: a client that does not accept its response
+// loses the stream.
 func (c *Chain) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		call := callOf(req)

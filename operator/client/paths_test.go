@@ -17,7 +17,8 @@ import (
 func TestNamesInPaths(t *testing.T) {
 	server, c := newClient(t)
 	must(t, c.Create(t.Context(), pod("web")))
-	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})) // reads discovery
+	// reads discovery
+	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
 	var sent []string
 	server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 		sent = append(sent, r.Method+" "+r.URL.Path)

@@ -31,8 +31,8 @@ func (g *generator) require(t loader.Type, method string) {
 	g.fail(t, why)
 }
 
-// expected reports whether a type of this package gets methods. If the package has no marker for all
-// types, exported types without one count too, as in controller-gen.
+// expected reports whether a type of this package gets methods. If the package has no marker for
+// all types, exported types without one count too, as in controller-gen.
 func (g *generator) expected(n *loader.Named) bool {
 	return g.generated[n.Decl.Name] || !g.all && ast.IsExported(n.Decl.Name)
 }
@@ -82,7 +82,8 @@ func (s *sources) all(yield func([]byte) bool) {
 // more reads another file and reports whether there was one.
 func (s *sources) more() bool {
 	if s.read == nil && s.next == nil {
-		s.next, _ = filepath.Glob(filepath.Join(s.dir, "*.go")) // the only error is a malformed pattern
+		// the only error is a malformed pattern
+		s.next, _ = filepath.Glob(filepath.Join(s.dir, "*.go"))
 		s.next = slices.DeleteFunc(s.next, func(name string) bool {
 			return strings.HasSuffix(name, "_test.go") || filepath.Base(name) == FileName
 		})

@@ -94,7 +94,8 @@ func (s *source) names() map[string]bool {
 		name := nameOf(spec)
 		all[name] = true
 		if spec.Name == nil && versionAtEnd.FindString(name) == name {
-			all[path.Base(path.Dir(pathOf(spec)))] = true // the path may end with a module's major version
+			// the path may end with a module's major version
+			all[path.Base(path.Dir(pathOf(spec)))] = true
 		}
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {

@@ -36,8 +36,8 @@ var ErrNoDeployment = errors.New("config/default has no Deployment")
 // Files maps the paths of files in a folder to their content.
 type Files map[string][]byte
 
-// recordName is the file that lists the files of a written package, so that the next one can replace
-// them.
+// recordName is the file that lists the files of a written package, so that the next one can
+// replace them.
 const recordName = ".kelson-package"
 
 const recordHeader = "# Files that kelson package wrote. It removes and replaces only these.\n"
