@@ -110,7 +110,7 @@ func (fr *frames) shown(typ watch.EventType, e *store.Event) (*store.Object, err
 		return e.Object, nil
 	}
 	res := fr.form.res
-	if e.Prev != nil && !verbatim(res, e.Prev, false) {
+	if codec, ok := res.Codec.(resource.Verbatim); ok && e.Prev != nil && !codec.Verbatim(e.Prev) {
 		v, err := e.Memo(repaired{res}, func() (any, error) {
 			data, err := encodeAgain(res, e.Prev)
 			return lastState(e, data), err
