@@ -136,6 +136,27 @@ func TestNamespaceDeletion(t *testing.T) {
 	p.Want(t, 404, "GET", "/api/v1/namespaces/x", "")
 }
 
+// API-04: the system's priority classes can only be deleted with their whole collection, as in
+// kube-apiserver.
+func TestDeleteSystemPriorityClass(t *testing.T) {
+	p := apitest.New(t)
+	const classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+	for name, value := range map[string]int{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000, "own": 7} {
+		p.Want(t, 201, "POST", classes, fmt.Sprintf(`{"metadata":{"name":%q},"value":%d}`, name, value))
+	}
+	for _, name := range []string{"system-node-critical", "system-cluster-critical"} {
+		for _, query := range []string{"", "?dryRun=All"} {
+			status := p.Want(t, 403, "DELETE", classes+"/"+name+query, "")
+			if status["message"] != fmt.Sprintf(`priorityclasses.scheduling.k8s.io %q is forbidden: this is a system priority class and cannot be deleted`, name) {
+				t.Errorf("%v", status)
+			}
+		}
+	}
+	p.Want(t, 200, "DELETE", classes+"/own", "")
+	p.Want(t, 200, "DELETE", classes, "")
+	p.Want(t, 404, "GET", classes+"/system-node-critical", "")
+}
+
 func TestDeleteCollection(t *testing.T) {
 	p := apitest.New(t)
 	for i := range 4 {

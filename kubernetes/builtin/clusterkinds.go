@@ -1,7 +1,14 @@
 package builtin
 
 import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/certificates"
@@ -13,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/policy"
 	"k8s.io/kubernetes/pkg/apis/rbac"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
+	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	"k8s.io/kubernetes/pkg/apis/storage"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
@@ -111,7 +119,8 @@ func clusterKinds() []entry {
 		{hub: &rbac.Role{}, plural: "roles", versions: v1, behavior: notUnsafe, strategy: role.Strategy},
 		{hub: &rbac.RoleBinding{}, plural: "rolebindings", versions: v1, behavior: notUnsafe, strategy: rolebinding.Strategy},
 
-		{hub: &scheduling.PriorityClass{}, plural: "priorityclasses", versions: v1, short: []string{"pc"}, strategy: priorityclass.Strategy},
+		{hub: &scheduling.PriorityClass{}, plural: "priorityclasses", versions: v1, short: []string{"pc"}, strategy: priorityclass.Strategy,
+			hooks: &resource.Hooks{OnDelete: keepSystemClass}},
 
 		{hub: &storage.CSIDriver{}, plural: "csidrivers", versions: v1, returned: true, strategy: csidriver.Strategy},
 		{hub: &storage.CSINode{}, plural: "csinodes", versions: v1, returned: true,
@@ -124,6 +133,16 @@ func clusterKinds() []entry {
 		{hub: &storage.VolumeAttributesClass{}, plural: "volumeattributesclasses", versions: v1, short: []string{"vac"}, returned: true,
 			strategy: volumeattributesclass.Strategy},
 	}
+}
+
+// keepSystemClass refuses a DELETE of a priority class that kube-apiserver creates. A DELETE of a
+// collection removes them, as in kube-apiserver.
+func keepSystemClass(ctx context.Context, hub runtime.Object, _ bool) error {
+	name := hub.(*scheduling.PriorityClass).Name
+	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb != resource.Delete || !slices.Contains(schedulingv1.SystemPriorityClassNames(), name) {
+		return nil
+	}
+	return apierrors.NewForbidden(scheduling.Resource("priorityclasses"), name, errors.New("this is a system priority class and cannot be deleted"))
 }
 
 // extensions is the category of kinds that extend the API.

@@ -160,9 +160,30 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 			return false, true, nil // the budget loses no healthy pod
 		}
 	}
-	_, err = objects.Update(ctx, k.resource("policy", "poddisruptionbudgets"), b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun,
-		func(hub runtime.Object) error { return take(hub.(*policy.PodDisruptionBudget), p.Name) })
+	budget := k.resource("policy", "poddisruptionbudgets")
+	_, err = objects.Update(ctx, budget, b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun, func(hub runtime.Object) error {
+		old := hub.DeepCopyObject()
+		if err := take(hub.(*policy.PodDisruptionBudget), p.Name); err != nil {
+			return err
+		}
+		return own(budget, old, hub)
+	})
 	return true, false, err
+}
+
+// own attributes the changed status of a budget to kube-apiserver, which writes the budget through
+// its own API.
+func own(budget *resource.Resource, old, hub runtime.Object) error {
+	fields, err := budget.Codec.FieldManager("v1", "status")
+	if err != nil {
+		return fmt.Errorf("write disruption budget: %w", err)
+	}
+	owned, err := meta.Accessor(fields.UpdateNoErrors(old, hub.DeepCopyObject(), "kube-apiserver"))
+	if err != nil {
+		return fmt.Errorf("write disruption budget: %w", err)
+	}
+	hub.(*policy.PodDisruptionBudget).ManagedFields = owned.GetManagedFields()
+	return nil
 }
 
 // budgets returns the disruption budgets that select a pod.

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	genericrest "k8s.io/apiserver/pkg/registry/generic/rest"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/kubelet/client"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
@@ -36,11 +38,12 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.O
 	if err := legacyscheme.ParameterCodec.DecodeParameters(req.Query, corev1.SchemeGroupVersion, opts); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if opts.Stream == nil {
+	splits := utilfeature.DefaultFeatureGate.Enabled(features.PodLogsQuerySplitStreams)
+	if splits && opts.Stream == nil {
 		stream := core.LogStreamAll
 		opts.Stream = &stream
 	}
-	if errs := validation.ValidatePodLogOptions(opts, true); len(errs) > 0 {
+	if errs := validation.ValidatePodLogOptions(opts, splits); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(core.Kind("PodLogOptions"), p.Name, errs)
 	}
 	container, err := logContainer(ctx, p, opts)

@@ -74,6 +74,8 @@ func TestLog(t *testing.T) {
 	want(t, "no container", s.refused(400, "BadRequest", "GET", podPath+"/two/log", ""),
 		"a container name must be specified for pod two, choose one of: [c a b]")
 	want(t, "wrong container", s.refused(400, "BadRequest", "GET", podPath+"/two/log?container=x", ""), "container x is not valid for pod two")
+	want(t, "stream without its feature gate", s.refused(422, "Invalid", "GET", podPath+"/two/log?container=a&stream=Stdout", ""),
+		`PodLogOptions "two" is invalid: stream: Forbidden: may not be specified`)
 	want(t, "bad option", s.refused(422, "Invalid", "GET", podPath+"/two/log?container=a&tailLines=-1", ""),
 		`PodLogOptions "two" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0`)
 	s.refused(404, "NotFound", "GET", podPath+"/none/log", "")
@@ -125,6 +127,15 @@ func TestEviction(t *testing.T) {
 	if str(min, "status", "disruptedPods", "a") == "" {
 		t.Errorf("budget: %s", mustJSON(t, min))
 	}
+	var owned []string
+	for _, entry := range min.GetManagedFields() {
+		if entry.Manager == "kube-apiserver" {
+			owned = append(owned, string(entry.Operation), entry.Subresource, entry.FieldsV1.String())
+		}
+	}
+	want(t, "fields of the eviction", strings.Join(owned, " "), "Update status "+
+		`{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"DisruptionAllowed\"}":{".":{},"f:lastTransitionTime":{},"f:message":{},"f:observedGeneration":{},"f:reason":{},"f:status":{},"f:type":{}}},`+
+		`"f:disruptedPods":{".":{},"f:a":{}},"f:disruptionsAllowed":{}}}`)
 	s.do(200, "PATCH", budgets+"/min/status", `{"status":{"currentHealthy":1}}`)
 	if code, body := evict("b"); code != 429 || !strings.Contains(body, "The disruption budget min needs 1 healthy pods and has 1 currently") {
 		t.Errorf("eviction over budget: %d %s", code, body)

@@ -28,7 +28,7 @@ import (
 )
 
 // proxied returns the proxy subresource of a kind. locate returns the destination of a request and
-// the transport to it.
+// the transport to it. Its runtime.Object is nil for Services.
 func (k *kinds) proxied(kind, what string, options func() runtime.Object, locate func(context.Context, *resource.Request, runtime.Object) (*url.URL, http.RoundTripper, error)) resource.Subresource {
 	return resource.Subresource{
 		Name: "proxy", GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: []string{"create", "delete", "get", "patch", "update"},
@@ -137,22 +137,24 @@ func toNetwork() *http.Transport {
 // issued for their addresses.
 func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
+// serviceProxy returns the proxy subresource of Services. As in kube-apiserver, only the
+// EndpointSlices need to exist, and the Service only if the request names one of its ports by
+// number.
 func (k *kinds) serviceProxy() resource.Subresource {
-	return k.proxied("ServiceProxyOptions", "service", func() runtime.Object { return &core.ServiceProxyOptions{} },
-		func(ctx context.Context, req *resource.Request, obj runtime.Object) (*url.URL, http.RoundTripper, error) {
-			svc := obj.(*core.Service)
-			scheme, _, port, _ := utilnet.SplitSchemeNamePort(req.Name)
+	sub := k.proxied("ServiceProxyOptions", "service", func() runtime.Object { return &core.ServiceProxyOptions{} },
+		func(ctx context.Context, req *resource.Request, _ runtime.Object) (*url.URL, http.RoundTripper, error) {
+			scheme, name, port, _ := utilnet.SplitSchemeNamePort(req.Name)
 			if number, err := strconv.ParseInt(port, 10, 64); err == nil {
-				if port, err = portName(svc, number); err != nil {
+				if port, err = portName(ctx, req, name, number); err != nil {
 					return nil, nil, err
 				}
 			}
-			slices, err := k.endpointSlices(ctx, req, svc)
+			slices, err := k.endpointSlices(ctx, req, name)
 			if err != nil {
 				return nil, nil, err
 			}
 			pods := map[string]*core.Pod{}
-			host, err := endpoints.RandomEndpoint(svc.Name, slices, port, corev1.IPv4Protocol, func(ep *discoveryv1.Endpoint) bool {
+			host, err := endpoints.RandomEndpoint(name, slices, port, corev1.IPv4Protocol, func(ep *discoveryv1.Endpoint) bool {
 				p := k.endpointPod(ctx, req, ep)
 				if p != nil {
 					pods[ep.Addresses[0]] = p
@@ -170,26 +172,36 @@ func (k *kinds) serviceProxy() resource.Subresource {
 			}
 			return location, toNetwork(), nil
 		})
+	named := sub.Object
+	sub.Object = func(id string) (string, error) {
+		_, err := named(id)
+		return "", err // the object is not loaded
+	}
+	return sub
 }
 
 // portName returns the name of a service's port.
-func portName(svc *core.Service, number int64) (string, error) {
-	for _, p := range svc.Spec.Ports {
+func portName(ctx context.Context, req *resource.Request, service string, number int64) (string, error) {
+	hub, err := req.Objects.Get(ctx, req.Resource, req.Namespace, service)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range hub.(*core.Service).Spec.Ports {
 		if int64(p.Port) == number {
 			return p.Name, nil
 		}
 	}
-	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, svc.Name))
+	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service))
 }
 
-func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request, svc *core.Service) ([]*discoveryv1.EndpointSlice, error) {
-	hubs, err := req.Objects.List(ctx, k.resource("discovery.k8s.io", "endpointslices"), svc.Namespace,
-		labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
+func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request, service string) ([]*discoveryv1.EndpointSlice, error) {
+	hubs, err := req.Objects.List(ctx, k.resource("discovery.k8s.io", "endpointslices"), req.Namespace,
+		labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}))
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	if len(hubs) == 0 {
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", svc.Name))
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", service))
 	}
 	slices := make([]*discoveryv1.EndpointSlice, len(hubs))
 	for i, hub := range hubs {

@@ -37,7 +37,7 @@ func (k *kinds) guarded(shared []*resource.Resource) []*resource.Resource {
 	if k.cfg.Rules == nil {
 		return shared
 	}
-	g := &guard{k.cfg.Rules, k.authorizer()}
+	g := &guard{storageRules{k.cfg.Rules}, k.authorizer()}
 	permits := map[string]func(ctx context.Context, hub, old runtime.Object) error{
 		"roles": g.role, "clusterroles": g.clusterRole, "rolebindings": g.roleBinding, "clusterrolebindings": g.clusterRoleBinding,
 	}

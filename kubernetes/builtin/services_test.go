@@ -121,3 +121,20 @@ func TestDualStackServices(t *testing.T) {
 		t.Error(msg)
 	}
 }
+
+// As in kube-apiserver, the proxy reads a Service only to find the name of a port.
+func TestProxyOfMissingService(t *testing.T) {
+	s := serve(t, Config{})
+	const none = `no endpoints available for service "x"`
+	for _, name := range []string{"x", "x:http", "https:x:"} {
+		want(t, name, s.refused(503, "ServiceUnavailable", "GET", servicePath+"/"+name+"/proxy/", ""), none)
+	}
+	want(t, "number", s.refused(404, "NotFound", "GET", servicePath+"/x:80/proxy", ""), `services "x" not found`)
+	s.refused(400, "BadRequest", "GET", servicePath+"/a:b:c:d/proxy", "")
+	s.do(201, "POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+		`{metadata: {name: s, labels: {kubernetes.io/service-name: x}}, addressType: IPv4, endpoints: [{addresses: [10.1.2.3]}], ports: [{name: "", port: 80}]}`)
+	want(t, "endpoint without a pod", s.refused(503, "ServiceUnavailable", "GET", servicePath+"/x/proxy", ""), none)
+	s.do(201, "POST", servicePath, `{metadata: {name: web}, spec: {ports: [{port: 80}]}}`)
+	want(t, "another port", s.refused(503, "ServiceUnavailable", "GET", servicePath+"/web:81/proxy", ""), `no service port 81 found for service "web"`)
+	want(t, "no slices", s.refused(503, "ServiceUnavailable", "GET", servicePath+"/web:80/proxy", ""), `no endpoints available for service "web"`)
+}

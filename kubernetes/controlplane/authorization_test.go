@@ -182,8 +182,38 @@ func TestEscalation(t *testing.T) {
 	wantForbidden(t, err, `{APIGroups:["*"], Resources:["*"], Verbs:["*"]}`)
 	_, err = ann.ClusterRoleBindings().Create(ctx, clusterBinding("b", "cluster-admin", "ann"), createOpts)
 	wantForbidden(t, err, `clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: user "ann"`)
-	if _, err = ann.RoleBindings("default").Create(ctx, binding("b", "Role", "nowhere", "ann"), createOpts); !apierrors.IsNotFound(err) || err.Error() != `roles.rbac.authorization.k8s.io "nowhere" not found` {
-		t.Error(err)
+	// kube-apiserver's errors name the resource of the request, not that of the missing role.
+	for kind, create := range map[string]func(kind, role string) error{
+		"rolebindings": func(kind, role string) error {
+			_, err := ann.RoleBindings("default").Create(ctx, binding("b", kind, role, "ann"), createOpts)
+			return err
+		},
+		"clusterrolebindings": func(kind, role string) error {
+			b := clusterBinding("b", role, "ann")
+			b.RoleRef.Kind = kind
+			_, err := ann.ClusterRoleBindings().Create(ctx, b, createOpts)
+			return err
+		},
+	} {
+		if err := create("ClusterRole", "nowhere"); !apierrors.IsNotFound(err) || err.Error() != kind+`.rbac.authorization.k8s.io "nowhere" not found` {
+			t.Error(err)
+		}
+		if err := create("ClusterRole", ""); !apierrors.IsBadRequest(err) || err.Error() != "Name parameter required." {
+			t.Error(err)
+		}
+		wanted := `rolebindings.rbac.authorization.k8s.io "nowhere" not found`
+		if kind == "clusterrolebindings" {
+			wanted = "Namespace parameter required."
+		}
+		if err := create("Role", "nowhere"); err == nil || err.Error() != wanted {
+			t.Error(err)
+		}
+	}
+	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("gone", "gone", "ann"), createOpts))
+	_, err = ann.Roles("default").Create(ctx, role("r", secrets), createOpts)
+	wantForbidden(t, err, grant+`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`)
+	if err := admin.ClusterRoleBindings().Delete(ctx, "gone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	must[*rbacv1.RoleBinding](t)(ann.RoleBindings("default").Create(ctx, binding("own", "Role", "mine", "bob"), createOpts))
 

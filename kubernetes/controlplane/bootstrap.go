@@ -9,24 +9,27 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/builtin"
 )
 
-// bootstrap creates, through the API, the objects that every new cluster has and that state lacks:
-// namespaces, priority classes, the ServiceCIDR of the configured ranges and the Service
-// "kubernetes". It omits kinds that are not served. API-12
+// bootstrap creates, through the API, the objects that every cluster always has and that state
+// lacks: namespaces, the ServiceCIDR of the configured ranges and the Service "kubernetes". It
+// omits kinds that are not served. API-12
 func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		if state.Get(store.Key{Resource: "namespaces", Name: name}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("namespaces"), "") {
+		if !lacks(state, served, store.Key{Resource: "namespaces", Name: name}) {
 			continue
 		}
 		err := create(ctx, transport, "/api/v1/namespaces", &corev1.Namespace{
@@ -37,18 +40,10 @@ func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set,
 			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
-	for _, class := range priorityClasses() {
-		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil || !served.Serves(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "") {
-			continue
-		}
-		if err := create(ctx, transport, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
-			return fmt.Errorf("priority class %s: %w", class.Name, err)
-		}
-	}
 	if err := defaultServiceCIDR(ctx, state, served, transport, serviceRange, log); err != nil {
 		return err
 	}
-	if state.Get(store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) != nil || !served.Serves(corev1.SchemeGroupVersion.WithResource("services"), "") {
+	if !lacks(state, served, store.Key{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}) {
 		return nil
 	}
 	address, err := firstAddress(serviceRange)
@@ -75,6 +70,35 @@ func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set,
 	})
 	if err != nil {
 		return fmt.Errorf("service kubernetes: %w", err)
+	}
+	return nil
+}
+
+// initialObjects are the objects that bootstrap creates, with their resources.
+var initialObjects = map[store.Key]schema.GroupVersionResource{
+	{Resource: "namespaces", Name: metav1.NamespaceDefault}:                        corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "namespaces", Name: metav1.NamespaceSystem}:                         corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "namespaces", Name: metav1.NamespacePublic}:                         corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "namespaces", Name: corev1.NamespaceNodeLease}:                      corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "servicecidrs.networking.k8s.io", Name: builtin.DefaultServiceCIDR}: networkingv1.SchemeGroupVersion.WithResource("servicecidrs"),
+	{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}: corev1.SchemeGroupVersion.WithResource("services"),
+}
+
+// lacks reports whether an initial object does not exist, although its kind is served.
+func lacks(state *store.Snapshot, served *resource.Set, key store.Key) bool {
+	return state.Get(key) == nil && served.Serves(initialObjects[key], "")
+}
+
+// createPriorityClasses creates the priority classes that state lacks. kube-apiserver, too, creates
+// them only when it starts.
+func createPriorityClasses(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper) error {
+	for _, class := range priorityClasses() {
+		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil || !served.Serves(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "") {
+			continue
+		}
+		if err := create(ctx, transport, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
+			return fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
 	}
 	return nil
 }

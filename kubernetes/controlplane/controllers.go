@@ -35,7 +35,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		parts.run(ctx, "run once", run)
 	}
 	parts.run(ctx, "event expiry", expiry.New(p.store, "events", cfg.EventLifetime).Run)
-	if cfg.NoControllers && !p.nodes.exist() {
+	if !restoresObjects(cfg) && !p.nodes.exist() {
 		return nil
 	}
 	controllersClient, err := client.New(client.Config{REST: p.RESTConfig(), FieldOwner: "kelson-controllers"})
@@ -47,15 +47,20 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 			parts.run(ctx, name, run)
 		}
 	}
-	// The control plane's own node needs this controller even with NoControllers: without it, the
-	// node stays tainted.
-	run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
+	if restoresObjects(cfg) {
+		// These are parts of kube-apiserver, so --controllers does not select them.
+		p.keepInitialObjects(ctx, parts, cfg)
+		parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
+	}
+	if !cfg.NoControllers || p.nodes.exist() {
+		// The control plane's own node needs this controller even with NoControllers: without it,
+		// the node stays tainted.
+		run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
+	}
 	if cfg.NoControllers {
 		return nil
 	}
 	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
-	// This controller is part of kube-apiserver, so --controllers does not select it.
-	parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)

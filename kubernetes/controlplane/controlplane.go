@@ -215,6 +215,9 @@ func (p *ControlPlane) createInitialObjects(ctx context.Context, cfg Config, pol
 	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, cfg.Log); err != nil {
 		return fmt.Errorf("create initial objects: %w", err)
 	}
+	if err := createPriorityClasses(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport()); err != nil {
+		return fmt.Errorf("create initial objects: %w", err)
+	}
 	// the control plane serves clients without it
 	if err := p.publishTrust(ctx, cfg.RootCA); err != nil {
 		cfg.Log.Error("publish the trusted authorities", "configmap", trustName, "err", err)
