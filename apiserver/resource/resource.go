@@ -295,8 +295,8 @@ type Subresource struct {
 	// ConnectVerbs are the HTTP methods that Connect serves; nil means GET.
 	ConnectVerbs []string
 	// Object returns the name of the object from its segment of the path ("https:web:8443"); nil:
-	// the segment is the name. An empty name means that Connect reads the objects that it needs; its
-	// obj is then nil.
+	// the segment is the name. An empty name means that Connect reads the objects that it needs;
+	// its obj is then nil.
 	Object func(id string) (name string, err error)
 }
 

@@ -22,8 +22,8 @@ const restoreAfter = 10 * time.Second
 // others, such as one that serves a past state, write nothing on their own.
 func restoresObjects(cfg Config) bool { return !cfg.NoControllers || cfg.Endpoints.Address.IsValid() }
 
-// keepInitialObjects creates the objects of bootstrap and the ConfigMap of trusted authorities again
-// after clients deleted them, until ctx ends. It uses no goroutine while all of them exist.
+// keepInitialObjects creates the objects of bootstrap and the ConfigMap of trusted authorities
+// again after clients deleted them, until ctx ends. It uses no goroutine while all of them exist.
 func (p *ControlPlane) keepInitialObjects(ctx context.Context, parts *parts, cfg Config) {
 	var pending atomic.Bool
 	var restore func()

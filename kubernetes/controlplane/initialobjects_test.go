@@ -83,7 +83,8 @@ func TestInitialObjectsAreRestored(t *testing.T) {
 	}
 }
 
-// API-12: while another Service has the address of the Service "kubernetes", the server tries again.
+// API-12: while another Service has the address of the Service "kubernetes", the server tries
+// again.
 func TestRestorationIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Config{})
