@@ -37,7 +37,8 @@ func (p *ControlPlane) keepInitialObjects(ctx context.Context, parts *parts, cfg
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			pending.Store(false) // before the snapshot, so that a later deletion starts the next run
+			// before the snapshot, so that a later deletion starts the next run
+			pending.Store(false)
 			// The log would only repeat what bootstrap logged at the start.
 			err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, slog.New(slog.DiscardHandler))
 			err = errors.Join(err, p.publishTrust(ctx, cfg.RootCA))

@@ -54,7 +54,8 @@ func TestInitialObjectsAreRestored(t *testing.T) {
 				for _, path := range objects {
 					do(t, plane, http.MethodDelete, path, nil)
 				}
-				if cfg.NoControllers { // otherwise, controllers finalize the namespace and keep the ServiceCIDR
+				// Running controllers finalize the namespace and keep the ServiceCIDR themselves.
+				if cfg.NoControllers {
 					do(t, plane, http.MethodPut, nodeLeases+"/finalize", map[string]any{"metadata": map[string]any{"name": "kube-node-lease"}})
 					do(t, plane, http.MethodDelete, serviceCIDR, nil)
 					objects = append(objects, serviceCIDR)
