@@ -28,7 +28,7 @@ type call struct {
 	received    time.Time
 	info        *request.RequestInfo // nil before stage informed
 	longRunning bool                 // its duration is up to the client
-	malformed   error                // of the timeout in the query
+	malformed   error                // of the query: its timeout or its selectors
 	allowed     bool                 // all stages before the handler have passed
 	user        user.Info            // nil before stage authenticated
 	audiences   authenticator.Audiences

@@ -138,7 +138,7 @@ func New(cfg Config) *Chain {
 		c.measured,      // counts requests, durations and outcomes
 		c.authenticated, // identifies the user
 		c.audited,       // records the request as the audit policy requires
-		c.wellFormed,    // rejects malformed timeouts
+		c.wellFormed,    // rejects malformed timeouts and long selectors
 		c.impersonated,  // replaces the user by the impersonated one
 		c.received,      // reads the bodies of short requests
 		c.limited,       // bounds how many execute at once

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -278,6 +279,23 @@ func TestHealthPaths(t *testing.T) {
 	for path, code := range map[string]int{"/healthz": 200, "/healthz/ping": 200, "/healthz/": 404, "/healthz/ping/": 404, "/healthz/other": 404} {
 		if w := get(c, path); w.Code != code {
 			t.Errorf("%s: %d, want %d", path, w.Code, code)
+		}
+	}
+}
+
+// API-14: a selector of a megabyte is not parsed, whoever sends it.
+func TestLongSelectors(t *testing.T) {
+	c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		io.WriteString(w, strconv.Itoa(len(req.URL.Query().Get("labelSelector"))))
+	})})
+	const limit = 64 << 10
+	for _, query := range []string{"", "watch=1&", "fieldSelector=metadata.name%3Da&"} {
+		path := "/api/v1/namespaces/x/pods?" + query + "labelSelector="
+		if w := get(c, path+strings.Repeat("a", limit/2)); w.Code != 200 || w.Body.String() != strconv.Itoa(limit/2) {
+			t.Errorf("%s: a shorter selector: %d %s", query, w.Code, w.Body)
+		}
+		if w := get(c, path+strings.Repeat("a", limit+1)); w.Code != 413 || !strings.Contains(w.Body.String(), "limit of selectors is 65536 bytes") {
+			t.Errorf("%s: a long selector: %d %s", query, w.Code, w.Body)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func requestedTimeout(req *http.Request) (time.Duration, error) {
 	return timeout, nil
 }
 
-// wellFormed rejects requests whose query has a malformed timeout.
+// wellFormed rejects requests whose query has a malformed timeout or long selectors.
 func (c *Chain) wellFormed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if err := callOf(req).malformed; err != nil {

@@ -20,6 +20,10 @@ import (
 // informed puts the RequestInfo into the context.
 func (c *Chain) informed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if short := withoutLongSelectors(req); short != nil {
+			callOf(req).malformed = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit of selectors is %d bytes", maxSelectors))
+			req = short
+		}
 		info, err := Info(req)
 		if err != nil {
 			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
@@ -32,6 +36,29 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 		call.info, call.longRunning = info, longRunning(info) || c.cfg.LongRunning != nil && c.cfg.LongRunning(info)
 		next.ServeHTTP(w, req)
 	})
+}
+
+// maxSelectors limits the length of the selectors in a query. A selector of a megabyte takes as much
+// processor time and memory as thousands of requests, also if the user may not list the objects.
+const maxSelectors = 64 << 10
+
+// withoutLongSelectors returns nil, or a copy of a request without its selectors if they are too
+// long.
+func withoutLongSelectors(req *http.Request) *http.Request {
+	if len(req.URL.RawQuery) <= maxSelectors {
+		return nil
+	}
+	query := req.URL.Query()
+	if len(query.Get("labelSelector"))+len(query.Get("fieldSelector")) <= maxSelectors {
+		return nil
+	}
+	query.Del("labelSelector")
+	query.Del("fieldSelector")
+	short := *req
+	u := *req.URL
+	u.RawQuery = query.Encode()
+	short.URL = &u
+	return &short
 }
 
 // Info parses a request's method, path and query. The result equals that of Kubernetes'

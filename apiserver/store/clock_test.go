@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +42,40 @@ func TestPinsWhenTheClockIsSet(t *testing.T) {
 		if _, err := s.pinned(pinned.Revision()); !errors.Is(err, ErrCompacted) {
 			t.Errorf("clock set by %s: after %s: %v, want %v", jump, pinFor, err, ErrCompacted)
 		}
+	}
+}
+
+// Clients that begin paged lists while large objects change do not fill the memory.
+func TestPinsAreBoundedBySize(t *testing.T) {
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const size = 16 << 20
+	write := func() {
+		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":{"k":%q}}`, strings.Repeat("x", size))
+		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data, Expect: AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	oldest := s.Snapshot()
+	s.pin(oldest)
+	for range maxPinned/size - 1 {
+		write()
+		s.pin(s.Snapshot())
+	}
+	if _, err := s.pinned(oldest.Revision()); err != nil {
+		t.Errorf("below the limit: %v", err)
+	}
+	for range 3 {
+		write()
+	}
+	if _, err := s.pinned(oldest.Revision()); !errors.Is(err, ErrCompacted) {
+		t.Errorf("above the limit: %v, want %v", err, ErrCompacted)
+	}
+	if n := s.Stats().Pins; n == 0 || n > maxPinned/size {
+		t.Errorf("%d pins are left", n)
 	}
 }

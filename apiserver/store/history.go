@@ -9,11 +9,17 @@ import (
 type pin struct {
 	snapshot *Snapshot
 	until    time.Time
+	// replaced is the Store's count when the pin began.
+	replaced uint64
 }
 
 const (
 	pinFor  = 5 * time.Minute
 	maxPins = 1024
+	// maxPinned bounds the bytes of replaced and deleted objects that pins keep in memory.
+	maxPinned = 256 << 20
+	// objectBytes is what an object needs in memory in addition to its data.
+	objectBytes = 512
 )
 
 func (s *Store) at(revision uint64) (*Snapshot, error) {
@@ -82,13 +88,15 @@ func (s *Store) pin(sn *Snapshot) {
 	if len(s.pins) >= maxPins {
 		s.pins = slices.Delete(s.pins, 0, 1)
 	}
-	s.pins = append(s.pins, pin{sn, now.Add(pinFor)})
+	s.pins = append(s.pins, pin{sn, now.Add(pinFor), s.replaced})
 }
 
-// unpin removes expired pins. Pins are in the order of their expiry.
+// unpin removes expired pins, and the oldest ones if pins keep too much in memory. Pins are in the
+// order of their expiry. The objects that were replaced since the oldest pin began are at least those
+// that only pins keep.
 func (s *Store) unpin(now time.Time) {
 	n := 0
-	for n < len(s.pins) && s.pins[n].until.Before(now) {
+	for n < len(s.pins) && (s.pins[n].until.Before(now) || s.replaced-s.pins[n].replaced > maxPinned) {
 		s.lapsed = max(s.lapsed, s.pins[n].snapshot.revision)
 		n++
 	}

@@ -172,6 +172,9 @@ func (s *Store) publish(sn *Snapshot, events []*Event) (wake waiters) {
 	for _, e := range events {
 		add(s.eventLogFor(""), e)
 		add(s.eventLogFor(e.Object.Key.Resource), e)
+		if e.Prev != nil {
+			s.replaced += uint64(len(e.Prev.Data)) + objectBytes
+		}
 	}
 	for _, l := range open {
 		l.open = false

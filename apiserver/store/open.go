@@ -42,7 +42,9 @@ type Store struct {
 	logs   map[string]*eventLog
 	pins   []pin
 	lapsed uint64 // the newest revision whose pin has ended
-	closed bool
+	// replaced counts the bytes of all objects that were replaced or deleted since the start.
+	replaced uint64
+	closed   bool
 
 	check   func(*Snapshot, []*Event) // in tests, called before each publication; nil otherwise
 	inspect func(*Snapshot, []*Event) // called after each publication; guarded by mu
