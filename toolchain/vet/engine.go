@@ -180,6 +180,10 @@ func (e *checker) create(ctx context.Context, m *Manifest, in dynamic.ResourceIn
 // strict matches the fields in errors of strict field validation.
 var strict = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
 
+// ownRange matches errors about addresses and ports outside of the ranges of the temporary server.
+// Clusters have others.
+var ownRange = regexp.MustCompile(`The range of valid IPs is|provided port is not in the valid range`)
+
 // refused converts an error into findings, one per cause or field.
 func (m *Manifest) refused(err error) []Finding {
 	var status apierrors.APIStatus
@@ -190,10 +194,13 @@ func (m *Manifest) refused(err error) []Finding {
 	var findings []Finding
 	if s.Details != nil {
 		for _, c := range s.Details.Causes {
+			if m.Object.GetKind() == "Service" && ownRange.MatchString(c.Message) {
+				continue
+			}
 			findings = append(findings, m.finding(Error, m.written(c.Field), "%s", c.Message))
 		}
 	}
-	if len(findings) > 0 {
+	if len(findings) > 0 || s.Details != nil && len(s.Details.Causes) > 0 {
 		return findings
 	}
 	for _, found := range strict.FindAllStringSubmatch(s.Message, -1) {

@@ -2,12 +2,14 @@ package vet
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,7 +109,7 @@ func below(dir string) ([]string, error) {
 			}
 			return nil
 		}
-		if isManifest(d.Name()) {
+		if isManifest(d.Name()) || isKustomization(d.Name()) {
 			files = append(files, name)
 		}
 		return nil
@@ -136,7 +138,7 @@ func isManifest(name string) bool {
 }
 
 func isKustomization(name string) bool {
-	return name == "kustomization.yaml" || name == "kustomization.yml"
+	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "Kustomization"
 }
 
 // patchesOf lists the files that a kustomization uses as patches or configuration.
@@ -214,7 +216,32 @@ func documents(content []byte) [][]byte {
 		}
 		at += end
 	}
-	return append(docs, content[begin:])
+	return jsonValues(append(docs, content[begin:]))
+}
+
+// jsonValues splits documents that are several JSON values in a row, as jq writes them.
+func jsonValues(docs [][]byte) [][]byte {
+	var all [][]byte
+	for _, doc := range docs {
+		if text := bytes.TrimLeft(doc, " \t\r\n"); len(text) == 0 || text[0] != '{' {
+			all = append(all, doc)
+			continue
+		}
+		decoder := json.NewDecoder(bytes.NewReader(doc))
+		rest := doc
+		for begin := 0; ; {
+			var value json.RawMessage
+			if decoder.Decode(&value) != nil {
+				break // the end, or not JSON
+			}
+			end := int(decoder.InputOffset())
+			all, rest, begin = append(all, doc[begin:end]), doc[end:], end
+		}
+		if len(bytes.TrimSpace(rest)) > 0 {
+			all = append(all, rest)
+		}
+	}
+	return all
 }
 
 // parse parses a document: empty, an object, or a List of objects.
@@ -230,10 +257,10 @@ func parse(doc []byte, named bool) (Manifests, error) {
 	}
 	obj := &unstructured.Unstructured{Object: content}
 	if err == nil && len(content) > 0 && (obj.GetAPIVersion() == "" || obj.GetKind() == "") {
-		err = errors.New("not an object: apiVersion or kind is missing")
+		err = &missingKindError{}
 	}
 	switch {
-	case err != nil && named:
+	case err != nil && (named || broken(doc, err)):
 		return nil, err
 	case err != nil || len(content) == 0:
 		// in a folder it may be a template or a configuration file
@@ -252,11 +279,29 @@ func parse(doc []byte, named bool) (Manifests, error) {
 		if !ok {
 			return nil, fmt.Errorf("items[%d] is not an object", i)
 		}
+		if kind, typed := strings.CutSuffix(obj.GetKind(), "List"); typed && kind != "" && m["kind"] == nil && m["apiVersion"] == nil {
+			m["kind"], m["apiVersion"] = kind, obj.GetAPIVersion() // as in lists of the API
+		}
 		n, _ := lookup(&node, []string{"items", strconv.Itoa(i)})
 		all = append(all, &Manifest{Object: &unstructured.Unstructured{Object: m}, node: n})
 	}
 	return all, nil
 }
+
+// header matches the lines that all objects have.
+var header = [...]*regexp.Regexp{regexp.MustCompile(`(?m)^\s*"?apiVersion"?\s*:`), regexp.MustCompile(`(?m)^\s*"?kind"?\s*:`)}
+
+// broken reports whether a document in a folder that cannot be parsed is an object with an error,
+// not a template.
+func broken(doc []byte, err error) bool {
+	var missing *missingKindError
+	return !errors.As(err, &missing) && !bytes.Contains(doc, []byte("{{")) && header[0].Match(doc) && header[1].Match(doc)
+}
+
+// missingKindError means that a document is no object.
+type missingKindError struct{}
+
+func (*missingKindError) Error() string { return "not an object: apiVersion or kind is missing" }
 
 // Title returns the kind and name of the object.
 func (m *Manifest) Title() string {

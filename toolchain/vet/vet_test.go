@@ -235,3 +235,57 @@ func TestAtRevision(t *testing.T) {
 		t.Error("an option was interpreted as a revision")
 	}
 }
+
+// A folder may have templates and configuration, but an object with an error is not skipped.
+func TestReadFolder(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "
+	write("a.yaml", object+"a\n")
+	write("template.yaml", object+"{{ .Name }}\n\tx: {{ y }}\n")
+	write("settings.yaml", "level: info\n")
+	write("Kustomization", "patches: [{path: patch.yaml}]\n")
+	write("patch.yaml", object+"patched\n")
+	write("two.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}
+{"apiVersion":"v1","kind":"ConfigMapList","items":[{"metadata":{"name":"c"}}]}
+`)
+	var names []string
+	ms := read(t, dir)
+	for _, m := range ms {
+		names = append(names, m.Title())
+	}
+	if got := strings.Join(names, ", "); got != "ConfigMap a, ConfigMap b, ConfigMap c" {
+		t.Errorf("read %s", got)
+	}
+	if line := ms[1].Line("metadata.name"); line != 1 {
+		t.Errorf("the first JSON object is in line %d", line)
+	}
+	if line := ms[2].Line("metadata.name"); line != 2 {
+		t.Errorf("the second JSON object is in line %d", line)
+	}
+
+	for name, content := range map[string]string{"tab": object + "x\ndata:\n\tx: y\n", "twice": object + "x\n  name: y\n"} {
+		file := write(name+".yaml", content)
+		if _, err := vet.Read(dir); err == nil || !strings.Contains(err.Error(), name+".yaml") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A Service may have an address and a port of the cluster's own ranges.
+func TestServiceOfAnotherRange(t *testing.T) {
+	r := check(t, parse(t, "apiVersion: v1\nkind: Service\nmetadata: {name: dns}\nspec: {type: NodePort, clusterIP: 10.96.0.10, ports: [{port: 53, nodePort: 100}]}\n"))
+	if len(r.Findings) > 0 {
+		t.Errorf("found %q", lines(r.Findings))
+	}
+}

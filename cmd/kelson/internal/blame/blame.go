@@ -55,7 +55,7 @@ earlier values.`,
 			}
 			fields = slices.DeleteFunc(fields, func(f Field) bool { return !below(f.Path, field) })
 			if len(fields) == 0 {
-				return fmt.Errorf("no manager of %s set a field %s", args[0], field)
+				return fmt.Errorf("no manager of %s set a field %s: kelson blame %[1]s shows how the fields are named", args[0], field)
 			}
 			if format != output.Text {
 				return format.Print(c.OutOrStdout(), map[string]any{

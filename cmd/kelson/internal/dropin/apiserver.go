@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/component-base/version"
 
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
@@ -53,13 +54,15 @@ type apiserverOptions struct {
 func APIServerCommand() *cobra.Command {
 	var opts apiserverOptions
 	c := &cobra.Command{
-		Use:   "kube-apiserver",
-		Short: "Replacement for the kube-apiserver that envtest starts",
-		Args:  cobra.NoArgs,
+		Use:     "kube-apiserver",
+		Short:   "Replacement for the kube-apiserver that envtest starts",
+		Args:    cobra.NoArgs,
+		Version: version.Get().GitVersion, // with kube-apiserver's text
 		RunE: func(c *cobra.Command, _ []string) error {
 			return apiserver(c.Context(), opts, c.ErrOrStderr())
 		},
 	}
+	c.SetVersionTemplate("Kubernetes {{.Version}}\n")
 	var s flags.Sections
 	f := s.Area("serving")
 	// The default of kube-apiserver is 0.0.0.0. This server is for tests on one machine, and by

@@ -11,7 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +61,7 @@ end when the process that started them ends.`,
 			case printPath:
 				fmt.Fprintln(c.OutOrStdout(), dir)
 			default:
-				fmt.Fprintf(c.OutOrStdout(), "export KUBEBUILDER_ASSETS=%s\n", dir)
+				fmt.Fprintf(c.OutOrStdout(), "export KUBEBUILDER_ASSETS=%s\n", shellWord(dir))
 			}
 			return nil
 		},
@@ -199,3 +201,13 @@ func copyFile(from, to string) error {
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
 }
+
+// shellWord quotes a text for a shell if necessary.
+func shellWord(text string) string {
+	if plain.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+var plain = regexp.MustCompile(`^[\w/.,:@%+=-]+$`)

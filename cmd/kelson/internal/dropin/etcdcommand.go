@@ -1,6 +1,8 @@
 package dropin
 
 import (
+	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -19,7 +21,11 @@ func EtcdCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	clients := etcd.Flags(c.Flags())
+	c.FParseErrWhitelist.UnknownFlags = true
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		for _, note := range etcd.Ignored(c.Flags(), os.Args[1:]) {
+			fmt.Fprintln(c.ErrOrStderr(), "etcd:", note)
+		}
 		idle := time.AfterFunc(quiet, release)
 		defer idle.Stop()
 		return etcd.Serve(c.Context(), *clients, func() { idle.Reset(quiet) })

@@ -1,7 +1,12 @@
 package dropin
 
 import (
+	"slices"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"kelson.dev/cmd/kelson/internal/dropin/etcd"
 
 	"kelson.dev/cmd/kelson/internal/flags"
 )
@@ -14,5 +19,19 @@ func TestFlagsOfKubeAPIServer(t *testing.T) {
 		if f := c.Flags().Lookup(u.Name); f == nil || f.Shorthand != u.Shorthand {
 			t.Errorf("--%s: %v", u.Name, f)
 		}
+	}
+}
+
+// The replacement for etcd accepts every flag of etcd, and names those without an effect.
+func TestFlagsOfEtcd(t *testing.T) {
+	f := pflag.NewFlagSet("etcd", pflag.ContinueOnError)
+	clients := etcd.Flags(f)
+	args := []string{"--quota-backend-bytes=1", "--auto-compaction-mode", "periodic", "--listen-client-urls=http://127.0.0.1:1", "--pre-vote"}
+	if err := f.Parse(args); err != nil || !slices.Equal(*clients, []string{"http://127.0.0.1:1"}) || f.NArg() > 0 {
+		t.Errorf("%v; clients %q, further arguments %q", err, *clients, f.Args())
+	}
+	want := []string{"--quota-backend-bytes has no effect", "--auto-compaction-mode has no effect", "--pre-vote has no effect"}
+	if got := etcd.Ignored(f, args); !slices.Equal(got, want) {
+		t.Errorf("notes %q, want %q", got, want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // RecordCommand returns kelson record.
 func RecordCommand() *cobra.Command {
-	var kubeconfig, file string
+	var kubeconfig, kubeContext, file string
 	var secrets bool
 	c := &cobra.Command{
 		Use:   "record",
@@ -36,7 +36,7 @@ Values of Secrets are not recorded, except with --secrets.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			rules := clientcmd.NewDefaultClientConfigLoadingRules()
 			rules.ExplicitPath = kubeconfig
-			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
 			if err != nil {
 				return err
 			}
@@ -49,6 +49,11 @@ Values of Secrets are not recorded, except with --secrets.`,
 			if err != nil {
 				return err
 			}
+			defer func() {
+				if _, versions := w.Recorded(); err != nil && versions == 0 {
+					err = errors.Join(err, os.Remove(file)) // it would prevent the next attempt
+				}
+			}()
 			fmt.Fprintf(c.ErrOrStderr(), "recording %s to %s; interrupt to stop\n", config.Host, file)
 			progress := output.NewProgress(c.ErrOrStderr())
 			defer progress.Done()
@@ -64,6 +69,7 @@ Values of Secrets are not recorded, except with --secrets.`,
 		},
 	}
 	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
+	c.Flags().StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
 	c.Flags().StringVar(&file, "out", "", "file to create")
 	c.Flags().BoolVar(&secrets, "secrets", false, "record the values of Secrets")
 	_ = c.MarkFlagRequired("out") // the flag exists

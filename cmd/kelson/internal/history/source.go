@@ -75,7 +75,9 @@ func (s *source) open() (*history.History, error) {
 	}
 	dir := s.dir
 	if dir == "" {
-		dir = serve.DefaultDataDir()
+		if dir = serve.DefaultDataDir(); dir == "" {
+			return nil, serve.ErrNoDataDir
+		}
 	}
 	h, err := history.Open(dir)
 	if s.dir == "" && errors.Is(err, fs.ErrNotExist) {

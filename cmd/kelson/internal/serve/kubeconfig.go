@@ -1,7 +1,12 @@
 package serve
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +16,10 @@ import (
 
 	"kelson.dev/apiserver/pki"
 )
+
+// contextName is the name of the cluster, the user and the context in the kubeconfigs that servers
+// write.
+const contextName = "kelson"
 
 // lateHandler is a handler that is set after the server is created and before it runs.
 type lateHandler struct{ http.Handler }
@@ -38,7 +47,7 @@ func (a *administrator) kubeconfig(url string) ([]byte, error) {
 // kubeconfig encodes a kubeconfig with one user for a server whose certificate was issued by
 // authority (PEM).
 func kubeconfig(url string, authority []byte, user *api.AuthInfo) ([]byte, error) {
-	const name = "kelson"
+	const name = contextName
 	config := api.NewConfig()
 	config.Clusters[name] = &api.Cluster{Server: url, CertificateAuthorityData: authority}
 	config.AuthInfos[name] = user
@@ -49,6 +58,30 @@ func kubeconfig(url string, authority []byte, user *api.AuthInfo) ([]byte, error
 		return nil, fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return data, nil
+}
+
+// checkKubeconfig returns an error if a file has anything but a kubeconfig that Kelson wrote, so
+// that a server does not replace the user's other clusters.
+func checkKubeconfig(file string) error {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || len(bytes.TrimSpace(data)) == 0 && err == nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig %s: the file exists and is not a kubeconfig: name another one", file)
+	}
+	for _, names := range []iter.Seq[string]{maps.Keys(config.Clusters), maps.Keys(config.AuthInfos), maps.Keys(config.Contexts)} {
+		for name := range names {
+			if name != contextName {
+				return fmt.Errorf("--kubeconfig %s: the file has other entries, such as %s, which would be lost: name another file", file, name)
+			}
+		}
+	}
+	return nil
 }
 
 // writeKubeconfig writes an administrator's kubeconfig that only its owner can read. It replaces

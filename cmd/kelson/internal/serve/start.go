@@ -102,6 +102,11 @@ func (s *start) check() (err error) {
 	if s.nodeKind, err = controlplane.ParseNode(opts.Node); err != nil {
 		return err
 	}
+	if opts.Kubeconfig != "" {
+		if err := checkKubeconfig(opts.Kubeconfig); err != nil {
+			return err
+		}
+	}
 	if opts.SecurePort < 0 || opts.SecurePort > 65535 {
 		return fmt.Errorf("--secure-port %d: must be between 0 and 65535", opts.SecurePort)
 	}

@@ -145,7 +145,9 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 		}
 	default:
 		if s.dir = o.dataDir; s.dir == "" {
-			s.dir = DefaultDataDir()
+			if s.dir = DefaultDataDir(); s.dir == "" {
+				return s, ErrNoDataDir
+			}
 		}
 		if s.dir, err = filepath.Abs(s.dir); err != nil {
 			return s, err
@@ -240,14 +242,19 @@ func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Confi
 	return nil
 }
 
-// DefaultDataDir returns the directory of the state in the user's data folder.
+// ErrNoDataDir means that the environment names no folder for the user's data. A folder with a
+// known name among temporary files could be of another user.
+var ErrNoDataDir = errors.New("no folder for the data: set --data-dir, HOME or XDG_DATA_HOME")
+
+// DefaultDataDir returns the directory of the state in the user's data folder, or "" if the
+// environment names none.
 func DefaultDataDir() string {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "kelson")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return filepath.Join(os.TempDir(), "kelson")
+		return ""
 	}
 	return filepath.Join(home, ".local", "share", "kelson")
 }

@@ -10,14 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 )
 
 // Flags adds the flags of etcd that test frameworks set, and returns the value of
-// --listen-client-urls.
+// --listen-client-urls. Others may follow; see Ignored.
 func Flags(f *pflag.FlagSet) (clients *[]string) {
+	f.ParseErrorsAllowlist.UnknownFlags = true
 	clients = f.StringSlice("listen-client-urls", []string{"http://127.0.0.1:2379"}, "URLs on which to answer /health")
 	f.StringSlice("advertise-client-urls", nil, "accepted for compatibility; has no effect")
 	f.StringSlice("listen-peer-urls", nil, "accepted for compatibility; has no effect")
@@ -26,6 +28,18 @@ func Flags(f *pflag.FlagSet) (clients *[]string) {
 	f.String("log-level", "", "accepted for compatibility; has no effect")
 	f.String("name", "", "accepted for compatibility; has no effect")
 	return clients
+}
+
+// Ignored returns a line for each flag in args that Flags does not have. Suites may set any flag of
+// etcd.
+func Ignored(f *pflag.FlagSet, args []string) (notes []string) {
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && name != "" && name != "help" && name != "h" && f.Lookup(name) == nil {
+			notes = append(notes, "--"+name+" has no effect")
+		}
+	}
+	return notes
 }
 
 // Serve answers /health on urls until ctx ends. It calls requested for each request.

@@ -40,6 +40,7 @@ func runEtcd(args []string) error {
 		fmt.Fprintf(os.Stdout, "Replacement for the etcd that envtest starts.\n\n%s", flags.FlagUsages())
 	}
 	clients := etcd.Flags(flags)
+	version := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
@@ -47,6 +48,13 @@ func runEtcd(args []string) error {
 		return err
 	case flags.NArg() > 0:
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	if *version {
+		fmt.Println("etcd Version: kelson")
+		return nil
+	}
+	for _, note := range etcd.Ignored(flags, args) {
+		fmt.Fprintln(os.Stderr, "etcd:", note)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,0 +1,52 @@
+package serve
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/apiserver/pki"
+)
+
+// CLI-01: a server does not replace a file with the user's other clusters.
+func TestExistingKubeconfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := checkKubeconfig(file); err != nil {
+		t.Errorf("a new file: %v", err)
+	}
+	authority, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeKubeconfig(file, "https://127.0.0.1:1", authority); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkKubeconfig(file); err != nil {
+		t.Errorf("a file of a server: %v", err)
+	}
+	const others = "apiVersion: v1\nkind: Config\nclusters: [{name: prod, cluster: {server: \"https://prod\"}}]\n"
+	for content, want := range map[string]string{"": "", others: "other entries, such as prod", "not: [a kubeconfig": "not a kubeconfig"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkKubeconfig(file); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", content, err, want)
+		}
+	}
+}
+
+// CLI-01: without a folder for the user's data, the state is not kept among temporary files, where
+// another user may have prepared a folder with a known key.
+func TestNoDataDir(t *testing.T) {
+	for _, name := range []string{"HOME", "XDG_DATA_HOME", "USERPROFILE", "LocalAppData"} {
+		t.Setenv(name, "")
+	}
+	if dir := DefaultDataDir(); dir != "" {
+		t.Errorf("the default is %s", dir)
+	}
+	_, err := Start(t.Context(), Options{bindAddress: "127.0.0.1", Node: "none"}, os.Stderr)
+	if err == nil || !strings.Contains(err.Error(), "set --data-dir, HOME or XDG_DATA_HOME") {
+		t.Error(err)
+	}
+}
