@@ -38,8 +38,9 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 	})
 }
 
-// maxSelectors limits the length of the selectors in a query. A selector of a megabyte takes as much
-// processor time and memory as thousands of requests, also if the user may not list the objects.
+// maxSelectors limits the length of the selectors in a query. A selector of a megabyte takes as
+// much processor time and memory as thousands of requests, also if the user may not list the
+// objects.
 const maxSelectors = 64 << 10
 
 // withoutLongSelectors returns nil, or a copy of a request without its selectors if they are too

@@ -92,8 +92,8 @@ func (s *Store) pin(sn *Snapshot) {
 }
 
 // unpin removes expired pins, and the oldest ones if pins keep too much in memory. Pins are in the
-// order of their expiry. The objects that were replaced since the oldest pin began are at least those
-// that only pins keep.
+// order of their expiry. The objects that were replaced since the oldest pin began are at least
+// those that only pins keep.
 func (s *Store) unpin(now time.Time) {
 	n := 0
 	for n < len(s.pins) && (s.pins[n].until.Before(now) || s.replaced-s.pins[n].replaced > maxPinned) {
