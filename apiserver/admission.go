@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,7 +23,8 @@ type Write[T runtime.Object] struct {
 	Operation admission.Operation
 	// Object is the new state, nil for a deletion. Rules must not change it; see [Mutation]. Old is
 	// the present state, nil for a create.
-	Object, Old     T
+	Object, Old T
+	// Name is "" in a Mutation of a new object whose name the server will generate.
 	Namespace, Name string
 	User            user.Info
 	DryRun          bool
@@ -81,9 +83,9 @@ func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write
 	}
 	run := func(ctx context.Context, tx *Tx, a admission.Attributes) error {
 		w := &Write[T]{
-			Operation: a.GetOperation(), Namespace: a.GetNamespace(), Name: a.GetName(),
-			User: a.GetUserInfo(), DryRun: a.IsDryRun(),
+			Operation: a.GetOperation(), User: a.GetUserInfo(), DryRun: a.IsDryRun(),
 		}
+		w.Namespace, w.Name = written(a)
 		var err error
 		if w.Object, err = inVersion[T](served, a.GetObject(), mutates); err != nil {
 			return err
@@ -133,6 +135,15 @@ func writeBack(s *Server, served servedType, changed, hub runtime.Object) error 
 	}
 	reflect.ValueOf(hub).Elem().Set(reflect.ValueOf(next).Elem())
 	return nil
+}
+
+// written returns the namespace and the name of the object of a write. The attributes of a
+// deletecollection have no name.
+func written(a admission.Attributes) (namespace, name string) {
+	if old, err := meta.Accessor(a.GetOldObject()); err == nil && a.GetName() == "" {
+		return old.GetNamespace(), old.GetName()
+	}
+	return a.GetNamespace(), a.GetName()
 }
 
 // applies reports whether the rule is for a request.
@@ -217,7 +228,7 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 		if err != nil {
 			return nil, err
 		}
-		tx.own = rules[0].served.res.Key(a.GetNamespace(), a.GetName())
+		tx.own = rules[0].served.res.Key(written(a))
 		for _, r := range rules {
 			if err := r.run(ctx, tx, a); err != nil {
 				return nil, rejected(a, err)
@@ -257,8 +268,12 @@ func rejected(a admission.Attributes, err error) error {
 	if errors.As(err, &status) {
 		return err
 	}
+	_, name := written(a)
 	if errs := fieldErrors(err); errs != nil {
-		return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), errs)
+		return apierrors.NewInvalid(a.GetKind().GroupKind(), name, errs)
+	}
+	if a.GetName() == "" && name != "" {
+		return apierrors.NewForbidden(a.GetResource().GroupResource(), name, err)
 	}
 	return admission.NewForbidden(a, err)
 }

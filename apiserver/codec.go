@@ -343,8 +343,23 @@ func (c *codec) FieldManager(version, subresource string) (resource.FieldManager
 	if err != nil {
 		return nil, fmt.Errorf("track fields of %s: %w", c.kind.name, err)
 	}
-	made, _ := c.managers.LoadOrStore(key, manager)
+	made, _ := c.managers.LoadOrStore(key, defaulting{manager, c})
 	return made.(resource.FieldManager), nil
+}
+
+// defaulting is a field manager that completes the result of Apply, as decoding completes the
+// objects of other writes. Managers do not own the defaults.
+type defaulting struct {
+	resource.FieldManager
+	codec *codec
+}
+
+func (d defaulting) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
+	hub, err := d.FieldManager.Apply(live, config, by, force)
+	if err != nil {
+		return nil, err
+	}
+	return d.codec.toHub(hub)
 }
 
 func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKey) (resource.FieldManager, error) {

@@ -229,3 +229,24 @@ func TestMigrateStorageErrors(t *testing.T) {
 		t.Errorf("%d stored, %v", stored, err)
 	}
 }
+
+// panics has a default that panics for one pizza.
+type panics struct{}
+
+func (panics) Default(p *pizza) {
+	if p.Name == "a" {
+		panic("the default of a")
+	}
+}
+
+// AGG-02: a panic of a default is an error of its object, and does not end the server.
+func TestMigrateStoragePanics(t *testing.T) {
+	own := &records{have: map[store.Key]store.Record{}}
+	open := apiserver.Backend(func() (store.Backend, error) { return own, nil })
+	createInOldRelease(t, open, "a", "b")
+	s, _ := newServer(t, kinds(panics{}), apiserver.Storage(open))
+	stored, err := rest.Rewrite(t.Context(), s.Store(), pizzasOf(s), false)
+	if stored != 1 || err == nil || !strings.Contains(err.Error(), "default/a: panic: the default of a") {
+		t.Errorf("%d stored, %v", stored, err)
+	}
+}

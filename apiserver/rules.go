@@ -82,12 +82,15 @@ type (
 // Column is a column of kubectl get.
 type Column[H any] struct {
 	Name string
-	// Type is string, integer, number, boolean or date; "" means string.
+	// Type is string, integer, number, boolean or date; "" means string. kubectl prints a time in a
+	// column of the type date as an age, such as 5m.
 	Type        string
 	Description string
 	// Priority 0 is always shown, a higher one only with -o wide.
 	Priority int32
-	Value    func(obj H) any
+	// Value returns the cell of an object: a string, a number, a bool, a time, a fmt.Stringer, or a
+	// pointer to one of them. The cell of a nil pointer is empty.
+	Value func(obj H) any
 }
 
 // rules holds the rules of a kind as functions that do not depend on its type.

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"reflect"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -30,7 +32,12 @@ import (
 // namespace if the kind is namespaced. It is never called concurrently with itself, and must return
 // within a minute. The server compares two results to find the changes, so that get, list, watch,
 // selectors, pages and tables work as for stored objects. The server keeps the newest result in
-// memory.
+// memory. A panic of a method of the source, or of a rule of the kind, fails the request or the
+// read.
+//
+// The server cannot hold a deletion, because the source decides which objects exist. Clients
+// therefore cannot add finalizers to the objects, and the server ignores propagation policies; it
+// shows finalizers that the source lists.
 //
 // A source may also implement [Notifier], [Creator], [Updater] and [Deleter]. The kind has the
 // verbs for which the source has methods, besides get, list and watch.
@@ -90,6 +97,7 @@ func From[T runtime.Object](source Source[T], maxAge MaxAge) KindOption {
 			}
 			res.Verbs = []string{resource.Get, resource.List, resource.Watch}
 			res.Hooks = writeThrough[T](source, m, res)
+			res.Behavior.Delete.NoPropagation = true
 			return m, nil
 		}
 	})
@@ -160,15 +168,21 @@ func (m *mirror) run(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		_ = m.notify(ctx, func() { // the next read returns the error of the source
-			m.expire()
-			_ = m.refresh(ctx)
-		})
+		_ = m.follow(ctx) // the next read returns the error of the source
 		select {
 		case <-ctx.Done():
 		case <-time.After(notifyAgain):
 		}
 	}
+}
+
+// follow calls the Notifier once.
+func (m *mirror) follow(ctx context.Context) (err error) {
+	defer m.recovered("Notify", &err)
+	return m.notify(ctx, func() {
+		m.expire()
+		_ = m.refresh(ctx)
+	})
 }
 
 // expire makes the next refresh read the source.
@@ -253,6 +267,7 @@ func (m *mirror) join(arrived time.Time) *reading {
 // readOnce reads the source and applies the result. If a client writes during the read, the result
 // may lack that write. readOnce then discards it, because the mirror already has the write.
 func (m *mirror) readOnce(ctx context.Context) (applied bool, err error) {
+	defer m.recovered("List", &err)
 	m.mu.Lock()
 	writers, wrote := m.writers, m.wrote
 	m.mu.Unlock()
@@ -266,6 +281,15 @@ func (m *mirror) readOnce(ctx context.Context) (applied bool, err error) {
 		return false, nil
 	}
 	return true, m.apply(ctx, objects)
+}
+
+// recovered logs a panic of the source or of a rule of its kind, and turns it into an error. It
+// must be deferred in goroutines that belong to no request.
+func (m *mirror) recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		slog.Error("panic in a source", "method", method, "resource", m.res.GroupResource(), "panic", p, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("panic in the method %s of the source; see the log of the server", method)
+	}
 }
 
 // writing counts a write of a client from before the source is written until after the mirror is.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -215,6 +217,92 @@ func TestSourceWrites(t *testing.T) {
 	if list, err := in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "ham" {
 		t.Errorf("list: %v, %v", list, err)
 	}
+}
+
+// updatedShelf can be updated, too.
+type updatedShelf struct{ notifyingShelf }
+
+func (s *updatedShelf) Update(_ context.Context, t, _ *topping) error {
+	s.set(t.Name, t.Spec.Cost)
+	return nil
+}
+
+// AGG-04: clients cannot add finalizers to the objects of a source, and propagation policies have
+// no effect.
+func TestSourceFinalizers(t *testing.T) {
+	source := &updatedShelf{notifyingShelf{shelf: shelf{costs: map[string]int64{}}, changes: make(chan struct{})}}
+	_, client := newServer(t, shelfKind(source, 0))
+	in, ctx := client.Resource(toppings), t.Context()
+	held := newTopping(t, "held")
+	held.SetFinalizers([]string{"example.com/x"})
+	if _, err := in.Create(ctx, held, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.finalizers[0]: Forbidden: objects of this kind are in another system") {
+		t.Errorf("create: %v", err)
+	}
+	if source.cost("held") != 0 {
+		t.Error("the source has the object")
+	}
+	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Patch(ctx, "ham", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]},"spec":{"cost":2}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("patch: %v", err)
+	}
+	if _, err := in.Patch(ctx, "ham", types.MergePatchType, []byte(`{"spec":{"cost":2}}`), metav1.PatchOptions{}); err != nil || source.cost("ham") != 2 {
+		t.Errorf("patch: %v, cost %d", err, source.cost("ham"))
+	}
+	foreground := metav1.DeletePropagationForeground
+	if err := in.Delete(ctx, "ham", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+		t.Fatal(err)
+	}
+	if source.cost("ham") != 0 {
+		t.Error("the source has the deleted object")
+	}
+}
+
+// panickingShelf panics in its methods until it is repaired.
+type panickingShelf struct {
+	shelf
+	repaired, notified atomic.Bool
+}
+
+func (s *panickingShelf) List(ctx context.Context) ([]*topping, error) {
+	if !s.repaired.Load() {
+		panic("List")
+	}
+	return s.shelf.List(ctx)
+}
+
+func (s *panickingShelf) Notify(ctx context.Context, changed func()) error {
+	if !s.repaired.Load() {
+		s.notified.Store(true)
+		panic("Notify")
+	}
+	changed()
+	<-ctx.Done()
+	return nil
+}
+
+// AGG-04: a panic of a source fails the requests that read it, and does not end the server.
+func TestPanickingSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &panickingShelf{shelf: shelf{costs: map[string]int64{"ham": 3}}}
+		_, client := newServer(t, shelfKind(source, 0))
+		in, ctx := client.Resource(toppings), t.Context()
+		for range 2 {
+			if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "panic in the method List of the source") {
+				t.Errorf("list: %v", err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if !source.notified.Load() {
+			t.Error("Notify was not called")
+		}
+		source.repaired.Store(true)
+		time.Sleep(2 * time.Second)
+		if list, err := in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+			t.Errorf("list: %v, %v", list, err)
+		}
+	})
 }
 
 // bake is the body of an action.

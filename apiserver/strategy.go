@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -122,8 +123,31 @@ func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.Error
 	if object, err := meta.Accessor(obj); err == nil {
 		errs = validation.ValidateObjectMetaAccessor(object, s.NamespaceScoped(), validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	}
+	errs = append(errs, s.validateFinalizers(obj, nil)...)
 	errs = append(errs, s.validateDeclared(ctx, obj, nil)...)
 	return append(errs, s.validate(ctx, obj)...)
+}
+
+// validateFinalizers rejects finalizers that a write adds to an object of a kind with a source. old
+// is nil for a create.
+func (s *strategy) validateFinalizers(obj, old runtime.Object) (errs field.ErrorList) {
+	if s.kind.source == nil {
+		return nil
+	}
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return nil
+	}
+	var present []string
+	if previous, err := meta.Accessor(old); err == nil {
+		present = previous.GetFinalizers()
+	}
+	for i, f := range object.GetFinalizers() {
+		if !slices.Contains(present, f) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers").Index(i), "objects of this kind are in another system, whose deletions cannot be held"))
+		}
+	}
+	return errs
 }
 
 func (s *strategy) validate(ctx context.Context, obj runtime.Object) (errs field.ErrorList) {
@@ -139,6 +163,7 @@ func (s *strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) 
 	if s.ofStatus {
 		changes = s.kind.rules.validateStatus
 	} else {
+		errs = append(errs, s.validateFinalizers(obj, old)...)
 		errs = append(errs, s.validate(ctx, obj)...)
 	}
 	for _, validate := range changes {

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"math"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -63,11 +65,25 @@ func name(obj runtime.Object) any {
 
 func age(obj runtime.Object) any {
 	object, err := meta.Accessor(obj)
-	if err != nil || object.GetCreationTimestamp().Time.IsZero() {
-		return "<unknown>"
+	if err != nil {
+		return unknownAge
 	}
-	return duration.HumanDuration(time.Since(object.GetCreationTimestamp().Time))
+	return ageOf(object.GetCreationTimestamp().Time)
 }
+
+// unknownAge is the age of a zero time, as in Kubernetes.
+const unknownAge = "<unknown>"
+
+// ageOf returns how long ago a time was, such as 5m.
+func ageOf(t time.Time) string {
+	if t.IsZero() {
+		return unknownAge
+	}
+	return duration.HumanDuration(time.Since(t))
+}
+
+// Head returns the columns. Lists without objects need no cells, which a Column could not compute.
+func (t *tabler) Head() []metav1.TableColumnDefinition { return t.head }
 
 // ConvertToTable renders one hub.
 func (t *tabler) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
@@ -77,23 +93,61 @@ func (t *tabler) ConvertToTable(_ context.Context, obj, options runtime.Object) 
 	}
 	cells := make([]any, len(t.columns))
 	for i, c := range t.columns {
-		cells[i] = cell(c.value(obj))
+		cells[i] = cell(c.kind, c.value(obj))
 	}
 	table.Rows = []metav1.TableRow{{Cells: cells, Object: runtime.RawExtension{Object: obj}}}
 	return table, nil
 }
 
-// cell converts a value to one of the types that cells may have.
-func cell(value any) any {
-	switch v := value.(type) {
-	case nil, string, bool, int64, float64:
-		return v
-	case int:
-		return int64(v)
-	case int32:
-		return int64(v)
-	case metav1.Time:
-		return v.UTC().Format(time.RFC3339)
+// cell converts the value of a column of a type to one of the Go types that cells may have.
+// Pointers mean the values that they point to. A time is an age in a column of the type date.
+func cell(kind string, value any) any {
+	v := reflect.ValueOf(value)
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
 	}
-	return fmt.Sprint(value)
+	if !v.IsValid() {
+		return nil
+	}
+	if t, ok := timeOf(v.Interface()); ok {
+		switch {
+		case kind == "date":
+			return ageOf(t)
+		case t.IsZero():
+			return nil
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	if kind == "string" || kind == "date" {
+		p := reflect.New(v.Type()) // has the methods of the type and of the pointer
+		p.Elem().Set(v)
+		if text, ok := p.Interface().(fmt.Stringer); ok {
+			return text.String()
+		}
+	}
+	switch {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint() && v.Uint() <= math.MaxInt64:
+		return int64(v.Uint())
+	case v.CanFloat():
+		return v.Float()
+	case v.Kind() == reflect.Bool:
+		return v.Bool()
+	case v.Kind() == reflect.String:
+		return v.String()
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func timeOf(value any) (time.Time, bool) {
+	switch t := value.(type) {
+	case time.Time:
+		return t, true
+	case metav1.Time:
+		return t.Time, true
+	case metav1.MicroTime:
+		return t.Time, true
+	}
+	return time.Time{}, false
 }

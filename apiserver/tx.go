@@ -27,7 +27,10 @@ import (
 // function that the transaction was passed to runs again, on the newer state. A Tx must not be used
 // after that function has returned, or by several goroutines.
 //
-// Reads with [Get] and [List] return objects that the caller may change. Objects of kinds with a
+// Reads with [Get] and [List] return objects that the caller may change. They contain the writes of
+// the transaction itself, and further writes of the same object build on these: a Create or Update
+// and an UpdateStatus are committed as one write. A written object keeps the resourceVersion that
+// it had when it was read, and a created one has none until the commit. Objects of kinds with a
 // [Source] can be read, but a commit cannot depend on them.
 type Tx struct {
 	ctx    context.Context
@@ -116,6 +119,15 @@ func Get[T runtime.Object](tx *Tx, namespace, name string) (T, error) {
 		}
 		state = m.store.Snapshot()
 	}
+	if op, written := tx.writes[key]; written && op.Data != nil {
+		hub, err := pending(served.res, op)
+		if err != nil {
+			return none, err
+		}
+		return hubAs[T](served, hub)
+	} else if written {
+		return none, apierrors.NewNotFound(served.res.GroupResource(), name)
+	}
 	obj := state.Get(key)
 	if state == tx.state {
 		tx.read[key] = 0
@@ -149,6 +161,9 @@ func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) 
 	}
 	var all []T
 	for obj := range state.Scan(served.res.Prefix(), namespace, store.Key{}) {
+		if _, written := tx.writes[obj.Key]; written {
+			continue
+		}
 		if selector != nil && !selector.Matches(labels.Set(obj.Head.Labels)) {
 			continue
 		}
@@ -161,7 +176,69 @@ func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) 
 		}
 		all = append(all, typed)
 	}
+	return listPending(tx, served, namespace, selector, all)
+}
+
+// listPending adds the objects that the transaction writes to a list without them.
+func listPending[T runtime.Object](tx *Tx, served servedType, namespace string, selector labels.Selector, all []T) ([]T, error) {
+	stored := len(all)
+	for key, op := range tx.writes {
+		if op.Data == nil || key.Resource != served.res.Prefix() || namespace != "" && key.Namespace != namespace {
+			continue
+		}
+		hub, err := pending(served.res, op)
+		if err != nil {
+			return nil, err
+		}
+		object, err := meta.Accessor(hub)
+		if err != nil {
+			return nil, err
+		}
+		if selector != nil && !selector.Matches(labels.Set(object.GetLabels())) {
+			continue
+		}
+		typed, err := hubAs[T](served, hub)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, typed)
+	}
+	if len(all) == stored {
+		return all, nil
+	}
+	keys := make(map[runtime.Object][]string, len(all))
+	for _, obj := range all {
+		object, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		keys[obj] = []string{object.GetNamespace(), object.GetName()}
+	}
+	slices.SortFunc(all, func(a, b T) int { return slices.Compare(keys[a], keys[b]) })
 	return all, nil
+}
+
+// pending returns the hub of an object that the transaction creates or updates.
+func pending(res *resource.Resource, op store.Op) (runtime.Object, error) {
+	hub, err := res.Codec.Load(op.Data)
+	if err != nil {
+		return nil, err
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return nil, err
+	}
+	object.SetResourceVersion(readVersion(op.Expect))
+	return hub, nil
+}
+
+// readVersion returns the resourceVersion of an object that was read at a revision, or "" for an
+// object that the transaction creates.
+func readVersion(revision uint64) string {
+	if revision == 0 {
+		return ""
+	}
+	return strconv.FormatUint(revision, 10)
 }
 
 // decodeAs decodes a stored object in the version of a type.
@@ -171,6 +248,12 @@ func decodeAs[T runtime.Object](served servedType, obj *store.Object) (T, error)
 	if err != nil {
 		return none, err
 	}
+	return hubAs[T](served, hub)
+}
+
+// hubAs returns a hub in the version of a type. The result may be the hub itself.
+func hubAs[T runtime.Object](served servedType, hub runtime.Object) (T, error) {
+	var none T
 	if typed, ok := hub.(T); ok {
 		return typed, nil
 	}
@@ -208,7 +291,7 @@ func (tx *Tx) rulesContext(res *resource.Resource, verb string, object metav1.Ob
 }
 
 // Create adds an object to the transaction. The commit fails with AlreadyExists if the object
-// exists.
+// exists. An object that the transaction deletes exists until the commit.
 func (tx *Tx) Create(obj runtime.Object) error {
 	res, hub, object, err := tx.target(obj)
 	if err != nil {
@@ -222,14 +305,15 @@ func (tx *Tx) Create(obj runtime.Object) error {
 		return err
 	}
 	key := res.Key(object.GetNamespace(), object.GetName())
-	if tx.state.Get(key) != nil {
+	if _, written := tx.writes[key]; written || tx.state.Get(key) != nil {
 		return apierrors.NewAlreadyExists(res.GroupResource(), key.Name)
 	}
 	return tx.put(res, key, hub, object, 0)
 }
 
 // Update adds the new state of an object to the transaction. The object must have the
-// resourceVersion that was read.
+// resourceVersion that was read. An object that is being deleted is removed when it has no more
+// finalizers.
 func (tx *Tx) Update(obj runtime.Object) error {
 	return tx.update(obj, func(res *resource.Resource) upstream.RESTUpdateStrategy { return res.Strategy })
 }
@@ -253,63 +337,115 @@ func (tx *Tx) update(obj runtime.Object, strategyOf func(*resource.Resource) ups
 	if strategy == nil {
 		return fmt.Errorf("%s has no status", res.GroupResource())
 	}
-	current, err := tx.current(res, object)
+	old, err := tx.current(res, object)
 	if err != nil {
 		return err
 	}
-	old, err := res.Codec.Load(current.Data)
-	if err != nil {
+	if old.revision == 0 { // validation requires a resourceVersion
+		object.SetResourceVersion(unwritten)
+		old.object.SetResourceVersion(unwritten)
+	}
+	if err := upstream.BeforeUpdate(strategy, tx.rulesContext(res, resource.Update, object), hub, old.hub); err != nil {
 		return err
 	}
-	if err := upstream.BeforeUpdate(strategy, tx.rulesContext(res, resource.Update, object), hub, old); err != nil {
-		return err
+	if released(object) {
+		return tx.remove(old)
 	}
-	return tx.put(res, current.Key, hub, object, current.Revision)
+	return tx.put(res, old.key, hub, object, old.revision)
 }
 
-// Delete adds the deletion of an object to the transaction. The object must have the
-// resourceVersion that was read. An object with finalizers remains until they are removed.
+// released reports whether an object is being deleted and nothing holds it any longer.
+func released(object metav1.Object) bool {
+	grace := object.GetDeletionGracePeriodSeconds()
+	return object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
+}
+
+// Delete adds the deletion of an object to the transaction, without a grace period. The object must
+// have the resourceVersion that was read; its other fields have no effect. An object with
+// finalizers remains until they are removed.
 func (tx *Tx) Delete(obj runtime.Object) error {
-	res, hub, object, err := tx.target(obj)
+	res, _, object, err := tx.target(obj)
 	if err != nil {
 		return err
 	}
-	current, err := tx.current(res, object)
+	old, err := tx.current(res, object)
 	if err != nil {
 		return err
 	}
-	if len(object.GetFinalizers()) == 0 {
-		tx.writes[current.Key] = store.Op{Key: current.Key, Expect: current.Revision}
-		return nil
+	if len(old.object.GetFinalizers()) == 0 {
+		return tx.remove(old)
 	}
-	if object.GetDeletionTimestamp() == nil {
-		object.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
-		object.SetDeletionGracePeriodSeconds(new(int64))
+	since, now := old.object.GetDeletionTimestamp(), time.Now()
+	if since == nil && old.object.GetGeneration() > 0 {
+		old.object.SetGeneration(old.object.GetGeneration() + 1)
 	}
-	return tx.put(res, current.Key, hub, object, current.Revision)
+	if since == nil || since.After(now) {
+		old.object.SetDeletionTimestamp(&metav1.Time{Time: now})
+	}
+	old.object.SetDeletionGracePeriodSeconds(new(int64))
+	return tx.put(res, old.key, old.hub, old.object, old.revision)
 }
 
-// current returns the stored state of an object, if it has the object's resourceVersion.
-func (tx *Tx) current(res *resource.Resource, object metav1.Object) (*store.Object, error) {
-	current := tx.state.Get(res.Key(object.GetNamespace(), object.GetName()))
+// present is the state of an object that a write of the transaction begins with.
+type present struct {
+	key      store.Key
+	hub      runtime.Object
+	object   metav1.Object // the metadata of hub
+	revision uint64        // of the stored object; 0: the transaction creates the object
+}
+
+// current returns the state of an object, if it has the object's resourceVersion.
+func (tx *Tx) current(res *resource.Resource, object metav1.Object) (*present, error) {
+	old := &present{key: res.Key(object.GetNamespace(), object.GetName())}
+	stored, op := tx.state.Get(old.key), tx.writes[old.key]
+	_, written := tx.writes[old.key]
+	var err error
 	switch {
-	case current == nil:
+	case written && op.Data == nil, !written && stored == nil:
 		return nil, apierrors.NewNotFound(res.GroupResource(), object.GetName())
-	case object.GetResourceVersion() != strconv.FormatUint(current.Revision, 10):
+	case written:
+		old.revision = op.Expect
+		old.hub, err = pending(res, op)
+	default:
+		old.revision = stored.Revision
+		old.hub, err = res.Codec.Load(stored.Data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if object.GetResourceVersion() != readVersion(old.revision) {
 		return nil, apierrors.NewConflict(res.GroupResource(), object.GetName(), errors.New("the object has been modified; read it in the transaction"))
 	}
-	return current, nil
+	old.object, err = meta.Accessor(old.hub)
+	return old, err
 }
 
+// unwritten is the resourceVersion of an object that is not committed. The store replaces it.
+const unwritten = "1"
+
 func (tx *Tx) put(res *resource.Resource, key store.Key, hub runtime.Object, object metav1.Object, expect uint64) error {
-	if key == tx.own {
-		return fmt.Errorf("%s %s: the request itself writes this object; change it in the request", key.Resource, key.Name)
-	}
-	object.SetResourceVersion("1") // the store replaces this placeholder
+	object.SetResourceVersion(unwritten)
 	data, err := res.Codec.Store(hub)
 	if err != nil {
 		return err
 	}
-	tx.writes[key] = store.Op{Key: key, Data: data, Expect: expect}
+	return tx.write(store.Op{Key: key, Data: data, Expect: expect})
+}
+
+// remove deletes an object. The deletion of an object that the transaction created leaves no write.
+func (tx *Tx) remove(old *present) error {
+	if old.revision == 0 {
+		delete(tx.writes, old.key)
+		tx.read[old.key] = 0
+		return nil
+	}
+	return tx.write(store.Op{Key: old.key, Expect: old.revision})
+}
+
+func (tx *Tx) write(op store.Op) error {
+	if op.Key == tx.own {
+		return fmt.Errorf("%s %s: the request itself writes this object; change it in the request", op.Key.Resource, op.Key.Name)
+	}
+	tx.writes[op.Key] = op
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -306,5 +307,131 @@ func TestTransact(t *testing.T) {
 	}
 	if _, err := client.Resource(toppings).Get(ctx, "olive", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("deleted: %v", err)
+	}
+}
+
+// AGG-02: reads and writes of a transaction build on its earlier writes of the same object.
+func TestTransactSameObject(t *testing.T) {
+	s, client := newServer(t, kinds())
+	ctx := t.Context()
+	in := client.Resource(pizzas).Namespace("default")
+	fresh := func(name string) *pizza {
+		return &pizza{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: pizzaSpec{Size: "small"}}
+	}
+	if err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+		if err := errors.Join(tx.Create(fresh("b")), tx.Create(fresh("gone"))); err != nil {
+			return err
+		}
+		if err := tx.Create(fresh("b")); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("create twice: %v", err)
+		}
+		b := fresh("b")
+		b.Status.Cost = 3
+		gone, err := apiserver.Get[*pizza](tx, "default", "gone")
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(tx.UpdateStatus(b), tx.Delete(gone), tx.Create(fresh("a"))); err != nil {
+			return err
+		}
+		if _, err := apiserver.Get[*pizza](tx, "default", "gone"); !apierrors.IsNotFound(err) {
+			t.Errorf("get a deleted object: %v", err)
+		}
+		old, err := apiserver.Get[*oldPizza](tx, "default", "b")
+		if err == nil && (old.Status.Cost != 3 || old.Spec.Size != "small" || old.UID == "" || old.ResourceVersion != "") {
+			err = fmt.Errorf("get a new object: %+v", old)
+		}
+		list, failed := apiserver.List[*pizza](tx, "", nil)
+		if failed == nil && (len(list) != 2 || list[0].Name != "a" || list[1].Name != "b") {
+			failed = fmt.Errorf("list: %v", list)
+		}
+		return errors.Join(err, failed)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	created := must[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
+	check(t, "status", text(t, created, "status", "cost"), "3")
+	check(t, "size", text(t, created, "spec", "size"), `"small"`)
+	if _, err := in.Get(ctx, "gone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("an object that was created and deleted: %v", err)
+	}
+
+	if err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+		p, err := apiserver.Get[*pizza](tx, "default", "b")
+		if err != nil {
+			return err
+		}
+		a, err := apiserver.Get[*pizza](tx, "default", "a")
+		if err != nil {
+			return err
+		}
+		p.Spec.Toppings = []pizzaTopping{{"ham", 2}}
+		p.Status.Cost = 4
+		if err := errors.Join(tx.Update(p), tx.UpdateStatus(p), tx.Delete(a)); err != nil {
+			return err
+		}
+		again, err := apiserver.Get[*pizza](tx, "default", "b")
+		if err == nil && (len(again.Spec.Toppings) != 1 || again.Status.Cost != 4 || again.ResourceVersion != p.ResourceVersion) {
+			err = fmt.Errorf("get after update: %+v", again)
+		}
+		if err := tx.Update(a); !apierrors.IsNotFound(err) {
+			t.Errorf("update after delete: %v", err)
+		}
+		if err := tx.Delete(a); !apierrors.IsNotFound(err) {
+			t.Errorf("delete after delete: %v", err)
+		}
+		if err := tx.Create(fresh("a")); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("create after delete: %v", err)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	updated := must[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
+	check(t, "toppings", text(t, updated, "spec", "toppings"), `[{"name":"ham","quantity":2}]`)
+	check(t, "status", text(t, updated, "status", "cost"), "4")
+	check(t, "generation", text(t, updated, "metadata", "generation"), "2")
+}
+
+// AGG-02: finalizers hold an object that a transaction deletes, and the transaction that removes
+// the last one removes the object.
+func TestTransactFinalizers(t *testing.T) {
+	s, client := newServer(t, kinds())
+	ctx := t.Context()
+	in := client.Resource(pizzas).Namespace("default")
+	held := newPizza(t, "a", `{}`)
+	held.SetFinalizers([]string{"example.com/x"})
+	if _, err := in.Create(ctx, held, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(do func(tx *apiserver.Tx, p *pizza) error) {
+		t.Helper()
+		err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+			p, err := apiserver.Get[*pizza](tx, "default", "a")
+			if err != nil {
+				return err
+			}
+			return do(tx, p)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(func(tx *apiserver.Tx, p *pizza) error {
+		p.Finalizers, p.Spec.Size, p.Spec.Toppings = nil, "large", []pizzaTopping{{"x", 99}} // have no effect
+		return tx.Delete(p)
+	})
+	marked := must[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
+	check(t, "spec", text(t, marked, "spec"), `{"size":"medium"}`)
+	check(t, "generation", text(t, marked, "metadata", "generation"), "2")
+	if marked.GetDeletionTimestamp() == nil {
+		t.Error("no deletionTimestamp")
+	}
+	change(func(tx *apiserver.Tx, p *pizza) error {
+		p.Finalizers = nil
+		return tx.Update(p)
+	})
+	if left, err := in.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after the last finalizer: %v, %v", left, err)
 	}
 }

@@ -11,10 +11,13 @@ import (
 // Admission gets an object of a subresource's own kind (Scale, Binding, Eviction) as a hub, like
 // any other object. The handlers of subresources use the versioned object.
 
-// viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy,
-// or the object itself if the kind has no hub.
+// viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy.
+// A kind without an internal version, as in a custom API server, has the same type for both.
 func (s *scope) viewHub(view runtime.Object) (runtime.Object, error) {
 	hub, err := s.res.Codec.Interfaces().Convertor.ConvertToVersion(view, schema.GroupVersion{Group: s.kind.Group, Version: runtime.APIVersionInternal})
+	if runtime.IsNotRegisteredError(err) {
+		return view.DeepCopyObject(), nil // the versioned type is the hub
+	}
 	if err != nil {
 		return nil, fmt.Errorf("convert %s for admission: %w", s.kind.Kind, err)
 	}

@@ -76,6 +76,8 @@ type removed struct {
 	obj    *store.Object
 	status *metav1.Status
 	gone   bool // the object was removed by this request
+	// missing means that the object did not exist. The error is NotFound, and obj is nil.
+	missing bool
 }
 
 // remove deletes an object, or marks it as being deleted if it has finalizers or a grace period.
@@ -88,7 +90,7 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 			// Another client, such as a node, saw the mark and deleted the object first.
 			return (&deletion{res: res, key: key}).response(marked, true), nil
 		case current == nil:
-			return nil, apierrors.NewNotFound(res.GroupResource(), key.Name)
+			return &removed{missing: true}, apierrors.NewNotFound(res.GroupResource(), key.Name)
 		}
 		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current, marked: marked}
 		done, err := d.attempt(ctx, validate)
@@ -174,8 +176,11 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 		return d.mark(ctx)
 	case graceful:
 		// The grace period is 0. The marked state is stored before the object is removed, so that
-		// watches see it.
+		// watches see it. The operations of admission are committed with the removal.
+		unit := d.unit
+		d.unit = nil
 		marked, err := d.mark(ctx)
+		d.unit = unit
 		if err != nil || len(d.opts.DryRun) > 0 {
 			return marked, err
 		}

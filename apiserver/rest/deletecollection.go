@@ -1,7 +1,6 @@
 package rest
 
 import (
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -35,7 +34,9 @@ func (s *scope) deleteCollection() error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := s.remove(s.ctx, s.res, obj.Key, opts, validate); err != nil && !apierrors.IsNotFound(err) {
+		// Another client may have deleted the object. Other errors NotFound, such as that of an
+		// admission rule, are the response.
+		if done, err := s.remove(s.ctx, s.res, obj.Key, opts, validate); err != nil && (done == nil || !done.missing) {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
@@ -15,24 +17,23 @@ import (
 //
 // Rewrite skips objects that are written concurrently, because such a write already stores the new
 // form. If it cannot read or convert an object, it continues with the others; err is the first such
-// error.
+// error. A panic of a conversion is such an error, too.
 func Rewrite(ctx context.Context, st *store.Store, res *resource.Resource, all bool) (stored int, err error) {
-	verbatim, can := res.Codec.(resource.Verbatim)
-	if !can && !all {
+	if _, can := res.Codec.(resource.Verbatim); !can && !all {
 		return 0, nil
 	}
 	for obj := range st.Snapshot().Scan(res.Prefix(), "", store.Key{}) {
 		if ctx.Err() != nil {
 			return stored, ctx.Err()
 		}
-		if !all && verbatim.Verbatim(obj) {
-			continue
-		}
-		data, failed := encodeAgain(res, obj)
+		data, failed := encodeUnlessSame(res, obj, all)
 		if failed != nil {
 			if err == nil {
 				err = fmt.Errorf("%s/%s: %w", obj.Key.Namespace, obj.Key.Name, failed)
 			}
+			continue
+		}
+		if data == nil {
 			continue
 		}
 		done, failed := storeAgain(ctx, st, res, obj, data)
@@ -44,6 +45,22 @@ func Rewrite(ctx context.Context, st *store.Store, res *resource.Resource, all b
 		}
 	}
 	return stored, err
+}
+
+// encodeUnlessSame returns the present form of an object. Unless all is true, it returns nil if the
+// object is stored in that form. A panic, for example in the defaults of the kind, is an error.
+func encodeUnlessSame(res *resource.Resource, obj *store.Object, all bool) (data []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			slog.Error("panic while an object was encoded again", "resource", res.GroupResource(), "namespace", obj.Key.Namespace, "name", obj.Key.Name,
+				"panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if !all && res.Codec.(resource.Verbatim).Verbatim(obj) {
+		return nil, nil
+	}
+	return encodeAgain(res, obj)
 }
 
 func encodeAgain(res *resource.Resource, obj *store.Object) ([]byte, error) {

@@ -88,11 +88,11 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 	table.SetGroupVersionKind(t.format.As)
 	heads := !t.opts.NoHeaders && !t.headed
 	if len(objects) == 0 && heads { // an empty list has columns too
-		part, err := t.convert.ConvertToTable(t.ctx, t.res.Codec.New(), &metav1.TableOptions{})
+		head, err := t.head()
 		if err != nil {
 			return nil, err
 		}
-		table.ColumnDefinitions = part.ColumnDefinitions
+		table.ColumnDefinitions = head
 	}
 	if len(objects) == 0 && reflect.TypeOf(t.convert) == plainTable {
 		table.Rows = nil // as in Kubernetes for kinds without columns of their own
@@ -117,6 +117,24 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 		}
 	}
 	return table, nil
+}
+
+// headed is an optional interface of a converter that returns its columns without an object.
+// Converters without it convert an empty object.
+type headed interface {
+	Head() []metav1.TableColumnDefinition
+}
+
+// head returns the columns.
+func (t *tableForm) head() ([]metav1.TableColumnDefinition, error) {
+	if c, ok := t.convert.(headed); ok {
+		return c.Head(), nil
+	}
+	part, err := t.convert.ConvertToTable(t.ctx, t.res.Codec.New(), &metav1.TableOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return part.ColumnDefinitions, nil
 }
 
 func (t *tableForm) rowObject(obj *store.Object) (runtime.RawExtension, error) {
