@@ -241,6 +241,7 @@ func (d *Definitions) forget(name string, revision uint64) {
 // commit.
 func (d *Definitions) hooks() *resource.Hooks {
 	return &resource.Hooks{
+		Permit: permitExpressions,
 		OnCreate: func(_ context.Context, hub runtime.Object, _ bool) ([]store.Op, func(), error) {
 			return nil, d.setStatus(hub.(*apiextensions.CustomResourceDefinition)), nil
 		},

@@ -94,7 +94,7 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 			return scheme.ConvertFieldLabel(hub.GroupKind().WithVersion(version), label, value)
 		},
 		Table:          table(schema.GroupResource{Group: hub.Group, Resource: e.plural}),
-		Hooks:          e.hooks,
+		Hooks:          withExpressions(e.hub, hub.GroupKind(), e.hooks),
 		ReturnsDeleted: e.returned,
 		StoredAs:       e.storedAs,
 		Owner:          "builtin",
