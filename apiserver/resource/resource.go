@@ -239,6 +239,16 @@ type Showing interface {
 	Metadata(stored *metav1.ObjectMeta)
 }
 
+// Affordable is an optional interface of a Codec. Its methods return an error for an object with
+// values that are too expensive to decode, such as the quantity 1e2000000000. CheckBody takes the
+// body of a request, and CheckTree an object as maps and lists; want is the kind if the object
+// names none. Decode and FromVersion call them; code that decodes in another way must call them
+// first.
+type Affordable interface {
+	CheckBody(body []byte, mediaType string, want schema.GroupVersionKind) error
+	CheckTree(object map[string]any, want schema.GroupVersionKind) error
+}
+
 // Modelled is an optional interface of a Codec. TypeConverter returns the model of the kind, which
 // defines how lists and maps merge in all its versions.
 type Modelled interface {

@@ -144,6 +144,11 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	if merged != nil { // the type is known, so the kind in the patch is ignored
 		merged["kind"], merged["apiVersion"] = kind, apiVersion
 	}
+	if codec, ok := p.res.Codec.(resource.Affordable); ok && p.view == nil {
+		if err := codec.CheckTree(merged, p.res.GVK(p.version)); err != nil {
+			return err
+		}
+	}
 	shown := fmt.Sprintf("%+v", patch) // after the merge, which may change it
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, !p.lenient())
 	if unknown, ok := runtime.AsStrictDecodingError(err); ok {

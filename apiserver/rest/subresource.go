@@ -141,6 +141,11 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		decoder = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, types.Creater, types.Typer,
 			jsonserializer.SerializerOptions{Strict: true, Yaml: media == resource.MediaYAML})
 	}
+	if codec, ok := s.res.Codec.(resource.Affordable); ok {
+		if err := codec.CheckBody(body, media, s.kind); err != nil {
+			return nil, err
+		}
+	}
 	obj, kind, err := decoder.Decode(body, &s.kind, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
 		if s.sub.Update == nil || s.sub.Update.Internal || *kind == s.kind {

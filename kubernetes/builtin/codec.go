@@ -159,6 +159,9 @@ func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (vers
 
 // FromVersion applies the defaults of the object's version and converts it to the hub.
 func (c *Codec) FromVersion(versioned runtime.Object) (runtime.Object, error) {
+	if err := c.checkObject(versioned); err != nil {
+		return nil, err
+	}
 	c.scheme.Default(versioned)
 	return c.scheme.UnsafeConvertToVersion(versioned, c.hub.GroupVersion())
 }
@@ -183,7 +186,14 @@ func (c *Codec) PatchMeta(version string) (strategicpatch.LookupPatchMeta, bool)
 // FieldManager returns the manager of a version and subresource. It creates the manager on first
 // use.
 func (c *Codec) FieldManager(version, subresource string) (resource.FieldManager, error) {
-	return c.managers.get(version, subresource)
+	manager, err := c.managers.get(version, subresource)
+	if err != nil {
+		return nil, err
+	}
+	if kind := c.kind.WithVersion(version); c.quantitiesOf(kind, kind) != nil {
+		manager = affordable{manager, c, kind}
+	}
+	return manager, nil
 }
 
 // TypeConverter implements [resource.Modelled]. The converter supports all built-in kinds.

@@ -27,6 +27,9 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 			return hub, nil, nil
 		}
 	}
+	if err := c.CheckBody(body, mediaType, want); err != nil {
+		return nil, nil, err
+	}
 	hub, got, strict, err := decodeStrict(decoder, body, &want, c.New())
 	if err != nil {
 		return nil, nil, unreadable(err, c.kind.Kind, got, body)
@@ -45,6 +48,9 @@ func (c *Codec) DecodePatched(patched []byte, version string) (runtime.Object, [
 	if hub, ok := c.decodeFast(patched, c.kind.WithVersion(version)); ok {
 		return hub, nil, nil
 	}
+	if err := c.CheckBody(patched, resource.MediaJSON, c.kind.WithVersion(version)); err != nil {
+		return nil, nil, err
+	}
 	hub, _, strict, err := decodeStrict(c.decoders[resource.MediaJSON], patched, nil, c.New())
 	return hub, strict, err
 }
@@ -56,6 +62,10 @@ var fastDecoder = sync.OnceValue(func() *strictjson.Decoder { return strictjson.
 // ok is false, a strict decoder must decode it.
 func (c *Codec) decodeFast(data []byte, kind schema.GroupVersionKind) (hub runtime.Object, ok bool) {
 	if c.noFastPaths {
+		return nil, false
+	}
+	// The caller reports the quantities that CheckBody refuses.
+	if q := c.quantitiesOf(kind, kind); q != nil && (q.holdsText || maySpend(data)) && c.checkJSON(data, kind) != nil {
 		return nil, false
 	}
 	versioned, ok := fastDecoder().Decode(data, kind)

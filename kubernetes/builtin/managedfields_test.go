@@ -127,7 +127,7 @@ func (c *comparison) begin() {
 	if err != nil {
 		c.Fatal(err)
 	}
-	manager, ok := fieldManager.(*managedfields.StructManager)
+	manager, ok := builtin.Unwrapped(fieldManager).(*managedfields.StructManager)
 	if !ok {
 		c.Skipf("a %T", fieldManager)
 	}

@@ -30,7 +30,7 @@ func TestNoFastPaths(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := manager.(*managedfields.StructManager); ok {
+			if _, ok := Unwrapped(manager).(*managedfields.StructManager); ok {
 				managers++
 			}
 		}

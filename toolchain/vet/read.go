@@ -298,7 +298,7 @@ func broken(doc []byte, err error) bool {
 	return !errors.As(err, &missing) && !bytes.Contains(doc, []byte("{{")) && header[0].Match(doc) && header[1].Match(doc)
 }
 
-// missingKindError means that a document is no object.
+// missingKindError means that a document has no apiVersion or no kind.
 type missingKindError struct{}
 
 func (*missingKindError) Error() string { return "not an object: apiVersion or kind is missing" }
