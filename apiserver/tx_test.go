@@ -418,7 +418,8 @@ func TestTransactFinalizers(t *testing.T) {
 		}
 	}
 	change(func(tx *apiserver.Tx, p *pizza) error {
-		p.Finalizers, p.Spec.Size, p.Spec.Toppings = nil, "large", []pizzaTopping{{"x", 99}} // have no effect
+		// these have no effect
+		p.Finalizers, p.Spec.Size, p.Spec.Toppings = nil, "large", []pizzaTopping{{"x", 99}}
 		return tx.Delete(p)
 	})
 	marked := must[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))

@@ -31,8 +31,9 @@ import (
 // type's tree. int has 1, list(int) 2, map(string, list(int)) 4.
 const Limit = 1000
 
-// Expressions of a usual size have small types, up to ordinary. maxExcess is the maximum sum of what
-// all parts of all expressions in a scope have beyond that. The checker needs about 2 µs for each.
+// Expressions of a usual size have small types, up to ordinary. maxExcess is the maximum sum of
+// what all parts of all expressions in a scope have beyond that. The checker needs about 2 µs for
+// each.
 const (
 	ordinary  = 10
 	maxExcess = 50_000

@@ -283,7 +283,7 @@ func TestHealthPaths(t *testing.T) {
 	}
 }
 
-// API-14: a selector of a megabyte is not parsed, whoever sends it.
+// API-14: a selector of a megabyte is not parsed, even for an administrator.
 func TestLongSelectors(t *testing.T) {
 	c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		io.WriteString(w, strconv.Itoa(len(req.URL.Query().Get("labelSelector"))))

@@ -18,7 +18,7 @@ const (
 	maxPins = 1024
 	// maxPinned bounds the bytes of replaced and deleted objects that pins keep in memory.
 	maxPinned = 256 << 20
-	// objectBytes is what an object needs in memory in addition to its data.
+	// objectBytes is the memory that an object needs in addition to its data.
 	objectBytes = 512
 )
 

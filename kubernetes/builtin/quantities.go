@@ -217,7 +217,8 @@ func withAnnotations(t reflect.Type, q *quantities) *quantities {
 	return add(q, t, "ObjectMeta", add(&quantities{}, reflect.TypeFor[metav1.ObjectMeta](), "Annotations", annotations))
 }
 
-// parsedAnnotation reports whether the conversion of a HorizontalPodAutoscaler parses an annotation.
+// parsedAnnotation reports whether the conversion of a HorizontalPodAutoscaler parses an
+// annotation.
 func parsedAnnotation(key string) bool {
 	return strings.HasPrefix(key, "autoscaling.alpha.kubernetes.io/")
 }

@@ -67,7 +67,8 @@ func protobufFields(data []byte) func(yield func(number uint64, value []byte) bo
 					return
 				}
 				data = rest[size:]
-			case 3, 4: // groups: their fields are skipped by the decoders, and are harmless to visit
+			// groups: their fields are skipped by the decoders, and are harmless to visit
+			case 3, 4:
 			default:
 				return
 			}

@@ -38,11 +38,18 @@ const (
 // Limits become quotas, and requests of CPU become weights: while containers compete, each gets CPU
 // time in proportion to its request.
 //
-// The hash is of the runtime's directory. The groups of a runtime exist while it has containers
-// with limits or requests of CPU. It is safe for concurrent use.
+// Every container also has a group in the unified hierarchy, if this process may create one there:
+// that of its limits, or one without settings. Its processes can't leave it, so all of them can be
+// killed when the container ends.
+//
+// The hash is of the runtime's directory. The groups of a runtime exist while it has containers.
+// It is safe for concurrent use.
 type cgroups struct {
 	name    string
 	parents func() *hierarchies
+	// tracking returns the directory of the unified hierarchy below which all containers have
+	// groups; "" if there is none.
+	tracking func() string
 
 	mu sync.Mutex
 }
@@ -59,7 +66,9 @@ func newCgroups(root string) *cgroups {
 	h := fnv.New64a()
 	h.Write([]byte(root))
 	name := fmt.Sprintf("kelson-%x", h.Sum64())
-	return &cgroups{name: name, parents: sync.OnceValue(func() *hierarchies { return findHierarchies(name) })}
+	c := &cgroups{name: name, parents: sync.OnceValue(func() *hierarchies { return findHierarchies(name) })}
+	c.tracking = sync.OnceValue(func() string { return findTracking(c.parents().unified, name) })
+	return c
 }
 
 // share has the limits and the request that the kernel enforces for a container; zero means none.
@@ -113,12 +122,36 @@ func (s share) processors() map[string]string {
 	}
 }
 
-// available reports whether this process can create groups.
+// available reports whether this process can create groups with limits.
 func (c *cgroups) available() bool { return *c.parents() != (hierarchies{}) }
 
-// new returns the group of a container; nil if the container needs none, or the system does not let
-// this process create groups.
+// tracked reports whether all containers have groups from which their processes can be killed.
+func (c *cgroups) tracked() bool { return c.tracking() != "" }
+
+// new returns the group of a container; nil if the system does not let this process create the
+// groups that the container needs.
 func (c *cgroups) new(id string, s share) (_ *cgroup, err error) {
+	g, err := c.limit(id, s)
+	if err != nil || g.tracks() || !c.tracked() {
+		return g, err
+	}
+	if g == nil {
+		g = &cgroup{owner: c}
+	}
+	dir, err := g.add(c.tracking(), id, nil)
+	if err == nil {
+		g.unified, err = os.Open(dir)
+	}
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// limit returns a group with limits; nil if the container needs none, or the system does not let
+// this process create such groups.
+func (c *cgroups) limit(id string, s share) (_ *cgroup, err error) {
 	if s == (share{}) {
 		return nil, nil
 	}
@@ -192,7 +225,7 @@ func (g *cgroup) add(parent, id string, settings map[string]string) (dir string,
 	if err := makeGroup(base); err != nil {
 		return "", err
 	}
-	if g.owner.parents().unified != "" {
+	if parent == g.owner.parents().unified {
 		if err := delegate(base); err != nil {
 			return "", err
 		}
@@ -205,8 +238,12 @@ func (g *cgroup) add(parent, id string, settings map[string]string) (dir string,
 	return dir, settle(dir, settings)
 }
 
-// start starts a command in the group.
+// start starts a command in the group. The command inherits no file descriptors other than those of
+// cmd.
 func (g *cgroup) start(cmd *exec.Cmd) error {
+	if err := withholdDescriptors(); err != nil {
+		return err
+	}
 	if g == nil {
 		return cmd.Start()
 	}
@@ -215,6 +252,8 @@ func (g *cgroup) start(cmd *exec.Cmd) error {
 			cmd.SysProcAttr = &syscall.SysProcAttr{}
 		}
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(g.unified.Fd())
+	}
+	if g.enter == nil && g.processes == nil {
 		return cmd.Start()
 	}
 	// A process inherits the group of the thread that starts it. This thread is not limited: its
@@ -249,11 +288,11 @@ func (g *cgroup) start(cmd *exec.Cmd) error {
 func (g *cgroup) resize(s share) error {
 	missing := func(dir string, wanted bool) bool { return wanted && dir == "" }
 	switch {
-	case g == nil && s == (share{}):
+	case s == (share{}) && (g == nil || g.memory == "" && g.cpu == ""):
 		return nil
 	case g == nil, missing(g.memory, s.memory > 0), missing(g.cpu, s.cpu > 0 || s.weight > 0):
 		return errNoGroup
-	case g.unified != nil:
+	case g.owner.parents().unified != "":
 		return settle(g.memory, s.unified())
 	}
 	if g.cpu != "" {
@@ -314,6 +353,42 @@ func (g *cgroup) outOfMemory() bool {
 	return false
 }
 
+// tracks reports whether the group has all processes of the container, so that kill ends them.
+func (g *cgroup) tracks() bool { return g != nil && g.unified != nil }
+
+// kill kills the processes in the group.
+func (g *cgroup) kill() {
+	if g == nil {
+		return
+	}
+	for _, dir := range g.dirs {
+		_ = write(dir, killFile, "1") // missing in v1, and in kernels before 5.14: see removeGroup
+	}
+}
+
+// killFile is the file of a group in the unified hierarchy that kills its processes.
+const killFile = "cgroup.kill"
+
+// endLeftovers kills the processes in the groups of a pod's containers that an earlier process
+// left, and removes the groups.
+func (c *cgroups) endLeftovers(pod string) {
+	p := c.parents()
+	parents := []string{p.unified, p.memory, p.cpu, c.tracking()}
+	slices.Sort(parents)
+	for _, parent := range slices.Compact(parents) {
+		if parent == "" {
+			continue
+		}
+		base := filepath.Join(parent, c.name)
+		entries, _ := os.ReadDir(base)
+		for _, e := range entries {
+			if e.IsDir() && strings.HasPrefix(e.Name(), pod+"-") {
+				removeGroup(filepath.Join(base, e.Name()))
+			}
+		}
+	}
+}
+
 // close kills the processes that are left in the group and removes it.
 func (g *cgroup) close() {
 	if g == nil {
@@ -332,12 +407,14 @@ func (g *cgroup) close() {
 	}
 }
 
-// removeGroup removes a group. It waits up to a second for the end of its processes.
+// removeGroup kills the processes in a group and removes it. It waits up to a second for the end of
+// its processes.
 func removeGroup(dir string) {
 	for range 100 {
 		if err := os.Remove(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
+		_ = write(dir, killFile, "1")
 		text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for line := range strings.Lines(string(text)) {
 			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 1 && pid != os.Getpid() {
@@ -369,6 +446,47 @@ func findHierarchies(name string) *hierarchies {
 		}
 	}
 	return &hierarchies{}
+}
+
+// findTracking returns a directory of the unified hierarchy where this process may create groups,
+// and start processes in them; "" if there is none. limits is the directory of groups with limits,
+// or "".
+func findTracking(limits, name string) string {
+	parents := []string{limits}
+	if mounts := groupMounts(); limits == "" && mounts[""] != "" {
+		parents = []string{mounts["root"], filepath.Dir(mounts[""]), mounts[""]}
+	}
+	for _, parent := range parents {
+		if parent != "" && exists(filepath.Join(parent, "cgroup.procs")) && creatable(parent, name) && startable(filepath.Join(parent, name)) {
+			return parent
+		}
+	}
+	return ""
+}
+
+// startable reports whether this process may start processes in the group dir. Some filters of
+// system calls forbid that.
+func startable(dir string) bool {
+	if makeGroup(dir) != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	// Processes start in a child of the group, because the group itself may have limited children.
+	dir = filepath.Join(dir, "try")
+	if makeGroup(dir) != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	group, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer group.Close()
+	// The new process enters the group before it fails to execute a directory.
+	_, err = syscall.ForkExec("/", []string{"/"}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())},
+	})
+	return errors.Is(err, syscall.EACCES)
 }
 
 // groupMounts returns the directories of this process's own groups by controller. The group of the

@@ -192,7 +192,7 @@ func TestUnprivilegedAgent(t *testing.T) {
 	if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755), os.Mkdir(dir+"/tmp", 0o777), os.Chmod(dir+"/tmp", 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestPodsCannotReadTheServersFiles|TestExit|TestExec|TestEnvironmentAndDirectory|TestStartErrors|TestTerminationMessage|TestStop|TestLeftoverProcessesAreKilled|TestFollow|TestAgentEnds|TestVolumesAreMounted|TestVolumeUpdate|TestIdentity|TestReadOnlyRootFilesystem)$")
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestPodsCannotReadTheServersFiles|TestExit|TestExec|TestEnvironmentAndDirectory|TestStartErrors|TestTerminationMessage|TestStop|TestLeftoverProcessesAreKilled|TestFollow|TestAgentEnds|TestVolumesAreMounted|TestVolumeUpdate|TestIdentity|TestReadOnlyRootFilesystem|TestDescriptorsAreNotInherited|TestStrayProcessesEnd|TestStrayProcessesOfOneContainer|TestHidingProcessesEnd|TestLeftoverStraysAreKilled)$")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir + "/tmp", "HOME=" + dir, "KELSON_TEST_UNPRIVILEGED=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 	out, err := cmd.CombinedOutput()

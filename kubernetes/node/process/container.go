@@ -40,16 +40,18 @@ type container struct {
 	id       string
 	started  time.Time
 	launcher launcher // nil if an earlier agent started the container
-	group    *cgroup  // nil: no limits
+	group    *cgroup  // nil: neither limits nor tracking
 	limited  bool     // the system enforces limits
 	// the container's directory; nil if an earlier agent started the container
 	files  *os.Root
 	log    *containerlog.Log // nil if it no longer exists
 	done   chan struct{}
 	detach func() bool
+	ended  func() // called after the end of the first process and its group
 
 	// For Exec and Attach.
 	env        []string
+	dir        string // HOME, unless the pod sets it
 	workingDir string
 	outputs    outputs
 	stdin      io.WriteCloser // nil: no standard input
@@ -63,9 +65,9 @@ type container struct {
 	exit   node.Exit // set before done is closed
 }
 
-// start runs the command of spec in dir. files is an open root of dir. The container closes p,
-// group and files at its end.
-func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.Root, spec node.ContainerSpec, log *containerlog.Log) (*container, error) {
+// start runs the command of spec in dir. files is an open root of dir. At its end, the container
+// calls ended and closes p, group and files.
+func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.Root, spec node.ContainerSpec, log *containerlog.Log, ended func()) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
 	if w := spec.Container.WorkingDir; w != "" {
@@ -76,8 +78,8 @@ func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.
 	}
 	cmd := &exec.Cmd{Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir}
 	c := &container{
-		log: log, done: make(chan struct{}), cmd: cmd, env: env, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
-		launcher: p, group: group, limited: limited, files: files,
+		log: log, done: make(chan struct{}), cmd: cmd, env: env, dir: dir, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
+		launcher: p, group: group, limited: limited, files: files, ended: ended,
 	}
 	sources, err := c.begin(spec)
 	var early *startError
@@ -180,12 +182,14 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	}
 
 	c.mu.Lock()
-	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
+	cmd := c.cmd
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
 	c.cmd = nil
 	if c.kill != nil {
 		c.kill.Stop()
 	}
 	c.mu.Unlock()
+	c.endStrays(cmd)
 
 	for _, source := range sources {
 		_ = source.SetReadDeadline(time.Now().Add(drainTimeout))
@@ -203,6 +207,17 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	c.exit = exit
 	c.mu.Unlock()
 	close(c.done)
+}
+
+// endStrays kills the processes that have left the container's process group. cmd is the command of
+// the first process, which has ended.
+func (c *container) endStrays(cmd *exec.Cmd) {
+	c.group.kill()
+	c.launcher.end(cmd)
+	if !c.group.tracks() {
+		endMarked(c.dir)
+	}
+	c.ended()
 }
 
 // exitOf converts the state of an ended process. After a signal, the code is 128 plus its number,
@@ -292,7 +307,7 @@ func (c *container) Stop(grace time.Duration) {
 		c.kill.Stop()
 	}
 	if grace <= 0 {
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		c.killGroup()
 		return
 	}
 	if c.kill == nil {
@@ -303,9 +318,15 @@ func (c *container) Stop(grace time.Duration) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.cmd != nil {
-			_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+			c.killGroup()
 		}
 	})
+}
+
+// killGroup kills the process group, and the first process, which may have moved to another group.
+func (c *container) killGroup() {
+	_ = c.cmd.Process.Kill()
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 }
 
 func (c *container) Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error) {

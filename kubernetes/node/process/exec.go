@@ -60,6 +60,7 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 	}
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the command's group
+		c.launcher.end(cmd)
 	}
 	if cmd.ProcessState == nil {
 		return err

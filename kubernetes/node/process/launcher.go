@@ -21,6 +21,9 @@ type launcher interface {
 	// start starts cmd, whose Path is empty: it looks up Args[0] in the pod's PATH and root
 	// directory. It returns a *startError or a system error.
 	start(cmd *exec.Cmd) error
+	// end kills the processes that a command has left, if it can tell them from those of other
+	// commands. It must be called after the command's end.
+	end(cmd *exec.Cmd)
 	// terminal opens a pseudo-terminal for a command of the pod.
 	terminal() (master, slave *os.File, err error)
 	// chown makes the pod's user the owner of a file or directory.
@@ -61,6 +64,7 @@ func (p unconfined) start(cmd *exec.Cmd) error {
 	return p.group.start(cmd)
 }
 
+func (unconfined) end(*exec.Cmd)                                 {}
 func (unconfined) terminal() (master, slave *os.File, err error) { return pty.Open() }
 func (unconfined) chown(*os.Root, string) error                  { return nil }
 func (unconfined) close()                                        {}
@@ -124,6 +128,8 @@ func (p asUser) setUser(cmd *exec.Cmd) {
 		p.as.assume(cmd.SysProcAttr, p.user)
 	}
 }
+
+func (asUser) end(*exec.Cmd) {}
 
 func (p asUser) terminal() (master, slave *os.File, err error) {
 	if master, slave, err = pty.Open(); err == nil {

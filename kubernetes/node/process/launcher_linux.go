@@ -73,7 +73,9 @@ func (r *Runtime) try(p launcher) error {
 	if err != nil {
 		return err
 	}
-	return cmd.Wait()
+	err = cmd.Wait()
+	p.end(cmd)
+	return err
 }
 
 // newLauncher returns the launcher of a container, which starts its processes in group. podDir and
@@ -99,7 +101,7 @@ func (r *Runtime) newRootLauncher(user uint32, podDir string, v rootFS, group *c
 	}
 	v.Mount, v.Tmp, v.Hidden, v.NoHostPaths = filepath.Join(r.config.Root, mountPoint), tmp, r.config.Hidden, r.noHostPaths()
 	if os.Geteuid() != 0 {
-		return &reexecuted{unconfined{group}, v, as}, nil
+		return &reexecuted{unconfined: unconfined{group}, rootFS: v, as: as}, nil
 	}
 	v.User = user
 	if err := os.Lchown(tmp, int(user), int(user)); err != nil {
@@ -128,12 +130,12 @@ func (id *identity) assume(a *syscall.SysProcAttr, outside uint32) {
 type thread struct {
 	asUser
 	work   chan func()
-	end    chan struct{}
+	stop   chan struct{}
 	closed sync.Once
 }
 
 func newThread(v rootFS, user asUser) (*thread, error) {
-	t := &thread{asUser: user, work: make(chan func()), end: make(chan struct{})}
+	t := &thread{asUser: user, work: make(chan func()), stop: make(chan struct{})}
 	ready := make(chan error)
 	onThread(func() {
 		err := unix.Unshare(unix.CLONE_NEWNS)
@@ -148,7 +150,7 @@ func newThread(v rootFS, user asUser) (*thread, error) {
 			select {
 			case f := <-t.work:
 				f()
-			case <-t.end:
+			case <-t.stop:
 				return
 			}
 		}
@@ -190,7 +192,7 @@ func (t *thread) do(f func() error) (err error) {
 	case t.work <- call:
 		<-done
 		return err
-	case <-t.end:
+	case <-t.stop:
 		return errors.New("the container has ended")
 	}
 }
@@ -213,7 +215,7 @@ func (t *thread) terminal() (master, slave *os.File, err error) {
 	return master, slave, err
 }
 
-func (t *thread) close() { t.closed.Do(func() { close(t.end) }) }
+func (t *thread) close() { t.closed.Do(func() { close(t.stop) }) }
 
 // mapped reports whether a user id exists in this process's user namespace.
 func mapped(user uint32) bool {

@@ -9,8 +9,8 @@
 //
 //   - a root directory with the system's programs, without the agent's data, home directories and
 //     /run; and an unprivileged user
-//   - its own process group; when its first process ends, the container ends and the rest of the
-//     group is killed
+//   - its own process group, and where the system allows it, its own control group; when its first
+//     process ends, the container ends and its other processes are killed
 //   - a new directory for each attempt, which is its working directory and HOME
 //   - an environment of PATH, HOME, HOSTNAME and the pod's variables, without those of the agent
 //   - a log of its output, an exit code, and SIGTERM followed by SIGKILL after the grace period
@@ -38,6 +38,17 @@
 //	<Root>/.claims/<handle>/                    a volume that outlives the pods that mount it
 //
 // Processes end with the context of their sandbox: they do not outlive the agent that started them.
+// Processes that leave their process group, such as daemons, end with their container, by the
+// strongest means that the system offers:
+//
+//	with control groups     all processes
+//	without, as root        all processes of the pod's user, with the pod's last running container
+//	without, as other user  all processes in the user namespaces of its commands; those of a command
+//	                        that is executed in a container end with this command
+//	in addition, on Linux   processes that started with the HOME of the container
+//
+// With [Unconfined] and without control groups, only the last line applies; on other systems than
+// Linux, none.
 //
 //	r, err := process.New(process.Config{Root: dir})
 //	agent := node.NewAgent(node.AgentConfig{…, Runtime: r})
@@ -154,8 +165,8 @@ func (*Runtime) Info() node.Info {
 	}, Executes: true}
 }
 
-// Sandbox creates the pod's directory. It returns an error if the pod mounts volumes and this
-// runtime can't.
+// Sandbox creates the pod's directory, and kills the processes of the pod that an earlier agent may
+// have left. It returns an error if the pod mounts volumes and this runtime can't.
 func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, error) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -170,6 +181,8 @@ func (r *Runtime) Sandbox(ctx context.Context, pod *corev1.Pod) (node.Sandbox, e
 	}
 	s := &sandbox{runtime: r, ctx: ctx, dir: dir, user: userOf(pod), sources: map[string]mount{}}
 	s.volumeGroup, s.shared = volumeGroup(pod)
+	r.groups.endLeftovers(string(pod.UID))
+	s.endStrays()
 	return s, nil
 }
 
@@ -205,6 +218,7 @@ type sandbox struct {
 
 	mu         sync.Mutex
 	containers []*container
+	running    int              // containers, including those that are being started
 	sources    map[string]mount // of volumes, by name
 }
 
@@ -233,8 +247,12 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	s.running++
+	s.mu.Unlock()
 	c, err := s.start(dir, spec, log)
 	if err != nil {
+		s.leave()
 		log.Release()
 		return nil, err
 	}
@@ -243,6 +261,15 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	s.containers = append(s.containers, c)
 	s.mu.Unlock()
 	return c, nil
+}
+
+// leave records the end of a container. With the last one that runs, all processes of the pod end.
+func (s *sandbox) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running--; s.running == 0 {
+		s.endStrays()
+	}
 }
 
 // start creates the container's files and its launcher, and starts the container.
@@ -294,7 +321,7 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	if err := p.chown(files, "."); err != nil {
 		return nil, fmt.Errorf("change the owner of the container's directory: %w", err)
 	}
-	return start(s.runtime.config.Path, dir, p, group, s.runtime.groups.available(), files, spec, log)
+	return start(s.runtime.config.Path, dir, p, group, s.runtime.groups.available(), files, spec, log, s.leave)
 }
 
 // messageFile creates the file of the termination message for a container that can't create it
@@ -388,6 +415,7 @@ func endLeftover(id, dir string) {
 	if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), "HOME="+dir) {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
+	endMarked(dir)
 }
 
 // Remove kills all running containers and deletes the pod's directory.
@@ -405,6 +433,9 @@ func (s *sandbox) Remove() error {
 			c.log.Release()
 		}
 	}
+	s.mu.Lock()
+	s.endStrays() // a command may have been executed after the end of its container's processes
+	s.mu.Unlock()
 	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("remove the pod's directory: %w", err)
 	}

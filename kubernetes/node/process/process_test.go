@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/kubernetes/node"
 )
@@ -130,7 +131,10 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := start1(t, shell(test.script))
+			spec := shell(test.script)
+			// Without control groups, the pods that run at the same time need different users.
+			spec.Pod.UID = types.UID(strings.ReplaceAll(t.Name(), "/", "-"))
+			c := start1(t, spec)
 			one := int64(len("ready\n"))
 			logOf(t, c, corev1.PodLogOptions{Follow: true, LimitBytes: &one})
 			c.Stop(test.grace)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -49,6 +50,8 @@ type reexecuted struct {
 	unconfined
 	rootFS rootFS
 	as     *identity // nil: the agent's user and group
+	// namespaces has the user namespaces of the running commands: a *namespace by *exec.Cmd
+	namespaces sync.Map
 }
 
 func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
@@ -93,6 +96,8 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 	}
 	failure, readErr := io.ReadAll(errReader) // ends when the process executes the command or exits
 	if err = errors.Join(err, readErr); err == nil && len(failure) == 0 {
+		// The process exists until it is waited for, even if it has ended.
+		p.namespaces.Store(cmd, namespaceOf(cmd.Process.Pid))
 		return nil
 	}
 	_ = cmd.Process.Kill()
@@ -106,6 +111,15 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 		return fmt.Errorf("decode start error: %w", err)
 	}
 	return &s
+}
+
+// end kills the processes in the user namespace of the command, which they can't leave.
+func (p *reexecuted) end(cmd *exec.Cmd) {
+	if found, ok := p.namespaces.LoadAndDelete(cmd); ok {
+		ns := found.(*namespace)
+		ns.end()
+		ns.close()
+	}
 }
 
 func (p *reexecuted) terminal() (master, slave *os.File, err error) { return pty.Open() }
@@ -152,6 +166,9 @@ func execCommand() error {
 	}
 	if err := os.Chdir(spec.Dir); err != nil {
 		return &startError{Exec: true, Text: err.Error()}
+	}
+	if err := withholdDescriptors(); err != nil {
+		return err
 	}
 	err = syscall.Exec(cmd.Path, cmd.Args, cmd.Env)
 	return &startError{Exec: true, Text: (&os.PathError{Op: "fork/exec", Path: cmd.Path, Err: err}).Error()}
