@@ -3,8 +3,9 @@ package node
 import (
 	"context"
 	"log/slog"
+	"reflect"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kelson.dev/operator/client"
@@ -28,8 +29,9 @@ type mirror[T any, P client.Pointer[T]] struct {
 func (m *mirror[T, P]) run(ctx context.Context) error {
 	m.objects = map[client.Key]P{}
 	cfg := reflector.Config[P]{Source: m, Sink: m, Failed: func(err error) {
-		if ctx.Err() == nil {
-			m.log.Warn("list and watch", "kind", metav1.Object(P(new(T))), "error", err)
+		// A server that shuts down or is busy says when to try again.
+		if _, later := apierrors.SuggestsClientDelay(err); ctx.Err() == nil && !later {
+			m.log.Warn("list and watch", "kind", reflect.TypeFor[T]().Name(), "error", err)
 		}
 	}}
 	if client.Steady(m.client) {
