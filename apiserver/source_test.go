@@ -1,7 +1,6 @@
 package apiserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -438,21 +437,7 @@ func TestSubresources(t *testing.T) {
 			t.Fatal(err)
 		}
 		post := func(path, text string) (int, string) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+path, bytes.NewBufferString(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Content-Type", "application/json")
-			resp, err := s.RESTConfig().Transport.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			data, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return resp.StatusCode, string(data)
+			return postTo(t, s, "/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+path, text)
 		}
 		if code, text := post("a/bake", `{"apiVersion":"`+group+`/v1beta1","kind":"bake","minutes":7}`); code != http.StatusCreated || !strings.Contains(text, `"minutes":7`) {
 			t.Errorf("bake: %d %s", code, text)

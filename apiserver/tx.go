@@ -348,16 +348,10 @@ func (tx *Tx) update(obj runtime.Object, strategyOf func(*resource.Resource) ups
 	if err := upstream.BeforeUpdate(strategy, tx.rulesContext(res, resource.Update, object), hub, old.hub); err != nil {
 		return err
 	}
-	if released(object) {
+	if object.GetDeletionTimestamp() != nil && resource.Unheld(object) {
 		return tx.remove(old)
 	}
 	return tx.put(res, old.key, hub, object, old.revision)
-}
-
-// released reports whether an object is being deleted and nothing holds it any longer.
-func released(object metav1.Object) bool {
-	grace := object.GetDeletionGracePeriodSeconds()
-	return object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
 // Delete adds the deletion of an object to the transaction, without a grace period. The object must
@@ -397,8 +391,8 @@ type present struct {
 // current returns the state of an object, if it has the object's resourceVersion.
 func (tx *Tx) current(res *resource.Resource, object metav1.Object) (*present, error) {
 	old := &present{key: res.Key(object.GetNamespace(), object.GetName())}
-	stored, op := tx.state.Get(old.key), tx.writes[old.key]
-	_, written := tx.writes[old.key]
+	stored := tx.state.Get(old.key)
+	op, written := tx.writes[old.key]
 	var err error
 	switch {
 	case written && op.Data == nil, !written && stored == nil:

@@ -146,11 +146,7 @@ func released(res *resource.Resource, hub runtime.Object, current *store.Object)
 		return false
 	}
 	object, err := meta.Accessor(hub)
-	if err != nil || len(object.GetFinalizers()) > 0 {
-		return false
-	}
-	grace := object.GetDeletionGracePeriodSeconds() // updates cannot change it
-	return grace == nil || *grace == 0
+	return err == nil && resource.Unheld(object) // updates cannot change the grace period
 }
 
 func holds(res *resource.Resource, hub runtime.Object) bool {

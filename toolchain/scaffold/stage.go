@@ -26,7 +26,7 @@ func newStage(dir string) *stage { return &stage{dir: dir, files: map[string][]b
 
 func (s *stage) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// onDisk reads a file from the disk, with LF line ends. It returns nil if there is no such file.
+// onDisk reads a file from the disk, with LF line ends. It returns nil if the file does not exist.
 func (s *stage) onDisk(name string) ([]byte, error) {
 	data, err := s.raw(name)
 	if len(data) == 0 {
@@ -35,7 +35,7 @@ func (s *stage) onDisk(name string) ([]byte, error) {
 	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), err
 }
 
-// raw reads a file from the disk as it is. It returns nil if there is no such file.
+// raw reads a file from the disk with its own line ends. It returns nil if the file does not exist.
 func (s *stage) raw(name string) ([]byte, error) {
 	if s.dir == "" {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process can leave its process group and its parent. The runtime finds such processes by what
-// they can't leave, as far as the system offers it:
+// A process can leave its process group and its parent. The runtime finds such processes by
+// properties that they keep. Which of these exist depends on the system:
 //
 //	control group     of the container; see cgroups
 //	user              of the pod, if the agent runs as root
@@ -76,8 +76,8 @@ func killUser(user uint32) error {
 			done <- errno
 			return
 		}
-		// The kernel removes the capabilities of a thread that is no longer root, unless the thread
-		// asked to keep them. With CAP_KILL, the signal would reach all processes.
+		// The thread may have kept its capabilities when it changed its user. With CAP_KILL, the
+		// signal would reach all processes.
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		none := [2]unix.CapUserData{}
 		err := unix.Capset(&header, &none[0])
