@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 	proxyutil "k8s.io/apiserver/pkg/util/proxy"
@@ -65,7 +66,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, b.broken.Error(), http.StatusInternalServerError)
 		return
 	}
-	user, ok := request.UserFrom(req.Context())
+	u, ok := request.UserFrom(req.Context())
 	if !ok {
 		http.Error(w, "missing user", http.StatusInternalServerError)
 		return
@@ -81,9 +82,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	at.Path, at.RawQuery = req.URL.Path, req.URL.Query().Encode()
 	out, cancel := proxyutil.NewRequestForProxy(at, req)
 	defer cancel()
-	b.dropUser(out.Header)
-	transport.SetAuthProxyHeaders(out, user.GetName(), user.GetUID(), user.GetGroups(), user.GetExtra())
-	x := &exchange{req: req, header: w.Header()}
+	x := &exchange{req: req, user: u, header: w.Header()}
 	ctx := out.Context()
 	if _, short := ctx.Deadline(); short && httpstream.IsUpgradeRequest(req) {
 		var end func()
@@ -104,6 +103,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // exchange is a request on its way to a backend.
 type exchange struct {
 	req      *http.Request // the request that arrived
+	user     user.Info     // its user
 	header   http.Header   // the response header that the pipeline has set
 	switched func() bool   // called when the protocol is switched; nil: not requested
 }
@@ -167,6 +167,11 @@ func (b *backend) newProxy() *httputil.ReverseProxy {
 			// kube-aggregator sets the same headers. Requests in process have no connection.
 			r.Out.Header.Set("X-Forwarded-Proto", "https")
 			r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.EscapedPath())
+			// These come last: the proxy has already removed the headers that the client names in
+			// the header Connection.
+			b.dropUser(r.Out.Header)
+			u := exchangeOf(r.Out).user
+			transport.SetAuthProxyHeaders(r.Out, u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra())
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			x := exchangeOf(resp.Request)

@@ -224,6 +224,8 @@ func TestProxy(t *testing.T) {
 					t.Fatal(err)
 				}
 				req.Header.Set("X-Remote-Group", "system:masters")
+				// a proxy removes the headers that Connection names
+				req.Header.Set("Connection", "X-Remote-User, X-Remote-Uid, X-Remote-Group")
 				resp, err := client.RoundTrip(req)
 				if err != nil {
 					t.Fatal(err)
@@ -296,7 +298,7 @@ func TestProxyOfUpgrades(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				if _, err := io.WriteString(conn, "GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n"); err != nil {
+				if _, err := io.WriteString(conn, "GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}
 				in := bufio.NewReader(conn)
