@@ -10,8 +10,9 @@
 //   - while all certificates of the chain, including the authority's, are valid,
 //   - for at most a minute.
 //
-// Rejections are not cached. Everything else about a request, such as the accepted names of proxies
-// and the headers, is checked for each request. The authenticators are safe for concurrent use.
+// A rejection is cached for ten seconds, for the connection and the pool. Everything else about a
+// request, such as the accepted names of proxies and the headers, is checked for each request. The
+// authenticators are safe for concurrent use.
 package clientcert
 
 import (
@@ -29,12 +30,12 @@ import (
 // Users returns an authenticator of users by their certificates: the common name is the user, the
 // organizations are the groups.
 func Users(authorities x509.VerifyOptionFunc) authenticator.Request {
-	return &users{authorities: authorities}
+	return &users{authorities: authorities, cache: newVerified[*authenticator.Response]()}
 }
 
 type users struct {
 	authorities x509.VerifyOptionFunc
-	cache       verified[*authenticator.Response] // the responses are shared and read-only
+	cache       *verified[*authenticator.Response] // the responses are shared and read-only
 }
 
 func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
@@ -46,22 +47,18 @@ func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 	if !ok {
 		return nil, false, nil // there are no authorities yet
 	}
-	if response, ok := u.cache.get(leaf, options.Roots); ok {
-		return response, true, nil
-	}
 	// Kubernetes' authenticator verifies the chain, and records when it expires for a metric. It
 	// gets the same options as the cache.
-	var chain []*stdx509.Certificate
-	verify := x509.NewDynamic(func() (stdx509.VerifyOptions, bool) { return options, true },
-		x509.UserConversionFunc(func(c []*stdx509.Certificate) (*authenticator.Response, bool, error) {
-			chain = c
-			return x509.CommonNameUserConversion(c)
-		}))
-	response, ok, err := group.NewAuthenticatedGroupAdder(verify).AuthenticateRequest(req)
-	if ok && err == nil {
-		u.cache.put(leaf, options.Roots, chain, response)
-	}
-	return response, ok, err
+	response, err := u.cache.verify(req, options.Roots, func() (chain []*stdx509.Certificate, response *authenticator.Response, err error) {
+		verify := x509.NewDynamic(func() (stdx509.VerifyOptions, bool) { return options, true },
+			x509.UserConversionFunc(func(c []*stdx509.Certificate) (*authenticator.Response, bool, error) {
+				chain = c
+				return x509.CommonNameUserConversion(c)
+			}))
+		response, _, err = group.NewAuthenticatedGroupAdder(verify).AuthenticateRequest(req)
+		return chain, response, err
+	})
+	return response, response != nil, err
 }
 
 // Proxies configures the authenticator of requests that come through an authenticating proxy.
@@ -82,13 +79,14 @@ type Proxies struct {
 
 // Authenticator returns the authenticator.
 func (p Proxies) Authenticator() authenticator.Request {
-	return &proxies{Proxies: p, headers: headerrequest.NewDynamic(p.Usernames, p.UIDs, p.Groups, p.ExtraPrefixes)}
+	headers := headerrequest.NewDynamic(p.Usernames, p.UIDs, p.Groups, p.ExtraPrefixes)
+	return &proxies{Proxies: p, headers: headers, cache: newVerified[struct{}]()}
 }
 
 type proxies struct {
 	Proxies
 	headers authenticator.Request
-	cache   verified[struct{}]
+	cache   *verified[struct{}]
 }
 
 func (p *proxies) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
@@ -100,7 +98,7 @@ func (p *proxies) AuthenticateRequest(req *http.Request) (*authenticator.Respons
 	if !ok {
 		return nil, false, nil
 	}
-	if _, ok := p.cache.get(leaf, options.Roots); !ok {
+	_, err := p.cache.verify(req, options.Roots, func() ([]*stdx509.Certificate, struct{}, error) {
 		if options.Intermediates == nil && len(req.TLS.PeerCertificates) > 1 {
 			options.Intermediates = stdx509.NewCertPool()
 			for _, c := range req.TLS.PeerCertificates[1:] {
@@ -109,9 +107,12 @@ func (p *proxies) AuthenticateRequest(req *http.Request) (*authenticator.Respons
 		}
 		chains, err := leaf.Verify(options)
 		if err != nil {
-			return nil, false, err
+			return nil, struct{}{}, err
 		}
-		p.cache.put(leaf, options.Roots, chains[0], struct{}{})
+		return chains[0], struct{}{}, nil
+	})
+	if err != nil {
+		return nil, false, err
 	}
 	if allowed := p.AllowedNames.Value(); len(allowed) > 0 && !slices.Contains(allowed, leaf.Subject.CommonName) {
 		return nil, false, fmt.Errorf("x509: subject with cn=%s is not in the allowed list", leaf.Subject.CommonName)

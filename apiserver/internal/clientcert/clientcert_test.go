@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,6 +20,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
 // authority is a certificate authority whose certificate is valid for a time.
@@ -236,6 +240,43 @@ func TestUserIsNotAProxy(t *testing.T) {
 		accepted(t, users, from(user), "front")
 		rejected(t, proxies, from(user), "unknown authority")
 	}
+}
+
+// A chain that takes long to reject is verified once for all requests of a connection.
+func TestRejectionIsCached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := newAuthority(t, time.Hour)
+		client, pool := ca.client(t, "front", time.Hour), ca.pool()
+		cache := newVerified[int]()
+		cache.verifying = turn.New(1) // as on a machine with two processors
+		checks := 0
+		serve := func(req *http.Request, authorities *x509.CertPool, want int) {
+			t.Helper()
+			var requests sync.WaitGroup
+			for range 10 {
+				requests.Go(func() {
+					_, err := cache.verify(req, authorities, func() ([]*x509.Certificate, int, error) {
+						checks++
+						time.Sleep(time.Millisecond)
+						return nil, 0, errors.New("not trusted")
+					})
+					if err == nil || err.Error() != "not trusted" {
+						t.Errorf("got %v", err)
+					}
+				})
+			}
+			if requests.Wait(); checks != want {
+				t.Errorf("%d checks, want %d", checks, want)
+			}
+		}
+		first, second := from(client), from(client)
+		serve(first, pool, 1)
+		serve(second, pool, 2) // it may have other intermediates
+		serve(first, pool, 2)
+		serve(first, ca.pool(), 3)
+		time.Sleep(11 * time.Second)
+		serve(second, pool, 4)
+	})
 }
 
 func TestBoundedSize(t *testing.T) {

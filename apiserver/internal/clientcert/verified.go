@@ -2,24 +2,99 @@ package clientcert
 
 import (
 	stdx509 "crypto/x509"
+	"net/http"
 	"sync"
 	"time"
+	"weak"
+
+	"kelson.dev/apiserver/internal/turn"
 )
 
 const (
 	cacheFor = time.Minute
+	// rejectFor is shorter, because a rejected chain can become valid with time.
+	rejectFor = 10 * time.Second
 	// maxCached is the maximum number of cached certificates. When it is exceeded, the cache is
 	// cleared.
 	maxCached = 4096
 )
 
-// verified caches the results of verifying certificates. The zero value is empty.
+// verified caches the results of verifying certificates. Its zero value is empty, but only one made
+// by newVerified can verify.
 type verified[T any] struct {
-	mu sync.Mutex
+	verifying turn.Turns
+	mu        sync.Mutex
 	// byLeaf is keyed by the leaf certificate of connections. crypto/tls shares parsed certificates
 	// among connections, so a client that connects again finds its verdict. An entry keeps its
 	// certificate and pool alive, so that no others get their addresses.
 	byLeaf map[*stdx509.Certificate]verdict[T]
+	// rejected is keyed by the certificates of a connection, because another connection may have
+	// the intermediates that this one lacks. It does not keep them alive: they can be large.
+	rejected map[weak.Pointer[*stdx509.Certificate]]rejection
+}
+
+type rejection struct {
+	authorities *stdx509.CertPool
+	until       time.Time
+	err         error
+}
+
+func newVerified[T any]() *verified[T] {
+	return &verified[T]{verifying: turn.New(turn.Processors)}
+}
+
+// verify returns the cached result for a request's certificates, or that of check. Clients choose
+// chains, and one with many large keys takes a tenth of a second. Checks therefore take turns, and
+// each connection is checked once while the verdict is cached.
+func (v *verified[T]) verify(req *http.Request, authorities *stdx509.CertPool, check func() ([]*stdx509.Certificate, T, error)) (result T, err error) {
+	certificates := req.TLS.PeerCertificates
+	if result, ok := v.get(certificates[0], authorities); ok {
+		return result, nil
+	}
+	key := weak.Make(&certificates[0])
+	if err := v.rejection(key, authorities); err != nil {
+		return result, err
+	}
+	t, err := v.verifying.Take(req.Context())
+	if err != nil {
+		return result, err
+	}
+	defer t.End()
+	if result, ok := v.get(certificates[0], authorities); ok {
+		return result, nil
+	}
+	if err := v.rejection(key, authorities); err != nil {
+		return result, err
+	}
+	chain, result, err := check()
+	if err != nil {
+		v.reject(key, rejection{authorities, time.Now().Add(rejectFor), err})
+	} else if chain != nil {
+		v.put(certificates[0], authorities, chain, result)
+	}
+	return result, err
+}
+
+// rejection returns the cached error of a connection's certificates, or nil.
+func (v *verified[T]) rejection(key weak.Pointer[*stdx509.Certificate], authorities *stdx509.CertPool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r := v.rejected[key]; r.authorities == authorities && time.Now().Before(r.until) {
+		return r.err
+	}
+	return nil
+}
+
+func (v *verified[T]) reject(key weak.Pointer[*stdx509.Certificate], r rejection) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.rejected) >= maxCached {
+		clear(v.rejected)
+	}
+	if v.rejected == nil {
+		v.rejected = map[weak.Pointer[*stdx509.Certificate]]rejection{}
+	}
+	v.rejected[key] = r
 }
 
 type verdict[T any] struct {
