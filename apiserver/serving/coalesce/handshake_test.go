@@ -18,9 +18,9 @@ func TestHandshake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := handshaking
-				handshaking = make(chan struct{}, 1)
-				defer func() { handshaking = turns }()
+				all := handshaking
+				handshaking = &turns{free: 1}
+				defer func() { handshaking = all }()
 				near, far := net.Pipe()
 				defer near.Close()
 				first, second := newConn(far), newConn(near)
@@ -41,7 +41,7 @@ func TestHandshake(t *testing.T) {
 				_ = second.Close()
 				_ = second.Close() // ends no other connection's turn
 				_ = first.Close()
-				if len(handshaking) != 0 {
+				if synctest.Wait(); handshaking.free != 1 {
 					t.Error("a turn is lost")
 				}
 			})

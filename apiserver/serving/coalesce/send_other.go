@@ -9,4 +9,6 @@ import (
 
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
+func gone(syscall.RawConn) bool { panic("unreachable") }
+
 func sendAll(syscall.RawConn, []byte) error { panic("unreachable") }

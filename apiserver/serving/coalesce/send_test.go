@@ -33,6 +33,38 @@ func connected(t *testing.T) (near *conn, far net.Conn) {
 	return accepted.(*conn), far
 }
 
+// Clients that have left while they waited for a turn get none. The others do, also if they have
+// sent more data.
+func TestHandshakesOfClientsThatLeft(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		leave func(near *conn, far net.Conn)
+		gone  bool
+	}{
+		{"waiting", func(*conn, net.Conn) {}, false},
+		{"sent", func(_ *conn, far net.Conn) { _, _ = far.Write([]byte("more")) }, false},
+		{"closed", func(_ *conn, far net.Conn) { far.Close() }, true},
+		{"reset", func(_ *conn, far net.Conn) {
+			_ = far.(*net.TCPConn).SetLinger(0)
+			far.Close()
+		}, true},
+		{"too late", func(near *conn, _ net.Conn) { _ = near.SetReadDeadline(time.Unix(1, 0)) }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			free := handshaking.free
+			near, far := connected(t)
+			test.leave(near, far)
+			if err := Handshake(t.Context(), near); (err != nil) != test.gone {
+				t.Errorf("got %v", err)
+			}
+			near.Close()
+			if handshaking.free != free {
+				t.Error("a turn is lost")
+			}
+		})
+	}
+}
+
 // Connections take turns to send large responses; other responses are sent immediately. A
 // connection whose peer does not read has no turn.
 func TestSendsInTurns(t *testing.T) {

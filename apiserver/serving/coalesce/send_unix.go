@@ -18,6 +18,18 @@ func rawConn(c net.Conn) syscall.RawConn {
 	return nil
 }
 
+// gone reports whether the peer has closed the connection, or the deadline for reading has passed.
+// It does not block.
+func gone(raw syscall.RawConn) bool {
+	var closed bool
+	err := raw.Read(func(fd uintptr) bool {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		closed = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
+		return true
+	})
+	return closed || err != nil
+}
+
 // sendAll sends p. It has a turn during each system call, and none while the peer does not accept
 // data.
 func sendAll(raw syscall.RawConn, p []byte) error {
