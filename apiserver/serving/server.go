@@ -167,7 +167,7 @@ func (s *Server) URL() string {
 // complete.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.ServeTLS(coalesce.Listener(s.cfg.Listener), "", "") }()
+	go func() { failed <- s.http.ServeTLS(coalesce.Listener(leavingFiles(s.cfg.Listener)), "", "") }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", s.Addr(), err)

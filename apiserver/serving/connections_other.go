@@ -1,0 +1,5 @@
+//go:build !unix
+
+package serving
+
+func maxFiles() (n int, ok bool) { return 0, false }
