@@ -67,8 +67,9 @@ type Config struct {
 	// 0 means 400 and 200, as in kube-apiserver; negative: no limit.
 	MaxInFlight, MaxMutatingInFlight int
 	// MaxLongRunningPerUser is how many long-running requests, such as watches, a user may have at
-	// once. The service accounts of a namespace count as one user. Further ones get 429, except
-	// those of system:masters. 0 means 10,000; negative: no limit.
+	// once. The service accounts of a namespace count as one user. A request with a head of more
+	// than 16 KiB counts as several. Further ones get 429, except those of system:masters. 0 means
+	// 10,000; negative: no limit.
 	MaxLongRunningPerUser int
 	// Timeout is how long a short request may take; 0 means a minute.
 	Timeout time.Duration

@@ -188,6 +188,33 @@ func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 	})
 }
 
+// A long-running request with a large head takes several seats, because the head stays in memory.
+func TestLongRunningRequestsWithLargeHeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		c := filters.New(filters.Config{MaxLongRunningPerUser: 3, Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })})
+		watch := func(head int) int {
+			code, _ := send(t.Context(), c, "GET", configMaps+"?watch=1", nil, "X-Large: "+strings.Repeat("x", head))
+			return code
+		}
+		var watches sync.WaitGroup
+		watches.Go(func() {
+			if code := watch(40 << 10); code != http.StatusOK {
+				t.Errorf("the first watch: %d", code)
+			}
+		})
+		synctest.Wait()
+		if code := watch(0); code != http.StatusTooManyRequests {
+			t.Errorf("a second watch: %d", code)
+		}
+		close(end)
+		watches.Wait()
+		if code := watch(0); code != http.StatusOK {
+			t.Errorf("a watch after the first: %d", code)
+		}
+	})
+}
+
 // A watch whose initial events wait for another server, such as a conversion webhook, does not hold
 // the seats of other requests.
 func TestWatchesThatWaitHoldNoSeats(t *testing.T) {

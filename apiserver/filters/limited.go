@@ -63,14 +63,14 @@ func (s *seatsByUser) bound(limit, otherwise int) {
 	s.limit, s.taken = limit, map[string]int{}
 }
 
-// take takes a seat of an owner if one is free, and reports whether it did.
-func (s *seatsByUser) take(owner string) bool {
+// take takes n seats of an owner if they are free, and reports whether it did.
+func (s *seatsByUser) take(owner string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.limit >= 0 && s.taken[owner] >= s.limit {
+	if s.limit >= 0 && s.taken[owner]+n > s.limit {
 		return false
 	}
-	s.taken[owner]++
+	s.taken[owner] += n
 	return true
 }
 
@@ -81,19 +81,35 @@ func (s *seatsByUser) force(owner string) {
 	s.taken[owner]++
 }
 
-// full reports whether take would refuse.
+// full reports whether take would refuse a seat.
 func (s *seatsByUser) full(owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.limit >= 0 && s.taken[owner] >= s.limit
 }
 
-func (s *seatsByUser) leave(owner string) {
+func (s *seatsByUser) leave(owner string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[owner]--; s.taken[owner] == 0 {
+	if s.taken[owner] -= n; s.taken[owner] == 0 {
 		delete(s.taken, owner)
 	}
+}
+
+// headPerSeat is how many bytes the head of a long-running request may have for each seat that the
+// request takes.
+const headPerSeat = 16 << 10
+
+// headSize returns the size of a request's head in memory. Each field counts as in RFC 9113,
+// section 6.5.2: HPACK lets clients send a field as one byte, and a head of a megabyte as 30 KB.
+func headSize(req *http.Request) int64 {
+	size := len(req.RequestURI)
+	for name, values := range req.Header {
+		for _, value := range values {
+			size += len(name) + len(value) + 32
+		}
+	}
+	return int64(size)
 }
 
 // owner returns the owner whose seats a user's long-running requests take. The service accounts of
@@ -125,9 +141,9 @@ func (c *Chain) limited(next http.Handler) http.Handler {
 			short.ServeHTTP(w, req)
 			return
 		}
-		name := owner(userName(req))
-		if c.longRunning.take(name) {
-			defer c.longRunning.leave(name)
+		name, seats := owner(userName(req)), 1+int(headSize(req)/headPerSeat)
+		if c.longRunning.take(name, seats) {
+			defer c.longRunning.leave(name, seats)
 		} else if !privileged(req) {
 			refuse(w)
 			return

@@ -30,7 +30,7 @@ const (
 // stop sending hold no seat. A body must arrive at uploadRate and before the request's deadline;
 // otherwise the response is 504. A complete body waits for its share of the memory that decoding
 // takes, at most for a quarter of Config.Timeout. The response is 429 after that, and when the
-// arriving bodies of a user take too much memory.
+// arriving bodies of a user, with the heads of their requests, take too much memory.
 //
 // The handler reports other errors when it reads the body, because the request may be forbidden or
 // the path unknown. The handler reads the part of a body beyond Config.MaxBody from the client.
@@ -43,7 +43,7 @@ func (c *Chain) received(next http.Handler) http.Handler {
 		}
 		user := userName(req)
 		always := privileged(req)
-		a := &arrival{chain: c, user: user, always: always}
+		a := &arrival{chain: c, user: user, always: always, head: headSize(req)}
 		err := a.read(req, &call.answer, call.received, call.at)
 		switch {
 		case err == errNoShare:
@@ -104,6 +104,7 @@ type arrival struct {
 	chain  *Chain
 	user   string
 	always bool  // the user is an administrator: the body is counted, but never refused
+	head   int64 // headSize of the request
 	held   int64 // of chain.arriving
 
 	data []byte
@@ -147,8 +148,8 @@ func (a *arrival) read(req *http.Request, w *recorder, start, at time.Time) erro
 }
 
 // grow enlarges the buffer: to the whole of a small body of known length, otherwise to twice its
-// size. It reserves one byte more than the body, to detect its end or that it is too large. It
-// returns false if the budget has no share left.
+// size. It reserves one byte more than the body, to detect its end or that it is too large. The
+// first call also reserves the size of the head. It returns false if the budget has no share left.
 func (a *arrival) grow(length, most int64) bool {
 	size := max(2*int64(cap(a.data)), firstRead)
 	if length >= 0 && length < most {
@@ -156,6 +157,9 @@ func (a *arrival) grow(length, most int64) bool {
 	}
 	size = min(size, most+1)
 	more := size - int64(cap(a.data))
+	if a.held == 0 {
+		more += a.head
+	}
 	if a.always {
 		a.chain.arriving.force(a.user, more)
 	} else if !a.chain.arriving.tryTake(a.user, more) {

@@ -197,6 +197,31 @@ func TestSlowBodies(t *testing.T) {
 	})
 }
 
+// API-03: a request whose body has not arrived takes memory for its head, too.
+func TestBudgetOfHeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := filters.New(filters.Config{Resources: echo, Bodies: filters.Bodies{Total: 1 << 20}})
+		head := "X-Large: " + strings.Repeat("x", 100<<10)
+		r, w := io.Pipe()
+		first := make(chan string, 1)
+		go func() {
+			code, answer := send(t.Context(), c, "POST", configMaps, r, head)
+			first <- fmt.Sprint(code, " ", answer)
+		}()
+		synctest.Wait()
+		if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("body"), head); code != 429 {
+			t.Errorf("a second large head: %d %s", code, answer)
+		}
+		w.Close()
+		if answer := <-first; answer != "200 0" {
+			t.Errorf("the first: %s", answer)
+		}
+		if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("body"), head); code != 200 || answer != "4" {
+			t.Errorf("after the first: %d %s", code, answer)
+		}
+	})
+}
+
 // API-03: handlers read the rest of a body that is too large, and get errors of its transfer.
 func TestLargeAndMalformedBodies(t *testing.T) {
 	var atOnce string

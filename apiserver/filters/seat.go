@@ -48,7 +48,7 @@ func (r *released) add(name string) {
 
 func (r *released) remove(name string) {
 	r.total.Add(-1)
-	r.byUser.leave(owner(name))
+	r.byUser.leave(owner(name), 1)
 }
 
 // seat holds the limited resources of a short request that executes: a place in flight and the

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -31,6 +34,8 @@ type victim struct {
 	tls     *tls.Config
 	client  *http.Client
 	aborted atomic.Int32 // endless responses that failed
+	// last is a part of the head of the last request for a small response.
+	last atomic.Pointer[weak.Pointer[url.URL]]
 }
 
 const (
@@ -75,6 +80,8 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 					}
 				}
 			default:
+				part := weak.Make(req.URL)
+				v.last.Store(&part)
 				io.WriteString(w, "small")
 			}
 		}),
@@ -214,6 +221,28 @@ func TestUnreadResponsesEnd(t *testing.T) {
 		}
 	}
 	v.checkServes(t)
+}
+
+// API-03, API-13: a served request whose client does not read the response takes no memory for its
+// head.
+func TestUnreadResponsesKeepNoHeads(t *testing.T) {
+	v := newVictim(t, time.Minute, time.Minute)
+	c := v.dial(t)
+	id := request(t, c, "GET", tenants, true)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if code, err := c.Status(ctx, id); code != 200 || err != nil {
+		t.Fatal(code, err)
+	}
+	for v.last.Load().Value() != nil {
+		if ctx.Err() != nil {
+			t.Fatal("the server keeps the head")
+		}
+		runtime.GC()
+	}
+	if n := c.Received(id); n != 0 {
+		t.Errorf("the client has read %d bytes", n)
+	}
 }
 
 // API-03, API-13: over HTTP/1.1 too, a response that is not read ends at the deadline, with its
