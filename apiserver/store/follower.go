@@ -29,7 +29,8 @@ func openShared(cfg Config) (*Store, error) {
 	f := &follower{shared: cfg.Shared, moved: make(chan struct{}), done: make(chan struct{})}
 	f.alive, f.end = context.WithCancel(context.Background())
 	var err error
-	if f.state, err = f.load(f.alive); err != nil {
+	refuse := func(err error) error { return err }
+	if f.state, err = f.load(f.alive, refuse); err != nil {
 		f.end()
 		return nil, fmt.Errorf("load store: %w", errors.Join(err, cfg.Shared.Close()))
 	}
@@ -40,14 +41,17 @@ func openShared(cfg Config) (*Store, error) {
 	return f.store, nil
 }
 
-func (f *follower) load(ctx context.Context) (state, error) {
+// load returns the state in the log. It calls malformed with the error of each record that is not
+// an object, and fails if malformed returns an error.
+func (f *follower) load(ctx context.Context, malformed func(error) error) (state, error) {
 	v := newView()
 	revision, err := f.shared.Load(ctx, func(r Record) error {
 		obj, err := spliced(r)
-		if err == nil {
-			v.replace(nil, obj)
+		if err != nil {
+			return malformed(err)
 		}
-		return err
+		v.replace(nil, obj)
+		return nil
 	})
 	return state{v, max(revision, firstRevision)}, err
 }
@@ -89,7 +93,7 @@ func (f *follower) apply(revision uint64, records []Record) {
 	for _, r := range records {
 		e, err := f.event(r)
 		if err != nil {
-			f.store.log.Error("skipping malformed record in shared log", "key", r.Key, "revision", r.Revision, "err", err)
+			_ = f.skip(err)
 			continue
 		}
 		if e != nil {
@@ -100,6 +104,12 @@ func (f *follower) apply(revision uint64, records []Record) {
 	f.revision = revision
 	f.store.publish(f.freeze(f.store.retain), events).close()
 	f.progress()
+}
+
+// skip logs that a record is not an object. Another program wrote it.
+func (f *follower) skip(err error) error {
+	f.store.log.Error("skipping malformed record in shared log", "err", err)
+	return nil
 }
 
 // event returns the event of a record, or nil if the record deletes an object that does not exist.
@@ -133,9 +143,10 @@ func (f *follower) progress() {
 }
 
 // reload replaces the state after the log has lost history that the follower needs. Events are
-// missing then, so all cursors get ErrCompacted.
+// missing then, so all cursors get ErrCompacted. Malformed records are skipped, as by apply: the
+// store could not continue otherwise.
 func (f *follower) reload(ctx context.Context) error {
-	st, err := f.load(ctx)
+	st, err := f.load(ctx, f.skip)
 	if err != nil {
 		return err
 	}

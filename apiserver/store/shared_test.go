@@ -1,7 +1,11 @@
 package store_test
 
 import (
+	"context"
+	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
@@ -21,4 +25,47 @@ func TestSharedLog(t *testing.T) {
 			})
 		})
 	}
+}
+
+// foreign is a log to which another program wrote a record that is not an object. Its history is
+// compacted before a store follows it, so that the store must load it again.
+type foreign struct {
+	store.Shared
+	compacted, reloaded bool
+}
+
+func (f *foreign) Load(ctx context.Context, each func(store.Record) error) (uint64, error) {
+	revision, err := f.Shared.Load(ctx, each)
+	if err == nil && f.compacted {
+		err = each(store.Record{Key: thing("bad"), Revision: revision, Created: revision, Data: []byte("not an object")})
+		f.reloaded = err == nil
+	}
+	return revision, err
+}
+
+func (f *foreign) Follow(ctx context.Context, after uint64, apply func(uint64, []store.Record)) error {
+	if f.compacted = true; !f.reloaded {
+		return store.ErrCompacted
+	}
+	return f.Shared.Follow(ctx, after, apply)
+}
+
+// API-13: a record of another program that is not an object does not stop a store that has to read
+// the state again.
+func TestReloadSkipsMalformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{Shared: &foreign{Shared: storetest.NewLog().Shared(false)}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Commit(ctx, create("good")); err != nil {
+			t.Fatal(err)
+		}
+		if sn := s.Snapshot(); sn.Count("things", "") != 1 {
+			t.Errorf("%d objects, want 1", sn.Count("things", ""))
+		}
+	})
 }

@@ -29,6 +29,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/apiserver/internal/histogram"
 	"kelson.dev/apiserver/store"
@@ -53,8 +54,10 @@ type Log struct {
 	client  *clientv3.Client
 	prefix  string // with a trailing slash
 	timeout time.Duration
-	failed  func(error) // or nil
-	leaving atomic.Bool // Leave was called
+	failed  func(error)     // or nil
+	leaving atomic.Bool     // Leave was called
+	gone    context.Context // ends when no member has responded since then
+	giveUp  context.CancelFunc
 
 	watching context.Context // context of all watches, shared so that RequestProgress reaches them
 	end      context.CancelFunc
@@ -109,6 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	}
 	l := &Log{client: client, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/", timeout: cfg.Timeout, failed: cfg.Failed}
 	l.watching, l.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	l.gone, l.giveUp = context.WithCancel(context.Background())
 	if _, err := l.newest(ctx); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), reason(cfg, err))
@@ -137,6 +141,7 @@ func reason(cfg Config, err error) error {
 // Close implements [store.Shared].
 func (l *Log) Close() error {
 	l.end()
+	l.giveUp()
 	if err := l.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("close etcd client: %w", err)
 	}
@@ -343,19 +348,33 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	defer context.AfterFunc(l.gone, cancel)()
 	start := time.Now()
 	answer, err := l.client.Txn(ctx).If(compare...).Then(writes...).Commit()
 	l.writes.Since(start)
-	switch {
-	case errors.Is(err, rpctypes.ErrDuplicateKey):
-		return 0, false, fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
-	case err != nil:
-		return 0, false, fmt.Errorf("write etcd: %w", err)
+	if err != nil {
+		return 0, false, fmt.Errorf("write etcd: %w", refused(err))
 	}
 	if err := plausible(answer.Header.Revision, 0); err != nil {
 		return 0, false, fmt.Errorf("write etcd: %w", err)
 	}
 	return uint64(answer.Header.Revision), answer.Succeeded, nil
+}
+
+// refused adds to the error of a write what it means for the store, if etcd is certain not to have
+// executed the write.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrDuplicateKey):
+		return fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return fmt.Errorf("%w: %w", store.ErrNotWritten, apierrors.NewRequestEntityTooLargeError("etcd accepts no value of this size: see its flag --max-request-bytes"))
+	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Errorf("%w: %w", store.ErrNotWritten, err)
+	}
+	return err
 }
 
 // Current implements [store.Shared]. One request to the cluster serves all callers that arrived
@@ -371,10 +390,14 @@ func (l *Log) Current(ctx context.Context) (uint64, error) {
 		go l.requestRevisions()
 	}
 	l.asking.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
 	select {
 	case <-q.done:
 	case <-ctx.Done():
 		return 0, ctx.Err()
+	case <-l.gone.Done():
+		return 0, errGone
 	}
 	if q.err == nil && q.revision > l.applied.Load() {
 		go l.hurry(q.revision)
@@ -402,10 +425,15 @@ func (l *Log) requestRevisions() {
 // leaveTimeout limits reads of the revision after Leave.
 const leaveTimeout = 2 * time.Second
 
-// Leave makes later calls of [Log.Current] fail after two seconds if no member responds. A server
-// that stops calls it. Each of its last writes begins with such a call; if etcd is gone too, the
-// server would otherwise wait for the whole timeout several times.
-func (l *Log) Leave() { l.leaving.Store(true) }
+var errGone = errors.New("no member of etcd responds, and this server stops")
+
+// Leave makes all reads of the revision and writes fail, including those that wait, when no member
+// responds for two seconds. A server that stops calls it. If etcd is gone too, each of the server's
+// last writes would otherwise wait for the whole timeout.
+func (l *Log) Leave() {
+	l.leaving.Store(true)
+	go func() { _, _ = l.newest(l.watching) }() // an earlier request may wait for longer
+}
 
 // newest returns the revision of the cluster, from its quorum.
 func (l *Log) newest(ctx context.Context) (uint64, error) {
@@ -422,6 +450,9 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 		err = plausible(answer.Header.Revision, before)
 	}
 	if err != nil {
+		if l.leaving.Load() {
+			l.giveUp()
+		}
 		return 0, fmt.Errorf("get revision of etcd: %w", err)
 	}
 	return uint64(answer.Header.Revision), nil

@@ -13,7 +13,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
@@ -24,13 +26,15 @@ import (
 type member struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedWatchServer
+	timeout time.Duration // of its clients
 
 	mu       sync.Mutex
 	revision int64
 	value    string
-	hangs    bool // does not answer reads and writes
-	slow     bool // does not answer reads of large pages
-	silent   bool // accepts watches and sends no events
+	hangs    bool  // does not answer reads and writes
+	slow     bool  // does not answer reads of large pages
+	silent   bool  // accepts watches and sends no events
+	refusal  error // the answer to writes
 	watches  int
 	written  chan struct{} // closed and replaced with each write
 }
@@ -65,6 +69,17 @@ func (m *member) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcd
 		answer.Kvs = []*mvccpb.KeyValue{m.kv()}
 	}
 	return answer, nil
+}
+
+func (m *member) Txn(ctx context.Context, _ *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
+	m.mu.Lock()
+	hangs, refusal := m.hangs, m.refusal
+	m.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return nil, refusal
 }
 
 // Watch serves all watches of one stream. A client may create, cancel and create again on the same
@@ -148,7 +163,7 @@ func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
 
 func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log, error)) {
 	t.Helper()
-	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, written: make(chan struct{})}
+	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, timeout: 500 * time.Millisecond, written: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +174,7 @@ func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return m, func() (*etcd.Log, error) {
-		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: 500 * time.Millisecond, Failed: failed})
+		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: m.timeout, Failed: failed})
 	}
 }
 
@@ -217,6 +232,65 @@ func TestHangingMember(t *testing.T) {
 	m.set(func() { m.hangs = false })
 	if sn, err := s.Fresh(t.Context()); err != nil || sn.Revision() < 7 {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// A server that stops while no member responds waits for it once, even if earlier requests wait for
+// longer.
+func TestLeaveHangingMember(t *testing.T) {
+	m, open := newLog(t, nil)
+	m.timeout = time.Hour
+	log, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	m.set(func() { m.hangs = true })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var waiting sync.WaitGroup
+	for range 3 {
+		waiting.Go(func() {
+			if _, err := log.Current(ctx); err == nil || ctx.Err() != nil {
+				t.Errorf("a read of the revision: %v", err)
+			}
+		})
+	}
+	waiting.Go(func() {
+		if _, _, err := log.Commit(ctx, []store.Op{{Key: store.Key{Resource: "things", Name: "b"}, Data: []byte(`{}`)}}); err == nil || ctx.Err() != nil {
+			t.Errorf("a write: %v", err)
+		}
+	})
+	log.Leave()
+	waiting.Wait()
+}
+
+// The errors of writes that etcd certainly has not executed say so.
+func TestRefusedWrites(t *testing.T) {
+	m, open := newMember(t)
+	s, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, test := range []struct{ refusal, want error }{
+		{rpctypes.ErrGRPCNoSpace, store.ErrFull},
+		{rpctypes.ErrGRPCRequestTooLarge, store.ErrNotWritten},
+		{rpctypes.ErrGRPCTooManyOps, store.ErrNotWritten},
+		{rpctypes.ErrGRPCRequestTooManyRequests, store.ErrNotWritten},
+		{rpctypes.ErrGRPCPermissionDenied, store.ErrNotWritten},
+		{rpctypes.ErrGRPCDuplicateKey, store.ErrMalformed},
+		{rpctypes.ErrGRPCTimeout, store.ErrUnreachable},
+		{rpctypes.ErrGRPCLeaderChanged, store.ErrUnreachable},
+	} {
+		m.set(func() { m.refusal = test.refusal })
+		_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "b"}, Data: []byte(`{"metadata":{}}`)})
+		if !errors.Is(err, test.want) || errors.Is(err, store.ErrUnreachable) != (test.want == store.ErrUnreachable) {
+			t.Errorf("%v: %v, want %v", test.refusal, err, test.want)
+		}
+		if large := apierrors.IsRequestEntityTooLargeError(err); large != (test.refusal == rpctypes.ErrGRPCRequestTooLarge) {
+			t.Errorf("%v: %v", test.refusal, err)
+		}
 	}
 }
 
