@@ -1,9 +1,13 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/filelock"
 )
 
 // Report describes the content of a data directory.
@@ -44,14 +48,18 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 	if err != nil {
 		return r, err
 	}
-	if _, err := files.Open(join(dir, lockName)); err != nil && len(l.states)+len(l.logs) == 0 {
+	if _, err := os.Stat(join(dir, oldFile)); err == nil && len(l.states) == 0 {
+		return r, fmt.Errorf("%s has the first format: the next start of a server converts it", dir)
+	}
+	lock, err := lockToRead(join(dir, lockName))
+	switch {
+	case err == nil:
+		defer lock.Close()
+	case !errors.Is(err, errNotExist):
+		return r, fmt.Errorf("data directory %s: %w", dir, err)
+	case len(l.states)+len(l.logs) == 0:
 		return r, fmt.Errorf("%s is not a data directory: %w", dir, err)
 	}
-	lock, err := files.Lock(join(dir, lockName))
-	if err != nil {
-		return r, fmt.Errorf("data directory %s: %w", dir, err)
-	}
-	defer lock.Close()
 	uids := map[string]store.Key{}
 	f, err := l.read(func(rec store.Record) error {
 		if decode != nil && rec.Data != nil {
@@ -83,6 +91,22 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 		r.Torn += c.torn
 	}
 	return r, nil
+}
+
+// lockToRead locks a file that must exist, so that no Backend opens the directory. It works on
+// read-only file systems, too.
+func lockToRead(name string) (io.Closer, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Shared(f); err != nil {
+		if errors.Is(err, filelock.ErrLocked) {
+			err = store.ErrLocked
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // String describes the report in one line.

@@ -38,6 +38,16 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := disk.Check(dir); err != nil || r.Objects != 5 {
+		t.Errorf("a copy without the lock: %+v %v", r, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "lock")); err == nil {
+		t.Error("check created a file")
+	}
+
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 	content, err := os.ReadFile(logs[0])
 	if err != nil {

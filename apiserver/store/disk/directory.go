@@ -191,7 +191,7 @@ func (l *listing) clean(f found, keepAfter func() uint64) error {
 			return err
 		}
 	}
-	return l.fs.SyncDir(l.dir)
+	return syncDir(l.fs, l.dir)
 }
 
 // removeBefore removes the files that a newer state replaces, except logs that Replay may need.

@@ -83,6 +83,7 @@ type Backend struct {
 
 	// Used only by the committer.
 	log      *logWriter // nil: the next write creates one
+	failure  error      // why there is no log and there can't be one; nil if there can
 	revision uint64     // the newest revision in the files
 	loaded   bool
 	marker   marker
@@ -196,24 +197,31 @@ func (b *Backend) Append(records []store.Record) error {
 
 // begin creates a log if there is none.
 func (b *Backend) begin() error {
-	if b.log != nil {
-		return nil
+	if b.log != nil || b.failure != nil {
+		return b.failure
 	}
 	log, err := newLog(b.fs, b.dir, b.revision, b.opts)
 	if err != nil {
-		return b.refused(err)
+		if err = b.refused(err); !errors.Is(err, store.ErrNotWritten) {
+			b.failure = err
+		}
+		return err
 	}
 	b.log = log
 	b.log.syncs = &b.syncs
 	return nil
 }
 
-// refused returns the error of an Append: store.ErrFull if no part of the write remains.
+// refused returns the error of an Append: if no part of the write remains, store.ErrFull, or
+// store.ErrNotWritten if the cause is not missing space.
 func (b *Backend) refused(err error) error {
-	if errors.Is(err, errCertain) {
+	switch {
+	case !errors.Is(err, errCertain):
+		return fmt.Errorf("write %s: %w", b.dir, err)
+	case isFull(err):
 		return fmt.Errorf("write %s: %w: %w", b.dir, store.ErrFull, err)
 	}
-	return fmt.Errorf("write %s: %w", b.dir, err)
+	return fmt.Errorf("write %s: %w: %w", b.dir, store.ErrNotWritten, err)
 }
 
 // Recover implements [store.Recoverer]. It succeeds if there is space for the reserve of a log.
@@ -236,16 +244,23 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 		return nil
 	}
 	b.wanted = false
-	// The old log is synced; the next write creates a new one.
-	if b.log != nil {
-		b.log.file.Close()
-		b.log = nil
-	}
 	before := b.logged
 	b.logged = 0
 	b.logBytes.Store(0)
-	b.checkpointing.Store(true)
 	revision := b.revision
+	old := b.log
+	b.log = nil
+	switch err := b.begin(); {
+	case errors.Is(err, store.ErrNotWritten):
+		// There is no new log, so writes continue in the old one. The next attempt follows as after
+		// the error below.
+		b.log = old
+		fallthrough
+	case err != nil:
+		return func(context.Context, iter.Seq[store.Record]) error { return err }
+	}
+	old.file.Close() // it is synced
+	b.checkpointing.Store(true)
 	return func(ctx context.Context, records iter.Seq[store.Record]) error {
 		defer b.checkpointing.Store(false)
 		size, err := writeState(ctx, b.fs, b.dir, revision, records)
@@ -298,7 +313,7 @@ func writeState(ctx context.Context, files fileSystem, dir string, revision uint
 		err = files.Rename(temporary, name)
 	}
 	if err == nil {
-		err = files.SyncDir(dir)
+		err = syncDir(files, dir)
 	}
 	if err != nil {
 		return 0, errors.Join(err, ignoreMissing(files.Remove(temporary)))
@@ -317,6 +332,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	c.n += int64(n)
 	return n, err
 }
+
+// maxRestored is the highest revision of a restored store. As many writes can follow before
+// revisions exceed 63 bits, the limit of etcd.
+const maxRestored = 1 << 62
 
 // Restore creates a data directory from a backup, as written by archive.Write. The directory must
 // not contain a store. The new store's revision is that of the backup plus ahead. Revisions after
@@ -343,6 +362,9 @@ func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 	})
 	if err != nil {
 		return fmt.Errorf("read backup: %w", err)
+	}
+	if ahead > maxRestored || revision > maxRestored-ahead {
+		return fmt.Errorf("restore to %s: revision %d of the backup and %d more exceed %d", dir, revision, ahead, uint64(maxRestored))
 	}
 	err = ignoreMissing(disk.fs.Remove(disk.path(markName))) // left by a previous store
 	if err == nil {

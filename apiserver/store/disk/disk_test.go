@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -230,6 +231,11 @@ func TestRestore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err, archive.ErrDamaged) {
 		t.Errorf("restore of a truncated backup: %v", err)
+	}
+	for _, ahead := range []uint64{math.MaxUint64, math.MaxUint64 - 1000, 1 << 62} {
+		if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "exceed") {
+			t.Errorf("revisions after %d would wrap around: %v", ahead, err)
+		}
 	}
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -241,6 +243,68 @@ func TestFailingCalls(t *testing.T) {
 	})
 	if failed == 0 || refused == 0 {
 		t.Errorf("%d writes failed, %d were refused", failed, refused)
+	}
+}
+
+// scarce is a file system of a process that may not open another file, while a field is true.
+type scarce struct {
+	*lossy
+	noFile, noDir atomic.Bool
+}
+
+func (s *scarce) Create(name string) (file, error) {
+	if s.noFile.Load() {
+		return nil, syscall.EMFILE
+	}
+	return s.lossy.Create(name)
+}
+
+func (s *scarce) OpenDir(dir string) (openDirectory, error) {
+	if s.noDir.Load() {
+		return nil, syscall.EMFILE
+	}
+	return s.lossy.OpenDir(dir)
+}
+
+// API-13: clients use all files that the process may open. Writes that need no new log succeed,
+// also if a checkpoint is due. Others are refused until the process can open files again.
+func TestTooManyOpenFiles(t *testing.T) {
+	files := &scarce{lossy: newLossy(rand.New(rand.NewPCG(1, 1)))}
+	for i, none := range []*atomic.Bool{&files.noFile, &files.noDir} {
+		b, err := OpenWith("/data", Options{files: files, mark: time.Hour, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Snapshot().Count("things", ""); n != 5*i {
+			t.Errorf("%d objects, want %d\n%s", n, 5*i, files)
+		}
+		put := func(name string) error {
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`)})
+			return err
+		}
+		none.Store(true)
+		for range 2 {
+			if err := put("refused"); !errors.Is(err, store.ErrNotWritten) || errors.Is(err, store.ErrFull) || s.Failed() != nil {
+				t.Errorf("without a log: %v; the store reports %v", err, s.Failed())
+			}
+		}
+		none.Store(false)
+		for j := range 5 {
+			b.(*Backend).WantCheckpoint()
+			if err := put(fmt.Sprint(i, "-", j)); err != nil {
+				t.Errorf("write %d: %v", j, err)
+			}
+			for b.(*Backend).checkpointing.Load() {
+				runtime.Gosched()
+			}
+			none.Store(j < 3)
+		}
+		s.Close()
+		files.crash()
 	}
 }
 

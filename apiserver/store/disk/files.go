@@ -29,8 +29,23 @@ type fileSystem interface {
 	Truncate(name string, size int64) error
 	Rename(from, to string) error
 	Remove(name string) error
-	// SyncDir makes the creations, renames and removals in a directory durable.
-	SyncDir(dir string) error
+	OpenDir(dir string) (openDirectory, error)
+}
+
+// openDirectory is an open directory.
+type openDirectory interface {
+	// Sync makes the creations, renames and removals in the directory durable.
+	Sync() error
+	io.Closer
+}
+
+// syncDir makes the changes in a directory durable.
+func syncDir(files fileSystem, dir string) error {
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // file is a file that is written sequentially.
@@ -88,7 +103,7 @@ func (osFiles) MakeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return osFiles{}.SyncDir(parent)
+	return syncDir(osFiles{}, parent)
 }
 
 func (osFiles) List(dir string) ([]string, error) {
@@ -190,4 +205,4 @@ func (osFiles) Truncate(name string, size int64) error {
 func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFiles) Remove(name string) error     { return os.Remove(name) }
 
-func (osFiles) SyncDir(dir string) error { return syncDir(dir) }
+func (osFiles) OpenDir(dir string) (openDirectory, error) { return openDir(dir) }

@@ -10,10 +10,10 @@ import (
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// tooManyFiles reports whether an error means that the process or the system cannot open another
+// file. Connections of clients use the same limit.
+func tooManyFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
+
+func openDir(dir string) (openDirectory, error) { return os.Open(dir) }

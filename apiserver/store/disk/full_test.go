@@ -168,3 +168,26 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 	same(t, s, map[string]bool{"kept": true})
 }
+
+// API-13: the system mounts a file system read-only after errors of the disk. A check can still
+// read it.
+func TestCheckReadOnly(t *testing.T) {
+	dir := small(t, 1<<20)
+	data := filepath.Join(dir, "data")
+	s, err := quiet(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(t, s, "kept", 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := disk.Check(data); err != nil || r.Objects != 1 {
+		t.Errorf("%+v %v", r, err)
+	}
+}

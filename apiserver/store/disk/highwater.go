@@ -78,7 +78,7 @@ func (m mark) write(files fileSystem, dir string, sync bool) error {
 		err = files.Rename(name+newSuffix, name)
 	}
 	if err == nil && sync {
-		err = files.SyncDir(dir)
+		err = syncDir(files, dir)
 	}
 	return err
 }

@@ -59,10 +59,16 @@ type logWriter struct {
 // newLog creates the log that begins after a revision. Its file is durable when the first append
 // has returned.
 func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWriter, error) {
+	// The directory is opened first, so that a process with too many open files creates nothing.
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return nil, certain(err, nil)
+	}
+	defer d.Close()
 	name := join(dir, fileName(revision, logSuffix))
 	f, err := files.Create(name)
 	if err != nil {
-		return nil, certain(err, nil) // the directory had no space for the entry
+		return nil, certain(err, nil) // no space for the entry, or too many open files
 	}
 	w := &logWriter{file: f, sync: !opts.NoSync, newest: revision, reserve: opts.reserve}
 	header := binary.LittleEndian.AppendUint32(nil, logVersion)
@@ -70,11 +76,11 @@ func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWr
 	w.buf = append(append(w.buf, logTag...), header...)
 	w.buf = binary.LittleEndian.AppendUint32(w.buf, archive.Sum(header))
 	if _, err = f.Write(w.buf); err != nil {
-		return nil, certain(err, errors.Join(f.Close(), files.Remove(name), files.SyncDir(dir)))
+		return nil, certain(err, errors.Join(f.Close(), files.Remove(name), d.Sync()))
 	}
 	w.size = int64(len(w.buf))
 	if w.sync {
-		if err = files.SyncDir(dir); err != nil {
+		if err = d.Sync(); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
@@ -85,9 +91,9 @@ func newLog(files fileSystem, dir string, revision uint64, opts Options) (*logWr
 var errCertain = errors.New("the partial write was removed")
 
 // certain returns the error of a failed write. undone is the error of removing the partial write.
-// If it is nil and the cause is missing space, the result wraps errCertain.
+// If it is nil and the cause is missing space or too many open files, the result wraps errCertain.
 func certain(err, undone error) error {
-	if undone == nil && isFull(err) {
+	if undone == nil && (isFull(err) || tooManyFiles(err)) {
 		return fmt.Errorf("%w: %w", errCertain, err)
 	}
 	return errors.Join(err, undone)

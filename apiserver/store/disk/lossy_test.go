@@ -382,13 +382,32 @@ func (l *lossy) Remove(name string) error {
 	return l.change(name, func(d map[string]*inode) { delete(d, base) })
 }
 
-func (l *lossy) SyncDir(dir string) error {
+func (l *lossy) OpenDir(dir string) (openDirectory, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.call("syncdir", dir); err != nil {
+	if err := l.call("opendir", dir); err != nil {
+		return nil, err
+	}
+	if _, err := l.dir(dir); err != nil {
+		return nil, err
+	}
+	return openLossy{l, dir}, nil
+}
+
+type openLossy struct {
+	files *lossy
+	name  string
+}
+
+func (o openLossy) Close() error { return nil }
+
+func (o openLossy) Sync() error {
+	o.files.mu.Lock()
+	defer o.files.mu.Unlock()
+	if err := o.files.call("syncdir", o.name); err != nil {
 		return err
 	}
-	d, err := l.dir(dir)
+	d, err := o.files.dir(o.name)
 	if err != nil {
 		return err
 	}

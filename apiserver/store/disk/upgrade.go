@@ -55,7 +55,7 @@ func (b *Backend) upgrade() error {
 	if err := b.fs.Rename(name, b.path(oldKept)); err != nil {
 		return err
 	}
-	return b.fs.SyncDir(b.dir)
+	return syncDir(b.fs, b.dir)
 }
 
 func readOld(name string) (records []store.Record, revision uint64, err error) {

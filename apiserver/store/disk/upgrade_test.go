@@ -72,6 +72,13 @@ func TestUpgrade(t *testing.T) {
 			dir, records := t.TempDir(), oldRecords(n)
 			revision := uint64(n + 9)
 			writeOld(t, dir, revision, records...)
+			// A start that failed leaves the lock.
+			if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "first format") {
+				t.Errorf("a check before the upgrade: %v %v", r, err)
+			}
 			want := map[store.Key]string{}
 			for _, r := range records {
 				want[r.Key] = fmt.Sprint(r.Revision, r.Created, string(r.Data))
