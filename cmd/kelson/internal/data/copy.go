@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/etcd"
 	"kelson.dev/cmd/kelson/internal/flags"
 	"kelson.dev/cmd/kelson/internal/output"
@@ -56,7 +55,7 @@ directory is not changed.`,
 			progress := output.NewProgress(c.ErrOrStderr())
 			defer progress.Done()
 			progress.Step("reading %s", dataDir(args))
-			records, revision, err := readDirectory(dataDir(args), &encryption)
+			records, revision, err := readInOrder(dataDir(args), &encryption)
 			if err != nil {
 				return err
 			}
@@ -79,31 +78,18 @@ directory is not changed.`,
 	return c
 }
 
-// readDirectory returns the objects of a data directory in the order of their revisions, and the
+// readInOrder returns the objects of a data directory in the order of their revisions, and the
 // revision of the state.
-func readDirectory(dir string, encryption *flags.Encryption) (records []store.Record, revision uint64, err error) {
-	report, err := checkDirectory(dir, encryption)
+func readInOrder(dir string, encryption *flags.Encryption) (records []store.Record, revision uint64, err error) {
+	report, err := readDirectory(dir, encryption, func(r store.Record) { records = append(records, r) })
 	if err != nil {
 		return nil, 0, err
 	}
 	if report.Missing() > 0 {
 		return nil, 0, fmt.Errorf("%s: acknowledged writes are missing: %s", dir, report)
 	}
-	backend, err := disk.Open(dir)
-	if err == nil {
-		backend, err = encryption.Wrap(backend, nil)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	state, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, state.Close()) }()
-	sn := state.Snapshot()
-	records = slices.SortedFunc(sn.Records(), func(a, b store.Record) int { return cmp.Compare(a.Revision, b.Revision) })
-	return records, sn.Revision(), nil
+	slices.SortFunc(records, func(a, b store.Record) int { return cmp.Compare(a.Revision, b.Revision) })
+	return records, report.Revision, nil
 }
 
 // copyTo writes records to etcd, one revision each, then reads etcd and compares. It returns etcd's

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,7 +51,7 @@ directory.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			progress := output.NewProgress(c.ErrOrStderr())
 			progress.Step("reading %s", dataDir(args))
-			report, err := checkDirectory(dataDir(args), &encryption)
+			report, err := readDirectory(dataDir(args), &encryption, func(store.Record) {})
 			progress.Done()
 			if err != nil {
 				return err
@@ -96,13 +97,21 @@ func contentOf(r disk.Report) content {
 	return content{r.Revision, r.Objects, r.State, r.StateBytes, r.Logs, r.Batches, r.LogBytes, r.Torn, r.Missing()}
 }
 
-func checkDirectory(dir string, encryption *flags.Encryption) (disk.Report, error) {
+// readDirectory verifies a data directory and calls each with its objects, decrypted. It changes
+// nothing.
+func readDirectory(dir string, encryption *flags.Encryption, each func(store.Record)) (disk.Report, error) {
 	decrypt, end, err := encrypted.Reader(encrypted.Config{File: encryption.File})
 	if err != nil {
 		return disk.Report{}, err
 	}
 	defer end()
-	return disk.CheckWith(dir, decrypt)
+	return disk.CheckWith(dir, func(r *store.Record) error {
+		err := decrypt(r)
+		if err == nil {
+			each(*r)
+		}
+		return err
+	})
 }
 
 func dataDir(args []string) string {
@@ -131,7 +140,7 @@ in plain text: protect it accordingly.`,
   kelson data backup --data-dir ./state kelson.backup`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			read := func(w io.Writer) error { return backupDirectory(c.Context(), dir, &encryption, w) }
+			read := func(w io.Writer) error { return backupDirectory(c.Context(), dir, &encryption, w, c.ErrOrStderr()) }
 			if dir == "" {
 				if encryption.File != "" {
 					return errors.New("--encryption-provider-config needs --data-dir: a running control plane decrypts its own state")
@@ -183,25 +192,16 @@ func writeBackup(name string, read func(io.Writer) error) (revision uint64, err 
 	return revision, os.Rename(temp.Name(), name)
 }
 
-func backupDirectory(ctx context.Context, dir string, encryption *flags.Encryption, w io.Writer) (err error) {
-	// fails also if the directory has no state
-	if _, err := checkDirectory(dir, encryption); err != nil {
-		return err
-	}
-	var backend store.Backend
-	if backend, err = disk.Open(dir); err != nil {
-		return err
-	}
-	if backend, err = encryption.Wrap(backend, nil); err != nil {
-		return err
-	}
-	state, err := store.Open(store.Config{Backend: backend})
+func backupDirectory(ctx context.Context, dir string, encryption *flags.Encryption, w, errOut io.Writer) error {
+	var records []store.Record
+	report, err := readDirectory(dir, encryption, func(r store.Record) { records = append(records, r) })
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, state.Close()) }()
-	sn := state.Snapshot()
-	return archive.Write(ctx, w, sn.Revision(), sn.Records())
+	if report.Missing() > 0 {
+		fmt.Fprintln(errOut, "warning:", report)
+	}
+	return archive.Write(ctx, w, report.Revision+report.Missing(), slices.Values(records))
 }
 
 func backupServer(ctx context.Context, kubeconfig string, w io.Writer) error {

@@ -1,0 +1,90 @@
+package data
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/apiserver/store/disk"
+)
+
+// API-13: a backup of a directory changes nothing there, so that it also saves one that is damaged
+// or read-only.
+func TestBackupChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	backend, err := disk.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(store.Config{Backend: backend})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest := s.Snapshot().Revision()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	log, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The log loses its end: the end mark and a part of the last write.
+	if err := os.WriteFile(logs[0], log[:len(log)-30], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, dir)
+	backup := filepath.Join(t.TempDir(), "backup")
+	c := Command()
+	var stderr bytes.Buffer
+	c.SetArgs([]string{"backup", "--data-dir", dir, backup})
+	c.SetOut(&bytes.Buffer{})
+	c.SetErr(&stderr)
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(stderr.String(), "warning: acknowledged writes are MISSING") {
+		t.Error(stderr.String())
+	}
+	if !maps.Equal(before, files(t, dir)) {
+		t.Error("the backup changed the directory")
+	}
+	f, err := os.Open(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	objects := 0
+	revision, err := archive.Read(f, func(store.Record) error { objects++; return nil })
+	if err != nil || objects != 2 || revision != newest {
+		t.Errorf("%d objects at revision %d, want 2 at %d: %v", objects, revision, newest, err)
+	}
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[e.Name()] = string(content)
+	}
+	return found
+}
