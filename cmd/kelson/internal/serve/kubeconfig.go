@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -81,6 +82,25 @@ func checkKubeconfig(file string) error {
 			}
 		}
 	}
+	return nil
+}
+
+// provideKubeconfig writes an administrator's kubeconfig. If that fails, such as on a full disk,
+// and the file is of an earlier start at the same URL, it logs the error and keeps the file.
+func provideKubeconfig(file, url string, authority *pki.Authority, log *slog.Logger) error {
+	err := writeKubeconfig(file, url, authority)
+	if err == nil {
+		return nil
+	}
+	earlier, loading := clientcmd.LoadFromFile(file)
+	if loading != nil {
+		return err
+	}
+	cluster := earlier.Clusters[contextName]
+	if cluster == nil || cluster.Server != url || !bytes.Equal(cluster.CertificateAuthorityData, authority.PEM) {
+		return err
+	}
+	log.Warn("kept the kubeconfig of an earlier start", "file", file, "err", err)
 	return nil
 }
 

@@ -64,7 +64,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if err := s.addHandlers(); err != nil {
 		return nil, err
 	}
-	if err := writeKubeconfig(s.Kubeconfig, s.URL(), s.state.authority); err != nil {
+	if err := provideKubeconfig(s.Kubeconfig, s.URL(), s.state.authority, s.log); err != nil {
 		return nil, err
 	}
 	return s.Plane, nil
