@@ -72,12 +72,16 @@ func (c *Chain) wellFormed(next http.Handler) http.Handler {
 	})
 }
 
+// leaveWithin is how long Shutdown waits for a client to read what was sent to it by a long-running
+// request. A watch whose client does not read ends then; the client resumes it after its last event.
+const leaveWithin = 2 * time.Second
+
 // flight tracks the requests in flight.
 type flight struct {
 	mu       sync.Mutex
 	draining bool
 	short    int
-	long     map[*http.Request]context.CancelFunc
+	long     map[*http.Request]func() // ends the request
 	// empty is closed when the last request ends while draining; nil: Shutdown does not wait
 	empty chan struct{}
 }
@@ -85,7 +89,7 @@ type flight struct {
 // drained rejects requests after Shutdown was called.
 func (c *Chain) drained(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		req, done, ok := c.flight.begin(req)
+		req, done, ok := c.flight.begin(w, req)
 		if !ok {
 			w.Header().Set("Connection", "close")
 			wire.Error(w, req, shuttingDown())
@@ -102,7 +106,7 @@ func shuttingDown() error {
 	return err
 }
 
-func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool) {
+func (f *flight) begin(w http.ResponseWriter, req *http.Request) (_ *http.Request, done func(), ok bool) {
 	long := callOf(req).longRunning
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,9 +120,12 @@ func (f *flight) begin(req *http.Request) (_ *http.Request, done func(), ok bool
 	ctx, cancel := context.WithCancel(req.Context())
 	req = req.WithContext(ctx)
 	if f.long == nil {
-		f.long = map[*http.Request]context.CancelFunc{}
+		f.long = map[*http.Request]func(){}
 	}
-	f.long[req] = cancel
+	f.long[req] = func() {
+		cancel()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(leaveWithin))
+	}
 	return req, func() {
 		cancel()
 		f.mu.Lock()
@@ -158,8 +165,8 @@ func (c *Chain) Shutdown(ctx context.Context) error {
 		return errors.New("shut down: already in progress")
 	}
 	f.draining = true
-	for _, cancel := range f.long {
-		cancel()
+	for _, end := range f.long {
+		end()
 	}
 	empty := make(chan struct{})
 	f.empty = empty

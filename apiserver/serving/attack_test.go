@@ -31,6 +31,7 @@ import (
 // length of the request's body.
 type victim struct {
 	*serving.Server
+	chain   *filters.Chain
 	tls     *tls.Config
 	client  *http.Client
 	aborted atomic.Int32 // endless responses that failed
@@ -102,7 +103,7 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 	})
 	transport := &http.Transport{TLSClientConfig: v.tls.Clone(), ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	v.Server, v.client = server, &http.Client{Transport: transport}
+	v.Server, v.chain, v.client = server, c, &http.Client{Transport: transport}
 	return v
 }
 
@@ -242,6 +243,25 @@ func TestUnreadResponsesKeepNoHeads(t *testing.T) {
 	}
 	if n := c.Received(id); n != 0 {
 		t.Errorf("the client has read %d bytes", n)
+	}
+}
+
+// API-03, API-13: a watch whose client does not read does not delay the end of the server.
+func TestUnreadWatchesEndAtShutdown(t *testing.T) {
+	v := newVictim(t, time.Minute, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := v.dial(t)
+	id := request(t, c, "GET", "/api/v1/watch/namespaces/x/configmaps/endless", true)
+	if code, err := c.Status(ctx, id); code != 200 || err != nil {
+		t.Fatal(code, err)
+	}
+	conn := v.openHTTP1(t, "GET /api/v1/watch/namespaces/x/configmaps/endless HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.chain.Shutdown(ctx); err != nil {
+		t.Error(err)
 	}
 }
 
