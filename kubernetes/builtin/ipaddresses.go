@@ -78,9 +78,11 @@ func belongs(stored *store.Object, svc *core.Service) bool {
 	return ref.Group == "" && ref.Resource == "services" && ref.Namespace == svc.Namespace && ref.Name == svc.Name
 }
 
+// addressesOf returns the cluster IPs of a Service. An ExternalName Service has none, but it still
+// contains those of its former type until the strategy prepares it for storage.
 func addressesOf(svc *core.Service) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
-	if svc == nil {
+	if svc == nil || svc.Spec.Type == core.ServiceTypeExternalName {
 		return all
 	}
 	for _, text := range svc.Spec.ClusterIPs {

@@ -6,7 +6,10 @@ import (
 	"testing"
 )
 
-const servicePath = "/api/v1/namespaces/default/services"
+const (
+	servicePath = "/api/v1/namespaces/default/services"
+	addressPath = "/apis/networking.k8s.io/v1/ipaddresses"
+)
 
 func TestServiceAddresses(t *testing.T) {
 	s := serve(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30001"})
@@ -111,9 +114,20 @@ func TestDualStackServices(t *testing.T) {
 	want(t, "families", str(updated, "spec", "ipFamilies"), `["IPv4","IPv6"]`)
 	down := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"SingleStack"}}`)
 	want(t, "families", str(down, "spec", "ipFamilies"), `["IPv4"]`)
+	for _, text := range strings.Split(strings.Trim(str(updated, "spec", "clusterIPs"), `[]"`), `","`) {
+		code := map[bool]int{true: 200, false: 404}[text == str(down, "spec", "clusterIP")]
+		s.do(code, "GET", addressPath+"/"+text, "")
+	}
 
-	name := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"type":"ExternalName","externalName":"example.com","clusterIP":"","clusterIPs":null}}`)
-	want(t, "traffic policy of a name", str(name, "spec", "internalTrafficPolicy"), "")
+	// A Service that becomes a name releases its address, whether the client removes it or not.
+	for service, spec := range map[string]string{"u": `"clusterIP":"","clusterIPs":null,`, "v": ""} {
+		if service == "v" {
+			down = s.do(201, "POST", servicePath, `{metadata: {name: v}, spec: {ports: [{port: 80}]}}`)
+		}
+		name := s.do(200, "PATCH", servicePath+"/"+service, `{"spec":{`+spec+`"type":"ExternalName","externalName":"example.com"}}`)
+		want(t, "traffic policy of a name", str(name, "spec", "internalTrafficPolicy"), "")
+		s.do(404, "GET", addressPath+"/"+str(down, "spec", "clusterIP"), "")
+	}
 
 	alone := serve(t, Config{ServiceRange: "10.0.0.0/24"})
 	msg = alone.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: e}, spec: {ipFamilyPolicy: RequireDualStack, ports: [{port: 80}]}}`)
