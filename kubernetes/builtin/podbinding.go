@@ -46,6 +46,9 @@ func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b 
 	if errs := validation.ValidatePodBinding(b); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
+	if name == "" {
+		return nil, apierrors.NewBadRequest("Name parameter required.")
+	}
 	_, err := req.Objects.Update(ctx, k.resource("", "pods"), req.Namespace, name, unchecked{pod.Strategy}, req.DryRun, func(hub runtime.Object) error {
 		p := hub.(*core.Pod)
 		if err := checkPrecondition("UID", string(b.UID), string(p.UID)); err != nil {

@@ -44,7 +44,7 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 			return nil, err
 		}
 		p := hub.(*core.Pod)
-		safe, pinned, err := k.takeDisruption(ctx, req.Objects, p, dryRun)
+		uncounted, pinned, err := k.takeDisruption(ctx, req.Objects, p, dryRun)
 		if err != nil {
 			return nil, err
 		}
@@ -54,11 +54,14 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 			return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 		case !apierrors.IsConflict(err) || resourceVersionOf(opts) != "":
 			return nil, err
+		case uncounted && retry < 20:
+			continue
 		// The unhealthy pod was written concurrently. It may be healthy now and count for the
 		// budget.
-		case !safe:
+		case pinned && !uncounted:
 			return nil, tooManyRequests(10, "The pod changed while it was being evicted.")
-		case retry == 20:
+		// Another attempt would take another disruption.
+		default:
 			return nil, err
 		}
 	}
@@ -109,10 +112,12 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 	updated, err := objects.Update(ctx, pods, p.Namespace, p.Name, pod.StatusStrategy, false, func(hub runtime.Object) error {
 		now := hub.(*core.Pod)
 		if uid := opts.Preconditions.UID; uid != nil && *uid != "" && *uid != now.UID {
-			return apierrors.NewConflict(core.Resource("pods"), p.Name, checkPrecondition("UID", string(*uid), string(now.UID)))
+			return apierrors.NewConflict(core.Resource("Pod"), p.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+				"The object might have been deleted and then recreated", *uid, now.UID))
 		}
-		if err := checkPrecondition("ResourceVersion", want, now.ResourceVersion); err != nil {
-			return apierrors.NewConflict(core.Resource("pods"), p.Name, err)
+		if want != "" && want != now.ResourceVersion {
+			return apierrors.NewConflict(core.Resource("Pod"), p.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+				"The object might have been modified", want, now.ResourceVersion))
 		}
 		podutil.UpdatePodCondition(&now.Status, &core.PodCondition{
 			Type: core.DisruptionTarget, Status: core.ConditionTrue,
@@ -131,12 +136,12 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 }
 
 // takeDisruption takes one disruption from a pod's budget if the eviction needs one. If pinned is
-// true, the decision is valid only for the revision of p. If safe is true, the caller may retry
-// after a conflict.
-func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (safe, pinned bool, err error) {
+// true, the decision is valid only for the revision of p. If uncounted is true, the pod does not
+// count for any budget, and the caller may retry after a conflict.
+func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (uncounted, pinned bool, err error) {
 	ended := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
 	if ended || p.Status.Phase == core.PodPending {
-		return true, !ended, nil // the pod does not count for any budget
+		return true, !ended, nil
 	}
 	budgets, err := k.budgets(ctx, objects, p)
 	if err != nil {
@@ -144,7 +149,7 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 	}
 	switch len(budgets) {
 	case 0:
-		return true, false, nil
+		return false, false, nil
 	case 1:
 	default:
 		return false, false, &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -168,7 +173,7 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 		}
 		return own(budget, old, hub)
 	})
-	return true, false, err
+	return false, false, err
 }
 
 // own attributes the changed status of a budget to kube-apiserver, which writes the budget through

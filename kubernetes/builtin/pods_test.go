@@ -53,6 +53,7 @@ func TestBinding(t *testing.T) {
 	// The same through the older resource bindings.
 	s.do(201, "POST", podPath, strings.Replace(podManifest, "name: p", "name: old", 1))
 	s.do(201, "POST", "/api/v1/namespaces/default/bindings", `{metadata: {name: old}, target: {name: n2}}`)
+	want(t, "no name", s.refused(400, "BadRequest", "POST", "/api/v1/namespaces/default/bindings", `{target: {name: n2}}`), "Name parameter required.")
 	want(t, "node", str(s.do(200, "GET", podPath+"/old", ""), "spec", "nodeName"), "n2")
 	if msg := s.refused(409, "Conflict", "POST", podPath+"/old/binding", `{metadata: {name: old, uid: x}, target: {name: n2}}`); !strings.HasPrefix(msg,
 		`Operation cannot be fulfilled on pods "old": Precondition failed: UID in precondition: x, UID in object meta: `) {
@@ -115,7 +116,12 @@ func TestEviction(t *testing.T) {
 	if code, body := evict("a"); code != 429 || !strings.Contains(body, "The disruption budget min is still being processed by the server.") {
 		t.Errorf("unprocessed budget: %d %s", code, body)
 	}
-	s.do(200, "PATCH", budgets+"/min/status", `{"status":{"observedGeneration":1,"disruptionsAllowed":1,"currentHealthy":2,"desiredHealthy":1,"expectedPods":2}}`)
+	s.do(200, "PATCH", budgets+"/min/status", `{"status":{"observedGeneration":1,"disruptionsAllowed":2,"currentHealthy":2,"desiredHealthy":1,"expectedPods":2}}`)
+	// As in Kubernetes, an eviction whose precondition is wrong takes a disruption, but only one.
+	want(t, "wrong precondition", s.refused(409, "Conflict", "POST", podPath+"/a/eviction",
+		`{apiVersion: policy/v1, kind: Eviction, metadata: {name: a}, deleteOptions: {preconditions: {uid: other}}}`),
+		`Operation cannot be fulfilled on Pod "a": the UID in the precondition (other) does not match the UID in record (`+
+			str(s.do(200, "GET", podPath+"/a", ""), "metadata", "uid")+`). The object might have been deleted and then recreated`)
 	if code, body := evict("a"); code != 201 {
 		t.Errorf("allowed eviction: %d %s", code, body)
 	}
