@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +123,38 @@ func TestBudgetsRelativeToReplicas(t *testing.T) {
 			p.Errorf("disruptionsAllowed is %v, want 0: %s", n, c)
 		}
 	})
+}
+
+// CTRL-02: Events say why the status of a budget may surprise.
+func TestEventsOfBudgets(t *testing.T) {
+	inBubble(t, func(p evictions) {
+		p.budget("empty", `"minAvailable":1`)
+		p.wantEvents("NoPods: No matching pods found")
+		p.budget("half", `"maxUnavailable":"50%"`)
+		p.pod("a", "")
+		p.wantEvents("NoPods: No matching pods found", `UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: `+
+			`&LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. `+
+			`As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. `+
+			`To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`)
+		p.pod("b", `,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","controller":true,"uid":"u"}]`)
+		p.wantEvents(`CalculateExpectedPodCountFailed: Failed to calculate the number of expected pods: found no controllers for pod "b"`)
+	})
+}
+
+// wantEvents checks that there are Events with these reasons and messages.
+func (p evictions) wantEvents(want ...string) {
+	p.Helper()
+	synctest.Wait()
+	var got []string
+	items, _ := apitest.At(p.want(200, "GET", ns+"/events", ""), "items").([]any)
+	for _, e := range items {
+		got = append(got, fmt.Sprint(apitest.At(e, "reason"), ": ", apitest.At(e, "message")))
+	}
+	for _, each := range want {
+		if !slices.Contains(got, each) {
+			p.Errorf("Events %q, want %q", got, each)
+		}
+	}
 }
 
 // CTRL-02: an evicted pod that is not deleted counts as healthy again after two minutes.

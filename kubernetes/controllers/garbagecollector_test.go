@@ -1,12 +1,15 @@
 package controllers_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -126,6 +129,11 @@ func TestDependentOfSeveralOwners(t *testing.T) {
 		if len(shared.OwnerReferences) != 1 || shared.OwnerReferences[0].UID != other.UID {
 			p.Errorf("owners: %v", shared.OwnerReferences)
 		}
+		for _, entry := range shared.ManagedFields {
+			if fields := entry.FieldsV1.String(); strings.Contains(fields, string(one.UID)) {
+				p.Errorf("%s still manages the removed reference: %s", entry.Manager, fields)
+			}
+		}
 	})
 }
 
@@ -145,9 +153,35 @@ func TestOwnerInAnotherNamespace(t *testing.T) {
 	collecting(t, func(p garbage) {
 		elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "owner"}}
 		p.Create(p.T, elsewhere)
-		p.add("b-claims", ownedBy(elsewhere, false))
+		claims := p.add("b-claims", ownedBy(elsewhere, false))
 		p.left()
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "claims", OwnerReferences: claims.OwnerReferences}}
+		p.Create(p.T, role) // stays: a reference names no namespace
+		p.Settle(p.T)
+		p.Get(p.T, role)
+		for about, namespace := range map[string]string{"ConfigMap/b-claims": "default", "ClusterRole/claims": ""} {
+			want := fmt.Sprintf("ownerRef [v1/ConfigMap, namespace: %s, name: owner, uid: %s] does not exist in namespace %q", namespace, elsewhere.UID, namespace)
+			if events := recorded(p.T, p.Env, about); !slices.Contains(events, "OwnerRefInvalidNamespace: "+want) {
+				p.Errorf("Events about %s: %q, want %q", about, events, want)
+			}
+		}
 	})
+}
+
+// recorded returns the Events about an object, named KIND/NAME.
+func recorded(t *testing.T, env *testenv.Env, about string) []string {
+	t.Helper()
+	list, err := client.List[corev1.Event](t.Context(), env.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range list {
+		if e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name == about {
+			found = append(found, e.Reason+": "+e.Message)
+		}
+	}
+	return found
 }
 
 // CTRL-01

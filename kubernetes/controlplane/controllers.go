@@ -62,7 +62,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	}
 	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: controllersClient, Servers: p.serversAs(others, "generic-garbage-collector"), Log: cfg.Log,
 	}).Run)
 	run(defaultsNames[0], namespacedefaults.New(namespacedefaults.Config{Store: p.store, Client: controllersClient, RootCA: cfg.RootCA, Log: cfg.Log}).Run)
 	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: controllersClient, Log: cfg.Log}).Run)

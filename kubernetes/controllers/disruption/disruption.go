@@ -6,13 +6,16 @@
 // that own those pods. An eviction decrements disruptionsAllowed itself and records the pod in
 // disruptedPods. The controller removes the record when the pod has been deleted, or after two
 // minutes. An eviction sets the condition DisruptionTarget of a pod before it deletes the pod. The
-// controller resets the condition if the pod was not deleted.
+// controller resets the condition if the pod was not deleted. Budgets that select no pods, or whose
+// pods cannot be counted, get Kubernetes' Events.
 package disruption
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -32,6 +35,7 @@ import (
 	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/events"
 )
 
 // disruptedFor is how long a pod counts as disrupted after its eviction if it isn't deleted.
@@ -54,13 +58,25 @@ type Config struct {
 }
 
 // Controller maintains the disruption budgets of one control plane.
-type Controller struct{ cfg Config }
+type Controller struct {
+	cfg         Config
+	broadcaster *events.Broadcaster
+	recorder    *events.Recorder
+}
 
 // New returns a controller; call Run to start it.
-func New(cfg Config) *Controller { return &Controller{cfg} }
+func New(cfg Config) *Controller {
+	broadcaster := events.New(events.Config{Client: cfg.Client, Log: cfg.Log})
+	return &Controller{cfg: cfg, broadcaster: broadcaster, recorder: broadcaster.Recorder("controllermanager")}
+}
 
 // Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "disruption budgets", Store: c.cfg.Store, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
 		Resources: []string{budgets, "pods", "replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps"},
@@ -169,11 +185,21 @@ func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1
 ) {
 	pods, err := selected(sn, b)
 	if err != nil {
+		c.recorder.Eventf(b, corev1.EventTypeWarning, "NoPods", "Failed to get pods: %v", err)
 		return status, 0, err
+	}
+	if len(pods) == 0 {
+		c.recorder.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
 	}
 	expected, desired, err := c.expected(ctx, b, pods)
 	if err != nil {
+		c.recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
 		return status, 0, err
+	}
+	if relative(b) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }) {
+		c.recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
+			"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
+			`To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`, b.Spec.Selector)
 	}
 	status = policyv1.PodDisruptionBudgetStatus{
 		ObservedGeneration: b.Generation, ExpectedPods: expected, DesiredHealthy: desired, DisruptedPods: map[string]metav1.Time{},
@@ -232,6 +258,11 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
+// relative reports whether a budget depends on the replicas that the pods' controllers want.
+func relative(b *policyv1.PodDisruptionBudget) bool {
+	return b.Spec.MaxUnavailable != nil || b.Spec.MinAvailable != nil && b.Spec.MinAvailable.Type == intstr.String
+}
+
 // expected returns how many pods a budget expects, and how many of them must be healthy. An integer
 // in minAvailable needs only the number of pods; other values are relative to the replicas that the
 // pods' controllers want.
@@ -240,7 +271,7 @@ func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudg
 	switch {
 	case most == nil && least == nil:
 		return 0, 0, nil
-	case most == nil && least.Type == intstr.Int:
+	case !relative(b):
 		return int32(len(pods)), least.IntVal, nil
 	}
 	if expected, err = c.scale(ctx, pods); err != nil {

@@ -11,7 +11,8 @@
 //     gone.
 //   - An owner with the orphan finalizer is first removed from its dependents' references.
 //   - An owner is looked up in the dependent's namespace or, for cluster-scoped kinds, by name. An
-//     object with the same name but another uid is not the owner.
+//     object with the same name but another uid is not the owner. If the owner is in another
+//     namespace, the Event OwnerRefInvalidNamespace says so.
 //   - A reference to a kind that is not served keeps the dependent, because the owner may exist.
 //
 // Objects and owners may also be in other API servers, to which APIServices refer. While such
@@ -38,15 +39,19 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/aggregated"
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/events"
 	"kelson.dev/operator/workqueue"
 )
 
-// Config configures the collector. Store, Registry and Objects are required.
+// Config configures the collector. Store, Registry, Objects and Client are required.
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
 	// Objects writes and deletes objects, with the full semantics of the API's verbs.
 	Objects resource.Objects
+	// Client records Events.
+	Client client.Client
 	// Servers are the API servers behind this one; nil means that there are none.
 	Servers *aggregated.Servers
 	// Workers is how many objects are processed concurrently; 0 means 16.
@@ -57,6 +62,7 @@ type Config struct {
 // Collector is the garbage collector of one control plane.
 type Collector struct {
 	cfg    Config
+	events *events.Broadcaster
 	queue  *workqueue.Queue[item, struct{}]
 	remote *workqueue.Queue[item, struct{}] // items that need answers of other servers
 	mirror *mirror
@@ -82,7 +88,7 @@ func New(cfg Config) *Collector {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Collector{cfg: cfg, unresolved: map[item]bool{}}
+	c := &Collector{cfg: cfg, events: events.New(events.Config{Client: cfg.Client, Log: cfg.Log}), unresolved: map[item]bool{}}
 	c.mirror = newMirror(cfg.Servers, cfg.Log, c.consider)
 	return c
 }
@@ -98,6 +104,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		defer queue.ShutDown()
 	}
 	var following sync.WaitGroup
+	following.Go(func() { _ = c.events.Run(ctx) })
 	following.Go(func() {
 		c.cfg.Servers.Follow(ctx, func() {
 			c.mirror.adjust(ctx)

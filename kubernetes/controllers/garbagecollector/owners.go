@@ -2,7 +2,9 @@ package garbagecollector
 
 import (
 	"context"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,6 +58,7 @@ func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Ob
 	}
 	key := kind.Key("", ref.Name)
 	if kind.Namespaced {
+		c.reportNamespace(g, obj, ref)
 		if !at.namespaced() {
 			return c.keepUnfindable(obj, ref), nil
 		}
@@ -73,6 +76,25 @@ func ownerStateOf(owner *store.Object) ownerState {
 		return waiting
 	}
 	return solid
+}
+
+// reportNamespace records Kubernetes' Event about an object of this server whose owner is in
+// another namespace.
+func (c *Collector) reportNamespace(g graph, obj *store.Object, ref store.Owner) {
+	owner := g.byUID(ref.UID)
+	if owner == nil || owner.Key.Namespace == "" || owner.Key.Namespace == obj.Key.Namespace {
+		return
+	}
+	res, ok := c.cfg.Registry.Current().ByPrefix(obj.Key.Resource)
+	if !ok {
+		return
+	}
+	about := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: obj.Key.Namespace, Name: obj.Key.Name, UID: obj.Head.UID, ResourceVersion: strconv.FormatUint(obj.Revision, 10)},
+	}
+	about.SetGroupVersionKind(schema.GroupVersionKind{Group: res.Group, Version: res.StorageVersion, Kind: res.Kind})
+	c.events.Recorder("garbage-collector-controller").Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
+		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q", ref.APIVersion, ref.Kind, obj.Key.Namespace, ref.Name, ref.UID, obj.Key.Namespace)
 }
 
 // keepUnfindable keeps a cluster-scoped object with a namespaced owner: a reference names no

@@ -56,10 +56,29 @@ func (l local) update(ctx context.Context, obj *store.Object, change func(metav1
 		if object.GetUID() != obj.Head.UID {
 			return apierrors.NewNotFound(l.res.GroupResource(), obj.Key.Name)
 		}
+		before := hub.DeepCopyObject()
 		change(object)
-		return nil
+		return l.own(before, hub, object)
 	})
 	return client.IgnoreNotFound(err)
+}
+
+// own updates managedFields, which Objects does not track.
+func (l local) own(before, hub runtime.Object, object metav1.Object) error {
+	version := l.res.StorageVersion
+	if _, served := l.res.Serves(version); !served && len(l.res.Versions) > 0 {
+		version = l.res.Versions[0].Name
+	}
+	fields, err := l.res.Codec.FieldManager(version, "")
+	if err != nil {
+		return err
+	}
+	owned, err := meta.Accessor(fields.UpdateNoErrors(before, hub.DeepCopyObject(), "kelson-controllers"))
+	if err != nil {
+		return err
+	}
+	object.SetManagedFields(owned.GetManagedFields())
+	return nil
 }
 
 func (l local) delete(ctx context.Context, obj *store.Object, policy metav1.DeletionPropagation) error {
