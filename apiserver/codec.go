@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"weak"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -277,8 +278,9 @@ func (c *codec) Store(hub runtime.Object) ([]byte, error) {
 }
 
 // canonical is the memo key under which an object records whether its stored form is the one that
-// its codec would write now.
-type canonical struct{ *codec }
+// its codec would write now. It does not keep the codec alive: objects that forks share outlive the
+// codecs of the forks.
+type canonical struct{ codec weak.Pointer[codec] }
 
 // Verbatim implements [resource.Verbatim]. Objects that another server or another build of this one
 // stored may be in another version, or lack defaults.
@@ -286,7 +288,7 @@ func (c *codec) Verbatim(obj *store.Object) bool {
 	if obj.Revision > c.since {
 		return true
 	}
-	same, err := obj.Memo(canonical{c}, func() (any, error) {
+	same, err := obj.Memo(canonical{weak.Make(c)}, func() (any, error) {
 		hub, err := c.Load(obj.Data)
 		if err != nil {
 			return nil, err

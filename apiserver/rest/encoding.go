@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,14 +14,26 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// form is an encoding of the objects of a kind. It is a memo key: a changed kind has another
-// Resource and so another form.
+// form is an encoding of the objects of a kind.
 type form struct {
 	res     *resource.Resource
 	version string
 	media   string                  // bare: JSON, protobuf or CBOR
 	as      schema.GroupVersionKind // PartialObjectMetadata, or zero
 	untyped bool                    // without kind and apiVersion, for the items of a list in CBOR
+}
+
+// formKey is the memo key of an object in a form. A changed kind has another Resource and so another
+// key. Keys do not keep Resources alive: objects that forks share outlive the forks.
+type formKey struct {
+	res            weak.Pointer[resource.Resource]
+	version, media string
+	as             schema.GroupVersionKind
+	untyped        bool
+}
+
+func (f form) key() formKey {
+	return formKey{weak.Make(f.res), f.version, f.media, f.as, f.untyped}
 }
 
 // kind returns the kind of objects in the form.
@@ -40,7 +53,7 @@ func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj, hub != nil) {
 		return obj.Data, nil
 	}
-	v, err := obj.Memo(f, func() (any, error) {
+	v, err := obj.Memo(f.key(), func() (any, error) {
 		if !f.as.Empty() {
 			return f.partial(obj)
 		}

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"fmt"
+	"weak"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -98,7 +99,7 @@ func (sel *selector) matches(obj *store.Object) (bool, error) {
 	if sel.keyOnly || sel.res.Fields == nil {
 		return sel.fields.Matches(keyFields(obj.Key, nil)), nil
 	}
-	set, err := obj.Memo(fieldsOf{sel.res}, func() (any, error) {
+	set, err := obj.Memo(fieldsOf{weak.Make(sel.res)}, func() (any, error) {
 		hub, err := sel.res.Codec.Load(obj.Data)
 		if err != nil {
 			return nil, err
@@ -111,8 +112,10 @@ func (sel *selector) matches(obj *store.Object) (bool, error) {
 	return sel.fields.Matches(set.(fields.Set)), nil
 }
 
-// fieldsOf is the memo key of an object's selectable fields.
-type fieldsOf struct{ res *resource.Resource }
+// fieldsOf is the memo key of an object's selectable fields; see formKey.
+type fieldsOf struct {
+	res weak.Pointer[resource.Resource]
+}
 
 func keyFields(key store.Key, own fields.Set) fields.Set {
 	set := make(fields.Set, len(own)+2)

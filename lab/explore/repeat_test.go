@@ -103,7 +103,9 @@ func TestRunsLeaveNothing(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)
 	}
+	var sizes []int // of the heap, while the explorer runs
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		sizes = append(sizes, live())
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}
 		if err := c.Create(ctx, pod); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -124,6 +126,11 @@ func TestRunsLeaveNothing(t *testing.T) {
 	// A run whose control plane stays needs half a megabyte.
 	if each := (live() - before) / runs; each > 100<<10 {
 		t.Errorf("each run leaves %d KiB", each>>10)
+	}
+	// The objects that the runs share stay until the explorer ends.
+	sizes = sizes[len(sizes)-len(sizes)/2:]
+	if each := (sizes[len(sizes)-1] - sizes[0]) / (runs / 2); each > 100<<10 {
+		t.Errorf("each run leaves %d KiB while the explorer runs", each>>10)
 	}
 }
 

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"weak"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,14 +66,15 @@ func (p *params) List(selector labels.Selector) (all []runtime.Object, err error
 }
 
 // inVersion is the cache key of an object converted to a version. It contains the resource, because
-// a custom resource can be redefined under the same name.
+// a custom resource can be redefined under the same name. It does not keep the resource alive:
+// objects that forks share outlive the resources of the forks.
 type inVersion struct {
-	resource *resource.Resource
+	resource weak.Pointer[resource.Resource]
 	version  string
 }
 
 func (p *params) convert(obj *store.Object) (runtime.Object, error) {
-	v, err := obj.Memo(inVersion{p.resource, p.version}, func() (any, error) {
+	v, err := obj.Memo(inVersion{weak.Make(p.resource), p.version}, func() (any, error) {
 		hub, err := p.resource.Codec.Load(obj.Data)
 		if err != nil {
 			return nil, err
