@@ -183,6 +183,35 @@ func TestManagerMatchesLibrary(t *testing.T) {
 	})
 }
 
+// API-08: a manager that applies no fields owns nothing, and is not recorded.
+func TestAppliesWithoutFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := codecOf(t).FieldManager("v1", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range []map[string]any{nil, {}} {
+			created := m.UpdateNoErrors(&unstructured.Unstructured{Object: map[string]any{"apiVersion": crdtest.Widget(nil, nil).Object["apiVersion"], "kind": "Widget"}},
+				crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"a": "b"}}, map[string]any{"spec": map[string]any{}}), "ann")
+			config := crdtest.Widget(map[string]any{"name": "w"}, nil)
+			if spec != nil {
+				config.Object["spec"] = spec
+			}
+			got, err := m.Apply(created.DeepCopyObject(), config.DeepCopy(), "bob", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := m.(*managedfields.MapManager).Library.Apply(created.DeepCopyObject(), config.DeepCopy(), "bob", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := crdtest.Text(got.(*unstructured.Unstructured)), crdtest.Text(want.(*unstructured.Unstructured)); got != want {
+				t.Errorf("spec %v: got  %s\nwant %s", spec, got, want)
+			}
+		}
+	})
+}
+
 // firstLine returns the first line of an error. The library lists further errors in random order.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")

@@ -120,8 +120,11 @@ func (r *rules) conflicts(all owners, c change, self identity) bool {
 
 // afterApply returns the owners after self has applied the fields own, which caused the change c.
 // If changed is false, self keeps the time of its last apply. ok is false if the library must
-// decide.
+// decide, as it must for an apply without fields: the library then records no manager.
 func (r *rules) afterApply(all owners, c change, self identity, own *fields, changed bool) (_ owners, ok bool) {
+	if set, err := own.set(); err != nil || set.Empty() {
+		return nil, false
+	}
 	all = slices.Clone(all) // if ok is false, the caller still needs the old ones
 	at := all.find(self)
 	switch {
