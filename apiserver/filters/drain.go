@@ -73,7 +73,8 @@ func (c *Chain) wellFormed(next http.Handler) http.Handler {
 }
 
 // leaveWithin is how long Shutdown waits for a client to read what was sent to it by a long-running
-// request. A watch whose client does not read ends then; the client resumes it after its last event.
+// request. A watch whose client does not read ends then; the client resumes it after its last
+// event.
 const leaveWithin = 2 * time.Second
 
 // flight tracks the requests in flight.

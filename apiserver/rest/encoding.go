@@ -23,8 +23,8 @@ type form struct {
 	untyped bool                    // without kind and apiVersion, for the items of a list in CBOR
 }
 
-// formKey is the memo key of an object in a form. A changed kind has another Resource and so another
-// key. Keys do not keep Resources alive: objects that forks share outlive the forks.
+// formKey is the memo key of an object in a form. A changed kind has another Resource and so
+// another key. Keys do not keep Resources alive: objects that forks share outlive the forks.
 type formKey struct {
 	res            weak.Pointer[resource.Resource]
 	version, media string
