@@ -49,6 +49,10 @@ func (k *kinds) proxied(kind, what string, options func() runtime.Object, locate
 			if err != nil {
 				return nil, err
 			}
+			// NewUpgradeAwareHandler panics if it cannot parse the location.
+			if _, err := url.Parse(location.String()); err != nil {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", what, req.Name))
+			}
 			location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, proxyPath(req.Options))
 			respond := &responder{fail: req.Fail}
 			return respond.before(proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(respond))), nil

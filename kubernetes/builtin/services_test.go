@@ -136,6 +136,14 @@ func TestDualStackServices(t *testing.T) {
 	}
 }
 
+// The port in the name of a pod can be one that no address has.
+func TestProxyOfAMalformedPort(t *testing.T) {
+	s := serve(t, Config{})
+	s.do(201, "POST", podPath, podManifest)
+	s.do(200, "PATCH", podPath+"/p/status", `{"status":{"podIP":"203.0.113.1","podIPs":[{"ip":"203.0.113.1"}]}}`)
+	want(t, "message", s.refused(400, "BadRequest", "GET", podPath+"/p:80%40evil/proxy/", ""), `invalid pod request "p:80@evil"`)
+}
+
 // As in kube-apiserver, the proxy reads a Service only to find the name of a port.
 func TestProxyOfMissingService(t *testing.T) {
 	s := serve(t, Config{})

@@ -153,7 +153,7 @@ func (k *kind) look(obj *store.Object) {
 	}
 	o, err := k.object(obj)
 	if err != nil {
-		k.controller.cfg.Log.Warn("read the object of a Stage", "kind", k.gvk, "key", obj.Key, "error", err)
+		k.controller.cfg.Log.Warn("read the object of a Stage", "kind", k.gvk, "namespace", obj.Key.Namespace, "name", obj.Key.Name, "error", err)
 		return
 	}
 	k.plan(obj.Key, obj.Revision, o)
