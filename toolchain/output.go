@@ -14,6 +14,7 @@ import (
 
 // output collects files, so that an error prevents all writes.
 type output struct {
+	ws        *loader.Workspace
 	dir       string
 	keepEqual bool
 	omit      []string
@@ -41,11 +42,11 @@ func (o *output) add(name string, content []byte) error {
 
 // same reports whether an existing file has the same meaning as its new content.
 func (o *output) same(rel string, have, content []byte) bool {
-	var aliases map[string]string
+	resolve := aliases(func(string, string) (string, string, bool) { return "", "", false })
 	if p := o.packages[rel]; p != nil {
-		aliases = aliasesOf(p)
+		resolve = aliasesOf(o.ws, p)
 	}
-	return sameMeaning(rel, have, content, aliases)
+	return sameMeaning(rel, have, content, resolve)
 }
 
 // remove records a file to remove and returns true, unless the file will be written.

@@ -24,13 +24,13 @@ import (
 // same functions in any order, and YAML files with the same objects. In objects, it ignores
 // differences that come from other versions of controller-gen or from later steps of a project's
 // build: controller-gen's annotation, the order of webhooks, how rules are merged, line breaks in
-// descriptions, and missing descriptions. aliases are the targets of the type aliases of a Go
-// file's package, as PATH.NAME or NAME.
-func sameMeaning(name string, have, want []byte, aliases map[string]string) bool {
+// descriptions, and missing descriptions. In Go files, it ignores how deepcopy-gen writes the
+// same: with a return at the end of functions, and without a variable for the values of maps.
+func sameMeaning(name string, have, want []byte, resolve aliases) bool {
 	switch path.Ext(name) {
 	case ".go":
-		a, okA := functions(have, aliases)
-		b, okB := functions(want, aliases)
+		a, okA := functions(have, resolve)
+		b, okB := functions(want, resolve)
 		return okA && okB && maps.Equal(a, b)
 	case ".yaml":
 		a, okA := documents(have)
@@ -87,23 +87,33 @@ func identifier(path string) string {
 	return strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(path)
 }
 
-// aliasesOf returns the targets of a package's type aliases, as functions writes them.
-func aliasesOf(p *loader.Package) map[string]string {
-	found := map[string]string{}
-	for _, d := range p.Types() {
-		if !d.Alias {
-			continue
+// aliases returns the package and name of the type behind an alias. The path of the Go file's own
+// package is "". It returns false if there is no such alias of a named type.
+type aliases func(path, name string) (string, string, bool)
+
+// aliasesOf resolves the aliases that a file of a package uses.
+func aliasesOf(ws *loader.Workspace, p *loader.Package) aliases {
+	return func(path, name string) (string, string, bool) {
+		declared := p
+		if path != "" {
+			var err error
+			if declared, err = ws.Import(path); err != nil {
+				return "", "", false
+			}
+		}
+		d := declared.Type(name)
+		if d == nil || !d.Alias {
+			return "", "", false
 		}
 		target, ok := d.Type().Source().(*loader.Named)
 		switch {
 		case !ok:
+			return "", "", false
 		case target.Decl.Pkg == p:
-			found[d.Name] = target.Decl.Name
-		default:
-			found[d.Name] = identifier(target.Decl.Pkg.Path) + "." + target.Decl.Name
+			return "", target.Decl.Name, true
 		}
+		return target.Decl.Pkg.Path, target.Decl.Name, true
 	}
-	return found
 }
 
 // grants splits rules into single grants, sorted. A grant is a verb on a resource of a group, or on
@@ -207,7 +217,7 @@ func identity(doc map[string]any) string {
 
 // functions returns the functions of a Go file by receiver and name, as text with import paths
 // instead of the names of imports, and targets instead of aliases.
-func functions(src []byte, aliases map[string]string) (map[string]string, bool) {
+func functions(src []byte, resolve aliases) (map[string]string, bool) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "", src, parser.SkipObjectResolution)
 	if err != nil {
@@ -220,28 +230,35 @@ func functions(src []byte, aliases map[string]string) (map[string]string, bool) 
 		if spec.Name != nil {
 			name = spec.Name.Name
 		}
-		paths[name] = identifier(p)
+		paths[name] = p
 	}
 	found := map[string]string{}
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
-		if !ok {
+		if !ok || fn.Body == nil {
 			continue
 		}
 		ast.Inspect(fn, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
 				if x, ok := n.X.(*ast.Ident); ok && paths[x.Name] != "" {
-					x.Name = paths[x.Name]
+					p := paths[x.Name]
+					if target, name, ok := resolve(p, n.Sel.Name); ok {
+						p, n.Sel.Name = target, name
+					}
+					x.Name = identifier(p)
 				}
 				return false
 			case *ast.Ident:
-				if target := aliases[n.Name]; target != "" {
-					n.Name = target
+				if p, name, ok := resolve("", n.Name); ok && p == "" {
+					n.Name = name
+				} else if ok {
+					n.Name = identifier(p) + "." + name
 				}
 			}
 			return true
 		})
+		dropReturn(fn.Body)
 		fn.Doc = nil
 		var text, recv bytes.Buffer
 		if format.Node(&text, fset, fn) != nil {
@@ -250,7 +267,24 @@ func functions(src []byte, aliases map[string]string) (map[string]string, bool) 
 		if fn.Recv != nil && format.Node(&recv, fset, fn.Recv.List[0].Type) != nil {
 			return nil, false
 		}
-		found[recv.String()+"."+fn.Name.Name] = strings.Join(strings.Fields(text.String()), " ")
+		found[recv.String()+"."+fn.Name.Name] = strings.ReplaceAll(strings.Join(strings.Fields(text.String()), " "),
+			"inVal := (*in)[key] in, out := &inVal, &outVal", "in, out := &val, &outVal")
 	}
 	return found, true
+}
+
+// dropReturn removes a return without results from the end of a function.
+func dropReturn(body *ast.BlockStmt) {
+	last := len(body.List) - 1
+	if last < 0 {
+		return
+	}
+	switch end := body.List[last].(type) {
+	case *ast.BlockStmt:
+		dropReturn(end)
+	case *ast.ReturnStmt:
+		if len(end.Results) == 0 {
+			body.List = body.List[:last]
+		}
+	}
 }

@@ -268,6 +268,29 @@ func TestNoModule(t *testing.T) {
 	}
 }
 
+// GEN-04: apply configurations contain those of metav1, which are in client-go.
+func TestApplyConfigurationsNeedClientGo(t *testing.T) {
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOPROXY", "off")
+	dir := t.TempDir()
+	write(t, dir, "go.mod", goMod)
+	write(t, dir, "api/v1/types.go", `// +groupName=shapes.example.com
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// +kubebuilder:object:root=true
+type Shape struct {
+	metav1.TypeMeta   `+"`json:\",inline\"`"+`
+	metav1.ObjectMeta `+"`json:\"metadata,omitempty\"`"+`
+}
+`)
+	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"applyconfiguration"}})
+	if err == nil || strings.Count(err.Error(), "apply configurations need k8s.io/client-go in go.mod: find package") != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
 // GEN-02: the definition of a kind that no longer exists is removed. A definition that was written
 // by hand, or is of another group, is kept.
 func TestStaleDefinitionsAreRemoved(t *testing.T) {

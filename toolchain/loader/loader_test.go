@@ -51,6 +51,8 @@ module example.com/used
 package sub
 
 type Used struct{ A int }
+
+const Size = 10
 -- replaced/go.mod --
 module example.com/whatever
 -- replaced/go-thing/r.go --
@@ -100,6 +102,7 @@ import (
 	"example.com/main/gen"
 	"example.com/main/v2"
 	. "example.com/main/dot"
+	dot2 "example.com/main/dot"
 	renamed "example.com/replaced/go-thing"
 	"example.com/used/sub"
 	"example.com/missing/pkg"
@@ -125,7 +128,15 @@ type A struct {
 	NotThere sub.NotThere
 	Args     gen.Box[int, int]
 	Loop     Loop
+	Held     Holder[string]
+	Lengths  [Three]map[string][sub.Size + dot2.Four<<1]int
 }
+
+const (
+	one = iota + 1
+	_
+	Three
+)
 
 type Alias = sub.Used
 type AliasMap = map[string]sub.Used
@@ -157,6 +168,12 @@ type Version string
 package dot
 
 type Dotted uint8
+
+type Holder[T any] struct{ Value T }
+
+const Four = -(2 - 6) * Five / 5
+
+const Five = 0x5
 `
 
 // GEN-02: packages are found where the go command finds them, and types resolve as in the compiler.
@@ -192,6 +209,8 @@ func TestResolve(t *testing.T) {
 		{"NotThere", "error", "package example.com/used/sub does not declare it"},
 		{"Args", "error", "Box takes 1 type arguments, not 2"},
 		{"Loop", m + "api.Loop", "invalid recursive type"},
+		{"Held", m + "dot.Holder[string]", "struct{…}"},
+		{"Lengths", "[3]map[string][18]int", "[3]map[string][18]int"},
 	} {
 		f := fields[i]
 		typ, under := f.Type().String(), f.Type().Underlying().String()

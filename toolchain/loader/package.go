@@ -14,13 +14,14 @@ type Package struct {
 	Dir   string
 	Files []*File
 
-	ws      *Workspace
-	decls   map[string]*Decl
-	order   []*Decl
-	methods map[string][]*Method
-	consts  []*Const
-	names   map[string]bool // of constants, variables and functions at the top level
-	funcs   []*Func
+	ws       *Workspace
+	decls    map[string]*Decl
+	order    []*Decl
+	methods  map[string][]*Method
+	consts   []*Const
+	names    map[string]bool    // of constants, variables and functions at the top level
+	initials map[string]initial // of constants, by name
+	funcs    []*Func
 }
 
 // Func is a function that is not a method.
@@ -92,7 +93,7 @@ func (p *Package) Funcs() []*Func { return p.funcs }
 
 // newPackage indexes the files of a package.
 func newPackage(ws *Workspace, path, dir string, files []*File) (*Package, error) {
-	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}, names: map[string]bool{}}
+	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}, names: map[string]bool{}, initials: map[string]initial{}}
 	for _, f := range files {
 		name := f.Syntax.Name.Name
 		if p.Name == "" {
@@ -116,6 +117,9 @@ func newPackage(ws *Workspace, path, dir string, files []*File) (*Package, error
 }
 
 func (p *Package) indexGen(f *File, gen *ast.GenDecl) error {
+	if gen.Tok == token.CONST {
+		p.indexConstants(f, gen)
+	}
 	for _, spec := range gen.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:

@@ -38,7 +38,7 @@ func (s scope) eval(expr ast.Expr) Type {
 		if e.Len == nil {
 			return &Slice{Elem: s.eval(e.Elt)}
 		}
-		return &Array{Len: types.ExprString(e.Len), Elem: s.eval(e.Elt)}
+		return &Array{Len: s.length(e.Len), Elem: s.eval(e.Elt)}
 	case *ast.MapType:
 		return &Map{Key: s.eval(e.Key), Elem: s.eval(e.Value)}
 	case *ast.StructType:
@@ -66,17 +66,26 @@ func (s scope) ident(id *ast.Ident) Type {
 		}
 		return &Basic{Name: obj.Name()}
 	}
+	if pkg := s.dotImported(func(p *Package) bool { return p.decls[id.Name] != nil }); pkg != nil {
+		return s.named(id, pkg.decls[id.Name], nil)
+	}
+	return s.invalid(id.Pos(), "unknown type %s", id.Name)
+}
+
+// dotImported returns the package that the file imports with a dot and that declares a name, or
+// nil.
+func (s scope) dotImported(declares func(*Package) bool) *Package {
 	for _, spec := range s.file.Syntax.Imports {
 		if spec.Name == nil || spec.Name.Name != "." {
 			continue
 		}
 		if path, err := strconv.Unquote(spec.Path.Value); err == nil {
-			if pkg, err := s.pkg.ws.Import(path); err == nil && pkg.decls[id.Name] != nil {
-				return s.named(id, pkg.decls[id.Name], nil)
+			if pkg, err := s.pkg.ws.Import(path); err == nil && declares(pkg) {
+				return pkg
 			}
 		}
 	}
-	return s.invalid(id.Pos(), "unknown type %s", id.Name)
+	return nil
 }
 
 func (s scope) selector(e *ast.SelectorExpr, args []Type) Type {
@@ -102,8 +111,13 @@ func (s scope) instance(x ast.Expr, indices []ast.Expr) Type {
 	}
 	switch x := x.(type) {
 	case *ast.Ident:
-		if d := s.pkg.decls[x.Name]; d != nil {
-			return s.named(x, d, args)
+		pkg := s.pkg
+		declares := func(p *Package) bool { return p.decls[x.Name] != nil }
+		if !declares(pkg) {
+			pkg = s.dotImported(declares)
+		}
+		if pkg != nil {
+			return s.named(x, pkg.decls[x.Name], args)
 		}
 	case *ast.SelectorExpr:
 		return s.selector(x, args)

@@ -39,7 +39,8 @@ type Pointer struct{ Elem Type }
 // Slice is []Elem.
 type Slice struct{ Elem Type }
 
-// Array is [Len]Elem; Len is as written.
+// Array is [Len]Elem. Len is a number, or the expression as written if it is not constant
+// arithmetic.
 type Array struct {
 	Len  string
 	Elem Type

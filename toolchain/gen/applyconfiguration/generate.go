@@ -2,6 +2,7 @@ package applyconfiguration
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"path"
 	"slices"
@@ -158,6 +159,9 @@ func (g *generator) configuration(f *source.File, t loader.Type) string {
 		return ""
 	}
 	known, err := g.Workspace.Import(at)
+	if err != nil && pkg.Path == metaPath {
+		g.errs = append(g.errs, fmt.Errorf("apply configurations need k8s.io/client-go in go.mod: %w", err))
+	}
 	if err != nil || known.Type(name) == nil {
 		return "" // client-go is too old, or not required
 	}

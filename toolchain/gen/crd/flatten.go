@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 
@@ -157,6 +158,8 @@ func (b *builder) reconcile(name string, dst, src *props) bool {
 		return *dst.MaxProperties == *src.MaxProperties
 	case "Type":
 		b.failf("a part of the schema has type %s and type %s", dst.Type, src.Type)
+	case "Default":
+		return bytes.Equal(dst.Default.Raw, src.Default.Raw)
 	case "AdditionalProperties":
 		if src.AdditionalProperties.Schema != nil {
 			if dst.AdditionalProperties.Schema == nil {

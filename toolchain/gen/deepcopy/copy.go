@@ -130,7 +130,7 @@ func (g *generator) into(t loader.Type, name string) {
 func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
 	if n, ok := t.(*loader.Named); ok && n.Decl != g.owner {
 		for _, outer := range g.inline {
-			if outer.Decl == n.Decl {
+			if outer.String() == n.String() {
 				g.fail(t, "the type "+n.Decl.Name+", which has no DeepCopyInto method, contains itself; write the method")
 				return
 			}
@@ -251,7 +251,7 @@ func (g *generator) intoMap(m *loader.Map, name string) {
 	g.linef("for key, val := range *in {")
 	defer g.linef("}")
 	u := m.Elem.Underlying()
-	_, elemIsPtr := m.Elem.(*loader.Pointer)
+	ptr, elemIsPtr := m.Elem.(*loader.Pointer)
 	have := manual(m.Elem)
 	switch {
 	case have.any() && !elemIsPtr:
@@ -261,6 +261,9 @@ func (g *generator) intoMap(m *loader.Map, name string) {
 		} else {
 			g.linef("(*out)[key] = val.DeepCopy()")
 		}
+	case elemIsPtr && have.into && !have.copy: // the generated DeepCopy accepts nil
+		g.require(ptr.Elem, "DeepCopy")
+		g.linef("(*out)[key] = val.DeepCopy()")
 	case flat(m.Elem):
 		g.linef("(*out)[key] = val")
 	case isReference(u):
@@ -283,9 +286,10 @@ func (g *generator) intoPointer(t loader.Type, p *loader.Pointer) {
 		from = "(**in)"
 	}
 	u := p.Elem.Underlying()
+	_, nested := u.(*loader.Pointer) // manual finds the methods of the type that it points to
 	have := manual(p.Elem)
 	switch {
-	case have.any():
+	case have.any() && !nested:
 		g.require(p.Elem, "DeepCopy")
 		if copyIsPointer(p.Elem, have) {
 			g.linef("*out = %s.DeepCopy()", from)
