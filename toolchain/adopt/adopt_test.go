@@ -115,8 +115,12 @@ all:
 SCRIPT_ROOT=$(dirname "${BASH_SOURCE}")/..
 $GOTOOL sigs.k8s.io/controller-tools/cmd/controller-gen object:headerFile=${SCRIPT_ROOT}/hack/header.txt paths="./apis/..."
 controller-gen crd paths=./apis/... output:none
+controller-gen object crd output:crd:stdout paths=./more/... > deploy/crds.yaml 2>&1
 -- hack/header.txt --
-`, want: []string{"hack/update.sh:2 .: object:headerFile=DIR/hack/../hack/header.txt paths=./apis/..."}},
+`, want: []string{
+			"hack/update.sh:2 .: object:headerFile=DIR/hack/../hack/header.txt paths=./apis/...",
+			"hack/update.sh:4 .: object crd output:crd:stdout paths=./more/...",
+		}},
 		"directives": {archive: `
 -- apis/doc.go --
 package apis
@@ -131,6 +135,14 @@ crds:
 	controller-gen crd paths=./... output:crd:dir=config/crd
 	rm config/crd/b.yaml
 `, want: []string{"Makefile:4 .: crd paths=./... output:crd:dir=config/crd"}, removed: []string{"config/crd/b.yaml"}},
+		"in a container": {archive: `
+-- Makefile --
+CONTROLLER_GEN=docker run --rm -v $(shell pwd):/project tools controller-gen
+crds:
+	$(CONTROLLER_GEN) crd paths=./... output:crd:dir=config/crd
+tools:
+	docker build . -t controller-gen
+`, want: []string{"Makefile:3 .: crd paths=./... output:crd:dir=config/crd"}},
 		"arguments from a program's output": {archive: `
 -- Makefile --
 dirs := $(shell ls -d */)
@@ -230,10 +242,20 @@ module x
 			t.Errorf("rbac: %+v", s)
 		}
 	}
-	for args, want := range map[string]string{"crd": "needs paths=", "crd paths=./nowhere/...": "no such folder"} {
-		if _, err := (adopt.Call{Source: "Makefile:1", Dir: dir, Args: strings.Fields(args)}).Options(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", args, err)
+	for args, want := range map[string]string{
+		"crd":                        "needs paths=",
+		"crd paths=./nowhere/...":    "path ./nowhere/...: no such folder",
+		"crd paths=k8s.io/api/...":   "path k8s.io/api/...: the package is not in module example.com/m",
+		"crd paths=example.com/more": "path example.com/more: the package is not in module example.com/m",
+	} {
+		if runs, err := (adopt.Call{Source: "Makefile:1", Dir: dir, Args: strings.Fields(args)}).Options(); err == nil || len(runs) > 0 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", args, runs, err)
 		}
+	}
+	call.Args = []string{"crd", "paths=example.com/m/pkg;k8s.io/api/...;./nowhere"}
+	runs, err = call.Options()
+	if len(runs) != 1 || !slices.Equal(runs[0].Paths, []string{"example.com/m/pkg"}) || err == nil || strings.Count(err.Error(), "Makefile:1: path") != 2 {
+		t.Errorf("the other paths of a call: %v, %v", runs, err)
 	}
 }
 

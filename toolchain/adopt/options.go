@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,12 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/modfile"
+
 	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/walk"
 )
 
 // Options returns the options of Generate for the call: one for each module with packages that its
-// paths select, since a pattern of folders such as ./... includes the modules below.
+// paths select, since a pattern of folders such as ./... includes the modules below. The error
+// names the paths that Generate cannot read; the options are those of the other paths.
 func (c Call) Options() ([]toolchain.Options, error) {
 	a, err := c.Arguments()
 	if err != nil {
@@ -30,11 +34,13 @@ func (c Call) Options() ([]toolchain.Options, error) {
 		return nil, fmt.Errorf("%s: controller-gen needs paths=", c.Source)
 	}
 	var modules []string
+	var errs []error
 	paths := map[string][]string{}
 	for _, p := range a.Paths {
 		found, err := c.modules(p)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Source, err)
+			errs = append(errs, fmt.Errorf("%s: %w", c.Source, err))
+			continue
 		}
 		for _, m := range found {
 			if !slices.Contains(modules, m.dir) {
@@ -51,7 +57,7 @@ func (c Call) Options() ([]toolchain.Options, error) {
 		opts.Descriptions.Size = -1
 		all = append(all, opts)
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // absolute returns a path that is relative to the call's folder as an absolute one.
@@ -69,6 +75,18 @@ type selection struct{ dir, pattern string }
 // the module of the call's folder.
 func (c Call) modules(pattern string) ([]selection, error) {
 	if !filepath.IsAbs(pattern) && pattern != "." && pattern != ".." && !strings.HasPrefix(pattern, "./") && !strings.HasPrefix(pattern, "../") {
+		root := moduleOf(c.Dir)
+		if root == "" {
+			return nil, fmt.Errorf("path %s: the folder %s is in no Go module", pattern, c.Dir)
+		}
+		data, err := os.ReadFile(filepath.Join(root, "go.mod"))
+		if err != nil {
+			return nil, err
+		}
+		own := modfile.ModulePath(data)
+		if rest, ok := strings.CutPrefix(pattern, own); !ok || rest != "" && rest[0] != '/' && !strings.HasPrefix(rest, "...") {
+			return nil, fmt.Errorf("path %s: the package is not in module %s", pattern, own)
+		}
 		return []selection{{c.Dir, pattern}}, nil
 	}
 	full := c.absolute(pattern)

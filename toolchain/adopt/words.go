@@ -157,16 +157,24 @@ var (
 	toolName     = regexp.MustCompile(`^controller-gen([-.@_]v?[0-9].*)?$`)
 	toolVariable = regexp.MustCompile(`(?i)controller[-_]?gen`)
 	assignment   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	redirection  = regexp.MustCompile(`^[0-9]*[<>]`)
 )
 
 // callOf returns the arguments of a command that runs controller-gen directly, with the go command,
-// or with another program that takes its path.
+// in a container, or with another program that takes its path.
 func callOf(words []string) ([]string, bool) {
+	container := false
 	for i, w := range words {
 		if toolName.MatchString(path.Base(w)) {
-			return slices.Clone(words[i+1:]), len(words) > i+1
+			args := slices.Clone(words[i+1:])
+			if at := slices.IndexFunc(args, redirection.MatchString); at >= 0 {
+				args = args[:at]
+			}
+			return args, len(args) > 0
 		}
 		switch {
+		case container || i == 0 && (w == "docker" || w == "podman"):
+			container = true
 		case w == "go" || w == "run" || w == "tool" || w == "exec" || w == "env" || w == "time":
 		case strings.HasPrefix(w, "-") || strings.HasPrefix(w, "@") || assignment.MatchString(w) || unknown(w):
 		default:

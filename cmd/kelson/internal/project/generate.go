@@ -56,6 +56,14 @@ that already mean the same are not rewritten.`,
 				return err
 			}
 			if len(options) > 0 {
+				// an output without a generator applies to all manifests
+				names = slices.DeleteFunc(names, func(n string) bool {
+					manifests := n == "crd" || n == "rbac" || n == "webhook"
+					if manifests {
+						options = append(options, n)
+					}
+					return manifests
+				})
 				parsed, err := adopt.Parse(options)
 				if err != nil {
 					return err

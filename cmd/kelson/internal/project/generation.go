@@ -152,8 +152,9 @@ func (p *Generation) adopt(g Generators, found adopt.Plan, names []string) error
 	for _, call := range found.Calls {
 		runs, err := call.Options()
 		if err != nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("warning: not adopted: %v", err))
-			continue
+			for line := range strings.Lines(err.Error()) {
+				p.Notes = append(p.Notes, "warning: not adopted: "+strings.TrimSpace(line))
+			}
 		}
 		used := false
 		for _, opts := range runs {
@@ -225,6 +226,7 @@ func (p Generation) Run(ctx context.Context) (toolchain.Result, error) {
 	files := map[string]toolchain.File{}
 	var all toolchain.Result
 	var errs []error
+	var nothing *toolchain.NothingError
 	stale := false
 	for _, opts := range p.runs {
 		if opts.Cache == nil {
@@ -233,6 +235,9 @@ func (p Generation) Run(ctx context.Context) (toolchain.Result, error) {
 		result, err := toolchain.Generate(ctx, opts)
 		if errors.Is(err, toolchain.ErrStale) {
 			stale, err = true, nil
+		}
+		if errors.As(err, &nothing) {
+			err = nil // another run may generate what the modules below have
 		}
 		errs = append(errs, err)
 		for _, w := range result.Warnings {
@@ -255,6 +260,9 @@ func (p Generation) Run(ctx context.Context) (toolchain.Result, error) {
 	sort.Slice(all.Files, func(i, j int) bool { return all.Files[i].Path < all.Files[j].Path })
 	if err := errors.Join(errs...); err != nil {
 		return all, err
+	}
+	if nothing != nil && len(files) == 0 {
+		return all, nothing
 	}
 	if stale {
 		return all, fmt.Errorf("%w: %v", toolchain.ErrStale, all.Changed())
