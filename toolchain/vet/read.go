@@ -141,7 +141,12 @@ func isKustomization(name string) bool {
 	return name == "kustomization.yaml" || name == "kustomization.yml" || name == "Kustomization"
 }
 
-// patchesOf lists the files that a kustomization uses as patches or configuration.
+// disabledPatch matches a patch that a kustomization names in a comment, as those of kubebuilder
+// do.
+var disabledPatch = regexp.MustCompile(`(?m)^\s*#[#\s]*-\s*(?:path:\s*)?["']?([\w./-]*patch[\w./-]*\.ya?ml)["']?\s*$`)
+
+// patchesOf lists the files that a kustomization uses as patches or configuration, and the patches
+// that it names in comments.
 func patchesOf(file string) []string {
 	var k struct {
 		Patches []struct {
@@ -163,6 +168,9 @@ func patchesOf(file string) []string {
 		return nil
 	}
 	names := slices.Concat(k.Merge, k.Configurations, k.Transformers, k.Generators)
+	for _, m := range disabledPatch.FindAllSubmatch(content, -1) {
+		names = append(names, string(m[1]))
+	}
 	for _, list := range [][]struct {
 		Path string `yaml:"path"`
 	}{k.Patches, k.JSON, k.Replacements} {

@@ -251,8 +251,10 @@ func TestReadFolder(t *testing.T) {
 	write("a.yaml", object+"a\n")
 	write("template.yaml", object+"{{ .Name }}\n\tx: {{ y }}\n")
 	write("settings.yaml", "level: info\n")
-	write("Kustomization", "patches: [{path: patch.yaml}]\n")
+	write("Kustomization", "patches:\n- path: patch.yaml\n# [WEBHOOK] enables webhooks\n#- webhook_patch.yaml\n  #- path: cainjection_patch.yaml\n")
 	write("patch.yaml", object+"patched\n")
+	write("webhook_patch.yaml", object+"patched\n")
+	write("cainjection_patch.yaml", object+"patched\n")
 	write("two.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}
 {"apiVersion":"v1","kind":"ConfigMapList","items":[{"metadata":{"name":"c"}}]}
 `)

@@ -47,8 +47,9 @@ are not manifests.
 
 It checks each object as an API server does on creation, with strict field
 validation: schemas, CEL rules and admission. It warns about objects of kinds that
-neither Kubernetes nor one of the files defines. It does not call webhooks, and
-does not require that the service accounts and classes of a Pod exist.
+neither Kubernetes nor one of the files defines. Definitions are checked, and
+used, as the kustomization config/crd patches them. It does not call webhooks,
+and does not require that the service accounts and classes of a Pod exist.
 
 A table shows the estimated worst-case cost of each CEL rule of a definition. For
 expensive rules, it names the missing bounds that cause the cost.
@@ -112,7 +113,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 		return err
 	}
 	defer plane.Stop()
-	report, err := vet.Check(ctx, plane.RESTConfig(), manifests)
+	report, err := vet.Check(ctx, plane.RESTConfig(), patched(manifests, paths))
 	if err != nil {
 		return err
 	}

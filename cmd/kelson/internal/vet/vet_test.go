@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,6 +59,43 @@ func TestVetCommand(t *testing.T) {
 	for _, o := range []options{{kustomize: []string{"nowhere"}}} {
 		if err := run(t.Context(), o, nil, &out, output.NewProgress(io.Discard)); err == nil || errors.As(err, new(exit.Code)) {
 			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// CLI-06: samples are checked against the definitions that config/crd patches.
+func TestPatchedDefinitions(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"crd/kustomization.yaml": "resources: [bases/jars.yaml]\npatches: [{path: types.yaml, target: {kind: CustomResourceDefinition}}]\n",
+		"crd/types.yaml":         "- {op: replace, path: /spec/versions/0/schema/openAPIV3Schema/properties/spec/type, value: object}\n",
+		"crd/bases/jars.yaml": `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: jars.example.com}
+spec:
+  group: example.com
+  names: {kind: Jar, plural: jars}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: string, x-kubernetes-preserve-unknown-fields: true}}}}
+`,
+		"samples/jar.yaml": "apiVersion: example.com/v1\nkind: Jar\nmetadata: {name: a}\nspec: {size: 1}\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, paths := range [][]string{{dir}, {dir + "/crd", dir + "/samples"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), options{}, paths, &out, output.NewProgress(io.Discard)); err != nil || !strings.Contains(out.String(), "2 objects: 0 errors, 0 warnings") {
+			t.Errorf("%s: %v\n%s", paths, err, out.String())
 		}
 	}
 }
