@@ -217,6 +217,7 @@ func TestRightsMistakes(t *testing.T) {
 		{[]string{"--audit-log=x", "--user=x", "--prove"}, "--prove runs the operator again"},
 		{[]string{"--test", "--for=1m"}, "--for has no effect without --explore"},
 		{[]string{"--test", "--yaml", "-o=json"}, "cannot be used together"},
+		{[]string{"--audit-log=" + os.DevNull, "--user=x"}, os.DevNull + " is empty"},
 	} {
 		if got := command(t, nil, built(t, binary), append([]string{"rights"}, test.args...)...); got.code != 1 || !strings.Contains(got.stderr, test.want) {
 			t.Errorf("%v: %+v, want %q", test.args, got, test.want)

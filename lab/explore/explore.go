@@ -293,7 +293,7 @@ func (a Alarm) describe(test string) string {
 		fmt.Fprintf(&b, "when it became inevitable: the share of failures if the run continues in other orders, without more faults\n%s", curveText(a.Curve))
 	}
 	if test != "" {
-		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, a.Plan, test)
+		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, strings.ReplaceAll(a.Plan.String(), "'", `'\''`), test)
 	}
 	return b.String()
 }

@@ -104,7 +104,7 @@ func (e *explorer) reference() (*baseline, error) {
 	}
 	if ends > 0 {
 		return nil, fmt.Errorf("the operator is not deterministic: %d of %d further runs without faults end differently, so faults cannot be judged. "+
-			"Typical causes are random values and several workers; name fields that may differ in Ignore:\n%s",
+			"Typical causes are random values and several workers; name fields that may differ in Ignore, which is ignore in "+ConfigFile+":\n%s",
 			ends, referenceRuns-1, indent(strings.Join(example, "\n")))
 	}
 	return base, nil

@@ -108,14 +108,17 @@ func (l *effects) add(v version, ref Ref) {
 		return
 	}
 	l.writes[obj.Head.UID] = w // dependents of dependents
-	verb := Update
-	switch v.event.Type {
+	w.addEffect(verbOf(v.event.Type), ref)
+}
+
+func verbOf(event store.EventType) string {
+	switch event {
 	case store.Added:
-		verb = Create
+		return Create
 	case store.Deleted:
-		verb = Delete
+		return Delete
 	}
-	w.addEffect(verb, ref)
+	return Update
 }
 
 // addEffect adds a change, unless w has the same change of the object or, for an update, any change

@@ -62,10 +62,7 @@ type Ref struct {
 
 // String returns RESOURCE.GROUP/NAMESPACE/NAME, as kelson diff prints it.
 func (r Ref) String() string {
-	parts := []string{r.Resource}
-	if r.Group != "" {
-		parts[0] += "." + r.Group
-	}
+	parts := []string{r.groupResource()}
 	if r.Namespace != "" {
 		parts = append(parts, r.Namespace)
 	}
@@ -74,6 +71,9 @@ func (r Ref) String() string {
 	}
 	return strings.Join(parts, "/")
 }
+
+// groupResource returns the resource with its group, as in a store.Key.
+func (r Ref) groupResource() string { return strings.TrimSuffix(r.Resource+"."+r.Group, ".") }
 
 // Verbs of writes.
 const (

@@ -270,6 +270,8 @@ func TestPlanRights(t *testing.T) {
 	if len(p.Refused) != 1 || p.Refused[0].Verb != "create" || p.Refused[0].Object.Resource != "deployments" || p.Empty() {
 		t.Errorf("refused: %+v", p.Refused)
 	}
+	text, _ := texts(t, p)
+	wantContains(t, text, "refused: create deployments.apps in namespace shop: ")
 	if len(p.Steps) != 1 || p.Steps[0].Error == "" {
 		t.Errorf("steps: %+v", p.Steps)
 	}

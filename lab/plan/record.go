@@ -49,6 +49,9 @@ func (r *request) calls(hook string) {
 type version struct {
 	event *store.Event
 	by    *request // of the operator; nil for Kubernetes' controllers
+	// besides is set if the server wrote the object besides that of the request, such as the
+	// ResourceQuota of a new object.
+	besides bool
 }
 
 // recorder records the requests and writes of a run.
@@ -156,7 +159,8 @@ func (r *recorder) observe(e *store.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = time.Now()
-	r.versions = append(r.versions, version{e, r.writer(e)})
+	by := r.writer(e)
+	r.versions = append(r.versions, version{e, by, by != nil && e.Object.Key.Resource != by.object.groupResource()})
 }
 
 // writer finds the request that made a write. The caller holds the lock.

@@ -41,14 +41,21 @@ type item struct {
 // maker orders the writes of a run into steps.
 type maker struct {
 	*run
-	secrets  secrets
-	records  []*trace.LineRecord
-	writers  map[state]*trace.LineRecord
-	deletes  []*trace.LineRecord // those that deleted objects
+	secrets secrets
+	records []*trace.LineRecord
+	writers map[state]*trace.LineRecord
+	deletes []*trace.LineRecord // those that deleted objects
+	// releases are the last writes that left an object at a state: such a write has no effect, or
+	// has removed the last finalizer. The response then has the version before it.
+	releases map[state]*trace.LineRecord
 	items    []*item
 	byRecord map[*trace.LineRecord]*item
 	byState  map[state]*item // the step that wrote the state
-	latest   map[subject]version
+	// byRequest has the last write of each request. besides are the versions that the server wrote
+	// in addition.
+	byRequest map[*request]*Write
+	besides   []version
+	latest    map[subject]version
 	// last change by Kubernetes' controllers of an object or its dependents
 	foreign       map[subject]uint64
 	podDependents podDependents
@@ -58,7 +65,7 @@ type maker struct {
 // plan returns the plan of a finished run.
 func (r *run) plan() (*Plan, error) {
 	m := &maker{
-		run: r, writers: map[state]*trace.LineRecord{}, byRecord: map[*trace.LineRecord]*item{}, byState: map[state]*item{}, latest: map[subject]version{}, foreign: map[subject]uint64{},
+		run: r, writers: map[state]*trace.LineRecord{}, releases: map[state]*trace.LineRecord{}, byRecord: map[*trace.LineRecord]*item{}, byState: map[state]*item{}, byRequest: map[*request]*Write{}, latest: map[subject]version{}, foreign: map[subject]uint64{},
 		effects: effects{writes: map[any]*Write{}},
 	}
 	m.podDependents = podDependents{store: r.plane.Store().Snapshot(), from: r.before, since: map[subject]podDependence{}, kind: m.subject}
@@ -66,6 +73,11 @@ func (r *run) plan() (*Plan, error) {
 	for _, v := range r.recorder.versions {
 		if err := m.version(v); err != nil {
 			return nil, err
+		}
+	}
+	for _, v := range m.besides {
+		if w := m.byRequest[v.by]; w != nil {
+			w.addEffect(verbOf(v.event.Type), m.ref(v.event.Object))
 		}
 	}
 	m.failures()
@@ -119,6 +131,8 @@ func (m *maker) learn() {
 				m.writers[state{subject{w.Kind, w.Namespace, w.Name}, w.ResourceVersion}] = r
 			case strings.HasPrefix(w.Verb, "delete"):
 				m.deletes = append(m.deletes, r)
+			default:
+				m.releases[state{subject{w.Kind, w.Namespace, w.Name}, w.ResourceVersion}] = r
 			}
 		}
 	}
@@ -141,6 +155,10 @@ func (m *maker) version(v version) error {
 	if v.by.dryRun {
 		return nil
 	}
+	if v.besides {
+		m.besides = append(m.besides, v)
+		return nil
+	}
 	w, changed, err := m.write(v)
 	if err != nil || !changed {
 		return err
@@ -150,6 +168,7 @@ func (m *maker) version(v version) error {
 	step.writes = append(step.writes, w)
 	m.byState[state{about, fmt.Sprint(obj.Revision)}] = step
 	m.effects.wrote(obj, w)
+	m.byRequest[v.by] = w
 	if step.Simulated == "" {
 		step.Simulated = m.podsBehind(step, obj.Revision)
 	}
@@ -295,8 +314,11 @@ func (m *maker) recordOf(v version, about subject) *trace.LineRecord {
 	if r := m.writers[state{about, fmt.Sprint(v.event.Object.Revision)}]; r != nil {
 		return r
 	}
-	if v.event.Type != store.Deleted && !strings.HasPrefix(v.by.verb, "delete") {
-		return nil
+	if !strings.HasPrefix(v.by.verb, "delete") {
+		if v.event.Type != store.Deleted {
+			return nil
+		}
+		return m.releases[state{about, fmt.Sprint(v.event.Prev.Revision)}]
 	}
 	for i, r := range m.deletes {
 		for _, w := range r.Writes {

@@ -81,6 +81,9 @@ func (p *Plan) result() string {
 
 func (r Refusal) text() string {
 	object := r.Object.String()
+	if r.Object.Name == "" && r.Object.Namespace != "" { // a new object, or all objects
+		object = r.Object.groupResource() + " in namespace " + r.Object.Namespace
+	}
 	if r.Subresource != "" {
 		object += " (" + r.Subresource + ")"
 	}

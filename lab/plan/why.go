@@ -56,7 +56,7 @@ func (m *maker) cause(r *trace.LineRecord, c *trace.LineCause) Cause {
 // isControllers reports whether Kubernetes' controllers wrote a version in the run.
 func (m *maker) isControllers(object subject, revision string) bool {
 	return slices.ContainsFunc(m.recorder.versions, func(v version) bool {
-		return v.by == nil && fmt.Sprint(v.event.Object.Revision) == revision && m.subject(v.event.Object) == object
+		return (v.by == nil || v.besides) && fmt.Sprint(v.event.Object.Revision) == revision && m.subject(v.event.Object) == object
 	})
 }
 
@@ -86,7 +86,7 @@ func (m *maker) probableCause(step *item) Cause {
 	first := step.versions[0].event.Object.Revision
 	for _, v := range slices.Backward(m.recorder.versions) {
 		obj := v.event.Object
-		if obj.Revision >= first {
+		if obj.Revision >= first || v.besides {
 			continue
 		}
 		about := m.subject(obj)
@@ -115,7 +115,7 @@ func (m *maker) existed(object subject) bool {
 // object.
 func (m *maker) lastChange(first uint64) Cause {
 	for _, v := range slices.Backward(m.recorder.versions) {
-		if v.event.Object.Revision < first {
+		if v.event.Object.Revision < first && !v.besides {
 			return m.changeOf(v)
 		}
 	}

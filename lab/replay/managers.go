@@ -70,7 +70,7 @@ func program(manager string) string { return strings.TrimSuffix(manager, ":apply
 // isKnownTool reports whether a field manager belongs to Kubernetes, Kelson or a common tool, and
 // so not to the operator of a project.
 func isKnownTool(manager string) bool {
-	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-", "api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager", "helm", "before-first-apply", "unknown", "storage-version", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller", "helm-controller"} {
+	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-", "api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager", "helm", "before-first-apply", "unknown", "storage-version", "validatingadmissionpolicy-status", "ResourceClaimController", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller", "helm-controller"} {
 		if strings.HasPrefix(manager, prefix) {
 			return true
 		}

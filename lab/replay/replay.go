@@ -105,6 +105,7 @@ type replay struct {
 	uids    map[history.Key]string // of the newest objects that the recorded operator created
 	open    map[history.Key]int    // index in result.Divergences
 	skipped int
+	failed  failedReads
 }
 
 // Run replays a history. It must be called in a testing/synctest bubble.
@@ -143,6 +144,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if r.skipped > 0 {
 		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d writes of others had no object to change: the operator had not created it", r.skipped))
 	}
+	r.result.Notes = append(r.result.Notes, r.failed.notes()...)
 	return r.result, err
 }
 
@@ -254,15 +256,22 @@ func (r *replay) start(ctx context.Context) (*controlplane.ControlPlane, error) 
 // operatorKey is the context key of the operator's requests.
 type operatorKey struct{}
 
-// transport marks the operator's requests.
-type transport struct{ inner http.RoundTripper }
+// transport marks the operator's requests, and notes which reads fail.
+type transport struct {
+	inner  http.RoundTripper
+	failed *failedReads
+}
 
 // Steady reports to the operator library that the end of a watch is always noticed.
 func (t *transport) Steady() bool { return true }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return t.inner.RoundTrip(r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
+	resp, err := t.inner.RoundTrip(r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
+	if err == nil {
+		t.failed.note(r, resp)
+	}
+	return resp, err
 }
 
 // operate runs the operator. Its writes use the first of the recorded managers, unless the operator
@@ -274,7 +283,7 @@ func (r *replay) operate(ctx context.Context, plane *controlplane.ControlPlane) 
 		}
 	}()
 	config := plane.RESTConfig()
-	config.Transport = &transport{config.Transport}
+	config.Transport = &transport{config.Transport, &r.failed}
 	config.UserAgent = r.cfg.Managers[0] + "/replay"
 	return r.cfg.Operator(ctx, config)
 }

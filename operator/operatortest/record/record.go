@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -51,7 +52,11 @@ func Wrap(config *rest.Config) {
 		if os.Getenv(Roles) == "" {
 			config.Impersonate = rest.ImpersonationConfig{}
 		}
-		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return transport{inner, dir} })
+		base := ""
+		if host, err := url.Parse(config.Host); err == nil {
+			base = strings.TrimSuffix(host.Path, "/")
+		}
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return transport{inner, dir, base} })
 	}
 }
 
@@ -59,6 +64,7 @@ func Wrap(config *rest.Config) {
 type transport struct {
 	inner http.RoundTripper
 	dir   string
+	base  string // the path of the server, such as that of a throwaway plane
 }
 
 // WrappedRoundTripper returns the transport below.
@@ -69,6 +75,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	call, err := faults.CallOf(r)
 	if err != nil {
 		return nil, err
+	}
+	if below, ok := strings.CutPrefix(call.Path, t.base+"/"); ok {
+		call.Path = "/" + below
 	}
 	// Record the request first: it counts even if its response is lost.
 	if err := write(t.dir, eventOf(call, 0, "")); err != nil {

@@ -32,7 +32,8 @@ func protobufStatus(t *testing.T, message string) string {
 }
 
 // LAB-05: each request is recorded once. A refusal by RBAC is recorded with its message; a refusal
-// by admission is recorded as an ordinary request. Without the variable, nothing is recorded.
+// by admission is recorded as an ordinary request. The path of the server is omitted, because rules
+// are for the paths below it. Without the variable, nothing is recorded.
 func TestWrap(t *testing.T) {
 	rbac := `{"kind":"Status","message":"pods is forbidden: User \"x\" cannot list resource \"pods\" in API group \"\" at the cluster scope"}`
 	server := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -87,6 +88,9 @@ func TestWrap(t *testing.T) {
 		send(config, http.MethodGet, "/metrics")
 		send(config, http.MethodGet, "/api/v1/nodes")
 	}
+	plane := &rest.Config{Host: "http://server/planes/1", Transport: server}
+	record.Wrap(plane)
+	send(plane, http.MethodGet, "/planes/1/apis/apps/v1")
 	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files %q, %v", files, err)
@@ -96,12 +100,12 @@ func TestWrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	if n := strings.Count(text, "\n"); n != 7 {
-		t.Errorf("%d lines, want 5 requests and two refusals:\n%s", n, text)
+	if n := strings.Count(text, "\n"); n != 8 {
+		t.Errorf("%d lines, want 6 requests and two refusals:\n%s", n, text)
 	}
 	for _, want := range []string{
 		`"verb":"list","user":{"username":"operator"},"objectRef":{"resource":"pods"}`, `"code":403,"message":"pods is forbidden`, `"code":403,"message":"nodes is forbidden`,
-		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status"}`, `"requestURI":"/metrics","verb":"get"`,
+		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status"}`, `"requestURI":"/metrics","verb":"get"`, `"requestURI":"/apis/apps/v1","verb":"get"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)

@@ -127,7 +127,7 @@ kelson runs as root on Linux, each process has its own network.`,
 func run(c *cobra.Command, dir string, o options) error {
 	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format, failure: o.failure}
 	if dir != "." {
-		p.command += " " + dir
+		p.command += " " + strings.Join(quoted([]string{dir}), "")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -170,8 +170,9 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	if !o.process {
 		progress := output.NewProgress(out.errOut)
 		progress.Step("building the operator with a control plane")
-		binary, err := build(c.Context(), p, temp, false)
+		binary, release, err := build(c.Context(), p, temp, false)
 		progress.Done()
+		defer release()
 		switch {
 		case err == nil && len(o.args) > 0:
 			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no separate process")
@@ -202,9 +203,16 @@ func exploreProcess(c *cobra.Command, dir, program string, o options, out *print
 	if !c.Flags().Changed("for") {
 		o.limit = processLimit
 	}
+	ctx, stop := context.WithCancel(c.Context())
+	defer stop()
 	var failed error
-	explore.DriveBinary(c.Context(), s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, func(m explore.Message) {
-		failed = errors.Join(failed, out.take(m))
+	explore.DriveBinary(ctx, s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, func(m explore.Message) {
+		if failed != nil {
+			return
+		}
+		if failed = out.take(m); failed != nil {
+			stop()
+		}
 	})
 	switch {
 	case c.Context().Err() != nil:
@@ -222,7 +230,9 @@ func exploreLinked(ctx context.Context, p *project.Project, binary string, o opt
 		return err
 	}
 	defer messages.Close()
-	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+TestName+"$", "-test.timeout=0")
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := exec.CommandContext(running, binary, "-test.run=^"+TestName+"$", "-test.timeout=0")
 	cmd.Dir = p.Dir
 	number, err := child.Pass(cmd, theirs)
 	if err != nil {
@@ -240,11 +250,16 @@ func exploreLinked(ctx context.Context, p *project.Project, binary string, o opt
 	if err != nil {
 		return err
 	}
-	readErr := out.follow(messages)
-	err = errors.Join(readErr, cmd.Wait())
+	failed := out.follow(messages)
+	if failed != nil {
+		stop()
+	}
+	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case failed != nil:
+		return failed
 	case out.last.Kind != "error" && out.last.Kind != "done":
 		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output))
 	}
@@ -274,30 +289,35 @@ func (p *printer) result() error {
 	return nil
 }
 
-// BuildReplay compiles a test program that calls replay.Drive with the project's operator, to a
-// file in the folder temp.
-func BuildReplay(ctx context.Context, p *project.Project, temp string) (binary string, err error) {
+// BuildReplay compiles a test program that calls replay.Drive with the project's operator. The file
+// belongs to the caller until release is called; see [Link].
+func BuildReplay(ctx context.Context, p *project.Project, temp string) (binary string, release func(), err error) {
 	return build(ctx, p, temp, true)
 }
 
-// build writes the test program and compiles it to a file in the folder temp. It changes nothing in
-// the project: the go command reads the program from temp by an overlay.
-func build(ctx context.Context, p *project.Project, temp string, replay bool) (binary string, err error) {
+// build writes the test program and compiles it; see [Link]. It changes nothing in the project: the
+// go command reads the program from temp by an overlay.
+func build(ctx context.Context, p *project.Project, temp string, replay bool) (binary string, release func(), err error) {
 	overlay, err := writeProgram(p, temp, replay)
 	if err != nil {
-		return "", err
+		return "", func() {}, err
 	}
 	work, err := workspace(ctx, p, temp)
 	if err != nil {
-		return "", err
+		return "", func() {}, err
 	}
-	binary = filepath.Join(temp, "explore.test")
-	// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -s and -w omit
-	// the tables of symbols and of debuggers, which take long to write.
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o="+binary, ".")
-	cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
+	command := "explore.test"
+	if replay {
+		command = "replay.test"
 	}
-	return binary, nil
+	return Link(p, command, temp, func(file string) error {
+		// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -s and -w omit
+		// the tables of symbols and of debuggers, which take long to write.
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-tags="+p.Tags, "-ldflags=-s -w", "-overlay="+overlay, "-o="+file, ".")
+		cmd.Dir, cmd.Env = p.Main, append(os.Environ(), work...)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build operator: %w\n%s", err, bytes.TrimSpace(output))
+		}
+		return nil
+	})
 }

@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"testing"
+
+	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // LAB-03: kelson explore runs a project in kubebuilder's layout, on controller-runtime, unchanged.
@@ -24,6 +29,35 @@ func TestControllerRuntime(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "explored ") || !strings.HasSuffix(last, " 0 alarms") {
 		t.Errorf("the last line is %q, want a summary without alarms and differences\n%s", last, out.String())
+	}
+}
+
+// LAB-03: the operator is compiled with the build tags of the project's program.
+func TestTags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a project")
+	}
+	library, err := filepath.Abs("../../../../operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := &project.Project{Dir: dir, Main: filepath.Join(dir, "cmd"), Tags: "shop"}
+	if err := os.Mkdir(p.Main, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"go.mod":      "module example.com/shop\n\ngo 1.26.0\n\nrequire kelson.dev/operator v0.0.0\n\nreplace kelson.dev/operator => " + library + "\n",
+		"cmd/main.go": "//go:build shop\n\npackage main\n\nimport \"kelson.dev/operator\"\n\nfunc main() { operator.Main(missing()) }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, release, err := build(t.Context(), p, t.TempDir(), false)
+	release()
+	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
+		t.Errorf("%v, want the error of the file with the tag", err)
 	}
 }
 
@@ -66,6 +100,28 @@ func TestProcessFlags(t *testing.T) {
 		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %q", test.args, err, test.want)
 		}
+	}
+}
+
+// LAB-03: if a file of an alarm can't be written, the command ends the operator and fails with the
+// cause.
+func TestUnwritableFailure(t *testing.T) {
+	if goruntime.GOOS == "windows" {
+		t.Skip("runs a shell script")
+	}
+	temp := t.TempDir()
+	operator := filepath.Join(temp, "operator")
+	const script = `#!/bin/sh
+echo '{"Kind":"alarm","Plan":"order 1","Failure":{}}' >&$KELSON_EXPLORE_REPORT
+exec sleep 30
+`
+	if err := os.WriteFile(operator, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := &printer{out: io.Discard, errOut: io.Discard, failure: filepath.Join(temp, "missing", "failure.json")}
+	err := exploreLinked(t.Context(), &project.Project{Dir: temp}, operator, options{}, p)
+	if err == nil || !strings.HasPrefix(err.Error(), "write the failure: open ") {
+		t.Errorf("%v, want the cause", err)
 	}
 }
 

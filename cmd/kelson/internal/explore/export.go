@@ -23,7 +23,7 @@ const testFolder = "test/explore"
 // exporter writes alarms as Go tests of a project.
 type exporter struct {
 	project string // its folder
-	folder  string // of the tests, relative to the project's
+	folder  string // of the tests; relative to the project's, or absolute
 	// flags and args are those of a process: flags of kelson explore, and arguments of the
 	// operator.
 	flags, args []string
@@ -73,9 +73,9 @@ func {{.Name}}(t *testing.T) {
 // export writes the test of an alarm, and returns a message and the path of the test's file. It
 // does not overwrite an existing test.
 func (e *exporter) export(alarm explore.Message) (what, shown string, err error) {
-	folder, err := filepath.Abs(filepath.Join(e.project, e.folder))
-	if err != nil {
-		return "", "", err
+	folder := e.folder
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(e.project, folder)
 	}
 	back, err := filepath.Rel(folder, e.project)
 	if err != nil {
@@ -133,14 +133,14 @@ func writeFailure(file string, failure *explore.Failure) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// planWords returns words that identify a plan: those of its first fault and, if there are others,
-// a part of its hash.
+// planWords returns words that identify a plan: those of its first fault and, if there are others
+// or the fault has a value, which may differ in other characters only, a part of its hash.
 func planWords(plan string) []string {
 	first, _, more := strings.Cut(plan, ";")
 	words := strings.FieldsFunc(strings.ReplaceAll(first, "*", "-any"), func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
-	if more {
+	if more || strings.Contains(first, "=") {
 		words = append(words, fmt.Sprintf("%x", sha256.Sum256([]byte(plan)))[:8])
 	}
 	return words

@@ -72,3 +72,26 @@ func TestExport(t *testing.T) {
 		}
 	}
 }
+
+// LAB-03: alarms whose plans differ only in a value are different tests. Absolute folders are not
+// below the project. Printed commands quote plans for a shell.
+func TestExportValues(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tests")
+	var out, messages bytes.Buffer
+	p := &printer{out: &out, errOut: &out, command: "kelson explore", tests: &exporter{project: t.TempDir(), folder: folder}}
+	for _, value := range []string{"1", "-1", `"it's"`} {
+		m := explore.Message{Kind: "alarm", Plan: "flicker after shops.example.com default/a #1 spec.count=" + value, Finding: "another end state (O1)"}
+		if err := json.NewEncoder(&messages).Encode(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.follow(&messages); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := filepath.Glob(filepath.Join(folder, "*_test.go")); err != nil || len(files) != 3 {
+		t.Errorf("%v, %v: want a file per alarm", files, err)
+	}
+	if want := `--plan 'flicker after shops.example.com default/a #1 spec.count="it'\''s"'`; !strings.Contains(out.String(), want) {
+		t.Errorf("no %s in\n%s", want, out.String())
+	}
+}

@@ -79,7 +79,7 @@ func quoted(words []string) []string {
 
 // replay is the command that runs the plan of an alarm again.
 func (p *printer) replay(plan string) string {
-	return p.command + " --plan '" + plan + "'" + p.operatorArgs
+	return p.command + " --plan " + strings.Join(quoted([]string{plan}), "") + p.operatorArgs
 }
 
 // follow reads messages in JSON and prints them, until EOF.

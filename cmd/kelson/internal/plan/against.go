@@ -24,7 +24,7 @@ func otherVersion(ctx context.Context, p *project.Project, name, temp string) (*
 		if err != nil {
 			return nil, fmt.Errorf("--against: %w", err)
 		}
-		return build(ctx, old, temp, "old")
+		return build(ctx, old, temp)
 	case err == nil && info.Mode()&0o111 != 0:
 		binary, err := filepath.Abs(name)
 		if err != nil {
@@ -38,7 +38,7 @@ func otherVersion(ctx context.Context, p *project.Project, name, temp string) (*
 	if err != nil {
 		return nil, fmt.Errorf("--against %s: no such file or folder, and %w", name, err)
 	}
-	return build(ctx, old, temp, "old")
+	return build(ctx, old, temp)
 }
 
 // checkout writes a git revision of the repository with the project to a folder, and opens the

@@ -42,9 +42,9 @@ type operatorProcess struct {
 	notes   []string
 }
 
-// build compiles a project's operator to temp/name.
-func build(ctx context.Context, p *project.Project, temp, name string) (*operatorProcess, error) {
-	binary := filepath.Join(temp, name)
+// build compiles a project's operator to a file in the folder temp.
+func build(ctx context.Context, p *project.Project, temp string) (*operatorProcess, error) {
+	binary := filepath.Join(temp, "old")
 	if err := p.Build(ctx, binary); err != nil {
 		return nil, err
 	}

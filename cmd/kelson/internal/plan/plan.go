@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/plan"
@@ -109,6 +112,8 @@ func run(c *cobra.Command, dir string, o options) error {
 	if p.Server {
 		return fmt.Errorf("%s is a custom API server: kelson plan runs operators", p.Dir)
 	}
+	// Kubernetes' controllers log errors that they resolve with a retry.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	temp, err := os.MkdirTemp("", "kelson-plan-")
 	if err != nil {
 		return err
@@ -126,7 +131,12 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	progress.Step("building the operator")
-	operator, err := build(c.Context(), p, temp, "new")
+	binary, release, err := explore.Link(p, "operator", temp, func(file string) error { return p.Build(c.Context(), file) })
+	if err != nil {
+		return err
+	}
+	defer release()
+	operator, err := configured(p, binary)
 	if err != nil {
 		return err
 	}

@@ -128,10 +128,11 @@ func run(c *cobra.Command, dir string, order replay.Order, o options) error {
 	progress := output.NewProgress(c.ErrOrStderr())
 	defer progress.Done()
 	progress.Step("building the operator")
-	binary, err := explore.BuildReplay(c.Context(), p, temp)
+	binary, release, err := explore.BuildReplay(c.Context(), p, temp)
 	if err != nil {
 		return err
 	}
+	defer release()
 	progress.Step("replaying %s", order.History)
 	begin := time.Now()
 	result, err := execute(c.Context(), p, binary, order)

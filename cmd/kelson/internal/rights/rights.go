@@ -194,15 +194,20 @@ func readAudit(name string, filter rights.Filter) (rights.Audit, error) {
 		in = f
 	}
 	a, err := rights.FromAudit(in, filter)
-	if err == nil && a.Events == 0 {
+	switch {
+	case err != nil:
+		return a, err
+	case len(a.Users) == 0:
+		return a, fmt.Errorf("%s is empty", name)
+	case a.Events == 0:
 		agent := ""
 		if filter.UserAgent != "" {
 			agent = fmt.Sprintf(" with a User-Agent that begins with %q", filter.UserAgent)
 		}
 		users := strings.Join(slices.Sorted(maps.Keys(a.Users)), ", ")
-		err = fmt.Errorf("%s has no requests of user %q%s; it has requests of %s", name, filter.User, agent, users)
+		return a, fmt.Errorf("%s has no requests of user %q%s; it has requests of %s", name, filter.User, agent, users)
 	}
-	return a, err
+	return a, nil
 }
 
 // declared holds the rules that a project declares.

@@ -1,0 +1,85 @@
+package explore
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"kelson.dev/apiserver/store/filelock"
+	"kelson.dev/cmd/kelson/internal/project"
+)
+
+// kept is the maximum number of programs in the cache. A program has up to 130 MB.
+const kept = 8
+
+// Link calls link with the name of the file to which it must link the program of a project for a
+// command. The file is in the user's cache: it has the result of the last successful link, which
+// the go command replaces only if something has changed. It belongs to the caller until release is
+// called. If there is no cache, or another process uses the file, the file is in the folder temp.
+func Link(p *project.Project, command, temp string, link func(file string) error) (file string, release func(), err error) {
+	file = filepath.Join(temp, command)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return file, func() {}, link(file)
+	}
+	programs := filepath.Join(cache, "kelson", "programs")
+	folder := filepath.Join(programs, fmt.Sprintf("%x", sha256.Sum256([]byte(p.Main+"\x00"+command)))[:16])
+	if _, err := os.Stat(folder); err != nil {
+		prune(programs)
+	}
+	if os.MkdirAll(folder, 0o700) != nil {
+		return file, func() {}, link(file)
+	}
+	state, err := os.OpenFile(filepath.Join(folder, "state"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return file, func() {}, link(file)
+	}
+	release = func() { state.Close() }
+	if filelock.Exclusive(state) != nil {
+		release()
+		return file, func() {}, link(file)
+	}
+	// The state is empty while the file is written. A process that was killed then may have left a
+	// part of the file.
+	file = filepath.Join(folder, command)
+	if info, err := state.Stat(); err != nil || info.Size() == 0 {
+		_ = os.Remove(file) // if it exists
+	}
+	if err = state.Truncate(0); err == nil {
+		err = link(file)
+	}
+	if err == nil {
+		_, err = state.WriteAt([]byte("complete\n"), 0)
+	}
+	if err != nil {
+		release()
+	}
+	return file, release, err
+}
+
+// prune removes programs except those that were used last, to make room for another one. Errors have
+// no consequences: the next call tries again.
+func prune(programs string) {
+	states, _ := filepath.Glob(filepath.Join(programs, "*", "state"))
+	used := func(state string) time.Time {
+		info, err := os.Stat(state)
+		if err != nil {
+			return time.Time{}
+		}
+		return info.ModTime()
+	}
+	slices.SortFunc(states, func(a, b string) int { return used(b).Compare(used(a)) })
+	for _, state := range states[min(kept-1, len(states)):] {
+		f, err := os.OpenFile(state, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if filelock.Exclusive(f) == nil {
+			_ = os.RemoveAll(filepath.Dir(state))
+		}
+		f.Close()
+	}
+}
