@@ -189,7 +189,7 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 		}
 		return
 	}
-	if e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || isDryRun(e.RequestURI) {
+	if e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || isDryRun(e) {
 		return
 	}
 	l.read(e, resource)
@@ -276,7 +276,19 @@ func (w *loggedWatch) receives(logged *LoggedWrite) bool {
 		(w.end.IsZero() || !w.end.Before(logged.Begin)) && (w.selector == nil || logged.labels == nil || w.selector.Matches(logged.labels))
 }
 
-func isDryRun(uri string) bool { return strings.Contains(uri, "dryRun=All") }
+// isDryRun reports whether the request stored nothing. The options of deletions and evictions are
+// in the body.
+func isDryRun(e *auditv1.Event) bool {
+	if strings.Contains(e.RequestURI, "dryRun=All") {
+		return true
+	}
+	var body struct {
+		metav1.DeleteOptions
+		Options metav1.DeleteOptions `json:"deleteOptions"`
+	}
+	return e.RequestObject != nil && (strings.HasPrefix(e.Verb, "delete") || e.ObjectRef.Subresource == "eviction") &&
+		json.Unmarshal(e.RequestObject.Raw, &body) == nil && len(body.DryRun)+len(body.Options.DryRun) > 0
+}
 
 // background reports whether clients write a resource for people (Events) or for coordination
 // (Leases), or only to get an answer (reviews).

@@ -143,8 +143,12 @@ func TestNoWrites(t *testing.T) {
 	refused.name, refused.code, refused.response = "refused", 403, ""
 	dry.name, dry.uri, dry.response = "dry", "/x?dryRun=All", ""
 	lease.name, lease.group, lease.plural, lease.response = "lease", "coordination.k8s.io", "leases", ""
-	l := readLog(t, append(lines, refused, dry, lease))
-	for _, name := range []string{"refused", "dry", "lease"} {
+	// kubectl delete and drain send dryRun in the body
+	deletion, eviction := dry, dry
+	deletion.name, deletion.verb, deletion.uri, deletion.request = "deletion", "delete", "", `{"kind":"DeleteOptions","dryRun":["All"]}`
+	eviction.name, eviction.sub, eviction.uri, eviction.request = "eviction", "eviction", "", `{"kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`
+	l := readLog(t, append(lines, refused, dry, deletion, eviction, lease))
+	for _, name := range []string{"refused", "dry", "deletion", "eviction", "lease"} {
 		for _, kind := range []string{"configmap", "leases"} {
 			if found := l.Find(kind, "", name); len(found) > 0 {
 				t.Errorf("found %v", found)

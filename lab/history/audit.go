@@ -27,6 +27,7 @@ type auditEvent struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Stage      string `json:"stage"`
+	RequestURI string `json:"requestURI"`
 	Verb       string `json:"verb"`
 	ObjectRef  *struct {
 		Resource, Namespace, Name, APIGroup, APIVersion, Subresource string
@@ -34,8 +35,16 @@ type auditEvent struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	RequestObject  json.RawMessage `json:"requestObject"`
 	ResponseObject json.RawMessage `json:"responseObject"`
 	StageTimestamp time.Time       `json:"stageTimestamp"`
+}
+
+// isDryRun reports whether the request stored nothing. The options of deletions are in the body.
+func (e *auditEvent) isDryRun() bool {
+	var options struct{ DryRun []string }
+	return strings.Contains(e.RequestURI, "dryRun=All") ||
+		strings.HasPrefix(e.Verb, "delete") && json.Unmarshal(e.RequestObject, &options) == nil && len(options.DryRun) > 0
 }
 
 // auditObject has the fields of an event's object that the import needs.
@@ -44,11 +53,15 @@ type auditObject struct {
 	Metadata struct {
 		Name              string   `json:"name"`
 		Namespace         string   `json:"namespace"`
+		UID               string   `json:"uid"`
 		ResourceVersion   string   `json:"resourceVersion"`
 		DeletionTimestamp string   `json:"deletionTimestamp"`
 		GracePeriod       int64    `json:"deletionGracePeriodSeconds"`
 		Finalizers        []string `json:"finalizers"`
 	} `json:"metadata"`
+	Details struct { // of a Status
+		UID string `json:"uid"`
+	} `json:"details"`
 	Items []json.RawMessage `json:"items"`
 }
 
@@ -68,9 +81,14 @@ type AuditLog struct {
 
 type auditVersion struct {
 	key      Key
-	revision uint64 // 0: unknown, of a deletion
+	uid      string // empty if the log lacks it
+	revision uint64 // that of the last version, or 0, if it is unknown, of a deletion
 	time     time.Time
 	data     []byte // nil: deleted
+	// collected means that the object was in the response to a deletecollection, which contains
+	// the objects before their deletion.
+	collected bool
+	deleting  bool // the version waits for finalizers or a grace period
 }
 
 // Read adds the events of a log. Several logs can be read in any order.
@@ -95,7 +113,7 @@ func (l *AuditLog) Read(r io.Reader) error {
 }
 
 func (l *AuditLog) add(e *auditEvent) error {
-	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 {
+	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 || e.isDryRun() {
 		return nil
 	}
 	ref := e.ObjectRef
@@ -124,11 +142,13 @@ func (l *AuditLog) add(e *auditEvent) error {
 			if err := json.Unmarshal(item, &one); err != nil {
 				return err
 			}
-			l.versions = append(l.versions, auditVersion{key: Key{key.Resource, one.Metadata.Namespace, one.Metadata.Name}, time: e.StageTimestamp})
+			if len(one.Metadata.Finalizers) == 0 {
+				l.versions = append(l.versions, auditVersion{key: Key{key.Resource, one.Metadata.Namespace, one.Metadata.Name}, uid: one.Metadata.UID, time: e.StageTimestamp, collected: true})
+			}
 		}
 		return nil
 	case e.Verb == "delete" && ref.Subresource == "" && (object.Kind == "Status" || object.gone()):
-		l.versions = append(l.versions, auditVersion{key: key, time: e.StageTimestamp})
+		l.versions = append(l.versions, auditVersion{key: key, uid: cmp.Or(object.Metadata.UID, object.Details.UID), time: e.StageTimestamp})
 		return nil
 	case object.Kind == "Status", object.Kind == "Scale", strings.HasSuffix(object.Kind, "Review"), object.Metadata.ResourceVersion == "":
 		return nil // responses to bindings, evictions, reviews and scales do not contain the object
@@ -142,9 +162,10 @@ func (l *AuditLog) add(e *auditEvent) error {
 		l.resources = map[string]Resource{}
 	}
 	l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: object.Kind, Singular: strings.ToLower(object.Kind), Namespaced: key.Namespace != ""}
-	v := auditVersion{key: key, revision: revision, time: e.StageTimestamp, data: bytes.Clone(e.ResponseObject)}
+	v := auditVersion{key: key, uid: object.Metadata.UID, revision: revision, time: e.StageTimestamp, data: bytes.Clone(e.ResponseObject), deleting: object.Metadata.DeletionTimestamp != ""}
 	if e.Verb != "get" && object.gone() {
-		v.data = nil // the last finalizer was removed
+		// The last finalizer was removed. The response has the revision of the last version.
+		v.data = nil
 	}
 	l.versions = append(l.versions, v)
 	return nil
@@ -189,17 +210,41 @@ func (l *AuditLog) Write(w *Writer, secrets bool) (Imported, error) {
 	return l.imported, w.Flush()
 }
 
-// order sorts the versions. A deletion without a revision in the log gets one between those of the
-// versions before and after it in time.
+// order sorts the versions. The log has no revisions of most deletions: each gets the one after the
+// versions before it in time, unless an object of the same name was created earlier than that.
 func (l *AuditLog) order() {
 	slices.SortStableFunc(l.versions, func(a, b auditVersion) int { return a.time.Compare(b.time) })
-	newest := uint64(0)
+	type object struct {
+		Key
+		uid string
+	}
+	ends := map[object]bool{} // whether a later event shows how the object was deleted
+	newestOf := map[object]uint64{}
+	byKey := map[Key][]auditVersion{}
+	for i, v := range slices.Backward(l.versions) {
+		o := object{v.key, v.uid}
+		if v.data != nil {
+			newestOf[o] = max(newestOf[o], v.revision)
+			byKey[v.key] = append(byKey[v.key], v)
+		}
+		l.versions[i].collected = v.collected && v.uid != "" && ends[o]
+		ends[o] = ends[o] || v.data == nil || v.deleting
+	}
+	l.versions = slices.DeleteFunc(l.versions, func(v auditVersion) bool { return v.collected })
+	newest, seen := uint64(0), map[Key]uint64{}
 	for i := range l.versions {
 		v := &l.versions[i]
-		if v.revision == 0 {
+		if v.data == nil && v.revision <= seen[v.key] {
 			v.revision = newest + 1
+			if known := newestOf[object{v.key, v.uid}]; known > 0 {
+				for _, next := range byKey[v.key] {
+					if next.uid != v.uid && next.revision > known && next.revision <= v.revision {
+						v.revision, v.time = next.revision-1, next.time
+					}
+				}
+			}
 		}
-		newest = max(newest, v.revision)
+		newest, seen[v.key] = max(newest, v.revision), max(seen[v.key], v.revision)
 	}
 	slices.SortStableFunc(l.versions, func(a, b auditVersion) int { return cmp.Compare(a.revision, b.revision) })
 }

@@ -21,6 +21,83 @@ func answer(revision int, more string) string {
 
 const deleted = `"responseObject":{"kind":"Status","apiVersion":"v1","status":"Success"},`
 
+// importAudit returns the result of an import, and the versions of the Deployment web.
+func importAudit(t *testing.T, events ...string) (got history.Imported, versions []string) {
+	t.Helper()
+	var log history.AuditLog
+	must(t, log.Read(strings.NewReader(strings.Join(events, ""))))
+	var file bytes.Buffer
+	w, err := history.NewWriter(&file)
+	must(t, err)
+	got, err = log.Write(w, false)
+	must(t, err)
+	for v := range read(t, file.Bytes()).Versions(history.Key{Resource: "deployments.apps", Namespace: "shop", Name: "web"}) {
+		versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"), map[bool]string{true: " deleted"}[v.Deleted]))
+	}
+	return got, versions
+}
+
+// Requests that only try a write do not change the object.
+func TestImportIgnoresDryRuns(t *testing.T) {
+	dry := func(event string) string {
+		return strings.Replace(event, `"verb"`, `"requestURI":"/apis/apps/v1/namespaces/shop/deployments/web?dryRun=All&fieldManager=x","verb"`, 1)
+	}
+	inBody := strings.Replace(auditEvent(3, "delete", "", 200, deleted), `"verb"`, `"requestObject":{"kind":"DeleteOptions","dryRun":["All"]},"verb"`, 1)
+	got, versions := importAudit(t,
+		dry(auditEvent(1, "patch", "", 200, answer(9, ""))),
+		auditEvent(2, "patch", "", 200, `"requestObject":[{"op":"test"}],`+answer(10, "")),
+		inBody,
+		dry(auditEvent(4, "delete", "", 200, deleted)),
+		auditEvent(5, "patch", "", 200, answer(11, "")))
+	if want := []string{"10 02", "11 05"}; !slices.Equal(versions, want) || got.Deletions != 0 {
+		t.Errorf("%q, want %q; %+v", versions, want, got)
+	}
+}
+
+// The response to the removal of the last finalizer has the revision of the version before it.
+func TestImportOfRemovedFinalizer(t *testing.T) {
+	_, versions := importAudit(t,
+		auditEvent(1, "create", "", 201, answer(10, `,"finalizers":["a"]`)),
+		auditEvent(2, "delete", "", 200, answer(11, `,"deletionTimestamp":"2026-11-23T10:00:02Z","finalizers":["a"]`)),
+		auditEvent(3, "patch", "", 200, answer(11, `,"deletionTimestamp":"2026-11-23T10:00:02Z"`)))
+	if want := []string{"10 01", "11 02", "12 03 deleted"}; !slices.Equal(versions, want) {
+		t.Errorf("%q, want %q", versions, want)
+	}
+}
+
+// The deletion of a collection takes time: objects are created again before the response, and
+// others are deleted later.
+func TestImportOfDeletedCollection(t *testing.T) {
+	list := func(uid, more string) string {
+		return `"responseObject":{"kind":"DeploymentList","items":[{"metadata":{"name":"web","namespace":"shop","resourceVersion":"10","uid":"` + uid + `"` + more + `}}]},`
+	}
+	for name, tt := range map[string]struct {
+		events, want []string
+	}{
+		"created again": {[]string{
+			auditEvent(1, "create", "", 201, answer(10, `,"uid":"a"`)),
+			auditEvent(2, "create", "", 201, answer(20, `,"uid":"b"`)),
+			auditEvent(3, "deletecollection", "", 200, list("a", "")),
+			auditEvent(4, "patch", "", 200, answer(30, `,"uid":"b"`)),
+		}, []string{"10 01", "19 02 deleted", "20 02", "30 04"}},
+		"waits for a finalizer": {[]string{
+			auditEvent(1, "create", "", 201, answer(10, `,"uid":"a","finalizers":["x"]`)),
+			auditEvent(3, "deletecollection", "", 200, list("a", `,"finalizers":["x"]`)),
+			auditEvent(4, "patch", "", 200, answer(30, `,"uid":"a","finalizers":["x"],"deletionTimestamp":"2026-11-23T10:00:03Z"`)),
+		}, []string{"10 01", "30 04"}},
+		"ends later": {[]string{
+			auditEvent(1, "create", "", 201, answer(10, `,"uid":"a"`)),
+			auditEvent(3, "deletecollection", "", 200, list("a", "")),
+			auditEvent(4, "patch", "", 200, answer(30, `,"uid":"a","deletionTimestamp":"2026-11-23T10:00:33Z","deletionGracePeriodSeconds":30`)),
+			auditEvent(5, "delete", "", 200, `"responseObject":{"kind":"Status","status":"Success","details":{"uid":"a"}},`),
+		}, []string{"10 01", "30 04", "31 05 deleted"}},
+	} {
+		if _, versions := importAudit(t, tt.events...); !slices.Equal(versions, tt.want) {
+			t.Errorf("%s: %q, want %q", name, versions, tt.want)
+		}
+	}
+}
+
 func TestImportAuditLog(t *testing.T) {
 	events := []string{
 		auditEvent(1, "create", "", 201, answer(10, "")),

@@ -423,20 +423,24 @@ type State struct {
 	find func(timeline []entry) int // number of entries up to the moment
 }
 
-// Parse returns the state at a moment that a user gives: a revision, or a time in RFC 3339. It
-// returns an error for moments that are not in the history.
+// Parse returns the state at a moment that a user gives: a revision, or a time in RFC 3339. A time
+// without a fraction means the end of its second, because Kubernetes and kelson history show times
+// without their fractions. Parse returns an error for moments that are not in the history.
 func (h *History) Parse(moment string) (State, error) {
-	var t time.Time
+	var t, end time.Time
 	revision, err := strconv.ParseUint(moment, 10, 64)
 	if err != nil {
 		if t, err = time.Parse(time.RFC3339, moment); err != nil {
 			return State{}, fmt.Errorf("invalid moment %q: want a revision or a time such as 2026-11-23T10:00:00Z", moment)
 		}
+		if end = t; !strings.ContainsAny(moment, ".,") {
+			end = t.Add(time.Second - 1)
+		}
 	}
 	start, began, complete := h.Start()
 	_, ended := h.Span()
 	switch {
-	case complete && (t.IsZero() && revision < start || !t.IsZero() && t.Before(began)):
+	case complete && (t.IsZero() && revision < start || !t.IsZero() && end.Before(began)):
 		return State{}, fmt.Errorf("%s: the history begins later, at revision %d (%s)", moment, start, began.UTC().Format(time.RFC3339Nano))
 	case t.IsZero() && revision > h.Newest():
 		return State{}, fmt.Errorf("%s: the history ends before, at revision %d (%s)", moment, h.Newest(), ended.UTC().Format(time.RFC3339Nano))
@@ -445,7 +449,7 @@ func (h *History) Parse(moment string) (State, error) {
 	case t.IsZero():
 		return h.At(revision), nil
 	}
-	return h.AtTime(t), nil
+	return h.AtTime(end), nil
 }
 
 // Last returns the newest revision in the state, which may be that of a deletion, and its time;

@@ -54,19 +54,35 @@ func (r *Recorder) Run(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	var watches sync.WaitGroup
-	started := map[string]bool{}
+	type version struct {
+		name string
+		stop context.CancelFunc
+	}
+	started := map[string]version{} // by resource
 	discover := func() error {
 		found, err := resources(finder)
+		served := map[string]bool{}
 		for _, res := range found {
-			if started[res.Name()] {
-				continue
+			served[res.Name()] = true
+			if v, ok := started[res.Name()]; ok {
+				if v.name == res.Version {
+					continue
+				}
+				v.stop() // the cluster may stop serving this version
 			}
-			started[res.Name()] = true
 			if err := r.To.Resource(res); err != nil {
 				return err
 			}
 			one := &recording{r: r, res: res, client: client.Resource(schema.GroupVersionResource{Group: res.Group, Version: res.Version, Resource: res.Resource}), fail: cancel}
+			ctx, stop := context.WithCancel(ctx)
+			started[res.Name()] = version{res.Version, stop}
 			watches.Go(func() { one.run(ctx) })
+		}
+		for name, v := range started {
+			if err == nil && !served[name] {
+				v.stop()
+				delete(started, name)
+			}
 		}
 		return err
 	}

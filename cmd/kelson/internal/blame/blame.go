@@ -30,9 +30,12 @@ func Command() *cobra.Command {
 		Long: `Show who set each field of an object, and when.
 
 The managers come from the object's managedFields, which every API server
-maintains: the last manager that changed a field, or those that apply it. With
-FIELD, only that field and those below it are shown. The values of Secrets are
-hidden.
+maintains: the last manager that changed a field, or those that apply it. The
+values of Secrets are hidden.
+
+FIELD limits the output to a field and those below it, for example .spec or
+.spec.containers[web]. Items of a list are named by name or type if these are
+unique in the list, and otherwise by index, as in kelson history.
 
 kelson why shows the reconciles behind an operator's writes, and kelson history
 earlier values.`,

@@ -28,6 +28,10 @@ func TestBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, StringData: map[string]string{"password": "hush-hush"}})
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "applied", Annotations: map[string]string{
+		"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"aHVzaC1odXNo"}}`}}})
+	env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unnamed", Finalizers: []string{"example.com/a", "example.com/b"}},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 
 	run := func(args ...string) (string, error) {
 		c := Command()
@@ -46,10 +50,17 @@ func TestBlame(t *testing.T) {
 		err  string
 	}{
 		{args: "service/web", want: []string{`.metadata.labels.example.com/tier`, "jane", "Update", `"back"`}},
-		{args: "svc/web -n default", want: []string{`.spec.ports[port=8080,protocol="TCP"].name`, "installer", `"admin"`}},
+		// the paths of kelson history
+		{args: "svc/web -n default", want: []string{`.spec.ports[admin].name`, "installer", `"admin"`}},
+		{args: "svc/web .spec.ports[admin]", want: []string{`.spec.ports[admin].port`, "8080"}, not: "[http]"},
+		{args: "service/web .", want: []string{`.spec.type`, "installer"}},
+		{args: "service/unnamed", want: []string{`.spec.ports[0].port`, "testenv", "80"}, not: "protocol="},
+		{args: "service/unnamed", want: []string{`.metadata.finalizers[1]`, `"example.com/b"`}},
 		{args: "service/web .metadata.labels", want: []string{"tier", "jane"}, not: ".spec"},
 		{args: "service/web spec.selector", want: []string{`.spec.selector`, "installer", "web"}, not: "ports"},
 		{args: "secret/s", want: []string{".data.password", "(hidden)"}, not: "aHVzaC1odXNo"},
+		{args: "secret/applied", want: []string{".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration", "(hidden)"}, not: "aHVzaC1odXNo"},
+		{args: "secret/applied -o json", want: []string{`"hidden": true`}, not: "aHVzaC1odXNo"},
 		{args: "service/web .spec.absent", err: "no manager of service/web set a field .spec.absent"},
 		{args: "service/absent", err: `services "absent" not found`},
 		{args: "gadget/x", err: `the server doesn't have a resource type "gadget"`},

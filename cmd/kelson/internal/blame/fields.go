@@ -13,12 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"kelson.dev/lab/history"
 )
 
 // Field is a field with one of its managers. A field that several managers applied has one Field
 // per manager.
 type Field struct {
-	Path        string    `json:"path"`            // such as .spec.containers[name="app"].image
+	Path        string    `json:"path"`            // as history.Change.Path
 	Value       any       `json:"value,omitempty"` // absent if it is hidden, or not in the object
 	Hidden      bool      `json:"hidden,omitempty"`
 	Manager     string    `json:"manager"`
@@ -41,11 +43,10 @@ func fieldsOf(object *unstructured.Unstructured) ([]Field, error) {
 			return nil, fmt.Errorf("read managedFields of %s: %w", entry.Manager, err)
 		}
 		set.Leaves().Iterate(func(path fieldpath.Path) {
-			f := Field{Path: path.String(), Manager: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource, Time: timeOf(entry)}
-			if secret && (strings.HasPrefix(f.Path, ".data") || strings.HasPrefix(f.Path, ".stringData")) {
-				f.Hidden = true
-			} else {
-				f.Value = at(object.Object, path)
+			f := Field{Manager: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource, Time: timeOf(entry)}
+			f.Path, f.Value = at(object.Object, path)
+			if secret && secretField(f.Path) {
+				f.Value, f.Hidden = nil, true
 			}
 			all = append(all, f)
 		})
@@ -63,37 +64,40 @@ func timeOf(entry metav1.ManagedFieldsEntry) time.Time {
 	return entry.Time.UTC()
 }
 
-// at returns the value at a path; nil if there is none.
-func at(v any, path fieldpath.Path) any {
-	for _, e := range path {
-		switch {
-		case e.FieldName != nil:
-			object, _ := v.(map[string]any)
-			v = object[*e.FieldName]
-		case e.Value != nil: // a member of a set
-			return (*e.Value).Unstructured()
-		default:
-			list, _ := v.([]any)
-			v = item(list, e)
-		}
-	}
-	return v
+// secretField reports whether a field of a Secret may contain its values. An annotation may have
+// those that kubectl applied.
+func secretField(path string) bool {
+	return strings.HasPrefix(path, ".data") || strings.HasPrefix(path, ".stringData") || strings.HasPrefix(path, ".metadata.annotations")
 }
 
-func item(list []any, e fieldpath.PathElement) any {
-	for i, v := range list {
-		if e.Index != nil && *e.Index == i {
-			return v
-		}
-		object, ok := v.(map[string]any)
-		if e.Key == nil || !ok {
+// at returns the name and the value of the field at a path. The value is nil if the object does not
+// have the field; items that it does not have are named as in managedFields.
+func at(v any, path fieldpath.Path) (string, any) {
+	name := ""
+	for _, e := range path {
+		if e.FieldName != nil {
+			object, _ := v.(map[string]any)
+			name, v = name+"."+*e.FieldName, object[*e.FieldName]
 			continue
 		}
-		if !slices.ContainsFunc(*e.Key, func(k value.Field) bool { return !value.Equals(k.Value, value.NewValueInterface(object[k.Name])) }) {
-			return v
+		part := item(v, e)
+		name, v = name+part.Name, part.Value
+	}
+	return name, v
+}
+
+// item returns the item of a list that a path element selects.
+func item(list any, e fieldpath.PathElement) history.Part {
+	for _, part := range history.Parts(list) {
+		object, _ := part.Value.(map[string]any)
+		switch {
+		case e.Index != nil && part.Name == e.String(),
+			e.Value != nil && value.Equals(*e.Value, value.NewValueInterface(part.Value)),
+			e.Key != nil && object != nil && !slices.ContainsFunc(*e.Key, func(k value.Field) bool { return !value.Equals(k.Value, value.NewValueInterface(object[k.Name])) }):
+			return part
 		}
 	}
-	return nil
+	return history.Part{Name: e.String()}
 }
 
 // text returns a value in one line.

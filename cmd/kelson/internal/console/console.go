@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/cmd/kelson/internal/why"
 	"kelson.dev/console"
 	"kelson.dev/lab/history"
 )
@@ -80,7 +80,7 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 				return err
 			}
 			if len(places) == 0 {
-				places = devTrace(rules)
+				places = why.DevTrace(rules)
 			}
 			if file, err = historySource(file, dir); err != nil {
 				return err
@@ -135,16 +135,6 @@ func historySource(file, dir string) (string, error) {
 		return "", fmt.Errorf("--data-dir: %s has no history: start its server with --history, for example kelson serve --history 24h", dir)
 	}
 	return dir, nil
-}
-
-// devTrace returns the trace next to the kubeconfig, if there is one.
-func devTrace(rules *clientcmd.ClientConfigLoadingRules) []string {
-	for _, name := range rules.GetLoadingPrecedence() {
-		if _, err := os.Stat(name + project.TraceSuffix); err == nil {
-			return []string{name + project.TraceSuffix}
-		}
-	}
-	return nil
 }
 
 // checkURLs returns an error if a flag for requests was given and no trace needs it.

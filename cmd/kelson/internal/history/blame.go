@@ -64,7 +64,8 @@ For each field, it shows the version since which the field has its value, and th
 field managers that own the field in that version. With the traces of operators
 (see kelson why), it also shows the reconcile that made the version, and the
 causes of that reconcile. FIELD limits the output to a field and those below it,
-for example .spec or .spec.containers[web].
+for example .spec or .spec.containers[web]. Items of a list are named by name or type
+if these are unique in the list, and otherwise by index.
 
 Unlike kelson blame, which reads the managedFields of an object in a cluster, it
 compares versions. They come from a file that kelson record wrote, or from the data
@@ -148,8 +149,8 @@ func (o *blameOptions) run(ctx context.Context, h *history.History, object, fiel
 
 // within reports whether a path is a field or below it.
 func within(path, field string) bool {
-	rest, ok := strings.CutPrefix(path, field)
-	return ok && (field == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(field, "."))
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // group groups the fields of an object by version.

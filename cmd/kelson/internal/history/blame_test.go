@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"kelson.dev/lab/history"
 )
 
@@ -31,7 +33,7 @@ func record(t *testing.T) (file, trace string) {
 		`{"kind":"ConfigMap","metadata":{"name":"c","managedFields":[` + kubectl + `,{"manager":"op","operation":"Apply","subresource":"scale","time":"2020-01-02T15:04:06Z","fieldsV1":{"f:data":{"f:b":{}}}}]},"data":{"a":"1","b":"2"}}`,
 	} {
 		if err == nil {
-			err = w.Put(key, uint64(7+i), time.Date(2020, 1, 2, 15, 4, 5+i, 0, time.UTC), []byte(data))
+			err = w.Put(key, uint64(7+i), time.Date(2020, 1, 2, 15, 4, 5+i, 7, time.UTC), []byte(data))
 		}
 	}
 	if err == nil {
@@ -72,11 +74,14 @@ func TestBlameCommand(t *testing.T) {
     because Deploy default/d was created by kubectl-edit
   .data.b: "2"  op (Apply of scale)
 `},
+		{args: "cm/c . --at 7", want: first},
+		{args: "cm/c --at 2020-01-02T15:04:05Z", want: first}, // of versions within the second
 		{args: "cm/c data.b --at 8", want: "configmaps/default/c\n\n8  2020-01-02T15:04:06Z\n  .data.b: \"2\"  op (Apply of scale)\n"},
 		{args: "cm/c .data.b --at 8 -o json --trace " + trace, want: `"because": [`},
 		{args: "cm/c data.b --at 8 --cluster other --trace " + trace, want: "configmaps/default/c\n\n8  2020-01-02T15:04:06Z\n  .data.b: \"2\"  op (Apply of scale)\n"},
 		{args: "cm/c", err: "cm/c does not exist at that moment"},
 		{args: "cm/other", err: `no object "cm/other"`},
+		{args: "cm/c -n other", err: `no object "cm/c" in namespace "other"`},
 		{args: "cm/c .dat --at 8", err: "cm/c has no field .dat"},
 		{args: "cm/c --at yesterday", err: "--at: invalid moment"},
 		{args: "cm/c --at 8 --cluster other", err: "--cluster has no effect without --trace"},
@@ -96,6 +101,47 @@ func TestBlameCommand(t *testing.T) {
 			}
 		case err != nil || out.String() != tt.want && !(strings.Contains(tt.args, "json") && strings.Contains(out.String(), tt.want)):
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.args, err, out.String(), tt.want)
+		}
+	}
+}
+
+// LAB-06: kinds without namespaces, and what does not count as a difference.
+func TestHistoryAndDiff(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "h")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := history.NewWriter(f)
+	if err == nil {
+		err = w.Resource(history.Resource{Version: "v1", Resource: "nodes", Kind: "Node"})
+	}
+	for i, cordoned := range []string{"false", "true", "false"} {
+		if err == nil {
+			err = w.Put(history.Key{Resource: "nodes", Name: "n"}, uint64(7+i), time.Unix(int64(i), 0), []byte(`{"kind":"Node","metadata":{"resourceVersion":"`+cordoned+`"},"spec":{"unschedulable":`+cordoned+`}}`))
+		}
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		c    *cobra.Command
+		args []string
+		want string
+	}{
+		{Command(), []string{"node/n", "-n", "default"}, ".spec.unschedulable: true → false"},
+		{DiffCommand(), []string{"node/n", "-n", "default", "--from", "7", "--to", "8"}, "nodes/n: changed"},
+		{DiffCommand(), []string{"--from", "7", "--to", "9"}, ""},
+	} {
+		var out strings.Builder
+		tt.c.SetOut(&out)
+		tt.c.SetArgs(append(tt.args, "--file", file))
+		if err := tt.c.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), tt.want) || tt.want == "" && out.String() != "" {
+			t.Errorf("%v: %v\n%s\nwant %s", tt.args, err, out.String(), tt.want)
 		}
 	}
 }

@@ -98,7 +98,8 @@ the object is older.`,
 	return c
 }
 
-// keys returns the keys of the objects that the argument KIND/NAME, or KIND, selects.
+// keys returns the keys of the objects that the argument KIND/NAME, or KIND, selects. As for
+// kubectl, the namespace has no effect on kinds without namespaces.
 func (o *options) keys(h *history.History, object string) ([]history.Key, error) {
 	kind, name, _ := strings.Cut(object, "/")
 	found := h.Find(kind)
@@ -108,12 +109,15 @@ func (o *options) keys(h *history.History, object string) ([]history.Key, error)
 	var keys []history.Key
 	for _, r := range found {
 		for _, key := range h.Keys(r.Name()) {
-			if (name == "" || key.Name == name) && (o.namespace == "" || key.Namespace == o.namespace) {
+			if (name == "" || key.Name == name) && (o.namespace == "" || key.Namespace == o.namespace || key.Namespace == "") {
 				keys = append(keys, key)
 			}
 		}
 	}
-	if len(keys) == 0 {
+	switch {
+	case len(keys) == 0 && o.namespace != "":
+		return nil, fmt.Errorf("the history has no object %q in namespace %q", object, o.namespace)
+	case len(keys) == 0:
 		return nil, fmt.Errorf("the history has no object %q", object)
 	}
 	return keys, nil
@@ -209,9 +213,9 @@ func DiffCommand() *cobra.Command {
 		Short: "Compare the objects of a cluster at two moments",
 		Long: `Compare the objects of a cluster at two moments.
 
-A moment is a revision (a resourceVersion) or a time in RFC 3339. The versions come
-from a file that kelson record wrote, or from the data directory of kelson serve
---history.`,
+A moment is a revision (a resourceVersion) or a time in RFC 3339; without a fraction,
+it is the end of the second. The versions come from a file that kelson record wrote,
+or from the data directory of kelson serve --history.`,
 		Example:           `  kelson diff --file incident.history --from 2026-11-23T10:00:00Z deployments`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.complete,
@@ -288,8 +292,9 @@ func (o *options) compare(a, b history.State, key history.Key) (object, error) {
 	case !after:
 		one.What = "deleted"
 	default:
-		one.What = "changed"
-		one.Changes, err = o.changes(from, to)
+		if one.Changes, err = o.changes(from, to); len(one.Changes) > 0 {
+			one.What = "changed"
+		}
 	}
 	return one, err
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/causes"
 )
 
@@ -29,6 +31,17 @@ func (t *Traces) AddFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.Places, "trace", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
 	f.StringVar(&t.Token, "token", "", "bearer token for requests to URLs")
 	f.BoolVar(&t.Insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
+}
+
+// DevTrace returns the trace of kelson dev, which is next to one of the kubeconfigs of rules. The
+// result is empty if none has a trace.
+func DevTrace(rules *clientcmd.ClientConfigLoadingRules) []string {
+	for _, name := range rules.GetLoadingPrecedence() {
+		if _, err := os.Stat(name + project.TraceSuffix); err == nil {
+			return []string{name + project.TraceSuffix}
+		}
+	}
+	return nil
 }
 
 // Read reads all traces. It returns an error if a flag for requests is set and no trace is a URL.

@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/cmd/kelson/internal/completion"
 	"kelson.dev/cmd/kelson/internal/output"
-	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/causes"
 )
 
@@ -37,7 +36,8 @@ Operators built with kelson.dev/operator record a trace of each reconcile: the
 events that caused it and its writes. This command reads traces from
 
   - the files and URLs of --trace; it connects the traces of several operators
-  - otherwise, the trace of kelson dev, which is next to the file $KUBECONFIG
+  - otherwise, the trace of kelson dev, which is next to the file of its cluster in
+    $KUBECONFIG
 
 An operator writes its trace to a file if its environment has
 KELSON_TRACE=file:PATH. With the flag --trace-bind-address, it serves the trace
@@ -78,11 +78,8 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 	}
 	traces := opts.traces
 	if len(traces.Places) == 0 {
-		path := os.Getenv("KUBECONFIG") + project.TraceSuffix
-		switch _, err := os.Stat(path); {
-		case err == nil && path != project.TraceSuffix:
-			traces.Places = []string{path}
-		case opts.audit == "":
+		traces.Places = DevTrace(clientcmd.NewDefaultClientConfigLoadingRules())
+		if len(traces.Places) == 0 && opts.audit == "" {
 			return errNoTrace
 		}
 	}

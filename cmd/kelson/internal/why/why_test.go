@@ -29,7 +29,8 @@ func TestWhyReadsFilesAndServers(t *testing.T) {
 	if err := os.WriteFile(kubeconfig+".trace", []byte(one), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", kubeconfig)
+	// The trace is next to the second file.
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "other")+string(filepath.ListSeparator)+kubeconfig)
 	for _, tt := range []struct {
 		args      string
 		want, err string
