@@ -225,6 +225,9 @@ func TestHostileTexts(t *testing.T) {
 			.filter((e) => !e.closest('head')).map((e) => e.outerHTML)].join()`); found != "undefined" {
 			t.Errorf("%s: %s", path, found)
 		}
+		if polluted := eval[string](b, `Object.keys(Object.prototype).join()`); polluted != "" {
+			t.Errorf("%s: all objects have the properties %s", path, polluted)
+		}
 		if prefix := "/" + strings.SplitN(path, "/", 3)[1]; !strings.HasPrefix(eval[string](b, `location.pathname`), strings.SplitN(prefix, "?", 2)[0]) {
 			t.Errorf("%s led to %s", path, eval[string](b, `location.href`))
 		}

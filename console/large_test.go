@@ -2,6 +2,9 @@ package console_test
 
 import (
 	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
@@ -73,6 +77,7 @@ func TestRightsOfTheUser(t *testing.T) {
 	b.shows("Forbidden")
 	b.goTo("/")
 	b.shows("Not readable")
+	b.shows("Everything that could be read has settled.")
 	b.shot("forbidden")
 }
 
@@ -134,5 +139,49 @@ func TestEdit(t *testing.T) {
 	env.Get(t, web)
 	if *web.Spec.Replicas != 5 {
 		t.Errorf("%d replicas are stored", *web.Spec.Replicas)
+	}
+}
+
+// LAB-07: the page shows all digits of integers that JavaScript's numbers can't represent, and an
+// edit of another field does not change them.
+func TestLargeIntegers(t *testing.T) {
+	chromium(t)
+	definition := filepath.Join(t.TempDir(), "definition.yaml")
+	write(t, definition, `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: larges.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: larges, kind: Large}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+    additionalPrinterColumns: [{name: Size, type: integer, jsonPath: .spec.size}]
+`)
+	env := testenv.New(t, testenv.CRDs(definition))
+	one := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Large", "metadata": map[string]any{"namespace": "default", "name": "one"},
+		"spec": map[string]any{"size": int64(1<<53 + 1), "least": int64(math.MinInt64), "part": 0.5, "other": "a"},
+	}}
+	env.Create(t, one)
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true}))
+	b.goTo("/objects/larges.example.com")
+	b.shows("9007199254740993")
+	b.goTo("/object/larges.example.com/default/one?tab=why")
+	b.shows("9007199254740993")
+	b.goTo("/object/larges.example.com/default/one?tab=edit")
+	b.until(`document.querySelector('textarea')?.value.includes('9007199254740993')`)
+	eval[any](b, `(() => { const t = document.querySelector('textarea'); t.value = t.value.replace('other: a', 'other: b'); t.dispatchEvent(new Event('input', {bubbles: true})) })()`)
+	b.shows("The server accepts this.")
+	eval[any](b, `document.querySelector('button.primary').click()`)
+	b.until(`!location.search.includes('edit')`)
+	before := one.Object["spec"].(map[string]any)
+	env.Get(t, one)
+	before["other"] = "b"
+	if after := one.Object["spec"]; !reflect.DeepEqual(after, any(before)) {
+		t.Errorf("got %v, want %v", after, before)
 	}
 }

@@ -57,6 +57,15 @@ func TestObjects(t *testing.T) {
 	b.goTo("/object/deployments.apps/default/web?tab=events")
 	b.shows("ScalingReplicaSet")
 
+	// tabs of consoles that may write, and of other kinds
+	for _, tab := range []string{"edit", "exec", "logs"} {
+		b.goTo("/object/deployments.apps/default/web?tab=" + tab)
+		b.shows("MinimumReplicasAvailable")
+		if eval[bool](b, `document.querySelector('main textarea, main form, main .danger') !== null`) {
+			t.Errorf("the read-only console offers the tab %s", tab)
+		}
+	}
+
 	// search
 	b.goTo("/")
 	b.press("/")

@@ -67,7 +67,10 @@ func either(ctx context.Context, a, b func() <-chan struct{}) func() <-chan stru
 
 // State is the content of the page.
 type State struct {
+	// Items are the first maxItems of Total objects. Bad of these have errors.
 	Items []Item `json:"items"`
+	Total int    `json:"total"`
+	Bad   int    `json:"bad"`
 	Wakes []Wake `json:"wakes,omitempty"`
 	// Objects is the number of objects that were examined.
 	Objects int  `json:"objects"`
@@ -117,7 +120,12 @@ const (
 	observeTime  = 3 * time.Second
 	recentEvent  = 5 * time.Minute
 	recentLoop   = time.Minute
-	maxWakes     = 20
+)
+
+// Bounds of a state, because browsers need seconds to show tens of thousands of objects.
+const (
+	maxItems = 500
+	maxWakes = 20
 )
 
 func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now time.Time) State {
@@ -156,6 +164,13 @@ func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now t
 		state.Items = append(state.Items, item)
 	}
 	order(state.Items, objects, byUID)
+	state.Total = len(state.Items)
+	for _, item := range state.Items {
+		if slices.ContainsFunc(item.Problems, func(p Problem) bool { return p.Tone == "bad" }) {
+			state.Bad++
+		}
+	}
+	state.Items = state.Items[:min(len(state.Items), maxItems)]
 	for resource, why := range snapshot.Failures {
 		state.Failures = append(state.Failures, Failure{resource, why})
 	}

@@ -8,20 +8,23 @@ import { Age, Header, Loading, ObjectLink, Problem, clock, duration, useClock } 
 /** @param {{namespace: string}} props */
 export function Now({ namespace }) {
   const [state, error] = useStates(address('now', { namespace }));
-  const bad = (state?.items ?? []).filter((/** @type {any} */ i) => i.problems.some((/** @type {any} */ p) => p.tone === 'bad')).length;
-  const quiet = !state?.items.length;
-  const progressing = (state?.items.length ?? 0) - bad;
-  const attention = bad ? `${bad} ${bad === 1 ? 'object needs' : 'objects need'} attention` : '';
-  useAnnouncement(!state?.synced ? '' : quiet ? 'Everything has settled.' : [attention, progressing ? progressing + ' in progress' : ''].filter(Boolean).join(', '));
+  const bad = state?.bad ?? 0;
+  const quiet = !state?.total;
+  const progressing = (state?.total ?? 0) - bad;
+  const attention = bad ? `${bad.toLocaleString()} ${bad === 1 ? 'object needs' : 'objects need'} attention` : '';
+  // the state of resources that can't be read is unknown
+  const settled = state?.failures?.length ? 'Everything that could be read has settled.' : 'Everything has settled.';
+  useAnnouncement(!state?.synced ? '' : quiet ? settled : [attention, progressing ? progressing.toLocaleString() + ' in progress' : ''].filter(Boolean).join(', '));
   if (!state) return html`<${Header} title="Now" /><${Problem} error=${error} />${error ? null : html`<${Loading} text="Reading the cluster…" />`}`;
   return html`
     <${Header} title="Now" note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
     <${Problem} error=${error} />
     ${quiet
-      ? html`<div class=${'calm' + (state.synced ? '' : ' quiet')}>${state.synced ? html`<span class="tick" aria-hidden="true">✓</span> Everything has settled.` : 'Reading the cluster…'}</div>`
+      ? html`<div class=${'calm' + (state.synced && !state.failures?.length ? '' : ' quiet')}>${!state.synced ? 'Reading the cluster…' : state.failures?.length ? settled : html`<span class="tick" aria-hidden="true">✓</span> ${settled}`}</div>`
       : html`<p class="summary">${bad ? html`<strong class="bad">${attention}</strong>` : null}${bad && progressing ? ', ' : ''}
-          ${progressing ? `${progressing} in progress` : null}</p>
-        <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>`}
+          ${progressing ? `${progressing.toLocaleString()} in progress` : null}</p>
+        <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>
+        ${state.total > state.items.length ? html`<p class="quiet">${(state.total - state.items.length).toLocaleString()} more objects; choose a namespace.</p>` : null}`}
     ${state.wakes?.length ? html`<section><h2>Next scheduled reconciles</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
     ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}
     ${state.failures?.length ? html`<section><h2>Not readable</h2><dl class="pairs">${state.failures.map((/** @type {any} */ f) => html`<dt class="mono">${f.what}</dt><dd>${f.why}</dd>`)}</dl></section>` : null}

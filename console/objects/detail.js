@@ -25,15 +25,18 @@ export function Detail({ resource, namespace, name, query, session, views }) {
   const kind = resourceOf(resource);
   const object = state.url === url ? state.object : null;
   const gone = state.url === url && state.gone;
-  const tab = query.get('tab') ?? 'overview';
+  // an address may be from a console that may write, or name a tab of another kind
+  const offered = /** @type {Record<string, boolean|undefined>} */ ({ logs: resource === 'pods', exec: resource === 'pods' && session?.write, edit: session?.write });
+  const asked = query.get('tab') ?? 'overview';
+  const tab = offered[asked] ?? true ? asked : 'overview';
   useAnnouncement(gone ? `${name}: ${object ? 'deleted' : 'not found'}` : object?.metadata.deletionTimestamp ? name + ': deleting' : '');
   /** @type {[string, string][]} */
   const tabs = [['overview', 'Overview'], ['yaml', 'YAML']];
   for (const [id, v] of Object.entries(views)) tabs.push([id, v.label]);
   tabs.push(['events', 'Events']);
-  if (resource === 'pods') tabs.push(['logs', 'Logs']);
-  if (resource === 'pods' && session?.write && object && !gone) tabs.push(['exec', 'Exec']);
-  if (session?.write && object && !gone) tabs.push(['edit', 'Edit']);
+  if (offered.logs) tabs.push(['logs', 'Logs']);
+  if (offered.exec && object && !gone) tabs.push(['exec', 'Exec']);
+  if (offered.edit && object && !gone) tabs.push(['edit', 'Edit']);
   const View = views[tab]?.show;
   return html`
     <${Header}

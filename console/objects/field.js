@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { request } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
+import { stringify } from '../page/lib/json.js';
 import { Problem } from '../page/lib/ui.js';
 
 /** @param {{resource: string, path: string[], select: (path: string[]) => void, close?: () => void}} props */
@@ -31,7 +32,7 @@ export function FieldDoc({ resource, path, select, close }) {
       <span class="spring"></span>${close ? html`<button onClick=${close} aria-label="Close the documentation">×</button>` : null}</header>
     <div role="status"><span class="hidden">${path.join('.')}</span>${state.key !== key && !f ? html`<p class="quiet loading">Loading…</p>` : null}
     ${state.error ? html`<${Problem} error=${state.error} />` : null}
-    ${f && !state.error ? html`<p><b class="mono">${f.type}</b>${f.required ? ' required' : ''}${f.default !== undefined ? html` <span class="quiet">default</span> <code>${JSON.stringify(f.default)}</code>` : null}</p>
+    ${f && !state.error ? html`<p><b class="mono">${f.type}</b>${f.required ? ' required' : ''}${f.default !== undefined ? html` <span class="quiet">default</span> <code>${stringify(f.default)}</code>` : null}</p>
       <p class="text">${f.description || html`<span class="quiet">The schema has no description.</span>`}</p>
       ${f.enum?.length ? html`<p>One of ${f.enum.map((/** @type {any} */ v) => html`<code class="chip">${String(v)}</code> `)}</p>` : null}
       ${f.rules?.length ? html`<ul>${f.rules.map((/** @type {string} */ r) => html`<li class="mono">${r}</li>`)}</ul>` : null}` : null}</div>

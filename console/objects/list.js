@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
+import { stringify } from '../page/lib/json.js';
 import { resourceOf } from '../page/lib/kinds.js';
 import { navigate, objectHref, setQuery } from '../page/lib/route.js';
 import { Header, Loading, Problem, duration, tone, useClock } from '../page/lib/ui.js';
@@ -196,7 +197,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
         ${rows.slice(from, to).map((/** @type {Row} */ r, /** @type {number} */ i) => html`<tr key=${keyOf(r)} role="row" aria-rowindex=${from + i + 2}
             class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} onClick=${() => setActive(from + i)} onFocusIn=${() => setActive(from + i)}>
           ${withNamespace ? html`<td role="gridcell" class="quiet">${r.namespace}</td>` : null}
-          ${columns.map((/** @type {any} */ c) => html`<td role="gridcell" class=${typeof r.cells[c.i] === 'number' ? 'number' : ''}>${cell(r, c, resource, now, from + i === active)}</td>`)}<td role="gridcell"></td>
+          ${columns.map((/** @type {any} */ c) => html`<td role="gridcell" class=${/number|bigint/.test(typeof r.cells[c.i]) ? 'number' : ''}>${cell(r, c, resource, now, from + i === active)}</td>`)}<td role="gridcell"></td>
         </tr>`)}
         ${to < rows.length ? html`<tr aria-hidden="true" style=${{ height: (rows.length - to) * rowHeight + 'px' }}></tr>` : null}
       </tbody>
@@ -217,6 +218,6 @@ function cell(r, c, resource, now, active) {
     return t ? html`<span class=${'state ' + t}>${value}</span>` : value;
   }
   if (value === null || value === undefined || value === '<none>' || value === '') return html`<span class="none">–</span>`;
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  const text = typeof value === 'object' ? stringify(value) : String(value);
   return html`<span title=${text.length > 40 ? text : undefined}>${text}</span>`;
 }

@@ -50,7 +50,8 @@ type Row struct {
 	Name      string `json:"name"`
 	Created   string `json:"created,omitempty"`
 	Deleting  bool   `json:"deleting,omitempty"`
-	Cells     []any  `json:"cells"`
+	// Cells are values in JSON, with all digits of integers.
+	Cells []json.RawMessage `json:"cells"`
 }
 
 // Column is a column of a table, as the server describes it.
@@ -74,7 +75,7 @@ type Rows struct {
 type table struct {
 	Columns []Column `json:"columnDefinitions"`
 	Rows    []struct {
-		Cells  []any                        `json:"cells"`
+		Cells  []json.RawMessage            `json:"cells"`
 		Object metav1.PartialObjectMetadata `json:"object"`
 	} `json:"rows"`
 }
@@ -225,12 +226,12 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 
 // withKind adds apiVersion and kind, which items of lists of built-in kinds lack.
 func withKind(item json.RawMessage, apiVersion, kind string) (any, error) {
-	object := map[string]any{}
+	object := map[string]json.RawMessage{} // keeps all digits of integers
 	if err := json.Unmarshal(item, &object); err != nil {
 		return nil, err
 	}
 	if object["kind"] == nil {
-		object["apiVersion"], object["kind"] = apiVersion, kind
+		object["apiVersion"], object["kind"] = json.RawMessage(quote(apiVersion)), json.RawMessage(quote(kind))
 	}
 	return object, nil
 }

@@ -105,7 +105,7 @@ function Step({ s, target }) {
     ${s.simulated ? html`<div class="because quiet">${s.simulated}</div>` : null}</li>`;
 }
 
-const tones = { create: 'good', update: 'wait', delete: 'bad' };
+const tones = { __proto__: null, create: 'good', update: 'wait', delete: 'bad' };
 
 /** @param {{w: any}} props */
 function Written({ w }) {

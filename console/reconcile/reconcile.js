@@ -78,7 +78,7 @@ function StepRow({ s }) {
   const at = html`<td class="mono quiet">${s.at === undefined ? '' : '+' + span(Math.round(s.at))}</td>`;
   const took = html`<td class="number">${s.took === undefined ? '' : span(Math.round(s.took))}</td>`;
   if (s.log)
-    return html`<tr>${at}<td><${Badge} text=${s.log.level} as=${/** @type {any} */ ({ ERROR: 'bad', WARN: 'wait' })[s.log.level] ?? ''} /></td>
+    return html`<tr>${at}<td><${Badge} text=${s.log.level} as=${/** @type {any} */ ({ __proto__: null, ERROR: 'bad', WARN: 'wait' })[s.log.level] ?? ''} /></td>
       <td class="wrap" colspan="4">${s.log.message} <span class="mono quiet">${s.log.attributes}</span></td></tr>`;
   if (s.write) {
     const w = s.write.write;

@@ -1,5 +1,9 @@
 // @ts-check
 // The managers of the fields of an object.
+import { stringify } from '../page/lib/json.js';
+
+/** Returns a property of an object itself, not of its prototype. @param {any} object @param {string} name */
+const own = (object, name) => (object && typeof object === 'object' && Object.hasOwn(object, name) ? object[name] : undefined);
 
 /** @typedef {{path: string, value: string, manager: string, operation: string, subresource?: string, time?: string}} Field */
 
@@ -16,12 +20,12 @@ export function fields(object) {
       if (!keys.length) {
         const old = all.get(path);
         if (old && (old.time ?? '') > (m.time ?? '')) return;
-        all.set(path, { path, value: value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value), manager: m.manager, operation: m.operation, subresource: m.subresource, time: m.time });
+        all.set(path, { path, value: value === undefined ? '' : typeof value === 'string' ? value : stringify(value), manager: m.manager, operation: m.operation, subresource: m.subresource, time: m.time });
         return;
       }
       for (const key of keys) {
         const rest = key.slice(2);
-        if (key.startsWith('f:')) walk(node[key], value?.[rest], path + (/^[\w-]+$/.test(rest) ? '.' + rest : '["' + rest + '"]'));
+        if (key.startsWith('f:')) walk(node[key], own(value, rest), path + (/^[\w-]+$/.test(rest) ? '.' + rest : '["' + rest + '"]'));
         else if (key.startsWith('k:')) {
           const match = JSON.parse(rest);
           const item = Array.isArray(value) ? value.find((v) => Object.entries(match).every(([k, x]) => v?.[k] === x)) : undefined;

@@ -7,8 +7,9 @@ import { setQuery } from '../page/lib/route.js';
 import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
 import { fields } from './fields.js';
 
-const pastTenses = { create: 'created', update: 'updated', patch: 'patched', apply: 'applied', delete: 'deleted', deletecollection: 'deleted' };
-const events = { add: 'was created', update: 'changed', delete: 'was deleted', sync: 'existed when the operator started', resync: 'was resynced' };
+// without a prototype: a text of a trace, such as __proto__, must not select one of its properties
+const pastTenses = { __proto__: null, create: 'created', update: 'updated', patch: 'patched', apply: 'applied', delete: 'deleted', deletecollection: 'deleted' };
+const events = { __proto__: null, add: 'was created', update: 'changed', delete: 'was deleted', sync: 'existed when the operator started', resync: 'was resynced' };
 
 /** Describes a write: "updated in its status". @param {any} w */
 export const pastTense = (w) => (/** @type {any} */ (pastTenses)[w.verb] ?? w.verb) + (w.subresource ? ' in its ' + w.subresource : '');

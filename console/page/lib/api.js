@@ -1,6 +1,7 @@
 // @ts-check
 // Requests to the console's server.
 import { useEffect, useState } from 'preact/hooks';
+import { parse } from './json.js';
 
 /**
  * @typedef {{code: number, reason?: string, message: string, causes?: {field?: string, message?: string}[]}} Failure
@@ -41,7 +42,7 @@ export async function request(path, params, init) {
     throw unreachable;
   }
   if (!response.ok) throw await failure(response);
-  return response.json();
+  return parse(await response.text());
 }
 
 /**
@@ -74,7 +75,7 @@ async function read(url, signal, receive) {
         if (line.startsWith('event: ')) event = line.slice(7);
         else if (line.startsWith('data: ')) data += line.slice(6);
       }
-      if (data) receive(event, JSON.parse(data));
+      if (data) receive(event, parse(data));
     }
   }
 }

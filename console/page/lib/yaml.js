@@ -1,5 +1,6 @@
 // @ts-check
 // Writes objects as YAML, as text and as lines with parts for display.
+import { stringify } from './json.js';
 
 /** @typedef {{indent: number, dash: number, key?: string, value?: string, type?: string, path: string[]}} Line */
 
@@ -16,7 +17,7 @@ function quote(s) {
 /** @param {any} v */
 function scalar(v) {
   if (typeof v === 'string') return quote(v);
-  return v === undefined ? 'null' : JSON.stringify(v);
+  return v === undefined ? 'null' : stringify(v);
 }
 
 /** Returns whether a string can be a literal block. @param {string} s */
@@ -66,7 +67,7 @@ export function lines(value) {
         }
       }
     } else {
-      out.push({ indent, dash, key, value: scalar(v), type: v === null || v === undefined ? 'mark' : typeof v, path });
+      out.push({ indent, dash, key, value: scalar(v), type: v === null || v === undefined ? 'mark' : typeof v === 'bigint' ? 'number' : typeof v, path });
     }
   };
   if (value && typeof value === 'object' && !Array.isArray(value)) {
