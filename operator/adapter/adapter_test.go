@@ -231,6 +231,9 @@ func TestClientStory(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	must(t, c.Update(ctx, cm.DeepCopy(), crclient.DryRunAll))
+	// "all" is not a value of the API, but must not lead to a write.
+	_ = c.Delete(ctx, cm.DeepCopy(), &crclient.DeleteOptions{DryRun: []string{"all"}})
+	must(t, c.Get(ctx, crclient.ObjectKeyFromObject(cm), cm.DeepCopy()))
 	pod.Status.Phase, pod.Status.Message = corev1.PodRunning, "as the test says"
 	must(t, c.Status().Update(ctx, pod))
 	if namespaced, err := c.IsObjectNamespaced(&corev1.Node{}); err != nil || namespaced {

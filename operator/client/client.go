@@ -20,7 +20,9 @@
 // Objects that the client reads have kind and apiVersion set, including the items of lists.
 //
 // A Client is safe for concurrent use and runs nothing in the background. All calls return when
-// their context ends.
+// their context ends. A call, except Watch, also fails if the server does not begin to respond
+// within two minutes, or within the timeout in the rest.Config if that is longer. A read also fails
+// if its response pauses for two minutes.
 //
 // # For caches and frameworks
 //

@@ -74,6 +74,7 @@ type Plain struct {
 type restClient struct {
 	http     *http.Client // for single responses
 	streams  *http.Client // for watches: no overall timeout
+	leases   *http.Client // for Leases: other requests must not delay a renewal
 	base     *url.URL
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
@@ -126,6 +127,10 @@ func New(cfg Config) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	leases, err := newHTTPClient(conf, maxLeaseConnections, netHTTP)
+	if err != nil {
+		return nil, err
+	}
 	streams.Timeout = 0
 	// A path prefix of the host is kept for every request; a query or fragment is not.
 	base = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/")}
@@ -133,6 +138,7 @@ func New(cfg Config) (Client, error) {
 	c := &restClient{
 		http:     single,
 		streams:  streams,
+		leases:   leases,
 		compress: cfg.CompressWatches,
 		base:     base,
 		scheme:   cfg.Scheme,

@@ -56,16 +56,11 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 	if o.DryRun {
 		return err
 	}
-	live := obj
+	live := obj // nil if it must be read
 	switch {
 	// a conflict with the client's own create
 	case apierrors.IsConflict(err) && manager != "" && strings.Contains(err.Error(), `"`+manager+creationSuffix+`"`):
-		meta := &metav1.PartialObjectMetadata{}
-		meta.SetGroupVersionKind(e.kind)
-		if err := c.Get(ctx, KeyOf(obj), meta); err != nil {
-			return err
-		}
-		live = meta
+		live = nil
 	case err != nil:
 		return err
 	default:
@@ -73,11 +68,28 @@ func (c *restClient) apply(ctx context.Context, e endpoint, r request, obj Objec
 			return nil
 		}
 	}
-	if err := c.takeOver(ctx, r, live, manager); err != nil {
-		return err
+	for try := 1; ; try++ {
+		if live == nil {
+			meta := &metav1.PartialObjectMetadata{}
+			meta.SetGroupVersionKind(e.kind)
+			if err := c.Get(ctx, KeyOf(obj), meta); err != nil {
+				return err
+			}
+			live = meta
+		}
+		err := c.takeOver(ctx, r, live, manager)
+		if err == nil {
+			return c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
+		}
+		if !apierrors.IsConflict(err) || try == takeOverTries {
+			return err
+		}
+		live = nil // another client has written the object: a forced apply has no conflict
 	}
-	return c.exchangeIfKind(ctx, r, obj, e.kind, false, o.Given)
 }
+
+// takeOverTries bounds how often fields are transferred if other clients write at the same time.
+const takeOverTries = 5
 
 // isCreatable reports whether a create may replace an apply.
 func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {

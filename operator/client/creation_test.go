@@ -94,6 +94,27 @@ func TestApplyOfNewStory(t *testing.T) {
 		}
 	}
 
+	t.Run("another write before the fields are transferred", func(t *testing.T) {
+		cfg := rest.CopyConfig(cfg)
+		write := sync.OnceFunc(func() {
+			must(t, other.Patch(ctx, configMap("between", nil), client.RawPatch(types.MergePatchType, []byte(`{"data":{"c":"other's"}}`))))
+		})
+		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Header.Get("Content-Type") == string(types.JSONPatchType) {
+					write()
+				}
+				return next.RoundTrip(r)
+			})
+		})
+		c, err := client.New(client.Config{REST: cfg, FieldOwner: "founder"})
+		must(t, err)
+		must(t, c.Apply(ctx, configMap("between", map[string]string{"a": "1", "b": "1"}), isNew))
+		obj := configMap("between", map[string]string{"a": "1"})
+		must(t, c.Apply(ctx, obj))
+		sent.want(t, sentCreate, sentApply, sentTakeOver, sentTakeOver, sentApply)
+		check(obj, map[string]string{"a": "1", "c": "other's"}, "founder Apply", "other Update")
+	})
 	t.Run("omitted fields", func(t *testing.T) {
 		obj := configMap("fields", map[string]string{"a": "1", "b": "1"})
 		must(t, c.Apply(ctx, obj, isNew))

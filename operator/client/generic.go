@@ -34,8 +34,9 @@ func List[T any, P Pointer[T]](ctx context.Context, r Reader, opts ...ListOption
 
 const pageSize = 500
 
-// Each reads objects page by page, all from the same state of the server. A page has 500 objects
-// unless a Limit option is set. The loop ends after an error.
+// Each reads objects page by page. From a server, all pages have the same state; from a cache, each
+// page has the state at its read. A page has 500 objects unless a Limit option is set. The loop
+// ends after an error.
 func Each[T any, P Pointer[T]](ctx context.Context, r Reader, opts ...ListOption) iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
 		o := NewListOptions(opts...)

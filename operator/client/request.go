@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,12 +55,57 @@ type request struct {
 // Every other outcome is an error. send retries reads if the connection broke. Unless r.reports is
 // set, it also retries 429 and 503 with Retry-After, after that time.
 func (c *restClient) send(ctx context.Context, r request) (*http.Response, error) {
+	if r.method != http.MethodGet || r.stream {
+		return c.sendPatiently(ctx, r)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	resp, err := c.sendPatiently(ctx, r)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	late := time.AfterFunc(answerWithin, func() { cancel(errSilent) })
+	resp.Body = &audible{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, late: late}
+	return resp, nil
+}
+
+var errSilent = fmt.Errorf("the server sent nothing for %v", answerWithin)
+
+// audible is a response body whose reads fail if nothing arrives for answerWithin: a load balancer
+// may have lost the server in the middle of a large list.
+type audible struct {
+	io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	late   *time.Timer // cancels ctx
+}
+
+func (b *audible) Read(p []byte) (int, error) {
+	b.late.Reset(answerWithin)
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && context.Cause(b.ctx) == errSilent {
+		err = errSilent
+	}
+	return n, err
+}
+
+func (b *audible) Close() error {
+	b.late.Stop()
+	b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+// sendPatiently is send without a limit on the time that the body takes.
+func (c *restClient) sendPatiently(ctx context.Context, r request) (*http.Response, error) {
 	target := *c.base
 	target.Path += r.path
 	target.RawQuery = r.query.Encode()
 	client := c.http
-	if r.stream {
+	switch {
+	case r.stream:
 		client = c.streams
+	case r.resource.Group == coordinationv1.GroupName:
+		client = c.leases
 	}
 	for attempt := 1; ; attempt++ {
 		var body io.Reader

@@ -21,6 +21,8 @@ const (
 	// maxConnections is how many requests of one client can be in flight; further requests wait.
 	// Watches do not count.
 	maxConnections = 100
+	// maxLeaseConnections is the same for requests of Leases, which have their own connections.
+	maxLeaseConnections = 10
 	// idleTimeout is less than the idle timeouts of kube-apiserver (90 s) and of common load
 	// balancers (60 s): a request is lost if the other end closes the connection while it is being
 	// sent.
@@ -28,6 +30,10 @@ const (
 	// deadAfter is approximately how long the peer of a connection may fail to acknowledge probes
 	// or data.
 	deadAfter = 45 * time.Second
+	// answerWithin is how long a server may take to begin a response, unless the configuration has
+	// a longer timeout. kube-apiserver ends requests after a minute. A load balancer that has lost
+	// the server may acknowledge the request and never respond.
+	answerWithin = 2 * time.Minute
 )
 
 // NetHTTPEnv is an environment variable with the effect of Config.NetHTTP for every client of the
@@ -63,7 +69,7 @@ func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Clie
 			conf.Dial = dialer().DialContext
 		}
 		conf.Dial = http1.Observed(conf.Dial) // before client-go wraps connections
-		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile, netHTTP), conf.WrapTransport)
+		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile, netHTTP, max(answerWithin, conf.Timeout)), conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
 	if err != nil {
@@ -74,18 +80,22 @@ func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Clie
 
 // innermost wraps the transport that client-go creates for a configuration. Each client has its own
 // transport, because no two have the same dialer.
-func innermost(connections int, caFile string, netHTTP bool) transport.WrapperFunc {
+func innermost(connections int, caFile string, netHTTP bool, answer time.Duration) transport.WrapperFunc {
 	return func(rt http.RoundTripper) http.RoundTripper {
 		base := bottom(rt)
 		if base == nil {
 			return rt
 		}
 		base.MaxConnsPerHost, base.MaxIdleConnsPerHost, base.IdleConnTimeout = connections, maxConnections, idleTimeout
-		if connections == 0 || netHTTP {
+		if connections == 0 {
+			return rt
+		}
+		base.ResponseHeaderTimeout = answer
+		if netHTTP {
 			return rt
 		}
 		return http1.New(http1.Config{
-			Base: base, Otherwise: rt, Connections: connections, Idle: idleTimeout,
+			Base: base, Otherwise: rt, Connections: connections, Idle: idleTimeout, Answer: answer,
 			TLS: func() *tls.Config { return trusting(bottom(rt).TLSClientConfig, caFile) },
 		})
 	}

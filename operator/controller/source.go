@@ -33,7 +33,9 @@ const initialPriority = -100
 
 // Kind is a Source of the events of one kind.
 type Kind struct {
-	// Informers has the informer of the kind; required.
+	// Informers has the informer of the kind; required. The reconciler must read the kind from it
+	// or from the server: the controller drops events that a reconcile has already read. A
+	// reconciler that reads another copy, such as a client-go lister, can miss a change.
 	Informers informer.Informers
 	// Cluster is the name of the informers' cluster. Requests get it unless the handler sets
 	// another one.

@@ -143,7 +143,7 @@ func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (clien
 	if err != nil || !in {
 		return nil, err
 	}
-	return obj, nil
+	return transformed(obj, i.transform), nil
 }
 
 // listLive is readAll from the server, in one request, because continue tokens are the informer's.
@@ -169,6 +169,7 @@ func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions)
 			return nil, "", err
 		}
 		match := i.inNamespacesAndLabels(obj) && !q.nothing
+		obj = transformed(obj, i.transform)
 		for _, by := range []struct {
 			obj          client.Object
 			requirements fields.Requirements
@@ -275,8 +276,8 @@ func (i *informer) read(ctx context.Context, key client.Key) (client.Object, err
 		case e.kind == gone:
 			return nil, nil
 		case e.kind == present:
-			if in, err := i.inScope(e.obj); err != nil || !in {
-				return nil, err
+			if !e.scoped.in {
+				return nil, e.scoped.err
 			}
 			return e.obj, nil
 		case e.kind == opaque:

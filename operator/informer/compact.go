@@ -48,7 +48,7 @@ func newCompact() *compact { return &compact{packer: pack.New()} }
 func (i *informer) keep(obj client.Object) client.Object {
 	// When a list is read again, most objects are unchanged: keep the old ones, so that the new
 	// ones can be freed.
-	if old, ok := i.objs.Get(client.KeyOf(obj)); ok && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
+	if old, ok := i.objs.Get(client.KeyOf(obj)); ok && isUnchanged(old, obj) {
 		return old
 	}
 	transform := i.transform

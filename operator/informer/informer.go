@@ -72,7 +72,8 @@ type KnownHandler interface {
 type Registration interface {
 	// Synced is closed after the handler has received all objects that existed when it was added.
 	Synced() <-chan struct{}
-	// Remove ends the subscription. No call to the handler starts after Remove returns.
+	// Remove ends the subscription. It does not wait for a call to the handler that has begun or is
+	// about to begin; no other call follows.
 	Remove()
 }
 

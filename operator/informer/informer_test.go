@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -430,6 +431,37 @@ func TestServersWithoutStreaming(t *testing.T) {
 		synctest.Wait()
 		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "new"}); !ok {
 			t.Error("the watch did not follow the list")
+		}
+	})
+}
+
+// MACH-02: a kind that can be listed but not watched, such as metrics.k8s.io's, is listed again and
+// again. Its objects have neither uids nor versions.
+func TestKindWithoutWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		var lists atomic.Int32
+		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/pods") {
+				return false
+			}
+			rw.Header().Set("Content-Type", "application/json")
+			if r.URL.Query().Get("watch") != "" {
+				rw.WriteHeader(http.StatusMethodNotAllowed)
+				fmt.Fprint(rw, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"MethodNotAllowed","code":405}`)
+				return true
+			}
+			fmt.Fprintf(rw, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"namespace":"default","name":"a","labels":{"v":"%d"}}}]}`, lists.Add(1))
+			return true
+		}})
+		w.pods()
+		w.run()
+		w.must(w.set.WaitForSync(t.Context()))
+		time.Sleep(5 * time.Minute)
+		got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(pod("a")))
+		w.must(err)
+		if n := lists.Load(); n < 10 || got.Labels["v"] != fmt.Sprint(n) {
+			t.Errorf("the copy has list %s of %d", got.Labels["v"], n)
 		}
 	})
 }

@@ -111,9 +111,11 @@ func (s *informers) noteState(obj client.Object, given bool) {
 				state = transformed(state, transform)
 				state.GetObjectKind().SetGroupVersionKind(kind)
 			}
-			e.kind, e.obj, e.whole = present, state, given && transform == nil
+			e.kind, e.obj, e.whole, e.scoped = present, state, given && transform == nil, i.scopedOf(obj)
 		case reflect.TypeFor[*metav1.PartialObjectMetadata]():
-			e.kind, e.obj = present, transformed(metadataOf(obj, kind), transform)
+			m := metadataOf(obj, kind)
+			e.kind, e.scoped = present, i.scopedOf(m)
+			e.obj = transformed(m, transform)
 		}
 		return e
 	})

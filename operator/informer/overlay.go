@@ -35,6 +35,7 @@ type entry struct {
 	uid     types.UID
 	before  types.UID     // for gone: an earlier object of the same name
 	obj     client.Object // for present
+	scoped  scoped        // for present
 	whole   bool          // obj is the unmodified response of the server, as a watch delivers it
 	text    string        // for opaque: the version
 	since   time.Time

@@ -613,6 +613,63 @@ func TestTransformOfGivenObjects(t *testing.T) {
 	})
 }
 
+// RUN-02: own writes are in the scope by their state on the server, although the transform removes
+// what the scope selects by.
+func TestTransformRemovesTheScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t, func(c *informer.Config) {
+			c.Scope = informer.Scope{Labels: labels.SelectorFromSet(labels.Set{"v": "1"}), Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
+			c.Transform = func(obj client.Object) client.Object {
+				obj.SetLabels(nil)
+				if p, ok := obj.(*corev1.Pod); ok {
+					p.Spec.NodeName = ""
+				}
+				return obj
+			}
+		})
+		in := labelled(pod("in"), "1")
+		in.Spec.NodeName = "n1"
+		for _, p := range []*corev1.Pod{in, labelled(pod("field"), "1")} {
+			w.must(w.client.Create(w.ctx, p))
+		}
+		w.atOnce(func() {
+			if got := w.names(); got != "in" {
+				t.Errorf("listed %q", got)
+			}
+			if w.get("in") == nil || w.get("field") != nil {
+				t.Error("get ignores the scope")
+			}
+			if obj, ok := w.pods().Get(client.KeyOf(in)); !ok || len(w.pods().List("default")) != 1 {
+				t.Errorf("the informer has %v", obj)
+			}
+		})
+	})
+}
+
+// RUN-02: reads from the server, instead of from a late informer, are transformed too.
+func TestServerReadsAreTransformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLagging(t, func(c *informer.Config) {
+			c.Transform = func(obj client.Object) client.Object {
+				obj.SetAnnotations(map[string]string{"transformed": "yes"})
+				return obj
+			}
+		})
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+		w.must(client.IgnoreNotFound(w.client.Get(w.ctx, client.KeyOf(pod("a")), u)))
+		w.must(w.client.Create(w.ctx, pod("a")))
+		w.must(w.client.Get(w.ctx, client.KeyOf(pod("a")), u))
+		items := client.NewItems(u)
+		w.must(w.client.List(w.ctx, items))
+		for _, obj := range append(items.Items, u) {
+			if obj.GetAnnotations()["transformed"] != "yes" {
+				t.Errorf("read %v", obj)
+			}
+		}
+	})
+}
+
 // RUN-02: reads from an informer include this process's writes, within the scope of the informer.
 func TestInformerShowsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (p *part) Replace(objs []client.Object, version string) {
 	for _, obj := range objs {
 		key := client.KeyOf(obj)
 		kept[key] = true
-		if old, had := i.objs.Get(key); had && old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() {
+		if old, had := i.objs.Get(key); had && isUnchanged(old, obj) {
 			continue // unchanged
 		}
 		i.put(obj)
@@ -103,6 +103,12 @@ func (p *part) Replace(objs []client.Object, version string) {
 	p.advance(version)
 	i.sweep(rewritten)
 	i.checkSynced()
+}
+
+// isUnchanged reports whether two objects of the same key are certainly the same state. Objects
+// that the server computes, such as metrics, have no resourceVersion.
+func isUnchanged(old, obj client.Object) bool {
+	return old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() && obj.GetResourceVersion() != ""
 }
 
 func (p *part) Bookmark(version string) {

@@ -33,7 +33,7 @@ func (i *informer) newestOf(key client.Key) client.Object {
 	case gone:
 		return nil
 	case present:
-		if in, err := i.inScope(e.obj); err != nil || !in {
+		if !e.scoped.in {
 			return nil
 		}
 		return e.obj
@@ -92,10 +92,8 @@ func (i *informer) overlaid(found []client.Object, wanted func(client.Object) bo
 		case !isPending || e.kind == gone:
 		case e.kind != present:
 			i.unshown.Store(true)
-		case i.partOf(key) != nil && wanted(e.obj):
-			if in, err := i.inScope(e.obj); err == nil && in {
-				objs = append(objs, e.obj)
-			}
+		case i.partOf(key) != nil && e.scoped.in && wanted(e.obj):
+			objs = append(objs, e.obj)
 		}
 	}
 	return objs

@@ -87,11 +87,10 @@ func (i *informer) snapshot(q query) (objs []client.Object, version string, err 
 		case opaque:
 			return nil, "", errAskServer
 		case present:
-			in, err := i.inScope(e.obj)
-			if err != nil {
-				return nil, "", err
+			if e.scoped.err != nil {
+				return nil, "", e.scoped.err
 			}
-			if in {
+			if e.scoped.in {
 				objs = append(objs, e.obj)
 			}
 		}
@@ -149,6 +148,18 @@ func (i *informer) inScope(obj client.Object) (bool, error) {
 		return in, nil
 	}
 	return i.matchesFields(obj, i.scope.Fields.Requirements())
+}
+
+// scoped is the result of inScope for an object as the server has it: a transform may remove the
+// labels and fields that the scope selects by.
+type scoped struct {
+	in  bool // false if err is not nil
+	err error
+}
+
+func (i *informer) scopedOf(obj client.Object) scoped {
+	in, err := i.inScope(obj)
+	return scoped{in && err == nil, err}
 }
 
 func (i *informer) inNamespacesAndLabels(obj client.Object) bool {

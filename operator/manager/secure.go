@@ -115,8 +115,13 @@ func (g *guard) review(ctx context.Context, q question, token string) (int, erro
 	if !tokenReview.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
+	user := tokenReview.Status.User
+	extra := map[string]authorizationv1.ExtraValue{} // for example, the scopes of the token
+	for name, values := range user.Extra {
+		extra[name] = authorizationv1.ExtraValue(values)
+	}
 	accessReview := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: tokenReview.Status.User.Username, UID: tokenReview.Status.User.UID, Groups: tokenReview.Status.User.Groups,
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: q.path, Verb: q.verb},
 	}}
 	if err := g.m.own.live.Create(ctx, accessReview); err != nil {

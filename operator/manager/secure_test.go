@@ -33,10 +33,11 @@ func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
 		if strings.Contains(string(body), `"token":"prometheus"`) {
 			name = "prometheus"
 		}
-		return answer(fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":%v,"user":{"username":%q}}}`, known, name))
+		return answer(fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":%v,"user":{"username":%q,"extra":{"scopes":["metrics"]}}}}`, known, name))
 	case strings.HasSuffix(path, "/subjectaccessreviews"):
 		body, _ := io.ReadAll(req.Body)
-		allowed := strings.Contains(string(body), `"user":"prometheus"`) && strings.Contains(string(body), `"path":"/metrics"`) && strings.Contains(string(body), `"verb":"get"`)
+		allowed := strings.Contains(string(body), `"user":"prometheus"`) && strings.Contains(string(body), `"path":"/metrics"`) && strings.Contains(string(body), `"verb":"get"`) &&
+			strings.Contains(string(body), `"extra":{"scopes":["metrics"]}`)
 		return answer(fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":%v}}`, allowed))
 	case path == "/apis/authentication.k8s.io/v1":
 		return answer(`{"kind":"APIResourceList","groupVersion":"authentication.k8s.io/v1","resources":[{"name":"tokenreviews","kind":"TokenReview","namespaced":false,"verbs":["create"]}]}`)

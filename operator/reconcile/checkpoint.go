@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/tree"
@@ -100,9 +98,7 @@ func (r *run[T, P]) rebase(ctx context.Context) error {
 		return err
 	}
 	if now.GetUID() != r.obj.GetUID() {
-		kind := now.GetObjectKind().GroupVersionKind()
-		resource := schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}
-		return apierrors.NewNotFound(resource, fmt.Sprintf("%s with uid %s", r.obj.GetName(), r.obj.GetUID()))
+		return apierrors.NewNotFound(r.resource(), fmt.Sprintf("%s with uid %s", r.obj.GetName(), r.obj.GetUID()))
 	}
 	var trees [3]any
 	for i, from := range []client.Object{now, r.before, r.obj} {

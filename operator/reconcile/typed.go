@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/client"
 )
@@ -183,12 +185,29 @@ func (r *run[T, P]) writeStatus(ctx context.Context, yield func()) (answer P, er
 		opts.FieldValidation = metav1.FieldValidationIgnore
 	}
 	if err := r.cfg.Client.Subresource("status").Patch(ctx, answer, patch, opts); err != nil {
+		if apierrors.IsNotFound(err) && r.exists(ctx) {
+			err = fmt.Errorf("the kind has no status subresource (in Go types: +kubebuilder:subresource:status): %w",
+				apierrors.NewMethodNotSupported(r.resource(), "patch status"))
+		}
 		return nil, err
 	}
 	r.checked.note(shape)
 	r.version = answer.GetResourceVersion()
 	r.obj.SetResourceVersion(r.version)
 	return answer, nil
+}
+
+// exists reports whether the server has the object.
+func (r *run[T, P]) exists(ctx context.Context) bool {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(r.obj.GetObjectKind().GroupVersionKind())
+	return r.cfg.Client.Get(ctx, client.KeyOf(r.obj), now, client.Live) == nil && now.GetUID() == r.obj.GetUID()
+}
+
+// resource names the kind in errors.
+func (r *run[T, P]) resource() schema.GroupResource {
+	kind := r.obj.GetObjectKind().GroupVersionKind()
+	return schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}
 }
 
 // reject sets the condition and records an event for an invalid object.

@@ -348,6 +348,32 @@ func TestUnstructured(t *testing.T) {
 	}
 }
 
+// RUN-04: if the server has the object but no status subresource, the reconcile fails. It succeeds
+// if the object was deleted in the meantime.
+func TestKindWithoutStatusSubresource(t *testing.T) {
+	f := newFixture(t)
+	deleted := false
+	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		if strings.HasSuffix(path, "/status") || deleted && verb == http.MethodGet && strings.HasSuffix(path, "/a") {
+			return http.StatusNotFound, metav1.StatusReasonNotFound
+		}
+		return 0, ""
+	}
+	do := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.CurrentHealthy = 1
+		return reconcile.Result{}, nil
+	})
+	if _, err := f.run(t, do); err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "no status subresource") {
+		t.Errorf("got %v", err)
+	}
+	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
+		deleted = true
+		b.Status.CurrentHealthy = 1
+		return reconcile.Result{}, nil
+	}))
+	must(t, err)
+}
+
 type withoutStatus func(*corev1.ConfigMap)
 
 func (w withoutStatus) Reconcile(_ context.Context, cm *corev1.ConfigMap) (reconcile.Result, error) {

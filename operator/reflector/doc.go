@@ -7,7 +7,7 @@
 // Its inputs are events (a page of a list, a watch event, a failure …); its outputs are the deltas
 // for the copy and the next action.
 //
-//	          ┌────────────────────────── expired, kind gone ─────────────────────────┐
+//	          ┌────────────────────────── expired, kind gone, no watch ───────────────┐
 //	          ▼                                                                       │
 //	Start → streaming ──(refused, cut short)──▶ listing ──(last page: Replace)──▶ watching ⟲ Add, Update, Delete, Bookmark
 //	          │                                                                       ▲

@@ -287,8 +287,11 @@ func (m *Machine[T]) failed(err error) Next {
 			return m.begin()
 		}
 	case watching:
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			m.synced = false // the kind is gone; if it returns, it is a new collection
+		case apierrors.IsMethodNotSupported(err):
+			m.synced = false // the kind can't be watched: follow it by lists
 		}
 		if isExpired(err) {
 			m.synced = false

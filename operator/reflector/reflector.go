@@ -82,6 +82,10 @@ const (
 	minWatch = time.Second
 	// A watch that the server does not end in time is closed after this additional time.
 	watchGrace = 30 * time.Second
+	// A watch that has delivered a bookmark is reopened after 3 to 4 minutes without another event.
+	// Servers that send bookmarks send one a minute while the version increases, so the connection
+	// may be broken. The system does not notice that if a load balancer acknowledges the data.
+	maxSilence = 3 * time.Minute
 )
 
 // Reflector runs a Machine.
@@ -94,6 +98,7 @@ type Reflector[T metav1.Object] struct {
 	opened   time.Time
 	events   int
 	deadline *time.Timer
+	silence  *time.Timer // runs from the first bookmark on
 }
 
 // New returns a reflector.
@@ -184,7 +189,7 @@ func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 		return err
 	}
 	r.stream, r.opened, r.events = stream, time.Now(), 0
-	r.deadline = time.NewTimer(timeout + watchGrace)
+	r.deadline, r.silence = time.NewTimer(timeout+watchGrace), nil
 	if r.cfg.Opened != nil {
 		r.cfg.Opened()
 	}
@@ -197,6 +202,9 @@ func (r *Reflector[T]) closeWatch() {
 		return
 	}
 	r.deadline.Stop()
+	if r.silence != nil {
+		r.silence.Stop()
+	}
 	r.stream.Stop()
 	for range r.stream.ResultChan() {
 	}
@@ -205,6 +213,10 @@ func (r *Reflector[T]) closeWatch() {
 
 // read returns nil when ctx ends.
 func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[T] {
+	var silent <-chan time.Time
+	if r.silence != nil {
+		silent = r.silence.C
+	}
 	for {
 		select {
 		case event, ok := <-r.stream.ResultChan():
@@ -212,8 +224,11 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 				return Closed[T]{Early: r.events == 0 && time.Since(r.opened) < minWatch}
 			}
 			r.events++
+			r.heard(event)
 			return r.input(ctx, event)
 		case <-r.deadline.C:
+			return Closed[T]{}
+		case <-silent:
 			return Closed[T]{}
 		case <-r.cfg.Renew:
 			return Closed[T]{}
@@ -222,6 +237,17 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// heard restarts the time of silence.
+func (r *Reflector[T]) heard(event watch.Event) {
+	longest := maxSilence + rand.N(maxSilence/3)
+	switch {
+	case r.silence != nil:
+		r.silence.Reset(longest)
+	case event.Type == watch.Bookmark && r.cfg.WatchTimeout != Forever:
+		r.silence = time.NewTimer(longest)
 	}
 }
 

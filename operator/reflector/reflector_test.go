@@ -188,6 +188,29 @@ func TestWatchThatHangs(t *testing.T) {
 	})
 }
 
+// MACH-02: a watch that stops delivering bookmarks is reopened: a load balancer may have lost the
+// server. A watch without bookmarks, and one in the same process, may be silent.
+func TestSilentWatch(t *testing.T) {
+	bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
+	page := Page[object]{Version: "2"}
+	for _, tt := range []struct {
+		timeout time.Duration
+		events  []watch.Event
+		calls   string
+	}{
+		{0, []watch.Event{bookmark, {Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false, watch 8 false"},
+		{0, []watch.Event{{Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false"},
+		{Forever, []watch.Event{bookmark}, "list 500 , watch 2 false"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			calls, _ := reflect(t, 5*time.Minute, Config[object]{Pages: true, WatchTimeout: tt.timeout}, page, stream(false, tt.events...), stream(false))
+			if calls != tt.calls {
+				t.Errorf("%d events: %s, want %s", len(tt.events), calls, tt.calls)
+			}
+		})
+	}
+}
+
 // MACH-02: Requests to a server that is down become rarer, and there is always a pause between
 // them.
 func TestBackoff(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,7 +100,9 @@ func (w wrapped) Watch(ctx context.Context, list crclient.ObjectList, opts ...cr
 	return w.c.Watch(ctx, list, listOptions(opts))
 }
 
-func dryRun(values []string) bool { return slices.Contains(values, metav1.DryRunAll) }
+// dryRun reports whether the option DryRun is set. Its only valid value is "All"; no other value
+// may lead to a write.
+func dryRun(values []string) bool { return len(values) > 0 }
 
 func (w wrapped) Create(ctx context.Context, obj crclient.Object, opts ...crclient.CreateOption) error {
 	o := (&crclient.CreateOptions{}).ApplyOptions(opts)

@@ -46,6 +46,8 @@ type Config struct {
 	Connections int
 	// Idle is how long an unused connection is kept.
 	Idle time.Duration
+	// Answer is how long a server may take to read a request and begin its response.
+	Answer time.Duration
 }
 
 // Transport is an http.RoundTripper, safe for concurrent use.
@@ -89,14 +91,20 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.watch(ctx)
+	late := time.AfterFunc(t.cfg.Answer, c.interrupt)
 	resp, err := c.exchange(req)
+	inTime := late.Stop()
 	if err != nil {
 		t.release(c, false)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case !inTime:
+			err = fmt.Errorf("the server did not respond within %v: %w", t.cfg.Answer, err)
 		}
 		return nil, err
 	}
+	resp.Close = resp.Close || !inTime // the connection is interrupted
 	if resp.Body == http.NoBody {
 		t.release(c, !resp.Close)
 		return resp, nil
@@ -237,9 +245,12 @@ type connection struct {
 // watch makes I/O on the connection fail when ctx ends.
 func (c *connection) watch(ctx context.Context) {
 	if ctx.Done() != nil {
-		c.stop = context.AfterFunc(ctx, func() { _ = c.tcp.SetDeadline(time.Unix(1, 0)) })
+		c.stop = context.AfterFunc(ctx, c.interrupt)
 	}
 }
+
+// interrupt makes I/O on the connection fail.
+func (c *connection) interrupt() { _ = c.tcp.SetDeadline(time.Unix(1, 0)) }
 
 // unwatch undoes watch, and reports whether ctx has not ended.
 func (c *connection) unwatch() bool {

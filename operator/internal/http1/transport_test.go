@@ -51,7 +51,7 @@ func newFixture(t *testing.T, handler http.HandlerFunc, change ...func(*http1.Co
 	w.base = &http.Transport{TLSClientConfig: trusted, DialContext: (&net.Dialer{}).DialContext, TLSHandshakeTimeout: time.Second}
 	t.Cleanup(w.base.CloseIdleConnections)
 	cfg := http1.Config{
-		Base: w.base, TLS: func() *tls.Config { return trusted }, Connections: 3, Idle: time.Minute,
+		Base: w.base, TLS: func() *tls.Config { return trusted }, Connections: 3, Idle: time.Minute, Answer: time.Minute,
 		Otherwise: roundTripper(func(r *http.Request) (*http.Response, error) {
 			w.otherwise.Add(1)
 			return w.base.RoundTrip(r)
@@ -267,6 +267,17 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// MACH-01: a request fails if the server does not respond, as behind a load balancer that has lost
+// it.
+func TestNoResponse(t *testing.T) {
+	over := make(chan struct{})
+	w := newFixture(t, func(http.ResponseWriter, *http.Request) { <-over }, func(c *http1.Config) { c.Answer = 10 * time.Millisecond })
+	defer close(over)
+	if got, err := w.do(t.Context(), "PUT", "/a", nil); err == nil || !strings.Contains(err.Error(), "did not respond within 10ms") {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
 // MACH-01: net/http handles unusual requests.
 func TestOtherRequests(t *testing.T) {
 	w := newFixture(t, echo)
@@ -317,7 +328,7 @@ func BenchmarkWrite(b *testing.B) {
 	one := transport(false, "http/1.1")
 	for name, rt := range map[string]http.RoundTripper{
 		"exchange": http1.New(http1.Config{
-			Base: one, Otherwise: one, TLS: func() *tls.Config { return one.TLSClientConfig }, Connections: 100, Idle: time.Minute,
+			Base: one, Otherwise: one, TLS: func() *tls.Config { return one.TLSClientConfig }, Connections: 100, Idle: time.Minute, Answer: time.Minute,
 		}),
 		"net-http1": one,
 		"net-http2": transport(true, "h2"),
