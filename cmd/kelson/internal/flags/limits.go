@@ -26,7 +26,7 @@ func (o *Limits) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.mutating, "max-mutating-requests-inflight", 200,
 		"maximum number of concurrent write requests; with priority and fairness, added to --max-requests-inflight to get the maximum number of all concurrent requests; 0: no limit, or, with priority and fairness, adds nothing")
 	f.IntVar(&o.longRunning, "max-longrunning-requests-per-user", 10_000,
-		"maximum number of concurrent watches and other long-running requests of one user, or of all service accounts of one namespace together; more get 429; 0: no limit")
+		"maximum number of concurrent watches and other long-running requests of one user, or of all service accounts of one namespace together; a request with more than 16 KiB of headers counts as several; more get 429; 0: no limit")
 }
 
 // Apply validates the flags and copies them to cfg.
