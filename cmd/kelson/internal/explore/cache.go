@@ -60,8 +60,8 @@ func Link(p *project.Project, command, temp string, link func(file string) error
 	return file, release, err
 }
 
-// prune removes programs except those that were used last, to make room for another one. Errors have
-// no consequences: the next call tries again.
+// prune removes programs except those that were used last, to make room for another one. Errors
+// have no consequences: the next call tries again.
 func prune(programs string) {
 	states, _ := filepath.Glob(filepath.Join(programs, "*", "state"))
 	used := func(state string) time.Time {
