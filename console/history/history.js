@@ -103,7 +103,7 @@ export function HistoryObject({ resource, namespace, name, query }) {
       <ol class="versions" reversed>${versions.slice().reverse().map((v) => html`<li key=${v.revision} class=${v.revision === at ? 'active' : ''}>
         <button class="plainbutton" aria-current=${v.revision === at ? 'true' : undefined} onClick=${() => setQuery({ at: v.revision }, { replace: true })}><b>${v.revision}</b> <span class="quiet">${clock(v.time)}</span>
           ${v.deleted ? html` <${Badge} text="deleted" as="bad" />` : v.created ? html` <${Badge} text="first version" as="good" />` : null}</button>
-        ${v.changes?.length ? html`<dl>${v.changes.map((/** @type {any} */ c) => html`<dt class="mono">${c.Path}</dt><dd class="mono"><del>${c.From || '(absent)'}</del> → <ins>${c.To || '(absent)'}</ins></dd>`)}</dl>` : null}
+        ${v.changes?.length ? html`<dl>${v.changes.map((/** @type {any} */ c) => html`<dt class="mono">${c.path}</dt><dd class="mono"><del>${c.from || '(absent)'}</del> → <ins>${c.to || '(absent)'}</ins></dd>`)}</dl>` : null}
         ${v.more ? html`<span class="quiet">and ${v.more} more changes</span>` : null}</li>`)}</ol>
       ${versions[index]?.deleted ? html`<p class="empty">The object was deleted.</p>`
         : compared && shown ? html`<pre role="region" class="diff" tabIndex=${0} aria-label="Differences">${diff(text(strip(compared.object, true)), text(strip(shown.object, true))).map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>`

@@ -8,7 +8,7 @@ import { objectHref, setQuery } from '../page/lib/route.js';
 import { Age, Badge, Header, Loading, Problem, duration, useClock } from '../page/lib/ui.js';
 
 /** @typedef {{group?: string, kind: string, resource: string, namespace?: string, name?: string}} Ref */
-/** @typedef {{Path?: string, From?: string, To?: string, path?: string, from?: string, to?: string}} Change */
+/** @typedef {{path: string, from?: string, to?: string}} Change */
 
 const page = 100; // steps that are shown at first, and with each press of the button
 
@@ -120,7 +120,7 @@ function Written({ w }) {
 }
 
 /** @param {{changes: Change[]}} props */
-const Changes = ({ changes }) => (changes.length ? html`<dl class="fields">${changes.map((c) => html`<${Field} path=${c.path ?? c.Path} from=${c.from ?? c.From} to=${c.to ?? c.To} />`)}</dl>` : null);
+const Changes = ({ changes }) => (changes.length ? html`<dl class="fields">${changes.map((c) => html`<${Field} path=${c.path} from=${c.from} to=${c.to} />`)}</dl>` : null);
 
 /** @param {{path: string, from?: string, to?: string}} props */
 const Field = ({ path, from, to }) => html`<dt>${path || 'the object'}</dt><dd>${from ? html`<del>${cut(from)}</del>` : null}${from && to ? ' → ' : null}${to ? html`<ins>${cut(to)}</ins>` : from ? html` <span class="quiet">removed</span>` : null}</dd>`;

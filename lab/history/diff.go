@@ -13,9 +13,10 @@ import (
 type Change struct {
 	// Path is the field, as in .spec.replicas or .spec.containers[web].image. Items of a list that
 	// have different names are identified by name, others by index.
-	Path string
+	Path string `json:"path"`
 	// From and To are JSON values; empty if the field is absent.
-	From, To string
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
 }
 
 // DiffOptions select what Diff includes.

@@ -23,25 +23,19 @@ type options struct {
 // object is an object with its versions, or with its differences between two moments, in JSON and
 // YAML.
 type object struct {
-	Resource  string    `json:"resource"`
-	Namespace string    `json:"namespace,omitempty"`
-	Name      string    `json:"name"`
-	Versions  []version `json:"versions,omitempty"`
-	What      string    `json:"what,omitempty"` // created, changed or deleted
-	Changes   []change  `json:"changes,omitempty"`
+	Resource  string           `json:"resource"`
+	Namespace string           `json:"namespace,omitempty"`
+	Name      string           `json:"name"`
+	Versions  []version        `json:"versions,omitempty"`
+	What      string           `json:"what,omitempty"` // created, changed or deleted
+	Changes   []history.Change `json:"changes,omitempty"`
 }
 
 type version struct {
-	Revision uint64    `json:"revision"`
-	Time     time.Time `json:"time"`
-	What     string    `json:"what"` // created, changed or deleted
-	Changes  []change  `json:"changes,omitempty"`
-}
-
-type change struct {
-	Path string `json:"path"`
-	From string `json:"from,omitempty"` // in JSON; empty if the field was absent
-	To   string `json:"to,omitempty"`
+	Revision uint64           `json:"revision"`
+	Time     time.Time        `json:"time"`
+	What     string           `json:"what"` // created, changed or deleted
+	Changes  []history.Change `json:"changes,omitempty"`
 }
 
 func (o *options) addFlags(c *cobra.Command) {
@@ -138,7 +132,7 @@ func (o *options) versions(h *history.History, key history.Key) (object, error) 
 		case before == nil:
 			next.What = "created"
 		default:
-			if next.Changes, err = o.changes(before, data); err != nil {
+			if next.Changes, err = history.Diff(before, data, o.show); err != nil {
 				return one, err
 			}
 		}
@@ -146,15 +140,6 @@ func (o *options) versions(h *history.History, key history.Key) (object, error) 
 		before = data
 	}
 	return one, nil
-}
-
-func (o *options) changes(from, to []byte) ([]change, error) {
-	found, err := history.Diff(from, to, o.show)
-	var all []change
-	for _, c := range found {
-		all = append(all, change{c.Path, c.From, c.To})
-	}
-	return all, err
 }
 
 // print writes objects in the format of --output.
@@ -172,7 +157,7 @@ func (o *options) print(all []object, out io.Writer) error {
 		}
 		return text
 	}
-	changes := func(list []change) {
+	changes := func(list []history.Change) {
 		for _, c := range list {
 			fmt.Fprintf(out, "    %s: %s → %s\n", c.Path, color.Bad(value(c.From)), color.Good(value(c.To)))
 		}
@@ -292,7 +277,7 @@ func (o *options) compare(a, b history.State, key history.Key) (object, error) {
 	case !after:
 		one.What = "deleted"
 	default:
-		if one.Changes, err = o.changes(from, to); len(one.Changes) > 0 {
+		if one.Changes, err = history.Diff(from, to, o.show); len(one.Changes) > 0 {
 			one.What = "changed"
 		}
 	}
