@@ -74,6 +74,7 @@ func TestOperateNodes(t *testing.T) {
 		contains(run("rollout", "history", "deployment/web"), "1", "2")
 		run("rollout", "undo", "deployment/web")
 		run("rollout", "status", "deployment/web", "--timeout=60s")
+		env.Settle(t) // kubectl does not wait until the old pods have ended
 		if images := run("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.containers[0].image}"); strings.Contains(images, "web:2") {
 			t.Error(images)
 		}
