@@ -10,20 +10,9 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/ext"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-)
 
-// nested returns the expression in which depth comprehensions each double the size of a type.
-func nested(depth int) string {
-	e := "true"
-	for i := depth - 1; i >= 0; i-- {
-		source := "{1:1}"
-		if i > 0 {
-			source = fmt.Sprintf("{x%d:x%[1]d}", i-1)
-		}
-		e = fmt.Sprintf("[%s].all(x%d, %s)", source, i, e)
-	}
-	return e
-}
+	"kelson.dev/apiserver/attacktest/bodies"
+)
 
 // bindings nests n bindings of NAMEi, each to a source with %d for i-1.
 func bindings(name, first, source string, n int, result string) string {
@@ -39,7 +28,7 @@ func bindings(name, first, source string, n int, result string) string {
 
 func TestRefusesLargeTypes(t *testing.T) {
 	for name, expression := range map[string]string{
-		"all":           nested(40),
+		"all":           bodies.LargeType(40),
 		"bind":          bindings("x", "1", "{x%d: x%d}", 40, "true"),
 		"filter":        bindings("x", "1", "[{x%d: x%d}].filter(i, true)", 40, "true"),
 		"map":           bindings("x", "[1]", "x%d.map(i, {i: i})", 40, "true"),
@@ -76,7 +65,7 @@ func TestVariables(t *testing.T) {
 // The limit on the sum applies to all expressions of an object.
 func TestManyExpressions(t *testing.T) {
 	var s Scope
-	expression := nested(8)
+	expression := bodies.LargeType(8)
 	for range 200 {
 		if errs := s.Check(field.NewPath("rule"), expression); len(errs) > 0 {
 			return
@@ -87,7 +76,7 @@ func TestManyExpressions(t *testing.T) {
 
 func TestAcceptsPolicies(t *testing.T) {
 	policies := []string{
-		"", "(", "true", "self.replicas <= self.maxReplicas", nested(7),
+		"", "(", "true", "self.replicas <= self.maxReplicas", bodies.LargeType(7),
 		`object.spec.template.spec.containers.all(c, c.image.startsWith('registry.example.com/'))`,
 		`(has(object.spec.containers) ? object.spec.containers : []) + (has(object.spec.initContainers) ? object.spec.initContainers : []) == []`,
 		`object.metadata.?labels.orValue({}).exists(k, k == 'a') && object.spec.?volumes.orValue([]).map(v, {v.name: v}).all(m, m.all(k, has(m[k].name)))`,
@@ -116,7 +105,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for depth := 4; depth <= 13; depth++ {
-		for name, e := range map[string]string{"all": nested(depth), "bind": bindings("x", "1", "{x%d: x%d}", depth, "["+strings.Repeat(fmt.Sprintf("x%d, ", depth-1), 200)+"] == []")} {
+		for name, e := range map[string]string{"all": bodies.LargeType(depth), "bind": bindings("x", "1", "{x%d: x%d}", depth, "["+strings.Repeat(fmt.Sprintf("x%d, ", depth-1), 200)+"] == []")} {
 			_, ok := new(Scope).check(e)
 			start := time.Now()
 			_, issues := env.Compile(e)

@@ -28,6 +28,7 @@ import (
 	"net/url"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -447,4 +448,24 @@ func (r *Resource) Serves(version string) (*Version, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Own sets the managedFields of hub, which a write changes from before, to those after an update by
+// manager. Writes through [Objects] do not track them. version is that of the entry in
+// managedFields.
+func (r *Resource) Own(before, hub runtime.Object, version, subresource, manager string) error {
+	fields, err := r.Codec.FieldManager(version, subresource)
+	if err != nil {
+		return err
+	}
+	owned, err := meta.Accessor(fields.UpdateNoErrors(before, hub.DeepCopyObject(), manager))
+	if err != nil {
+		return err
+	}
+	object, err := meta.Accessor(hub)
+	if err != nil {
+		return err
+	}
+	object.SetManagedFields(owned.GetManagedFields())
+	return nil
 }

@@ -7,26 +7,15 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// doubling returns a CEL expression in which the size of a type doubles depth times.
-func doubling(depth int) string {
-	e := "true"
-	for i := depth - 1; i >= 0; i-- {
-		source := "{1:1}"
-		if i > 0 {
-			source = fmt.Sprintf("{x%d:x%[1]d}", i-1)
-		}
-		e = fmt.Sprintf("[%s].all(x%d, %s)", source, i, e)
-	}
-	return e
-}
+	"kelson.dev/apiserver/attacktest/bodies"
+)
 
 // Every write of a CEL expression whose types would be too large is refused before the expression
 // is compiled. Each of these takes tens of seconds without the check.
 func TestExpensiveExpressions(t *testing.T) {
 	s := serve(t, Config{})
-	quoted, _ := json.Marshal(doubling(16))
+	quoted, _ := json.Marshal(bodies.LargeType(16))
 	const constraints = `"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"]}]}`
 	const webhook = `{"metadata":{"name":"w"},"webhooks":[{"name":"a.b.c","admissionReviewVersions":["v1"],"sideEffects":"None","clientConfig":{"url":"https://a.example"},"matchConditions":[{"name":"a","expression":EXPRESSION}]}]}`
 	variables := `{"name":"v0","expression":"1"}`

@@ -171,24 +171,13 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 		if err := take(hub.(*policy.PodDisruptionBudget), p.Name); err != nil {
 			return err
 		}
-		return own(budget, old, hub)
+		// kube-apiserver writes the budget through its own API.
+		if err := budget.Own(old, hub, "v1", "status", "kube-apiserver"); err != nil {
+			return fmt.Errorf("write disruption budget: %w", err)
+		}
+		return nil
 	})
 	return false, false, err
-}
-
-// own attributes the changed status of a budget to kube-apiserver, which writes the budget through
-// its own API.
-func own(budget *resource.Resource, old, hub runtime.Object) error {
-	fields, err := budget.Codec.FieldManager("v1", "status")
-	if err != nil {
-		return fmt.Errorf("write disruption budget: %w", err)
-	}
-	owned, err := meta.Accessor(fields.UpdateNoErrors(old, hub.DeepCopyObject(), "kube-apiserver"))
-	if err != nil {
-		return fmt.Errorf("write disruption budget: %w", err)
-	}
-	hub.(*policy.PodDisruptionBudget).ManagedFields = owned.GetManagedFields()
-	return nil
 }
 
 // budgets returns the disruption budgets that select a pod.

@@ -106,3 +106,16 @@ func (s scaled) n(full int) int { return max(1, int(float64(full)*float64(s))) }
 
 // size returns the size of a body.
 func (s scaled) size() int { return s.n(limit) }
+
+// LargeType returns a CEL expression in which the size of a type doubles depth times.
+func LargeType(depth int) string {
+	e := "true"
+	for i := depth - 1; i >= 0; i-- {
+		source := "{1:1}"
+		if i > 0 {
+			source = fmt.Sprintf("{x%d:x%[1]d}", i-1)
+		}
+		e = fmt.Sprintf("[%s].all(x%d, %s)", source, i, e)
+	}
+	return e
+}

@@ -58,27 +58,17 @@ func (l local) update(ctx context.Context, obj *store.Object, change func(metav1
 		}
 		before := hub.DeepCopyObject()
 		change(object)
-		return l.own(before, hub, object)
+		return l.res.Own(before, hub, l.servedVersion(), "", "kelson-controllers")
 	})
 	return client.IgnoreNotFound(err)
 }
 
-// own updates managedFields, which Objects does not track.
-func (l local) own(before, hub runtime.Object, object metav1.Object) error {
-	version := l.res.StorageVersion
-	if _, served := l.res.Serves(version); !served && len(l.res.Versions) > 0 {
-		version = l.res.Versions[0].Name
+// servedVersion returns the version of managedFields: the storage version, if it is served.
+func (l local) servedVersion() string {
+	if _, served := l.res.Serves(l.res.StorageVersion); !served && len(l.res.Versions) > 0 {
+		return l.res.Versions[0].Name
 	}
-	fields, err := l.res.Codec.FieldManager(version, "")
-	if err != nil {
-		return err
-	}
-	owned, err := meta.Accessor(fields.UpdateNoErrors(before, hub.DeepCopyObject(), "kelson-controllers"))
-	if err != nil {
-		return err
-	}
-	object.SetManagedFields(owned.GetManagedFields())
-	return nil
+	return l.res.StorageVersion
 }
 
 func (l local) delete(ctx context.Context, obj *store.Object, policy metav1.DeletionPropagation) error {
