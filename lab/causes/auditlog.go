@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"kelson.dev/lab/internal/audit"
 )
 
 // Log contains the watches and writes of all clients of a cluster, from an audit log. From it,
@@ -189,7 +191,11 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 		}
 		return
 	}
-	if e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || isDryRun(e) {
+	var body []byte
+	if e.RequestObject != nil {
+		body = e.RequestObject.Raw
+	}
+	if e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || audit.IsDryRun(e.RequestURI, e.Verb, ref.Subresource, body) {
 		return
 	}
 	l.read(e, resource)
@@ -203,16 +209,13 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 	}
 	w := &LoggedWrite{
 		AuditID: e.AuditID, Begin: e.RequestReceivedTimestamp.Time, Time: e.StageTimestamp.Time, By: by, Verb: e.Verb,
-		Resource: resource, Namespace: ref.Namespace, Name: ref.Name, Subresource: ref.Subresource,
+		Resource: resource, Namespace: ref.Namespace, Name: ref.Name, Subresource: ref.Subresource, body: body,
 	}
 	if resource == "namespaces" {
 		w.Namespace = ""
 	}
 	if e.Verb == "patch" && e.ResponseStatus.Code == http.StatusCreated {
 		w.Verb = "apply" // only server-side apply creates objects by a patch
-	}
-	if e.RequestObject != nil {
-		w.body = e.RequestObject.Raw
 	}
 	if m := metaOf(e); m != nil {
 		w.Name, w.ResourceVersion, w.labels = m.Name, m.ResourceVersion, m.Labels
@@ -274,20 +277,6 @@ func (w *loggedWatch) readSelectors(uri string) {
 func (w *loggedWatch) receives(logged *LoggedWrite) bool {
 	return w.resource == logged.Resource && (w.namespace == "" || w.namespace == logged.Namespace) && (w.name == "" || w.name == logged.Name) &&
 		(w.end.IsZero() || !w.end.Before(logged.Begin)) && (w.selector == nil || logged.labels == nil || w.selector.Matches(logged.labels))
-}
-
-// isDryRun reports whether the request stored nothing. The options of deletions and evictions are
-// in the body.
-func isDryRun(e *auditv1.Event) bool {
-	if strings.Contains(e.RequestURI, "dryRun=All") {
-		return true
-	}
-	var body struct {
-		metav1.DeleteOptions
-		Options metav1.DeleteOptions `json:"deleteOptions"`
-	}
-	return e.RequestObject != nil && (strings.HasPrefix(e.Verb, "delete") || e.ObjectRef.Subresource == "eviction") &&
-		json.Unmarshal(e.RequestObject.Raw, &body) == nil && len(body.DryRun)+len(body.Options.DryRun) > 0
 }
 
 // background reports whether clients write a resource for people (Events) or for coordination

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kelson.dev/lab/internal/audit"
 )
 
 // Imported describes the result of an import.
@@ -38,13 +40,6 @@ type auditEvent struct {
 	RequestObject  json.RawMessage `json:"requestObject"`
 	ResponseObject json.RawMessage `json:"responseObject"`
 	StageTimestamp time.Time       `json:"stageTimestamp"`
-}
-
-// isDryRun reports whether the request stored nothing. The options of deletions are in the body.
-func (e *auditEvent) isDryRun() bool {
-	var options struct{ DryRun []string }
-	return strings.Contains(e.RequestURI, "dryRun=All") ||
-		strings.HasPrefix(e.Verb, "delete") && json.Unmarshal(e.RequestObject, &options) == nil && len(options.DryRun) > 0
 }
 
 // auditObject has the fields of an event's object that the import needs.
@@ -113,7 +108,7 @@ func (l *AuditLog) Read(r io.Reader) error {
 }
 
 func (l *AuditLog) add(e *auditEvent) error {
-	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 || e.isDryRun() {
+	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 || audit.IsDryRun(e.RequestURI, e.Verb, e.ObjectRef.Subresource, e.RequestObject) {
 		return nil
 	}
 	ref := e.ObjectRef
