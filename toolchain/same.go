@@ -87,8 +87,8 @@ func identifier(path string) string {
 	return strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(path)
 }
 
-// aliases returns the package and name of the type behind an alias. The path of the Go file's own
-// package is "". It returns false if there is no such alias of a named type.
+// aliases resolves a name in a package: if it is an alias of a named type, it returns the import
+// path and the name of that type, and true. The import path of the Go file's own package is "".
 type aliases func(path, name string) (string, string, bool)
 
 // aliasesOf resolves the aliases that a file of a package uses.

@@ -100,13 +100,7 @@ func lockToRead(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Shared(f); err != nil {
-		if errors.Is(err, filelock.ErrLocked) {
-			err = store.ErrLocked
-		}
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return locked(f, filelock.Shared(f))
 }
 
 // String describes the report in one line.

@@ -83,7 +83,7 @@ type Backend struct {
 
 	// Used only by the committer.
 	log      *logWriter // nil: the next write creates one
-	failure  error      // why there is no log and there can't be one; nil if there can
+	failure  error      // that of creating a log, if its outcome is unknown: then all writes fail
 	revision uint64     // the newest revision in the files
 	loaded   bool
 	marker   marker
@@ -252,8 +252,8 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 	b.log = nil
 	switch err := b.begin(); {
 	case errors.Is(err, store.ErrNotWritten):
-		// There is no new log, so writes continue in the old one. The next attempt follows as after
-		// the error below.
+		// No new log was created, so writes continue in the old one. The error below makes the
+		// store try again later.
 		b.log = old
 		fallthrough
 	case err != nil:

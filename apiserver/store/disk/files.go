@@ -120,10 +120,15 @@ func (osFiles) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Exclusive(f); err != nil {
-		if errors.Is(err, filelock.ErrLocked) {
-			err = store.ErrLocked
-		}
+	return locked(f, filelock.Exclusive(f))
+}
+
+// locked returns a file that was locked with the given result, or closes it.
+func locked(f *os.File, err error) (io.Closer, error) {
+	if errors.Is(err, filelock.ErrLocked) {
+		err = store.ErrLocked
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -135,10 +135,9 @@ func same(t *testing.T, s *store.Store, want map[string]bool) {
 	}
 }
 
-// A start on a full disk fails or serves the stored state; it loses nothing.
-func TestStartOnFullDisk(t *testing.T) {
-	dir := small(t, 1<<20)
-	data := filepath.Join(dir, "data")
+// keep creates a data directory with the object kept.
+func keep(t *testing.T, data string) {
+	t.Helper()
 	s, err := quiet(data)
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +148,16 @@ func TestStartOnFullDisk(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A start on a full disk fails or serves the stored state; it loses nothing.
+func TestStartOnFullDisk(t *testing.T) {
+	dir := small(t, 1<<20)
+	data := filepath.Join(dir, "data")
+	keep(t, data)
 	fill(t, filepath.Join(dir, "ballast"))
-	if s, err = quiet(data); err != nil {
+	s, err := quiet(data)
+	if err != nil {
 		t.Fatalf("reading needs no space: %v", err)
 	}
 	defer s.Close()
@@ -174,16 +181,7 @@ func TestStartOnFullDisk(t *testing.T) {
 func TestCheckReadOnly(t *testing.T) {
 	dir := small(t, 1<<20)
 	data := filepath.Join(dir, "data")
-	s, err := quiet(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := put(t, s, "kept", 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	keep(t, data)
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
