@@ -282,7 +282,7 @@ func TestRejectionIsCached(t *testing.T) {
 func TestBoundedSize(t *testing.T) {
 	ca := newAuthority(t, time.Hour)
 	client, pool := ca.client(t, "front", time.Hour), ca.pool()
-	var cache verified[int]
+	cache := newVerified[int]()
 	for i := range 2*maxCached + 10 {
 		leaf := *client
 		cache.put(&leaf, pool, []*x509.Certificate{&leaf, ca.cert}, i)

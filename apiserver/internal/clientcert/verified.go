@@ -19,8 +19,7 @@ const (
 	maxCached = 4096
 )
 
-// verified caches the results of verifying certificates. Its zero value is empty, but only one made
-// by newVerified can verify.
+// verified caches the results of verifying certificates. newVerified creates one.
 type verified[T any] struct {
 	verifying turn.Turns
 	mu        sync.Mutex
@@ -40,7 +39,11 @@ type rejection struct {
 }
 
 func newVerified[T any]() *verified[T] {
-	return &verified[T]{verifying: turn.New(turn.Processors)}
+	return &verified[T]{
+		verifying: turn.New(turn.Processors),
+		byLeaf:    map[*stdx509.Certificate]verdict[T]{},
+		rejected:  map[weak.Pointer[*stdx509.Certificate]]rejection{},
+	}
 }
 
 // verify returns the cached result for a request's certificates, or that of check. Clients choose
@@ -91,9 +94,6 @@ func (v *verified[T]) reject(key weak.Pointer[*stdx509.Certificate], r rejection
 	if len(v.rejected) >= maxCached {
 		clear(v.rejected)
 	}
-	if v.rejected == nil {
-		v.rejected = map[weak.Pointer[*stdx509.Certificate]]rejection{}
-	}
 	v.rejected[key] = r
 }
 
@@ -137,9 +137,6 @@ func (v *verified[T]) put(leaf *stdx509.Certificate, authorities *stdx509.CertPo
 	defer v.mu.Unlock()
 	if len(v.byLeaf) >= maxCached {
 		clear(v.byLeaf)
-	}
-	if v.byLeaf == nil {
-		v.byLeaf = map[*stdx509.Certificate]verdict[T]{}
 	}
 	v.byLeaf[leaf] = fresh
 }
