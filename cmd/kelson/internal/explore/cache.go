@@ -18,30 +18,15 @@ const kept = 8
 // Link calls link with the name of the file to which it must link the program of a project for a
 // command. The file is in the user's cache: it has the result of the last successful link, which
 // the go command replaces only if something has changed. It belongs to the caller until release is
-// called. If there is no cache, or another process uses the file, the file is in the folder temp.
+// called. If there is no cache, or another process uses the file, Link uses a file in the folder
+// temp.
 func Link(p *project.Project, command, temp string, link func(file string) error) (file string, release func(), err error) {
-	file = filepath.Join(temp, command)
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return file, func() {}, link(file)
-	}
-	programs := filepath.Join(cache, "kelson", "programs")
-	folder := filepath.Join(programs, fmt.Sprintf("%x", sha256.Sum256([]byte(p.Main+"\x00"+command)))[:16])
-	if _, err := os.Stat(folder); err != nil {
-		prune(programs)
-	}
-	if os.MkdirAll(folder, 0o700) != nil {
-		return file, func() {}, link(file)
-	}
-	state, err := os.OpenFile(filepath.Join(folder, "state"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	folder, state := claim(p, command)
+	if state == nil {
+		file = filepath.Join(temp, command)
 		return file, func() {}, link(file)
 	}
 	release = func() { state.Close() }
-	if filelock.Exclusive(state) != nil {
-		release()
-		return file, func() {}, link(file)
-	}
 	// The state is empty while the file is written. A process that was killed then may have left a
 	// part of the file.
 	file = filepath.Join(folder, command)
@@ -58,6 +43,32 @@ func Link(p *project.Project, command, temp string, link func(file string) error
 		release()
 	}
 	return file, release, err
+}
+
+// claim returns the folder of a program in the user's cache, and the locked file that has the
+// program's state. The file is nil if there is no cache, or another process uses the program.
+func claim(p *project.Project, command string) (folder string, state *os.File) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", nil
+	}
+	programs := filepath.Join(cache, "kelson", "programs")
+	folder = filepath.Join(programs, fmt.Sprintf("%x", sha256.Sum256([]byte(p.Main+"\x00"+command)))[:16])
+	if _, err := os.Stat(folder); err != nil {
+		prune(programs)
+	}
+	if os.MkdirAll(folder, 0o700) != nil {
+		return "", nil
+	}
+	state, err = os.OpenFile(filepath.Join(folder, "state"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", nil
+	}
+	if filelock.Exclusive(state) != nil {
+		state.Close()
+		return "", nil
+	}
+	return folder, state
 }
 
 // prune removes programs except those that were used last, to make room for another one. Errors

@@ -127,7 +127,7 @@ kelson runs as root on Linux, each process has its own network.`,
 func run(c *cobra.Command, dir string, o options) error {
 	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format, failure: o.failure}
 	if dir != "." {
-		p.command += " " + strings.Join(quoted([]string{dir}), "")
+		p.command += " " + quote(dir)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -66,20 +66,26 @@ func (p *printer) asProcess(flags, exported, args []string) {
 	}
 }
 
-// quoted quotes words for a shell where that is needed.
+// quoted returns words, each as quote does.
 func quoted(words []string) []string {
 	all := make([]string, len(words))
 	for i, word := range words {
-		if all[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"$&|;<>()*?[]#~`\\{}!") {
-			all[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
+		all[i] = quote(word)
 	}
 	return all
 }
 
+// quote quotes a word for a shell if that is needed.
+func quote(word string) string {
+	if word == "" || strings.ContainsAny(word, " \t\n'\"$&|;<>()*?[]#~`\\{}!") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
 // replay is the command that runs the plan of an alarm again.
 func (p *printer) replay(plan string) string {
-	return p.command + " --plan " + strings.Join(quoted([]string{plan}), "") + p.operatorArgs
+	return p.command + " --plan " + quote(plan) + p.operatorArgs
 }
 
 // follow reads messages in JSON and prints them, until EOF.
