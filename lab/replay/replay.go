@@ -324,6 +324,7 @@ func (r *replay) follow(ctx context.Context, events []event, first int, start fu
 			return fmt.Errorf("%v at revision %d: %w", e.Key, e.Revision, err)
 		}
 		if i+1 == first {
+			synctest.Wait() // until the control plane serves the defined kinds
 			start()
 		}
 		if i == len(events)-1 || events[i+1].Time.Sub(e.Time) >= r.cfg.Quiet {

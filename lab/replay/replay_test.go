@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
@@ -200,4 +201,59 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The operator starts when the control plane serves the definition that was written before its
+// first write, so that it does not wait in virtual time for its kind.
+func TestOperatorStartsAfterDefinitions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), history.Folder)
+	synctest.Test(t, func(t *testing.T) {
+		retainer := history.NewRetainer(dir, history.RetainerConfig{})
+		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
+		must(t, err)
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, NoControllers: true, Node: controlplane.NodeNone})
+		must(t, err)
+		write := func(manager string, obj client.Object) {
+			time.Sleep(time.Minute)
+			c, err := client.New(client.Config{REST: plane.RESTConfig(), FieldOwner: manager})
+			must(t, err)
+			must(t, c.Create(t.Context(), obj))
+		}
+		write("kubectl-create", object(t, `{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "ships.example.com"},
+			"spec": {"group": "example.com", "names": {"plural": "ships", "kind": "Ship"}, "scope": "Namespaced",
+				"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}
+		}`))
+		write("apps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Data: map[string]string{"color": "red"}})
+		plane.Stop()
+		must(t, s.Close())
+	})
+	h, err := history.Open(dir)
+	must(t, err)
+	defer h.Close()
+	status := ""
+	operator := func(ctx context.Context, config *rest.Config) error {
+		c, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return err
+		}
+		resp, err := c.Get(config.Host + "/apis/example.com/v1/ships")
+		if err != nil {
+			return err
+		}
+		status = resp.Status
+		<-ctx.Done()
+		return resp.Body.Close()
+	}
+	_, err = replayed(t, replay.Config{History: h, Managers: []string{"apps"}, Operator: operator})
+	must(t, err)
+	if status != "200 OK" {
+		t.Errorf("the operator's first request: %s", status)
+	}
+}
+
+func object(t *testing.T, text string) client.Object {
+	obj := &unstructured.Unstructured{}
+	must(t, obj.UnmarshalJSON([]byte(text)))
+	return obj
 }
