@@ -15,6 +15,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/client-go/util/cert"
+
+	"kelson.dev/apiserver/internal/bounded"
 )
 
 // keySet holds the keys of an issuer. The first token starts the discovery of their URL. The keys
@@ -24,10 +26,11 @@ type keySet struct {
 	issuer string
 	client *http.Client
 
-	mu     sync.Mutex
-	keys   oidc.KeySet // nil before the first successful discovery
-	failed error       // error of the last discovery
-	next   time.Time   // earliest time of the next discovery after a failed one
+	mu      sync.Mutex
+	keys    oidc.KeySet   // nil before the first successful discovery
+	failed  error         // error of the last discovery
+	next    time.Time     // earliest time of the next discovery after a failed one
+	running chan struct{} // closed when the discovery in progress ends; nil: there is none
 }
 
 // rediscoveryInterval is the minimum time between a failed discovery and the next one. It limits
@@ -42,7 +45,8 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 			return nil, fmt.Errorf("read certificate authority: %w", err)
 		}
 	}
-	var transport http.RoundTripper = utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: config})
+	base := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: config})
+	var transport http.RoundTripper = bounded.Transport{RoundTripper: base}
 	if issuer.DiscoveryURL != "" {
 		target, err := url.Parse(issuer.DiscoveryURL)
 		if err != nil {
@@ -52,7 +56,7 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 	}
 	k := &keySet{issuer: issuer.URL, client: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
 	k.ctx = oidc.ClientContext(ctx, k.client)
-	context.AfterFunc(ctx, k.client.CloseIdleConnections)
+	context.AfterFunc(ctx, base.CloseIdleConnections)
 	return k, nil
 }
 
@@ -71,36 +75,49 @@ func (d discoveryRedirect) RoundTrip(req *http.Request) (*http.Response, error) 
 	return d.RoundTripper.RoundTrip(req)
 }
 
-// CloseIdleConnections closes the idle connections of the transport. http.Client calls it.
-func (d discoveryRedirect) CloseIdleConnections() {
-	if t, ok := d.RoundTripper.(*http.Transport); ok {
-		t.CloseIdleConnections()
-	}
-}
-
 // VerifySignature implements [oidc.KeySet].
 func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	keys, err := k.discovered()
+	keys, err := k.discovered(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("discover keys of issuer %s: %w", k.issuer, err)
 	}
 	return keys.VerifySignature(ctx, jwt)
 }
 
-func (k *keySet) discovered() (oidc.KeySet, error) {
+// discovered returns the keys. It waits until their discovery or ctx ends.
+func (k *keySet) discovered(ctx context.Context) (oidc.KeySet, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys != nil || time.Now().Before(k.next) {
 		return k.keys, k.failed
 	}
+	if k.running == nil {
+		k.running = make(chan struct{})
+		go k.run(k.running)
+	}
+	running := k.running
+	k.mu.Unlock()
+	select {
+	case <-running:
+	case <-ctx.Done():
+	}
+	k.mu.Lock()
+	if k.keys == nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return k.keys, k.failed
+}
+
+// run discovers the keys and closes done.
+func (k *keySet) run(done chan struct{}) {
 	keys, err := k.discover()
-	k.failed = err
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.keys, k.failed, k.running = keys, err, nil
 	if err != nil {
 		k.next = time.Now().Add(rediscoveryInterval)
-		return nil, err
 	}
-	k.keys = keys
-	return keys, nil
+	close(done)
 }
 
 func (k *keySet) discover() (oidc.KeySet, error) {

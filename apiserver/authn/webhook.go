@@ -3,6 +3,7 @@ package authn
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/token/cache"
 	hookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
+
+	"kelson.dev/apiserver/internal/bounded"
 )
 
 // Webhook configures a server that authenticates tokens with TokenReviews.
@@ -39,6 +42,7 @@ func (h *Webhook) authenticator(audiences authenticator.Audiences) (authenticato
 	if err != nil {
 		return nil, err
 	}
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return bounded.Transport{RoundTripper: rt} })
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	client := sync.OnceValues(func() (authenticator.Token, error) {
 		hook, err := webhook.New(config, version, audiences, backoff)

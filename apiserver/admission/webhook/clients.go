@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,12 +21,9 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/apiserver/internal/bounded"
 	"kelson.dev/apiserver/services"
 )
-
-// maxResponse is the maximum size of a webhook's response in bytes, many times that of a stored
-// object.
-const maxResponse = 16 << 20
 
 // clients caches one client per client configuration.
 type clients struct {
@@ -140,7 +136,7 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 	if next == nil {
 		next = base
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded{next})
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded.Transport{RoundTripper: next})
 	if err != nil {
 		return nil, err
 	}
@@ -209,18 +205,4 @@ func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name st
 	cfg.Host = u.Scheme + "://" + u.Host
 	cfg.APIPath = u.Path
 	return cfg, direct, nil
-}
-
-// bounded limits the size of responses.
-type bounded struct{ next http.RoundTripper }
-
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := b.next.RoundTrip(req)
-	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{http.MaxBytesReader(nil, resp.Body, maxResponse), resp.Body}
-	}
-	return resp, err
 }
