@@ -16,22 +16,20 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	hookutil "k8s.io/apiserver/pkg/util/webhook"
-	"k8s.io/apiserver/plugin/pkg/audit/buffered"
 	auditlog "k8s.io/apiserver/plugin/pkg/audit/log"
 	"k8s.io/apiserver/plugin/pkg/audit/truncate"
-	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 
 	"kelson.dev/apiserver/internal/filewatch"
 )
@@ -43,6 +41,7 @@ type Trail struct {
 	backend audit.Backend
 	file    io.Closer // nil: no log, or it goes to standard output
 	stop    chan struct{}
+	giveUp  context.CancelFunc // ends the requests to the webhook
 }
 
 var (
@@ -61,9 +60,14 @@ func Open(cfg Config) (_ *Trail, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	t := &Trail{stop: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &Trail{stop: make(chan struct{}), giveUp: cancel}
 	defer func() {
-		if err != nil && t.file != nil {
+		if err == nil {
+			return
+		}
+		cancel()
+		if t.file != nil {
 			t.file.Close()
 		}
 	}()
@@ -80,11 +84,11 @@ func Open(cfg Config) (_ *Trail, err error) {
 		all = append(all, log)
 	}
 	if cfg.Webhook.ConfigFile != "" {
-		hook, err := newWebhook(cfg.Webhook)
+		hook, err := newHook(ctx, cfg.Webhook, cfg.Logger)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("initializing audit webhook: %w", err)
 		}
-		all = append(all, hook)
+		all = append(all, cfg.Webhook.Delivery.wrap(hook, cfg.Logger))
 	}
 	t.backend = audit.Union(all...)
 	if err := t.backend.Run(t.stop); err != nil {
@@ -113,29 +117,20 @@ func (t *Trail) openLog(cfg Config) (audit.Backend, error) {
 	if out == nil {
 		return nil, errors.New("open audit log: path is \"-\" but Config.Stdout is nil")
 	}
-	gv := auditv1.SchemeGroupVersion
-	return cfg.Log.Delivery.wrap(auditlog.NewBackend(&serialWriter{out: out, log: cfg.Logger}, cfg.Log.Format, gv), gv), nil
-}
-
-func newWebhook(cfg Webhook) (audit.Backend, error) {
-	gv := auditv1.SchemeGroupVersion
-	hook, err := webhook.NewBackend(cfg.ConfigFile, gv, hookutil.DefaultRetryBackoffWithInitialDelay(cfg.InitialBackoff), nil)
-	if err != nil {
-		return nil, fmt.Errorf("initializing audit webhook: %w", err)
-	}
-	return cfg.Delivery.wrap(hook, gv), nil
+	writer := &serialWriter{out: out, losses: losses{of: "audit log", log: cfg.Logger}}
+	return cfg.Log.Delivery.wrap(auditlog.NewBackend(writer, cfg.Log.Format, auditv1.SchemeGroupVersion), cfg.Logger), nil
 }
 
 // wrap adds batching and truncation to a backend.
-func (d *Delivery) wrap(backend audit.Backend, gv schema.GroupVersion) audit.Backend {
+func (d *Delivery) wrap(backend audit.Backend, log *slog.Logger) audit.Backend {
 	switch d.Mode {
 	case ModeBlocking:
 		backend = lenient{backend}
 	case ModeBatch:
-		backend = buffered.NewBackend(backend, d.Batch)
+		backend = newPending(backend, d.Batch, maxPending, log)
 	}
 	if d.Truncate {
-		backend = truncate.NewBackend(backend, d.Limits, gv)
+		backend = truncate.NewBackend(backend, d.Limits, auditv1.SchemeGroupVersion)
 	}
 	return backend
 }
@@ -159,10 +154,16 @@ func (t *Trail) ProcessEvents(events ...*auditinternal.Event) bool {
 	return t.backend.ProcessEvents(events...)
 }
 
-// Close sends the buffered events and closes the log. No requests may be in flight.
+// patience is how long Close waits for the webhook.
+const patience = 10 * time.Second
+
+// Close sends the buffered events and closes the log. Events that a webhook does not accept within
+// ten seconds are lost. No requests may be in flight.
 func (t *Trail) Close() error {
+	defer time.AfterFunc(patience, t.giveUp).Stop()
 	close(t.stop)
 	t.backend.Shutdown()
+	t.giveUp()
 	if t.file != nil {
 		return t.file.Close()
 	}

@@ -210,28 +210,17 @@ func (f *file) Close() error {
 	return out.Close()
 }
 
-// serialWriter writes one event at a time, so that events of concurrent requests do not mix. It
-// logs when writing starts to fail and when it succeeds again.
+// serialWriter writes one event at a time, so that events of concurrent requests do not mix.
 type serialWriter struct {
-	mu   sync.Mutex
-	out  io.Writer
-	log  *slog.Logger
-	lost int // events lost since the last successful write
+	mu     sync.Mutex
+	out    io.Writer
+	losses losses
 }
 
 func (w *serialWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, err := w.out.Write(p)
-	switch {
-	case err != nil:
-		if w.lost == 0 {
-			w.log.Error("write audit log: events are lost", "err", err)
-		}
-		w.lost++
-	case w.lost > 0:
-		w.log.Warn("audit log is writable again", "lost", w.lost)
-		w.lost = 0
-	}
+	w.losses.note(1, err)
 	return n, err
 }
