@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
 
+	"kelson.dev/apiserver/flowcontrol"
+	"kelson.dev/apiserver/internal/bounded"
 	"kelson.dev/apiserver/internal/turn"
 )
 
@@ -25,7 +28,9 @@ func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, err
 	if err != nil {
 		return nil, err
 	}
-	client.Wrap(func(rt http.RoundTripper) http.RoundTripper { return turn.Transport{RoundTripper: rt} })
+	client.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return turn.Transport{RoundTripper: bounded.Transport{RoundTripper: rt}}
+	})
 	if c.Timeout.Duration != 0 {
 		client.Timeout = c.Timeout.Duration
 	}
@@ -45,6 +50,23 @@ func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, err
 	if !c.CacheUnauthorizedRequests {
 		denied = 0
 	}
-	return webhook.New(client, c.SubjectAccessReviewVersion, allowed, denied, *webhook.DefaultRetryBackoff(), onError, c.MatchConditions, name,
+	hook, err := webhook.New(client, c.SubjectAccessReviewVersion, allowed, denied, *webhook.DefaultRetryBackoff(), onError, c.MatchConditions, name,
 		metrics.NoopAuthorizerMetrics{}, cel.NewDefaultCompiler())
+	if err != nil {
+		return nil, err
+	}
+	return waiting{hook}, nil
+}
+
+// waiting releases the seats of a request while it waits for a webhook. Otherwise, requests that
+// only a slow webhook can decide would keep other users waiting.
+type waiting struct{ Authorizer }
+
+func (w waiting) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	defer flowcontrol.Wait(ctx)()
+	return w.Authorizer.Authorize(ctx, a)
+}
+
+func (w waiting) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(w.Authorize(ctx, a))
 }

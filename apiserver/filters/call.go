@@ -33,6 +33,7 @@ type call struct {
 	user        user.Info            // nil before stage authenticated
 	audiences   authenticator.Audiences
 	ticket      flowcontrol.Ticket                      // ticket of flow control
+	watching    bool                                    // the ticket is that of a watch
 	seat        seat                                    // seat of a short request
 	latencies   atomic.Pointer[request.LatencyTrackers] // nil: no latency was tracked yet
 }
@@ -106,7 +107,7 @@ func (c *call) Value(key any) any {
 		if c.seat.kind != nil {
 			return &c.seat
 		}
-		if c.longRunning {
+		if c.watching {
 			return initializing{&c.ticket}
 		}
 	case latencyKey:

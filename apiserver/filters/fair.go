@@ -39,6 +39,7 @@ func (c *Chain) watching(next http.Handler) http.Handler {
 		if !c.begin(w, req, call) {
 			return
 		}
+		call.watching = true
 		defer call.ticket.Release()
 		defer c.cfg.FlowControl.RegisterWatch(req)()
 		next.ServeHTTP(w, req.WithContext(upstream.WithInitializationSignal(req.Context(), &call.ticket)))

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	upstream "k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"kelson.dev/apiserver/filters"
@@ -242,4 +243,24 @@ func TestWatchesThatWaitHoldNoSeats(t *testing.T) {
 		close(end)
 		watches.Wait()
 	})
+}
+
+// A watch releases its seats only after it has got them: an authorizer may wait for another server
+// already during impersonation.
+func TestWaitBeforeSeats(t *testing.T) {
+	var before, after any
+	c, _ := tenants(t, filters.Config{Authorizer: authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetVerb() == "watch" {
+			after = ctx.Value(flowcontrol.WaiterKey)
+		} else if w := ctx.Value(flowcontrol.WaiterKey); w != nil {
+			before = w
+		}
+		return authorizer.DecisionAllow, "", nil
+	})}, 20)
+	req := httptest.NewRequest("GET", "/api/v1/namespaces/x/configmaps?watch=1", nil)
+	req.Header.Set("Impersonate-User", "bob")
+	c.ServeHTTP(httptest.NewRecorder(), req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: "ann"})))
+	if before != nil || after == nil {
+		t.Errorf("before the watch has seats: %v, then: %v", before, after)
+	}
 }

@@ -129,6 +129,50 @@ func TestUnreliableTokenWebhook(t *testing.T) {
 	want(t, "a true answer", s.bearer(t, "good"), "zoe")
 }
 
+// AUTHN-05, AUTHN-06, AUTHZ-01: the server stops reading a response that does not end.
+func TestEndlessResponses(t *testing.T) {
+	const all = 256 << 20
+	r := newRemote(t)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	write(t, file, r.ca())
+	s := onPort(t, controlplane.Config{
+		Authentication: controlplane.Authentication{Config: authn.Config{
+			Webhook: &authn.Webhook{ConfigFile: r.kubeconfig(t), Version: "v1", TTL: time.Hour},
+			OIDC:    &authn.OIDC{IssuerURL: r.URL, ClientID: "kelson", CAFile: file},
+		}},
+		Authorization: authz.Options{Modes: []string{"RBAC", "Webhook"}, Webhook: authz.Webhook{ConfigFile: r.kubeconfig(t), Version: "v1"}},
+	})
+	claims := fmt.Sprintf(`{"iss":%q,"aud":"kelson","sub":"jane","exp":%d}`, r.URL, time.Now().Add(time.Hour).Unix())
+	token := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+	for name, request := range map[string]func(){
+		"token webhook":         func() { want(t, "a user", s.bearer(t, "opaque"), refused) },
+		"authorization webhook": func() { s.code(t.Context(), s.browser(t, "eve"), "GET", "/api/v1/secrets", "", nil) },
+		"issuer":                func() { want(t, "a user", s.bearer(t, token), refused) },
+	} {
+		written, done := 0, make(chan struct{})
+		r.set(func(w http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			// the refused token is sent to the webhook, too
+			if name == "issuer" && req.Method != http.MethodGet {
+				http.NotFound(w, req)
+				return
+			}
+			defer close(done)
+			w.Header().Set("Content-Type", "application/json")
+			for written < all {
+				n, err := io.WriteString(w, strings.Repeat(" ", 64<<10))
+				if written += n; err != nil {
+					return
+				}
+			}
+		})
+		request()
+		if <-done; written >= all/4 {
+			t.Errorf("%s: the server read %d MiB", name, written>>20)
+		}
+	}
+}
+
 // withToken is a client without a certificate whose requests carry a bearer token.
 func (s *site) withToken(t *testing.T, token string) *http.Client {
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool()}}
@@ -196,9 +240,10 @@ func TestUnreliableIssuer(t *testing.T) {
 // requests that RBAC allows are served without it.
 func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	r := newRemote(t)
-	s := onPort(t, controlplane.Config{Authorization: authz.Options{
-		Modes: []string{"RBAC", "Webhook"}, Webhook: authz.Webhook{ConfigFile: r.kubeconfig(t), Version: "v1"},
-	}})
+	s := onPort(t, controlplane.Config{
+		Authorization: authz.Options{Modes: []string{"RBAC", "Webhook"}, Webhook: authz.Webhook{ConfigFile: r.kubeconfig(t), Version: "v1"}},
+		Limits:        controlplane.Limits{InFlight: 10, MutatingInFlight: 10},
+	})
 	const secrets = "/api/v1/namespaces/kube-system/secrets"
 	eve := s.browser(t, "eve")
 	for name, answer := range falseResponses("authorization.k8s.io/v1") {
@@ -209,8 +254,21 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 			t.Errorf("%s: %d, want 403, or 500 as kube-apiserver answers when its webhook fails", name, got)
 		}
 	}
-	r.set(r.hang)
-	go s.code(t.Context(), eve, "GET", secrets+"/hangs", "", nil)
+	asked := make(chan struct{})
+	r.set(func(w http.ResponseWriter, req *http.Request) {
+		asked <- struct{}{}
+		r.hang(w, req)
+	})
+	for i := range 40 { // more than there are seats
+		go s.code(t.Context(), eve, "GET", fmt.Sprint(secrets, "/hangs-", i), "", nil)
+	}
+	for range 10 {
+		<-asked
+	}
+	go func() {
+		for range asked {
+		}
+	}()
 	s.othersAreServed(t, "the authorization webhook hangs")
 	r.set(responds(http.StatusOK, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
 	if got := s.code(t.Context(), eve, "GET", secrets+"/allowed", "", nil); got != http.StatusNotFound {
