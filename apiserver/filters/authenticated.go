@@ -59,6 +59,7 @@ func (c *Chain) identify(req *http.Request) (user.Info, error) {
 	switch {
 	case err != nil:
 		c.metrics.authenticated("error", start)
+		c.cfg.Log.Debug("authenticate a request", "err", err) // the client gets no reason
 		return nil, err
 	case !ok:
 		c.metrics.authenticated("failure", start)

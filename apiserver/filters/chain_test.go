@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -225,6 +226,20 @@ func TestPaths(t *testing.T) {
 	body := get(c, "/metrics").Body.String()
 	if !strings.Contains(body, `apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""}`) {
 		t.Error(body)
+	}
+}
+
+// The log, but not the response, has the reason why a credential is refused.
+func TestReasonOfRefusedCredential(t *testing.T) {
+	var log strings.Builder
+	c := filters.New(filters.Config{
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			return nil, false, errors.New("expired")
+		}),
+	})
+	if w := get(c, "/version"); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "expired") || !strings.Contains(log.String(), "expired") {
+		t.Errorf("%d %s, log: %s", w.Code, w.Body, log.String())
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/resource"
-	"kelson.dev/apiserver/rest/wire"
 )
 
 // informed puts the RequestInfo into the context.
@@ -26,7 +26,7 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 		}
 		info, err := Info(req)
 		if err != nil {
-			wire.Error(w, req, apierrors.NewBadRequest(err.Error()))
+			responsewriters.InternalError(w, req, fmt.Errorf("failed to create RequestInfo: %w", err))
 			return
 		}
 		// Caches must not store responses, because other users may not read them, and because they

@@ -138,7 +138,10 @@ func (s *scope) serve() error {
 	if s.res.Computed != nil {
 		operation = computedOperations[verb]
 	}
-	if operation == nil {
+	switch {
+	case operation == nil && verb == resource.Watch:
+		return apierrors.NewMethodNotSupported(s.res.GroupResource(), verb)
+	case operation == nil:
 		return s.methodNotAllowed()
 	}
 	if err := s.allowed(verb); err != nil {
@@ -196,6 +199,8 @@ func (s *scope) verb() (string, error) {
 		return "", nil // serveSubresource looks at the method
 	case len(s.info.Parts) > 2, s.res.Review != nil && !collection:
 		return "", errNotFoundPath
+	case s.info.Verb == resource.Watch && s.req.Method != http.MethodGet:
+		return "", nil // authorized as a watch, so it must not be another operation
 	case s.info.Verb == resource.Watch:
 		return resource.Watch, nil
 	case collection:

@@ -31,6 +31,8 @@ func TestRouterAnswers(t *testing.T) {
 		{"GET", "/api/v1/nothings", "", 404, "the server could not find the requested resource"},
 		{"GET", "/apis/apps/v9/deployments", "", 404, "the server could not find the requested resource"},
 		{"PUT", maps, "", 405, "the server does not allow this method on the requested resource"},
+		{"POST", "/api/v1/watch/namespaces/default/configmaps", "", 405, "the server does not allow this method on the requested resource"},
+		{"DELETE", "/api/v1/watch/namespaces/default/configmaps/a", "", 405, "the server does not allow this method on the requested resource"},
 		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews/a", "", 404, "the server could not find the requested resource"},
 		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "Accept: application/xml", 406, available},
 	} {
@@ -49,6 +51,9 @@ func TestRouterAnswers(t *testing.T) {
 	p.Want(t, 200, "GET", maps+"/a", "", "Accept: application/xml, */*;q=0.1")
 	if resp := p.Do(t, "GET", "/apis/nothing/v1/things", ""); resp.StatusCode != 404 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("unknown group: %d %v", resp.StatusCode, resp.Header)
+	}
+	if resp := p.Do(t, "GET", "/api/v1/watch", ""); resp.StatusCode != 500 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+		t.Errorf("a watch of nothing: %d %v", resp.StatusCode, resp.Header)
 	}
 }
 

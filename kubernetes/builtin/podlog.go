@@ -26,14 +26,10 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// podLog serves pods/log. It validates the options as Kubernetes does. It opens the log before it
-// starts the response, so that it can return an error as a Status. Then it sends each chunk as soon
-// as it has read it.
-func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.Object) (http.Handler, error) {
-	p, ok := obj.(*core.Pod)
-	if !ok {
-		return nil, fmt.Errorf("read log: not a pod: %T", obj)
-	}
+// podLog serves pods/log. It validates the options before it reads the pod, as Kubernetes does. It
+// opens the log before it starts the response, so that it can return an error as a Status. Then it
+// sends each chunk as soon as it has read it.
+func (k *kinds) podLog(ctx context.Context, req *resource.Request, _ runtime.Object) (http.Handler, error) {
 	opts := &core.PodLogOptions{}
 	if err := legacyscheme.ParameterCodec.DecodeParameters(req.Query, corev1.SchemeGroupVersion, opts); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -44,7 +40,15 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, obj runtime.O
 		opts.Stream = &stream
 	}
 	if errs := validation.ValidatePodLogOptions(opts, splits); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(core.Kind("PodLogOptions"), p.Name, errs)
+		return nil, apierrors.NewInvalid(core.Kind("PodLogOptions"), req.Name, errs)
+	}
+	obj, err := req.Objects.Get(ctx, req.Resource, req.Namespace, req.Name)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := obj.(*core.Pod)
+	if !ok {
+		return nil, fmt.Errorf("read log: not a pod: %T", obj)
 	}
 	container, err := logContainer(ctx, p, opts)
 	if err != nil {

@@ -80,6 +80,7 @@ func TestLog(t *testing.T) {
 	want(t, "bad option", s.refused(422, "Invalid", "GET", podPath+"/two/log?container=a&tailLines=-1", ""),
 		`PodLogOptions "two" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0`)
 	s.refused(404, "NotFound", "GET", podPath+"/none/log", "")
+	s.refused(422, "Invalid", "GET", podPath+"/none/log?tailLines=-1", "")
 	if w := s.send("GET", podPath+"/new/log", ""); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
 		t.Errorf("a pod without a node: %d %s", w.Code, w.Body)
 	}

@@ -93,4 +93,8 @@ func TestComponentStatusForms(t *testing.T) {
 	if code, _ := do("GET", "?watch=1", "*/*"); code != http.StatusMethodNotAllowed {
 		t.Errorf("watch: %d", code)
 	}
+	_, err := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoreV1().ComponentStatuses().Watch(t.Context(), metav1.ListOptions{})
+	if err == nil || err.Error() != `watch is not supported on resources of kind "componentstatuses"` {
+		t.Errorf("watch: %v", err)
+	}
 }

@@ -62,7 +62,7 @@ func derive(f Format, parts [][]byte) ([][]byte, error) {
 		return [][]byte{body}, err
 	case f.Media == resource.MediaJSON && f.Pretty:
 		var out bytes.Buffer
-		err := json.Indent(&out, bytes.Join(parts, nil), "", "  ")
+		err := json.Indent(&out, bytes.TrimSuffix(bytes.Join(parts, nil), []byte("\n")), "", "  ")
 		return [][]byte{out.Bytes()}, err
 	}
 	return parts, nil
