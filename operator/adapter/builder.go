@@ -215,6 +215,7 @@ func (b *Builder) watched(in *manager.Cluster, w watch, owner schema.GroupVersio
 	case err != nil:
 		return nil, err
 	case w.handler != nil:
+		kind.Stateful = true // it may be, for example with expectations
 		return &handled{Kind: kind, handler: w.handler}, nil
 	case w.every:
 		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(in.Client().Scheme()), in.Client().Mapper(), b.primary.object)

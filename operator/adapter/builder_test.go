@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -94,4 +96,43 @@ func TestBuilderErrors(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
+}
+
+// RUN-10: a handler can change state that the reconciler reads, such as expectations. The requests
+// that it then adds are reconciled, even if a reconcile has started since the event could be read.
+func TestStatefulHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		owner := reconcile.Request{NamespacedName: crclient.ObjectKey{Namespace: "default", Name: "owner"}}
+		var observed, seen atomic.Bool
+		again := make(chan event.GenericEvent, 1)
+		must(t, adapter.NewControllerManagedBy(m).Named("expecting").
+			Watches(&corev1.Pod{}, handler.Funcs{
+				CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+					time.Sleep(10 * time.Millisecond)
+					observed.Store(true)
+					q.Add(owner)
+				},
+			}).
+			WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
+			Complete(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				seen.Store(observed.Load())
+				return reconcile.Result{}, nil
+			})))
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(time.Second)
+		must(t, m.LiveClient().Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child"}}))
+		time.Sleep(5 * time.Millisecond)
+		again <- event.GenericEvent{Object: configMap("owner", "")}
+		time.Sleep(time.Second)
+		cancel()
+		must(t, <-ended)
+		if !seen.Load() {
+			t.Error("no reconcile saw what the handler had observed")
+		}
+	})
 }

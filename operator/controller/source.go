@@ -44,6 +44,10 @@ type Kind struct {
 	Object client.Object
 	// Handler names the objects to reconcile; EnqueueObject if nil.
 	Handler EventHandler
+	// Stateful means that Handler changes state that the reconciler reads, such as expectations.
+	// Otherwise, a reconcile that started before the call of Handler, and has read the object of
+	// the event, counts as the reconcile of the event.
+	Stateful bool
 	// Predicates must all accept an event.
 	Predicates []Predicate
 	// Priority, if not nil, is the priority of the requests of an event: higher ones are reconciled
@@ -66,7 +70,9 @@ func (k *Kind) Start(ctx context.Context, q Queue) (<-chan struct{}, error) {
 	}
 	h := k.handler(q, kind.Kind)
 	h.tracer = trace.FromContext(ctx)
-	h.lastStarts = lastStartsFrom(ctx)
+	if !k.Stateful {
+		h.lastStarts = lastStartsFrom(ctx)
+	}
 	reg, err := inf.AddHandler(h)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", kind.Kind, err)
