@@ -195,6 +195,8 @@ func isHeld(obj client.Object) bool {
 	switch obj := obj.(type) {
 	case *corev1.Namespace:
 		return len(obj.Spec.Finalizers) > 0
+	case *metav1.PartialObjectMetadata: // if no finalizer is left, the watch reports the end
+		return obj.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 	case *unstructured.Unstructured:
 		finalizers, _, _ := unstructured.NestedSlice(obj.Object, "spec", "finalizers")
 		return obj.GetKind() == "Namespace" && len(finalizers) > 0

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
@@ -81,4 +82,37 @@ func TestCatchUpStory(t *testing.T) {
 	}
 	cancel()
 	must(<-ended)
+}
+
+// RUN-02: a namespace that is deleted by its metadata exists until it is empty.
+func TestTerminatingNamespaceStory(t *testing.T) {
+	ctx := t.Context()
+	direct, err := client.New(client.Config{REST: apiserver.For(t)})
+	must(t, err)
+	set, err := informer.New(informer.Config{Client: direct, Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	go func() { _ = set.Run(ctx) }()
+	c := set.Client()
+	whole := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("terminating-", time.Now().UnixNano())}}
+	metadata := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: whole.Name}}
+	must(t, c.Create(ctx, whole))
+	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: whole.Name, Name: "held", Finalizers: []string{"kelson.dev/test"}}}
+	must(t, direct.Create(ctx, content))
+	t.Cleanup(func() {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		_ = direct.Patch(context.Background(), content, patch)
+	})
+	for _, obj := range []client.Object{whole, metadata} {
+		must(t, c.Get(ctx, client.KeyOf(whole), obj)) // starts the informer
+	}
+	must(t, c.Delete(ctx, metadata.DeepCopy()))
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	for _, write := range []func() error{func() error { return nil }, func() error { return c.Patch(ctx, metadata.DeepCopy(), label) }} {
+		must(t, write())
+		for _, obj := range []client.Object{whole, metadata} {
+			if err := c.Get(ctx, client.KeyOf(whole), obj); err != nil || obj.GetDeletionTimestamp() == nil {
+				t.Errorf("%T: deleted at %v, %v", obj, obj.GetDeletionTimestamp(), err)
+			}
+		}
+	}
 }
