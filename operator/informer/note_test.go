@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +20,10 @@ import (
 // RUN-02: responses to writes of one object arrive in any order, and the informer sees the changes
 // at any time between them. Reads return the newest state of both.
 //
-// A step is "see A5" or "see -A6" (the informer sees uid A at version 5, its deletion at 6),
-// "bookmark 9", or a note: "present A5", "gone A5", "gone A" (version not known), "gone A/B" (and B
-// before it), "behind A5", "outdated A5". The last line is the result of a read: a state,
-// "nothing", or "waits".
+// A step is "see A5", "see ~A5" or "see -A6" (the informer sees uid A at version 5, the same with a
+// deletion timestamp, its deletion at 6), "bookmark 9", or a note: "present A5", "gone A5", "gone
+// A" (version not known), "gone A/B" (and B before it), "behind A5", "outdated A5". The last line
+// is the result of a read: a state, "nothing", or "waits".
 func TestNotes(t *testing.T) {
 	for name, tt := range map[string]struct{ steps, want string }{
 		"create":                                {"present A5", "A5"},
@@ -60,6 +61,8 @@ func TestNotes(t *testing.T) {
 		"outdated, unseen":                      {"outdated A5", "waits"},
 		"outdated, seen":                        {"see A5, outdated A5, see A7", "A7"},
 		"outdated, gone":                        {"see A5, outdated A5, see -A6", "nothing"},
+		"outdated, end seen":                    {"see A5, outdated A5, see ~A6", "waits"},
+		"outdated, both ends seen":              {"see A5, outdated A5, see ~A6, see -A7", "nothing"},
 		"outdated own write":                    {"present A5, outdated A5", "waits"},
 		"outdated, newer state seen":            {"see A8, outdated A5", "A8"},
 		// a bookmark that follows the write, without its event: the object does not exist
@@ -92,7 +95,12 @@ func newInformerForTest() *informer {
 var theKey = client.Key{Namespace: "default", Name: "x"}
 
 func parseState(text string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", UID: types.UID(text[:1]), ResourceVersion: text[1:]}}
+	text, ending := strings.CutPrefix(text, "~")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", UID: types.UID(text[:1]), ResourceVersion: text[1:]}}
+	if ending {
+		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	}
+	return pod
 }
 
 func play(t *testing.T, i *informer, p *part, step string) {

@@ -130,13 +130,21 @@ func (i *informer) isPending(key client.Key, e entry) bool {
 		return e.version == 0 && time.Since(e.since) < entryLife
 	case outdated:
 		if has {
-			return cached.GetUID() == e.uid && parseVersion(cached.GetResourceVersion()) <= e.version
+			return cached.GetUID() == e.uid &&
+				(parseVersion(cached.GetResourceVersion()) <= e.version || i.isEnding(cached) && time.Since(e.since) < maxLag)
 		}
 		return progress < e.version
 	case opaque:
 		return time.Since(e.since) < entryLife && (!has || cached.GetResourceVersion() != e.text)
 	}
 	return false
+}
+
+// isEnding reports whether an object of the copy is being deleted, and nothing holds it.
+// kube-apiserver deletes a pod that is not on a node in two writes.
+func (i *informer) isEnding(obj client.Object) bool {
+	obj = i.whole(obj)
+	return obj != nil && obj.GetDeletionTimestamp() != nil && !isHeld(obj)
 }
 
 // sweep drops the entries that the copy contains. If the version of a complete list is lower than
