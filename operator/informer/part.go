@@ -245,6 +245,17 @@ func (s *source) List(ctx context.Context, opts reflector.ListOptions) (reflecto
 	return reflector.Page[client.Object]{Items: items.Items, Version: items.ResourceVersion, Continue: items.Continue}, nil
 }
 
+// Version implements reflector.Versioned.
+func (s *source) Version(ctx context.Context) (string, error) {
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(s.prototype.GetObjectKind().GroupVersionKind())
+	items := client.NewItems(metadata)
+	o := s.scope
+	o.Limit, o.Known = 1, nil
+	err := s.client.List(ctx, items, o)
+	return items.ResourceVersion, err
+}
+
 func (s *source) Watch(ctx context.Context, opts reflector.WatchOptions) (watch.Interface, error) {
 	o := s.scope
 	o.ResourceVersion, o.InitialEvents, o.Timeout, o.Bookmarks = opts.Version, opts.InitialEvents, opts.Timeout, true

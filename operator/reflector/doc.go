@@ -19,6 +19,9 @@
 // were delivered; with sendInitialEvents, a watch starts with the current state, followed by a
 // bookmark with the annotation k8s.io/initial-events-end (KEP-3157).
 //
+// A server that was restored from a backup breaks the first rule. A [Versioned] source detects
+// that.
+//
 // [Reflector] runs a machine: it calls the [Source], waits, and passes the deltas to a [Sink], all
 // in the goroutine that calls Run.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,13 @@ type Source[T metav1.Object] interface {
 	List(ctx context.Context, opts ListOptions) (Page[T], error)
 	// Watch returns events with objects of type T, even for bookmarks.
 	Watch(ctx context.Context, opts WatchOptions) (watch.Interface, error)
+}
+
+// Versioned is implemented by a Source that can return the current version of the collection. The
+// reflector then detects that the server was restored from a backup: kube-apiserver accepts a watch
+// from a version in its future, and delivers nothing before it has reached that version.
+type Versioned interface {
+	Version(ctx context.Context) (string, error)
 }
 
 // Sink is the copy. Its methods are called from one goroutine.
@@ -82,9 +90,10 @@ const (
 	minWatch = time.Second
 	// A watch that the server does not end in time is closed after this additional time.
 	watchGrace = 30 * time.Second
-	// A watch that has delivered a bookmark is reopened after 3 to 4 minutes without another event.
-	// Servers that send bookmarks send one a minute while the version increases, so the connection
-	// may be broken. The system does not notice that if a load balancer acknowledges the data.
+	// A watch of a server that has sent a bookmark is reopened after 3 to 4 minutes without an
+	// event. Servers that send bookmarks send one a minute while the version increases, so the
+	// connection may be broken. The system does not notice that if a load balancer acknowledges the
+	// data.
 	maxSilence = 3 * time.Minute
 )
 
@@ -92,13 +101,15 @@ const (
 type Reflector[T metav1.Object] struct {
 	cfg     Config[T]
 	machine Machine[T]
+	marks   bool // the server has sent a bookmark
+	doubts  bool // the server may have an older state: a watch failed or was silent
 
 	// The open watch.
 	stream   watch.Interface
 	opened   time.Time
 	events   int
 	deadline *time.Timer
-	silence  *time.Timer // runs from the first bookmark on
+	silence  *time.Timer // runs from the server's first bookmark on
 }
 
 // New returns a reflector.
@@ -135,7 +146,12 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		case List:
 			in = r.list(ctx, next)
 		case Watch:
+			if err := r.compare(ctx, next.Version); err != nil {
+				in = r.failure(ctx, "list", err)
+				continue
+			}
 			if err := r.openWatch(ctx, next); err != nil {
+				r.doubts = true
 				in = r.failure(ctx, "watch", err)
 				continue
 			}
@@ -181,6 +197,25 @@ func (r *Reflector[T]) list(ctx context.Context, next Next) Input[T] {
 	return page
 }
 
+// compare returns a ResourceExpired error if the server has an older version than the copy.
+func (r *Reflector[T]) compare(ctx context.Context, version string) error {
+	source, ok := r.cfg.Source.(Versioned)
+	if !ok || !r.doubts || version == "" {
+		return nil
+	}
+	now, err := source.Version(ctx)
+	if err != nil {
+		return err
+	}
+	r.doubts = false
+	if n, err := strconv.ParseUint(now, 10, 64); err == nil {
+		if copied, err := strconv.ParseUint(version, 10, 64); err == nil && n < copied {
+			return apierrors.NewResourceExpired(fmt.Sprintf("the server is at version %s, before %s", now, version))
+		}
+	}
+	return nil
+}
+
 func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 	// random, so that many watches don't end together
 	timeout := r.cfg.WatchTimeout + rand.N(r.cfg.WatchTimeout)
@@ -190,6 +225,7 @@ func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 	}
 	r.stream, r.opened, r.events = stream, time.Now(), 0
 	r.deadline, r.silence = time.NewTimer(timeout+watchGrace), nil
+	r.listen()
 	if r.cfg.Opened != nil {
 		r.cfg.Opened()
 	}
@@ -224,11 +260,13 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 				return Closed[T]{Early: r.events == 0 && time.Since(r.opened) < minWatch}
 			}
 			r.events++
-			r.heard(event)
+			r.marks = r.marks || event.Type == watch.Bookmark
+			r.listen()
 			return r.input(ctx, event)
 		case <-r.deadline.C:
 			return Closed[T]{}
 		case <-silent:
+			r.doubts = true
 			return Closed[T]{}
 		case <-r.cfg.Renew:
 			return Closed[T]{}
@@ -240,13 +278,13 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 	}
 }
 
-// heard restarts the time of silence.
-func (r *Reflector[T]) heard(event watch.Event) {
+// listen restarts the time of silence.
+func (r *Reflector[T]) listen() {
 	longest := maxSilence + rand.N(maxSilence/3)
 	switch {
 	case r.silence != nil:
 		r.silence.Reset(longest)
-	case event.Type == watch.Bookmark && r.cfg.WatchTimeout != Forever:
+	case r.marks && r.cfg.WatchTimeout != Forever:
 		r.silence = time.NewTimer(longest)
 	}
 }

@@ -211,6 +211,63 @@ func TestSilentWatch(t *testing.T) {
 	}
 }
 
+// MACH-02: a watch that never delivers anything is reopened if an earlier one has delivered
+// bookmarks.
+func TestSilentWatchWithoutBookmark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
+		calls, _ := reflect(t, 5*time.Minute, Config[object]{Pages: true}, Page[object]{Version: "2"}, stream(true, bookmark), stream(false), stream(false))
+		if want := "list 500 , watch 2 false, watch 7 false, watch 7 false"; calls != want {
+			t.Errorf("%s, want %s", calls, want)
+		}
+	})
+}
+
+// versioned is a Source that returns its version.
+type versioned struct {
+	*script
+	version string
+}
+
+func (v versioned) Version(context.Context) (string, error) {
+	v.calls = append(v.calls, "version")
+	return v.version, nil
+}
+
+// MACH-02: after a watch has failed or was silent, the collection is read again if the server has
+// an older state than the copy, because it was restored from a backup.
+func TestRestoredServer(t *testing.T) {
+	bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
+	page := Page[object]{Version: "2"}
+	for name, tt := range map[string]struct {
+		lasts   time.Duration
+		version string
+		answers func() []any // made inside the bubble
+		calls   string
+	}{
+		"older, failed": {time.Minute, "5", func() []any { return []any{page, stream(true, bookmark), errServer, page, stream(false)} },
+			"list 500 , watch 2 false, watch 7 false, version, list 500 , watch 2 false"},
+		"older, silent": {5 * time.Minute, "5", func() []any { return []any{page, stream(false, bookmark), page, stream(false)} },
+			"list 500 , watch 2 false, version, list 500 , watch 2 false"},
+		"newer": {time.Minute, "8", func() []any { return []any{page, stream(true, bookmark), errServer, stream(false)} },
+			"list 500 , watch 2 false, watch 7 false, version, watch 7 false"},
+		"not a number": {time.Minute, "x", func() []any { return []any{page, stream(true, bookmark), errServer, stream(false)} },
+			"list 500 , watch 2 false, watch 7 false, version, watch 7 false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := versioned{&script{answers: tt.answers()}, tt.version}
+				ctx, cancel := context.WithTimeout(t.Context(), tt.lasts)
+				defer cancel()
+				_ = New(Config[object]{Source: source, Sink: &sink{}, Pages: true}).Run(ctx)
+				if calls := strings.Join(source.calls, ", "); calls != tt.calls {
+					t.Errorf("%s, want %s", calls, tt.calls)
+				}
+			})
+		})
+	}
+}
+
 // MACH-02: Requests to a server that is down become rarer, and there is always a pause between
 // them.
 func TestBackoff(t *testing.T) {
