@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ import (
 // Mapper is a RESTMapper that calls discovery on demand: for one group version when a fully
 // qualified kind is first used, for all groups for a partial name, and again for names that it does
 // not find. It does not poll. It finds a kind as soon as it is served. If a kind no longer exists,
-// the requests that use it fail.
+// the requests that use it fail. If it came back with another plural or scope, the first request
+// fails, and a Client then calls discovery again.
 //
 // A Mapper is safe for concurrent use. It holds no lock during requests.
 type Mapper struct {
@@ -59,6 +61,14 @@ func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kinds, m.groups = map[schema.GroupVersionKind]*meta.RESTMapping{}, nil
+}
+
+// forget clears the cached mappings of a group.
+func (m *Mapper) forget(group string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.kinds, func(kind schema.GroupVersionKind, _ *meta.RESTMapping) bool { return kind.Group == group })
+	m.groups = nil
 }
 
 // mapping is RESTMapping for one version, with a context.

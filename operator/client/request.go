@@ -219,6 +219,9 @@ func (c *restClient) errorOf(r request, resp *http.Response) error {
 		}
 		return &apierrors.StatusError{ErrStatus: status}
 	}
+	if resp.StatusCode == http.StatusNotFound { // the server does not serve the path
+		c.forget(r.resource.Group)
+	}
 	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	return apierrors.NewGenericServerResponse(resp.StatusCode, r.method, r.resource, r.name, strings.TrimSpace(string(data)), after, true)
 }

@@ -46,6 +46,14 @@ func (c *restClient) endpointOf(ctx context.Context, obj runtime.Object) (endpoi
 	return endpoint{kind: kind, resource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
+// forget makes the client call discovery again for the kinds of a group: their definitions may have
+// been deleted and created again.
+func (c *restClient) forget(group string) {
+	if m, ok := c.mapper.(*Mapper); ok {
+		m.forget(group)
+	}
+}
+
 // path returns the path of a collection (no name), an object, or a subresource. Like client-go, it
 // returns an error for a name that would change the rest of the path.
 func (e endpoint) path(namespace, name, subresource string) (string, error) {
@@ -90,6 +98,7 @@ func (c *restClient) request(method string, e endpoint, key Key, subresource str
 		return request{}, fmt.Errorf("%s %s: %w", method, what, ErrNoName)
 	}
 	if e.namespaced && key.Namespace == "" {
+		c.forget(e.resource.Group) // the kind may have got another scope
 		return request{}, fmt.Errorf("%s %s %q: %w", method, what, key.Name, ErrNoNamespace)
 	}
 	name := key.Name
