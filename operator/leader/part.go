@@ -18,6 +18,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/reconcile"
 )
 
 // Run takes part until ctx ends, and then passes this replica's objects to the others immediately.
@@ -26,7 +27,7 @@ import (
 // replicas take over then, and this replica must stop working.
 func (s *Shards) Run(ctx context.Context) error {
 	watch, err := follow(ctx, s.cfg.Client, client.Key{Namespace: s.cfg.Group.Namespace}, labels.SelectorFromSet(labels.Set{groupLabel: s.cfg.Group.Name}),
-		func(*coordinationv1.Lease) bool { return true }, s.cfg.Log)
+		s.onWatch, s.cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (s *Shards) Run(ctx context.Context) error {
 	}
 	_, err = within(context.WithoutCancel(ctx), time.Now().Add(s.cfg.RenewDeadline), s.own,
 		func(ctx context.Context, own *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-			return nil, client.IgnoreNotFound(s.cfg.Client.Delete(ctx, own))
+			return nil, s.release(ctx, own)
 		})
 	if err != nil {
 		s.cfg.Log.Warn("cannot release the Lease; it will expire", "err", err)
@@ -223,9 +224,13 @@ func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target v
 			target = append(target, identity)
 		}
 	}
-	for identity := range s.observed {
-		if !seen[identity] {
+	for identity, o := range s.observed {
+		switch {
+		case seen[identity]:
+		case s.isReleased(o.lease) || now.Sub(o.at) >= o.duration:
 			delete(s.observed, identity)
+		default: // another client deleted the Lease: the replica may not have noticed
+			next.peers[identity] = o.view
 		}
 	}
 	slices.Sort(target)
@@ -255,9 +260,47 @@ func (s *Shards) observe(identity string, lease *coordinationv1.Lease, now time.
 			o.renewed = *renewed
 		}
 	}
-	o.version = version
+	o.version, o.view, o.lease, o.duration = version, parseView(lease), lease.Name, durationOf(lease, s.cfg.Duration)
 	s.observed[identity] = o
 	return o
+}
+
+// onWatch records Leases that were released before they are deleted.
+func (s *Shards) onWatch(lease *coordinationv1.Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if holderOf(lease) == "" {
+		s.released[lease.Name] = true
+	} else { // its replica has started again
+		delete(s.released, lease.Name)
+	}
+	return true
+}
+
+// isReleased reports whether a Lease that does not exist any more was released.
+func (s *Shards) isReleased(lease string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.released[lease]
+	delete(s.released, lease)
+	return was
+}
+
+// release removes this replica's Lease. It first removes the holder, so that the others don't wait
+// as after a deletion by another client.
+func (s *Shards) release(ctx context.Context, own *coordinationv1.Lease) error {
+	return client.IgnoreNotFound(reconcile.RetryOnConflict(ctx, func(ctx context.Context) error {
+		lease := &coordinationv1.Lease{}
+		if err := s.cfg.Client.Get(ctx, client.KeyOf(own), lease); err != nil {
+			return err
+		}
+		noHolder := ""
+		lease.Spec.HolderIdentity = &noHolder
+		if err := s.cfg.Client.Update(ctx, lease); err != nil {
+			return err
+		}
+		return s.cfg.Client.Delete(ctx, lease)
+	}))
 }
 
 // callGained calls the functions that registered for gained objects. The caller holds the lock.

@@ -68,6 +68,7 @@ type Shards struct {
 	gained   map[int]func()
 	ids      int
 	over     bool
+	released map[string]bool // names of Leases that their replicas released
 
 	// Used only by Run's goroutine.
 	own    *coordinationv1.Lease
@@ -96,6 +97,10 @@ type observation struct {
 	renewed metav1.MicroTime
 	version uint64 // its resourceVersion, if that is a number
 	at      time.Time
+
+	view     view
+	lease    string // the name of the Lease
+	duration time.Duration
 }
 
 // NewShards returns a Shards for a group. It owns no objects before Run.
@@ -117,7 +122,7 @@ func NewShards(cfg ShardsConfig) (*Shards, error) {
 	}
 	return &Shards{
 		cfg: cfg, inFlight: map[reconcile.Request]int{}, left: make(chan struct{}, 1), gained: map[int]func(){},
-		observed: map[string]observation{}, changed: make(chan struct{}, 1),
+		observed: map[string]observation{}, changed: make(chan struct{}, 1), released: map[string]bool{},
 	}, nil
 }
 

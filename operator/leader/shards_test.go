@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -318,6 +319,42 @@ func TestShardsWithStalledWatch(t *testing.T) {
 			r.cancel()
 			must(t, <-r.ended)
 		}
+	})
+}
+
+// RUN-03: if another client deletes the Lease of a replica, the others wait until the replica has
+// noticed that.
+func TestShardsWithDeletedLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(t, 30)
+		b, c := f.join("b"), f.join("c")
+		admin, err := client.New(client.Config{REST: f.server.REST()})
+		must(t, err)
+		for n := range 8 {
+			a := f.join(fmt.Sprint("a", n))
+			time.Sleep(time.Minute)
+			leases, err := client.List[coordinationv1.Lease](t.Context(), admin)
+			must(t, err)
+			a.cable.set(func(c *cable) { c.stall = true })
+			for _, lease := range leases {
+				if *lease.Spec.HolderIdentity == a.name {
+					must(t, admin.Delete(t.Context(), lease))
+				}
+			}
+			begin := time.Now()
+			if err := <-a.ended; !errors.Is(err, leader.ErrLost) || time.Since(begin) > 11*time.Second {
+				t.Errorf("after %v: %v", time.Since(begin), err)
+			}
+			time.Sleep(time.Minute) // an object that belongs to two replicas fails the test
+		}
+		f.want("two", "b", "c")
+		b.cancel()
+		must(t, <-b.ended)
+		if shares := f.shares(10 * time.Second); shares["c"] < f.size*2/3 {
+			t.Errorf("c has %d of %d objects 10 seconds after b has left", shares["c"], f.size)
+		}
+		c.cancel()
+		must(t, <-c.ended)
 	})
 }
 
