@@ -167,7 +167,7 @@ func (t *typed[T, P]) run(ctx context.Context, before client.Object, obj P, do s
 // writeStatus writes the status of the object, if it differs from that of before. It calls yield
 // before the request. The answer is nil if there was nothing to write; callers must not modify it.
 func (r *run[T, P]) writeStatus(ctx context.Context, yield func()) (answer P, err error) {
-	patch, fields, err := statusPatch(r.before, r.obj)
+	patch, fields, err := statusPatch(r.stored(ctx), r.obj)
 	if err != nil || patch == nil {
 		return nil, err
 	}
@@ -195,6 +195,21 @@ func (r *run[T, P]) writeStatus(ctx context.Context, yield func()) (answer P, er
 	r.version = answer.GetResourceVersion()
 	r.obj.SetResourceVersion(r.version)
 	return answer, nil
+}
+
+// stored returns the last known state of the object on the server. The reconciler may have written
+// obj itself, for example the approval of a CertificateSigningRequest, which is in its status.
+func (r *run[T, P]) stored(ctx context.Context) client.Object {
+	if r.obj.GetResourceVersion() == r.version {
+		return r.before
+	}
+	now := P(new(T))
+	now.GetObjectKind().SetGroupVersionKind(r.obj.GetObjectKind().GroupVersionKind())
+	err := r.cfg.Client.Get(ctx, client.KeyOf(r.obj), now)
+	if err != nil || now.GetUID() != r.obj.GetUID() || now.GetResourceVersion() != r.obj.GetResourceVersion() {
+		return r.before
+	}
+	return now
 }
 
 // exists reports whether the server has the object.

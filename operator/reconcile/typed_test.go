@@ -121,6 +121,34 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 }
 
+// RUN-04: a status that the reconciler itself has written, for example by another subresource, is
+// not written again.
+func TestStatusThatTheReconcilerWrote(t *testing.T) {
+	f := newFixture(t)
+	var later int32
+	do := step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.CurrentHealthy++
+		b.Status.ObservedGeneration = b.Generation
+		err := f.client.Subresource("status").Update(ctx, b, b)
+		b.Status.DesiredHealthy = later
+		return reconcile.Result{}, err
+	})
+	_, err := f.run(t, do)
+	must(t, err)
+	if n := f.statusWrites(); n != 1 {
+		t.Errorf("%d writes of the status, want 1", n)
+	}
+	later = 3
+	_, err = f.run(t, do)
+	must(t, err)
+	if n := f.statusWrites(); n != 3 {
+		t.Errorf("%d writes of the status, want 3", n)
+	}
+	if b := f.budget(t); b.Status.CurrentHealthy != 2 || b.Status.DesiredHealthy != 3 {
+		t.Errorf("the status is %+v", b.Status)
+	}
+}
+
 // RUN-04: the reconciler yields its worker when only the write of the status remains, and does not
 // yield without such a write.
 func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
