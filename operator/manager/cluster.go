@@ -31,12 +31,13 @@ type Cluster struct {
 	config    *rest.Config // nil if there is only a client
 	http      func() (*http.Client, error)
 
-	// For additional clusters only.
-	host       string              // as in the metrics of requests
 	transports []http.RoundTripper // not shared with other clusters
-	unready    func()              // removes its check from /readyz
-	engaged    context.Context     // ends when the cluster is disengaged
-	disengage  context.CancelCauseFunc
+
+	// For additional clusters only.
+	host      string          // as in the metrics of requests
+	unready   func()          // removes its check from /readyz
+	engaged   context.Context // ends when the cluster is disengaged
+	disengage context.CancelCauseFunc
 
 	behind atomic.Int64 // number of running catch-ups; requests wait while it is positive
 	// held while the cluster is engaged or disengaged, and during OnCluster functions
@@ -185,6 +186,10 @@ func (c *Cluster) run(ctx context.Context, patience time.Duration) {
 	}
 	cancel()
 	running.Wait()
+	c.closeIdleConnections()
+}
+
+func (c *Cluster) closeIdleConnections() {
 	for _, t := range c.transports {
 		closeIdleConnections(t)
 	}

@@ -2,8 +2,10 @@ package manager_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/manager"
 )
 
@@ -27,31 +31,13 @@ func TestConnectionsAreReleased(t *testing.T) {
 	stop := f.start(t)
 	defer stop()
 	<-f.Elected()
-	proxy := &httputil.ReverseProxy{
-		Transport: newServer(t, "a"), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host = "apitest" },
-	}
 	var asked sync.Map
 	silent := func(_ http.ResponseWriter, r *http.Request) {
 		asked.Store("silent", true)
 		<-r.Context().Done()
 	}
-	var open atomic.Int32 // connections
-	var servers []*httptest.Server
-	for _, h := range []http.Handler{proxy, http.HandlerFunc(silent)} {
-		s := httptest.NewUnstartedServer(h)
-		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				open.Add(1)
-			case http.StateClosed:
-				open.Add(-1)
-			}
-		}
-		s.Start()
-		t.Cleanup(s.Close)
-		servers = append(servers, s)
-	}
+	var open atomic.Int32
+	servers := []*httptest.Server{listening(t, proxied(newServer(t, "a")), &open), listening(t, http.HandlerFunc(silent), &open)}
 	for range 3 {
 		for _, s := range servers {
 			_, err := f.Engage("east", &rest.Config{Host: s.URL})
@@ -68,6 +54,46 @@ func TestConnectionsAreReleased(t *testing.T) {
 	eventually(t, "connections are left", func() bool { return open.Load() == 0 })
 	buf := make([]byte, 1<<20)
 	eventually(t, "goroutines are left", func() bool { return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run")) })
+}
+
+// RUN-01: no connections remain after a manager has ended.
+func TestConnectionsOfAManager(t *testing.T) {
+	var open atomic.Int32
+	s := listening(t, proxied(newServer(t, "a")), &open)
+	m, err := manager.New(manager.Config{REST: &rest.Config{Host: s.URL}, Name: "test", Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	_, err = client.List[corev1.ConfigMap](ctx, m.Client())
+	must(t, err)
+	must(t, m.LiveClient().Create(ctx, configMap("b")))
+	cancel()
+	must(t, <-ended)
+	eventually(t, "connections are left", func() bool { return open.Load() == 0 })
+}
+
+func proxied(to http.RoundTripper) http.Handler {
+	return &httputil.ReverseProxy{
+		Transport: to, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host = "apitest" },
+	}
+}
+
+// listening starts a server that counts its open connections.
+func listening(t *testing.T, h http.Handler, open *atomic.Int32) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
 }
 
 // eventually waits until a condition holds, with a long timeout for busy machines.

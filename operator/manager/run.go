@@ -26,6 +26,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.ran = true
 	m.mu.Unlock()
+	defer m.own.closeIdleConnections()
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
