@@ -4,7 +4,6 @@ package walk
 import (
 	"io/fs"
 	"path/filepath"
-	"strings"
 )
 
 // Dir is filepath.WalkDir, but enters root if it is a symbolic link to a folder, such as the link
@@ -19,6 +18,9 @@ func Dir(root string, visit fs.WalkDirFunc) error {
 		if name == target {
 			return visit(root, d, err)
 		}
-		return visit(filepath.Join(root, strings.TrimPrefix(name, target)), d, err)
+		if rel, relErr := filepath.Rel(target, name); relErr == nil {
+			name = filepath.Join(root, rel)
+		}
+		return visit(name, d, err)
 	})
 }

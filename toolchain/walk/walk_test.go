@@ -13,7 +13,7 @@ import (
 
 func TestDir(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"real/a/file", "real/skipped/file", "outside/file"} {
+	for _, name := range []string{"real/a/file", "real/skipped/file", "outside/file", "outside/.hidden", ".file"} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -46,8 +46,8 @@ func TestDir(t *testing.T) {
 		"real":       {"real", "real/a", "real/a/file", "real/inner"},
 		"link":       {"link", "link/a", "link/a/file", "link/inner"},
 		"second":     {"second", "second/a", "second/a/file", "second/inner"},
-		"real/inner": {"real/inner", "real/inner/file"},
-		".":          {".", "link", "outside", "outside/file", "real", "real/a", "real/a/file", "real/inner", "second"},
+		"real/inner": {"real/inner", "real/inner/.hidden", "real/inner/file"},
+		".":          {".", ".file", "link", "outside", "outside/.hidden", "outside/file", "real", "real/a", "real/a/file", "real/inner", "second"},
 	} {
 		if got := names(root); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", root, got, want)
