@@ -1,13 +1,16 @@
 package project
 
 import (
+	"cmp"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +75,9 @@ KUBEBUILDER_ASSETS must be a folder of kelson envtest.`,
 			if len(own) > 1 {
 				return fmt.Errorf("unexpected argument %q: put arguments of go test after --", own[1])
 			}
+			if err := checkReleases(releases); err != nil {
+				return fmt.Errorf("--kubernetes: %w", err)
+			}
 			p, err := Open(Folder(own))
 			if err != nil {
 				return err
@@ -83,15 +89,7 @@ KUBEBUILDER_ASSETS must be a folder of kelson envtest.`,
 			if err != nil {
 				return err
 			}
-			if !hasPackage(rest) {
-				rest = append(rest, "./...")
-			}
-			for _, release := range releases {
-				if _, err := emulation.Parse(release); err != nil {
-					return fmt.Errorf("--kubernetes: %w", err)
-				}
-			}
-			return testReleases(c, p.Dir, self, releases, append([]string{"test"}, rest...))
+			return testReleases(c, p.Dir, self, releases, append([]string{"test"}, withPackages(rest)...))
 		},
 	}
 	gens.AddFlags(c.Flags())
@@ -100,12 +98,37 @@ KUBEBUILDER_ASSETS must be a folder of kelson envtest.`,
 	return c
 }
 
+// checkReleases returns an error if a release cannot be emulated, or if envtest would use servers
+// that do not emulate releases.
+func checkReleases(releases []string) error {
+	for _, release := range releases {
+		if _, err := emulation.Parse(release); err != nil {
+			return err
+		}
+	}
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if len(releases) == 0 || assets == "" {
+		return nil
+	}
+	if info, err := buildinfo.ReadFile(filepath.Join(assets, "kube-apiserver")); err != nil || !strings.HasPrefix(info.Path, "kelson.dev/cmd/kelson") {
+		return fmt.Errorf("the servers in KUBEBUILDER_ASSETS, %s, do not emulate releases: set it to a folder of kelson envtest, or unset it", assets)
+	}
+	return nil
+}
+
 // testReleases runs go test for each release, or once if there are none. If tests fail, the other
 // releases are still tested, and the error names those that failed.
 func testReleases(c *cobra.Command, dir, self string, releases, args []string) error {
-	env := []string{"KELSON=" + self}
+	test := func(args []string, env ...string) error {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(append(os.Environ(), "KELSON="+self), env...)
+		cmd.Stdout, cmd.Stderr = c.OutOrStdout(), c.ErrOrStderr()
+		// like Ctrl-C in go test: SIGTERM would end the go command before the tests have cleaned up
+		return run(c.Context(), cmd, interrupt)
+	}
 	if len(releases) == 0 {
-		return RunChild(c.Context(), dir, env, c.OutOrStdout(), c.ErrOrStderr(), "go", args...)
+		return test(args)
 	}
 	// go test reuses results if the files and variables that the test's own process reads are the
 	// same. It does not know that other processes read the version.
@@ -113,10 +136,10 @@ func testReleases(c *cobra.Command, dir, self string, releases, args []string) e
 	var failed []string
 	for _, release := range releases {
 		fmt.Fprintf(c.OutOrStdout(), "Kubernetes %s:\n", release)
-		err := RunChild(c.Context(), dir, append(env, emulation.Variable+"="+release), c.OutOrStdout(), c.ErrOrStderr(), "go", args...)
+		err := test(args, emulation.Variable+"="+release)
 		switch code := exit.Code(0); {
 		case c.Context().Err() != nil:
-			return err
+			return cmp.Or(err, error(exit.Code(1)))
 		case errors.As(err, &code):
 			failed = append(failed, release)
 		case err != nil:
@@ -129,15 +152,26 @@ func testReleases(c *cobra.Command, dir, self string, releases, args []string) e
 	return nil
 }
 
-// hasPackage reports whether arguments of go test name a package by its path.
-func hasPackage(args []string) bool {
-	for _, a := range args {
-		if a != "" && (a[0] == '.' || a[0] == '/') {
-			return true
+// withPackages returns arguments of go test, with the pattern ./... unless they name packages. The
+// pattern is the first argument, because go test passes what follows an unknown flag to the tests.
+func withPackages(args []string) []string {
+	for i := 0; i < len(args); i++ {
+		name, isFlag := strings.CutPrefix(args[i], "-")
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "-"), "test.")
+		switch {
+		case !isFlag:
+			return args
+		case name == "args":
+			i = len(args)
+		case !strings.Contains(name, "=") && !slices.Contains(switches, name):
+			i++ // its value
 		}
 	}
-	return false
+	return append([]string{"./..."}, args...)
 }
+
+// switches are the flags of go test without values.
+var switches = strings.Fields("a artifacts asan benchmem c cover failfast fullpath json linkshared modcacherw msan n race short trimpath v work x")
 
 // SplitArgs separates a command's own arguments from those after --.
 func SplitArgs(c *cobra.Command, args []string) (own, rest []string) {
@@ -176,25 +210,45 @@ func Generate(c *cobra.Command, dir string, gens Generators) error {
 	return gens.generate(c, dir, nil)
 }
 
-// childGrace is how long a child process may take to exit after SIGTERM.
+// childGrace is how long a child process may take to exit.
 const childGrace = 35 * time.Second
 
 // RunChild runs a program in dir until it exits, with env added to the environment of this process.
 // When ctx ends, it sends SIGTERM to the program's process group. It returns a non-zero exit code
 // as an exit.Code.
 func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writer, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, errOut
-	cmd.WaitDelay = childGrace
-	err := child.Run(cmd) // a group, so that Ctrl-C reaches the child only once, when ctx ends
+	return run(ctx, cmd, func(_ *exec.Cmd, g *child.Group) error { return g.Terminate() })
+}
+
+// run runs a program until it exits. When ctx ends, it calls stop, and kills the program's process
+// group if it does not exit in time. It returns a non-zero exit code as an exit.Code.
+func run(ctx context.Context, cmd *exec.Cmd, stop func(*exec.Cmd, *child.Group) error) error {
+	cmd.WaitDelay = childGrace // other processes may hold the output open
+	// a group, so that Ctrl-C reaches the child only once, when ctx ends
+	group, err := child.Start(cmd)
+	if err != nil {
+		return err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- group.Wait() }()
+	select {
+	case err = <-exited:
+	case <-ctx.Done():
+		_ = stop(cmd, group)
+		select {
+		case err = <-exited:
+		case <-time.After(childGrace):
+			_ = group.Kill()
+			err = <-exited
+		}
+	}
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && failed.ExitCode() > 0 {
 		return exit.Code(failed.ExitCode())
-	}
-	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {
-		return nil
 	}
 	return err
 }

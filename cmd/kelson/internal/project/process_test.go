@@ -1,21 +1,29 @@
 package project
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
 
+	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/operator/trace"
 )
 
-// TestMain also runs the operator of TestRun, in a process of its own.
+// TestMain also runs the operator of TestRun and the programs of TestInterrupt, in processes of
+// their own.
 func TestMain(m *testing.M) {
+	if os.Getenv("TESTS") != "" {
+		tests()
+		return
+	}
 	if os.Getenv("OPERATOR") == "" {
 		m.Run()
 		return
@@ -31,6 +39,48 @@ func TestMain(m *testing.M) {
 	fmt.Fprintln(out, `{"id": 1, "kind": "Welcome", "name": "a"}`)
 	<-ctx.Done()
 	out.Close()
+}
+
+// tests behaves like the go command, which ignores SIGINT and waits for its child, or like a test
+// that cleans up.
+func tests() {
+	if os.Getenv("TESTS") == "go" {
+		signal.Ignore(os.Interrupt)
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), "TESTS=test")
+		child.Stdout = os.Stdout
+		_ = child.Run()
+		os.Exit(1)
+	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	fmt.Println("ready")
+	fmt.Println("clean up after", <-interrupted)
+}
+
+// A canceled run of tests lasts until the tests have cleaned up.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "TESTS=go")
+	cmd.Stdout = write
+	ran := make(chan error, 1)
+	go func() {
+		ran <- run(ctx, cmd, interrupt)
+		_ = write.Close()
+	}()
+	lines := bufio.NewReader(read)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		t.Fatal(line, err)
+	}
+	cancel()
+	if rest, err := io.ReadAll(lines); err != nil || string(rest) != "clean up after interrupt\n" {
+		t.Errorf("%q %v", rest, err)
+	}
+	if err := <-ran; err != exit.Code(1) {
+		t.Error(err)
+	}
 }
 
 type listener struct {
