@@ -3,11 +3,9 @@ package dropin
 import (
 	"compress/gzip"
 	"embed"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"runtime"
 )
 
@@ -16,22 +14,21 @@ import (
 //go:embed programs
 var programs embed.FS
 
-// writeProgram writes the small program to an executable file that must not exist. It returns
-// fs.ErrNotExist if this binary was built without it.
-func writeProgram(from fs.FS, name string) error {
+// readProgram returns the small program. It returns fs.ErrNotExist if this binary was built without
+// it.
+func readProgram(from fs.FS) ([]byte, error) {
 	packed, err := from.Open("programs/program-" + runtime.GOOS + "-" + runtime.GOARCH + ".gz")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer packed.Close()
-	program, err := gzip.NewReader(packed)
+	reader, err := gzip.NewReader(packed)
 	if err != nil {
-		return fmt.Errorf("unpack program: %w", err)
+		return nil, fmt.Errorf("unpack program: %w", err)
 	}
-	out, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	program, err := io.ReadAll(reader)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("unpack program: %w", err)
 	}
-	_, err = io.Copy(out, program)
-	return errors.Join(err, out.Close())
+	return program, nil
 }

@@ -101,14 +101,15 @@ func install(dir string) error {
 
 // installFrom creates the three programs. kubectl is a link to self. If programs has the small
 // program, etcd is the small program, and so is kube-apiserver on systems where a process can
-// replace itself by another program. Otherwise they are links to self, too.
+// replace itself by another program. Otherwise they are links to self, too. Several processes can
+// create the same folder at the same time, and current files stay as they are.
 func installFrom(programs fs.FS, self, dir string) error {
 	self, err := link(self, filepath.Join(dir, "kubectl"))
 	if err != nil {
 		return err
 	}
 	etcd, apiserver := filepath.Join(dir, "etcd"), filepath.Join(dir, "kube-apiserver")
-	err = replace(etcd, func(temp string) error { return writeProgram(programs, temp) })
+	small, err := readProgram(programs)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err = link(self, etcd); err != nil {
 			return err
@@ -119,12 +120,15 @@ func installFrom(programs fs.FS, self, dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := write(etcd, small, 0o755, true); err != nil {
+		return err
+	}
 	if runtime.GOOS == "windows" {
 		_, err = link(self, apiserver)
 		return err
 	}
-	if err := os.WriteFile(apiserver+".help", apiserverHelp(), 0o644); err != nil {
-		return fmt.Errorf("create %s.help: %w", apiserver, err)
+	if err := write(apiserver+".help", apiserverHelp(), 0o644, false); err != nil {
+		return err
 	}
 	_, err = link(etcd, apiserver)
 	return err
@@ -142,13 +146,16 @@ func apiserverHelp() []byte {
 // link makes name a hard link to the program, or a copy of it if the file system cannot link it. It
 // returns the file to link next.
 func link(program, name string) (string, error) {
-	have, err := os.Lstat(name)
-	current, failed := os.Stat(program)
-	if err == nil && failed == nil && os.SameFile(current, have) {
-		return program, nil
+	if have, err := os.Lstat(name); err == nil && have.Mode().IsRegular() {
+		if current, err := os.Stat(program); err == nil && os.SameFile(current, have) {
+			return program, nil
+		}
+		if have.Mode().Perm()&0o100 != 0 && equal(program, name) {
+			return name, nil
+		}
 	}
 	next := program
-	err = replace(name, func(temp string) error {
+	err := replace(name, true, func(temp string) error {
 		if os.Link(program, temp) == nil {
 			return nil
 		}
@@ -158,28 +165,66 @@ func link(program, name string) (string, error) {
 	return next, err
 }
 
-// replace renames the file that write creates to name. It replaces symbolic links and programs of
-// an earlier call, but no other files. A running server keeps its file.
-func replace(name string, write func(temp string) error) error {
+// write creates a file with a content, unless it has that content.
+func write(name string, content []byte, mode fs.FileMode, program bool) error {
+	have, err := os.Lstat(name)
+	if err == nil && have.Mode() == mode {
+		if current, err := os.ReadFile(name); err == nil && bytes.Equal(current, content) {
+			return nil
+		}
+	}
+	return replace(name, program, func(temp string) error { return os.WriteFile(temp, content, mode) })
+}
+
+// replace renames the file that create creates to name. If it is a program, it replaces symbolic
+// links and programs of an earlier call, but no other files. A running server keeps its file.
+func replace(name string, program bool, create func(temp string) error) error {
 	have, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("create %s: %w", name, err)
-	case have.Mode()&os.ModeSymlink == 0 && !isKelson(name):
+	case program && have.Mode()&os.ModeSymlink == 0 && !isKelson(name):
 		return fmt.Errorf("create %s: the file exists and is not kelson: remove it or use another folder", name)
 	}
-	temp := name + ".new"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	folder, err := os.MkdirTemp(filepath.Dir(name), ".new-") // other processes have their own
+	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
-	if err := write(temp); err != nil {
+	defer os.RemoveAll(folder)
+	temp := filepath.Join(folder, filepath.Base(name))
+	if err := create(temp); err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
 	if err := os.Rename(temp, name); err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
 	return nil
+}
+
+// equal reports whether two files have the same content.
+func equal(one, other string) bool {
+	a, err := os.Open(one)
+	if err != nil {
+		return false
+	}
+	defer a.Close()
+	b, err := os.Open(other)
+	if err != nil {
+		return false
+	}
+	defer b.Close()
+	left, right := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(a, left)
+		m, otherErr := io.ReadFull(b, right)
+		if !bytes.Equal(left[:n], right[:m]) || err != otherErr {
+			return false
+		}
+		if err != nil {
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 // isKelson reports whether a file is a program of kelson.

@@ -3,9 +3,11 @@ package dropin
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -55,7 +57,66 @@ func TestInstall(t *testing.T) {
 	if help, err := os.ReadFile(filepath.Join(dir, "kube-apiserver.help")); !bytes.Contains(help, []byte("\n      --etcd-servers ")) {
 		t.Errorf("%s %v", help, err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := installFrom(from, self, dir); err == nil {
 		t.Error("replaced a file that is not kelson's")
+	}
+}
+
+// Suites in several processes, such as those of make -j, create the folder at the same time.
+func TestInstallAtTheSameTime(t *testing.T) {
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() {
+			if err := installFrom(programs, self, dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	if left, err := filepath.Glob(filepath.Join(dir, ".new*")); err != nil || len(left) > 0 {
+		t.Errorf("left %v %v", left, err)
+	}
+}
+
+// A folder with current programs, which may be copies of the first ones, does not change.
+func TestInstallAgain(t *testing.T) {
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := installFrom(programs, self, dir); err != nil {
+		t.Fatal(err)
+	}
+	kubectl := filepath.Join(dir, "kubectl")
+	if err := errors.Join(os.Remove(kubectl), copyFile(self, kubectl)); err != nil {
+		t.Fatal(err)
+	}
+	state := func() (all []os.FileInfo) {
+		for _, name := range Names {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, info)
+		}
+		return all
+	}
+	before := state()
+	if err := installFrom(programs, self, dir); err != nil {
+		t.Fatal(err)
+	}
+	for i, info := range state() {
+		if !os.SameFile(info, before[i]) {
+			t.Errorf("replaced %s by an equal program", Names[i])
+		}
 	}
 }
