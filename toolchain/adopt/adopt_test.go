@@ -149,6 +149,17 @@ dirs := $(shell ls -d */)
 crds:
 	controller-gen crd $(dirs:%=paths=./%...) output:crd:dir=config/crd
 `, unknown: []string{"Makefile:3 .: crd $(…) output:crd:dir=config/crd"}},
+		"functions with alternatives": {archive: `
+-- Makefile --
+HEADER := hack/a-header.txt
+crds:
+	controller-gen crd paths=$(or $(API_DIR),"./api/...") output:crd:dir=$(or $(OUT),$(if $(HEADER),config,other))/crd
+	controller-gen object:headerFile=$(subst a-,,$(HEADER)) paths=$(if $(PATHS),$(PATHS),./...)
+	controller-gen rbac:roleName=$(if $(shell git describe),a,b) paths=./...
+`, want: []string{
+			"Makefile:3 .: crd paths=./api/... output:crd:dir=config/crd",
+			"Makefile:4 .: object:headerFile=hack/header.txt paths=./...",
+		}, unknown: []string{"Makefile:5 .: rbac:roleName=$(…) paths=./..."}},
 		"its own list": {archive: `
 -- .kelson.yaml --
 controllerGen:

@@ -2,8 +2,6 @@ package adopt
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,17 +31,14 @@ func Program(dir string) (*Build, error) {
 	}
 	f := &finder{dir: dir, seen: map[string]bool{}, read: map[string]bool{}}
 	builds, entry := f.dockerfile(filepath.Join(dir, "Dockerfile"))
-	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		m := newMakefile(f, name)
-		if err := m.file(filepath.Join(dir, name), 0); errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return nil, err
-		}
+	m, err := f.makefile()
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
 		for _, line := range m.lines {
 			builds = append(builds, f.builds(m.expand(strings.TrimLeft(line.text, "@+- "), 0), line.source)...)
 		}
-		break
 	}
 	for _, name := range []string{entry, "manager"} {
 		if at := slices.IndexFunc(builds, func(b Build) bool { return b.Output == name }); name != "" && at >= 0 {

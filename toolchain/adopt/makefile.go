@@ -12,30 +12,38 @@ import (
 // maxDepth limits the nesting of variables and included files.
 const maxDepth = 20
 
-// makefiles reads the project's Makefile, and those that it includes.
+// makefiles finds the calls in the project's Makefile, and in those that it includes.
 func (f *finder) makefiles() error {
+	m, err := f.makefile()
+	if m == nil || err != nil {
+		return err
+	}
+	m.recipes()
+	return nil
+}
+
+// makefile reads the project's Makefile, and those that it includes. It returns nil if the project
+// has none.
+func (f *finder) makefile() (*makefile, error) {
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
 		m := newMakefile(f, name)
 		err := m.file(filepath.Join(f.dir, name), 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		m.recipes()
-		return nil
+		return m, err
 	}
-	return nil
+	return nil, nil
 }
 
 // makefile holds the variables of a Makefile and the lines of its recipes. Like make, it expands
 // the recipes after it has read the whole file.
 type makefile struct {
 	*finder
-	vars  map[string]string
-	lines []recipeLine
-	rules int
+	vars    map[string]string
+	lines   []recipeLine
+	rules   int
+	targets []string // of the last rule
 }
 
 func newMakefile(f *finder, name string) *makefile {
@@ -43,14 +51,16 @@ func newMakefile(f *finder, name string) *makefile {
 }
 
 type recipeLine struct {
-	source string
-	rule   int // the index of the rule that the line belongs to
-	text   string
+	source  string
+	rule    int // the index of the rule that the line belongs to
+	targets []string
+	text    string
 }
 
 var (
 	makeAssignment = regexp.MustCompile(`^(?:export\s+|override\s+)*([A-Za-z_][A-Za-z0-9_.-]*)\s*(\?=|:=|::=|\+=|=)\s*(.*)$`)
 	makeInclude    = regexp.MustCompile(`^(?:-|s)?include\s+(.*)$`)
+	makeVariable   = regexp.MustCompile(`^\$[({]([A-Za-z_][A-Za-z0-9_.-]*)[)}]$`)
 	makeCondition  = regexp.MustCompile(`^(ifeq|ifneq|ifdef|ifndef|else|endif)\b`)
 )
 
@@ -70,7 +80,7 @@ func (m *makefile) file(name string, depth int) error {
 			line = strings.TrimSuffix(line, `\`) + " " + strings.TrimSpace(lines[i])
 		}
 		if strings.HasPrefix(line, "\t") {
-			m.lines = append(m.lines, recipeLine{m.source(name, at), m.rules, strings.TrimSpace(line)})
+			m.lines = append(m.lines, recipeLine{m.source(name, at), m.rules, m.targets, strings.TrimSpace(line)})
 			continue
 		}
 		line = strings.TrimSpace(withoutComment(line))
@@ -103,6 +113,8 @@ func (m *makefile) file(name string, depth int) error {
 				m.assign(a[1], a[2], a[3], conditions > 0)
 			} else {
 				m.rules++
+				targets, _, _ := strings.Cut(line, ":")
+				m.targets = strings.Fields(targets)
 			}
 		}
 	}
@@ -212,10 +224,63 @@ func (m *makefile) reference(text string, depth int) string {
 		if len(parts) == 3 {
 			return m.substitute(parts[2], parts[0], strings.TrimSpace(parts[1]))
 		}
+	case "subst":
+		parts := strings.SplitN(arguments(), ",", 3)
+		if len(parts) == 3 && !unknown(parts[2]) {
+			return strings.ReplaceAll(parts[2], parts[0], parts[1])
+		}
+	case "or":
+		for _, part := range split(rest) {
+			if value := m.optional(part, depth+1); value != "" {
+				return value
+			}
+		}
+		return ""
+	case "if":
+		parts := split(rest)
+		condition := m.optional(parts[0], depth+1)
+		switch {
+		case unknown(condition):
+		case condition != "" && len(parts) > 1:
+			return m.expand(parts[1], depth+1)
+		case condition == "" && len(parts) > 2:
+			return m.expand(strings.Join(parts[2:], ","), depth+1)
+		default:
+			return ""
+		}
 	case "shell":
 		return folder(arguments(), m.dir, m.dir)
 	}
 	return unresolved
+}
+
+// split returns the arguments of a function, which commas separate.
+func split(text string) (parts []string) {
+	from, depth := 0, 0
+	for i, c := range text {
+		switch c {
+		case '(', '{':
+			depth++
+		case ')', '}':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts, from = append(parts, strings.TrimSpace(text[from:i])), i+1
+			}
+		}
+	}
+	return append(parts, strings.TrimSpace(text[from:]))
+}
+
+// optional is like expand, but a variable that the Makefile does not assign is empty: users set it
+// on make's command line.
+func (m *makefile) optional(text string, depth int) string {
+	if v := makeVariable.FindStringSubmatch(text); v != nil {
+		if _, assigned := m.vars[v[1]]; !assigned {
+			return ""
+		}
+	}
+	return m.expand(text, depth)
 }
 
 func (m *makefile) each(words string, change func(string) string) string {

@@ -71,11 +71,11 @@ kelson registers them by URL; with ENABLE_WEBHOOKS=false in the environment, it
 runs without webhooks.
 
 Projects made by kubebuilder or operator-sdk need no changes. On the control
-plane of this process, kelson applies what config/default deploys and runs the
-operator in a pod, with the arguments, environment, volumes and service account
-of its Deployment. It issues the certificates that cert-manager would issue, and
-installs definitions of other projects that the operator needs, from the modules
-that it imports.
+plane of this process, kelson applies what config/default deploys, or what the
+Makefile deploys instead, and runs the operator in a pod, with the arguments,
+environment, volumes and service account of its Deployment. It issues the
+certificates that cert-manager would issue, and installs definitions of other
+projects that the operator needs, from the modules that it imports.
 
 A custom API server runs behind the control plane: kelson registers the
 APIServices in config/apiservice, with a certificate authority for this run, and

@@ -15,11 +15,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/operator/operatortest/manifest"
+	"kelson.dev/toolchain/adopt"
 )
 
 // ErrNone reports that the project does not have the requested manifests.
@@ -40,7 +42,7 @@ func Definitions(dir string) (Objects, error) {
 // Folder returns the objects of a folder: its kustomization if it has one, otherwise its files and
 // those in its folder bases. If folder is a file, it returns the objects of the file.
 func Folder(folder string) (Objects, error) {
-	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); err == nil {
+	if HasKustomization(folder) {
 		return Build(folder)
 	}
 	return read(folder)
@@ -55,24 +57,30 @@ func Samples(dir string) (Objects, error) {
 // APIServices returns the APIServices of a custom API server: the kustomization config/apiservice
 // if it exists, otherwise the files in that folder.
 func APIServices(dir string) (Objects, error) {
-	folder := filepath.Join(dir, "config", "apiservice")
-	all, err := Objects(nil), error(nil)
-	if _, statErr := os.Stat(filepath.Join(folder, "kustomization.yaml")); statErr == nil {
-		all, err = Build(folder)
-	} else {
-		all, err = read(folder)
-	}
+	all, err := Folder(filepath.Join(dir, "config", "apiservice"))
 	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != "APIService" }), err
 }
 
-// Default returns all objects of the operator's deployment: the kustomization config/default. It
-// returns ErrNone if the project has no such kustomization.
+// Default returns all objects of the operator's deployment: the kustomization config/default, or
+// the one that the project's Makefile deploys instead. It returns ErrNone if the project has no
+// such kustomization.
 func Default(dir string) (Objects, error) {
-	folder := filepath.Join(dir, "config", "default")
-	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); errors.Is(err, fs.ErrNotExist) {
+	folder, _, err := adopt.Deployment(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !HasKustomization(folder) {
 		return nil, fmt.Errorf("build %s: %w: kustomization.yaml does not exist", folder, ErrNone)
 	}
 	return Build(folder)
+}
+
+// HasKustomization reports whether a folder has a kustomization.
+func HasKustomization(folder string) bool {
+	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	})
 }
 
 func read(folder string) (Objects, error) {

@@ -79,6 +79,9 @@ that already mean the same are not rewritten.`,
 			if err != nil {
 				return err
 			}
+			if plan.Empty() {
+				return errors.New(strings.Join(plan.Notes, "\n"))
+			}
 			plan.Print(c.ErrOrStderr())
 			debug.SetGCPercent(400) // most allocations live until the end
 			if watch {

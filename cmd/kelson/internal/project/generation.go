@@ -73,6 +73,9 @@ type Generation struct {
 	Notes []string
 }
 
+// Empty reports whether Run does nothing.
+func (p Generation) Empty() bool { return len(p.runs) == 0 }
+
 // Plan determines the runs of the generators in the project in dir. Without names, all of the
 // project's generators run.
 func (g Generators) Plan(dir string, names []string) (Generation, error) {
@@ -100,6 +103,14 @@ func (g Generators) Plan(dir string, names []string) (Generation, error) {
 	if foreign && g.Adopt {
 		if err := plan.adopt(g, found, names); err != nil {
 			return Generation{}, err
+		}
+		if len(plan.runs) == 0 && len(found.Calls) == 0 && len(found.Unknown) > 0 {
+			// Kelson's own options would write other files than the project's
+			plan.Notes = append(plan.Notes, "warning: nothing is generated, because no call of controller-gen was adopted; --adopt=false uses Kelson's options")
+			return plan, nil
+		}
+		if opts.Descriptions.Size == 0 {
+			opts.Descriptions.Size = -1 // controller-gen does not shorten definitions
 		}
 	}
 	if len(plan.runs) == 0 {

@@ -37,6 +37,9 @@ func (g Generators) generate(c *cobra.Command, dir string, names []string) error
 		return fmt.Errorf("generate: %w", err)
 	}
 	plan.Print(c.ErrOrStderr())
+	if plan.Empty() {
+		return nil
+	}
 	result, err := plan.Run(c.Context())
 	for _, w := range result.Warnings {
 		fmt.Fprintln(c.ErrOrStderr(), "warning:", w)

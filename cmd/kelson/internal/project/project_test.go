@@ -48,3 +48,65 @@ func TestMainImports(t *testing.T) {
 		t.Error("MainImports confuses a package with its parent")
 	}
 }
+
+// Without packages, all packages are tested: go test passes what follows unknown flags to the
+// tests, and the value of a flag is not a package.
+func TestPackagesOfTests(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                            "./...",
+		"-v -run X":                   "./... -v -run X",
+		"-v -coverprofile /tmp/c.out": "./... -v -coverprofile /tmp/c.out",
+		"-coverpkg ./... -race":       "./... -coverpkg ./... -race",
+		"-v -ginkgo.focus ./x":        "./... -v -ginkgo.focus ./x",
+		"-test.v -args -x ./y":        "./... -test.v -args -x ./y",
+		"-v ./a":                      "-v ./a",
+		"-count=1 example.com/a -v":   "-count=1 example.com/a -v",
+		". -ginkgo.v":                 ". -ginkgo.v",
+	} {
+		if got := strings.Join(withPackages(strings.Fields(args)), " "); got != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// Releases are emulated only by the servers of kelson envtest.
+func TestReleasesNeedServersThatEmulate(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "kube-apiserver", "#!/bin/sh\n")
+	t.Setenv("KUBEBUILDER_ASSETS", dir)
+	if err := checkReleases([]string{"1.36"}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("with other servers: %v", err)
+	}
+	if err := checkReleases(nil); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	if err := checkReleases([]string{"1.36", "1.37"}); err != nil {
+		t.Error(err)
+	}
+	if err := checkReleases([]string{"1.37", "0.1"}); err == nil {
+		t.Error("accepted an unknown release")
+	}
+}
+
+// If no call of controller-gen can be adopted, nothing is generated: Kelson's own options would
+// write other files. Without any call, definitions of other projects are still whole.
+func TestPlanOfExistingProjects(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/shop\n")
+	write(t, dir, "PROJECT", "layout: [go.kubebuilder.io/v4]\nversion: \"3\"\n")
+	g := Generators{Adopt: true}
+	plan, err := g.Plan(dir, nil)
+	if err != nil || len(plan.runs) != 1 || plan.runs[0].Descriptions.Size != -1 {
+		t.Errorf("without calls: %+v %v", plan, err)
+	}
+	write(t, dir, "Makefile", "crds:\n\tcontroller-gen crd rbac:roleName=$(shell name) paths=./...\n")
+	plan, err = g.Plan(dir, nil)
+	if err != nil || !plan.Empty() || len(plan.Notes) != 2 {
+		t.Errorf("with an unknown call: %+v %v", plan, err)
+	}
+	g.Adopt = false
+	if plan, err = g.Plan(dir, nil); err != nil || plan.Empty() || plan.runs[0].Descriptions.Size != 0 {
+		t.Errorf("with Kelson's options: %+v %v", plan, err)
+	}
+}

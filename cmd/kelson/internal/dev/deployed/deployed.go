@@ -15,8 +15,6 @@ package deployed
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -28,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/toolchain/adopt"
 )
 
 // ErrNone means that a project has no kustomization that deploys an operator.
@@ -43,6 +42,8 @@ type Manifests struct {
 	Manager *appsv1.Deployment
 	// Notes describe the differences from the project's deployment, one per line.
 	Notes []string
+
+	folder string // of the kustomization, relative to the project
 }
 
 const (
@@ -62,20 +63,30 @@ type Source struct {
 	secrets map[string]*unstructured.Unstructured // of Certificates, by their JSON
 }
 
-// Read builds the project's config/default. It returns ErrNone if the project has no such
-// kustomization, or one without an operator. It downloads nothing: remote resources are omitted.
+// Read builds the project's config/default, or the kustomization that its Makefile deploys instead.
+// It returns ErrNone if the project has no such kustomization, or one without an operator. It
+// downloads nothing: remote resources are omitted.
 func (s *Source) Read() (*Manifests, error) {
-	folder := filepath.Join(s.Dir, "config", "default")
-	if _, err := os.Stat(filepath.Join(folder, "kustomization.yaml")); errors.Is(err, fs.ErrNotExist) {
+	folder, call, err := adopt.Deployment(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if !manifests.HasKustomization(folder) {
 		return nil, ErrNone
 	}
 	all, remote, err := manifests.BuildLocal(folder)
 	if err != nil {
 		return nil, err
 	}
-	m := &Manifests{}
+	m := &Manifests{folder: folder}
+	if rel, err := filepath.Rel(s.Dir, folder); err == nil {
+		m.folder = filepath.ToSlash(rel)
+	}
+	if call != "" {
+		m.note("adopted %s, which make deploy applies (%s)", m.folder, call)
+	}
 	for _, url := range remote {
-		m.note("omitted %s, which config/default downloads", url)
+		m.note("omitted %s, which %s downloads", url, m.folder)
 	}
 	manager, err := m.split(all, managerNames(s.Dir))
 	if err != nil {
@@ -114,7 +125,7 @@ func managerNames(dir string) (names []string) {
 // workloads are the kinds that run pods.
 var workloads = []string{"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"}
 
-// split sorts the objects of config/default and returns the operator's Deployment.
+// split sorts the objects of the kustomization and returns the operator's Deployment.
 func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deployment, error) {
 	var deployments []*appsv1.Deployment
 	var others []string
@@ -217,7 +228,7 @@ func (m *Manifests) account() {
 		}
 	}
 	m.Objects = append(m.Objects, obj)
-	m.note("added the ServiceAccount %s, which config/default lacks", name)
+	m.note("added the ServiceAccount %s, which %s lacks", name, m.folder)
 }
 
 // DisableWebhooks removes the webhook configurations, and sets ENABLE_WEBHOOKS=false in the
@@ -239,8 +250,8 @@ func (m *Manifests) Defines(group string) bool {
 	})
 }
 
-// unserved removes the webhook configurations and APIServices whose Services select only pods that
-// do not run.
+// unserved removes the webhook configurations, conversion webhooks and APIServices whose Services
+// select only pods that do not run.
 func (m *Manifests) unserved(all []*appsv1.Deployment, at int) {
 	dead := map[string]bool{}
 	for _, obj := range m.Objects {
@@ -263,6 +274,15 @@ func (m *Manifests) unserved(all []*appsv1.Deployment, at int) {
 		}
 		return false
 	})
+	for _, crd := range m.Definitions {
+		ref, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+		namespace, _ := ref["namespace"].(string)
+		name, _ := ref["name"].(string)
+		if dead[namespace+"/"+name] {
+			unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+			m.note("not registered: the conversion webhook of %s, whose server is not run", crd.GetName())
+		}
+	}
 }
 
 func selects(selector map[string]string, d *appsv1.Deployment) bool {

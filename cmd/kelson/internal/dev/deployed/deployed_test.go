@@ -47,6 +47,14 @@ spec:
   group: shop.example.com
   names: {kind: Cart, plural: carts}
   conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: webhook, namespace: system, path: /convert}}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: orders.shop.example.com}
+spec:
+  group: shop.example.com
+  names: {kind: Order, plural: orders}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: shop-adapter, namespace: shop-system, path: /convert}}}}
 -- config/manager/kustomization.yaml --
 resources: [manager.yaml]
 -- config/manager/manager.yaml --
@@ -170,6 +178,9 @@ func TestRead(t *testing.T) {
 	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig", "caBundle"); got != authority {
 		t.Errorf("the conversion webhook trusts %q", got)
 	}
+	if _, converts, _ := unstructured.NestedMap(find(t, m.Definitions, "CustomResourceDefinition", "orders.shop.example.com").Object, "spec", "conversion"); converts {
+		t.Error("a definition has a conversion webhook that does not run")
+	}
 	find(t, m.Objects, "Namespace", "shop-system")
 	find(t, m.Objects, "ServiceAccount", "outside")
 	subjects, _, _ := unstructured.NestedSlice(find(t, m.Objects, "ClusterRoleBinding", "shop-all").Object, "subjects")
@@ -182,7 +193,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	notes := strings.Join(m.Notes, "\n")
-	for _, part := range []string{"omitted https://example.com/other/crds.yaml", "omitted github.com/example/other", "not run: Deployment shop-adapter", "container kube-rbac-proxy", "not registered: APIService", "issued 1 certificates", "ServiceAccount outside"} {
+	for _, part := range []string{"omitted https://example.com/other/crds.yaml", "omitted github.com/example/other", "not run: Deployment shop-adapter", "container kube-rbac-proxy", "not registered: APIService", "not registered: the conversion webhook of orders.shop.example.com", "issued 1 certificates", "ServiceAccount outside"} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no note has %q:\n%s", part, notes)
 		}
@@ -217,5 +228,24 @@ func TestReadWithoutDeployment(t *testing.T) {
 		if _, err := (&Source{Dir: write(t, text)}).Read(); !errors.Is(err, ErrNone) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The Makefile may deploy another kustomization than config/default.
+func TestReadWhatTheMakefileDeploys(t *testing.T) {
+	source := &Source{Dir: write(t, project+`
+-- config/cluster/kustomization.yml --
+nameSuffix: -cluster
+resources: [../default]
+-- Makefile --
+deploy: manifests
+	kubectl apply --server-side -k config/cluster
+`)}
+	m, err := source.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Manager.Name != "shop-controller-manager-cluster" || !slices.Contains(m.Notes, "adopted config/cluster, which make deploy applies (Makefile:2)") {
+		t.Errorf("deploys %s: %q", m.Manager.Name, m.Notes)
 	}
 }

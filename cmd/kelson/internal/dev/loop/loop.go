@@ -268,6 +268,9 @@ func (l *Loop) generate(ctx context.Context, first bool) error {
 			l.cfg.Log.Printf("manifests", "%s", note)
 		}
 	}
+	if plan.Empty() {
+		return nil
+	}
 	wrote, err := plan.WithCache(l.cache).Run(ctx)
 	if first {
 		for _, w := range wrote.Warnings {
