@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -230,14 +231,9 @@ func (r *run) definitionOptions() crd.Options {
 }
 
 func (r *run) roles() {
-	roles, warnings := rbac.Roles(r.api, r.ws)
-	r.warnings = append(r.warnings, warnings...)
 	set := r.opts.Settings["rbac"]
-	for i := range roles {
-		if roles[i].Name == rbac.DefaultRole && set.RoleName != "" {
-			roles[i].Name = set.RoleName
-		}
-	}
+	roles, warnings := rbac.Roles(r.api, r.ws, cmp.Or(set.RoleName, rbac.DefaultRole))
+	r.warnings = append(r.warnings, warnings...)
 	doc, err := rbac.YAML(roles)
 	name := rbac.FileName
 	if set.FileName != "" {

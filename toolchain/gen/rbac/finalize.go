@@ -86,8 +86,8 @@ func (c *collector) addFinalizer(p *model.Package, group, resource string) {
 
 // watching returns the grants that let the package's reconciler watch a resource: those that the
 // package itself declares or, if there are none, those of any package. Of several roles, it prefers
-// those named DefaultRole, because other roles may be meant for readers. If there are none, it
-// returns the ClusterRole DefaultRole.
+// those with the default name, because other roles may be meant for readers. If there are none, it
+// returns the ClusterRole with that name.
 func (c *collector) watching(p *model.Package, group, resource string) []grant {
 	var own, all, defaults []grant
 	for _, g := range c.grants {
@@ -101,7 +101,7 @@ func (c *collector) watching(p *model.Package, group, resource string) []grant {
 		all = own
 	}
 	for _, g := range all {
-		if g.to.name == DefaultRole {
+		if g.to.name == c.byDefault {
 			defaults = append(defaults, g)
 		}
 	}
@@ -111,7 +111,7 @@ func (c *collector) watching(p *model.Package, group, resource string) []grant {
 	case len(all) > 0:
 		return all
 	}
-	return []grant{{to: role{name: DefaultRole}, rule: &rbacv1.PolicyRule{}}}
+	return []grant{{to: role{name: c.byDefault}, rule: &rbacv1.PolicyRule{}}}
 }
 
 // grantsFrom reports whether a marker of the package grants the verb for any resource.

@@ -11,7 +11,7 @@
 //
 // Rules that differ only in one member are merged, and all rules are sorted, so the file does not
 // depend on the positions of the markers. Rules with a namespace go into a Role in that namespace,
-// others into a ClusterRole. roleName selects a role with a name other than DefaultRole.
+// others into a ClusterRole. roleName selects another role than the default one.
 package rbac
 
 import (
@@ -32,7 +32,7 @@ import (
 // FileName is the name of the generated file.
 const FileName = "role.yaml"
 
-// DefaultRole is the name of the role of rules without roleName. kubebuilder's projects use it too.
+// DefaultRole is the usual name of the role of rules without roleName, as in kubebuilder.
 const DefaultRole = "manager-role"
 
 // role identifies a Role, or a ClusterRole if namespace is empty.
@@ -44,11 +44,11 @@ type Role struct {
 	Rules           []rbacv1.PolicyRule
 }
 
-// Roles collects the rules of all packages and merges them, sorted by namespace and name. The
-// second result lists reconcilers that need a rule that Roles cannot derive; each is a
-// *loader.Error.
-func Roles(api *model.API, ws *loader.Workspace) ([]Role, []error) {
-	var c collector
+// Roles collects the rules of all packages and merges them, sorted by namespace and name. Rules
+// without roleName are in the role byDefault. The second result lists reconcilers that need a rule
+// that Roles cannot derive; each is a *loader.Error.
+func Roles(api *model.API, ws *loader.Workspace, byDefault string) ([]Role, []error) {
+	c := collector{byDefault: byDefault}
 	for _, p := range api.Packages {
 		c.addMarkers(p)
 	}
@@ -82,7 +82,10 @@ type grant struct {
 }
 
 // collector gathers the grants of an API before they are merged into roles.
-type collector struct{ grants []grant }
+type collector struct {
+	byDefault string // the name of the role of rules without roleName
+	grants    []grant
+}
 
 // addMarkers adds the rules of the package's markers, one for each resource so that merge can join
 // rules by resource.
@@ -93,7 +96,7 @@ func (c *collector) addMarkers(p *model.Package) {
 		}
 		to := role{m.String("namespace"), m.String("roleName")}
 		if to.name == "" {
-			to.name = DefaultRole
+			to.name = c.byDefault
 		}
 		resources := m.Strings("resources")
 		if len(resources) == 0 {

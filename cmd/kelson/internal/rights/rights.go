@@ -227,7 +227,7 @@ func declaredIn(ctx context.Context, dir string) (*declared, error) {
 		return nil, err
 	}
 	d := &declared{dir: ws.Dir(), markers: rbac.Declared(api)}
-	d.roles, _ = rbac.Roles(api, ws) // kelson generate prints the warnings
+	d.roles, _ = rbac.Roles(api, ws, rbac.DefaultRole) // kelson generate prints the warnings
 	for i, m := range d.markers {
 		if rel, err := filepath.Rel(ws.Dir(), m.Pos.Filename); err == nil && filepath.IsLocal(rel) {
 			d.markers[i].Pos.Filename = rel
