@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -34,10 +35,14 @@ func (r *run) registration() {
 	}
 }
 
-// registered reports whether the registration of a package is generated.
+// registered reports whether the registration of a package is generated, in this run or earlier,
+// perhaps by register-gen. The loader does not read generated files.
 func (r *run) registered(p *model.Package) bool {
-	asked := slices.Contains(p.Asks(), "register") || slices.Contains(r.opts.Generators, "register")
-	return asked && p.HasAPI && !p.Declares("AddToScheme") && len(p.Objects()) > 0
+	if !slices.Contains(p.Asks(), "register") && !slices.Contains(r.opts.Generators, "register") {
+		src, err := os.ReadFile(filepath.Join(p.Dir, register.FileName))
+		return err == nil && bytes.Contains(src, []byte("localSchemeBuilder"))
+	}
+	return p.HasAPI && !p.Declares("AddToScheme") && len(p.Objects()) > 0
 }
 
 func (r *run) defaulting() {

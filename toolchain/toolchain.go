@@ -149,6 +149,7 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	r.api, err = model.Build(ws, marker.Standard())
 	r.mistake(err)
 	r.mistake(r.api.MarkerErrors...)
+	r.fail(r.api.Unresolved...)
 	for _, g := range wanted {
 		r.header = r.goHeader(g.Name)
 		r.only = nil

@@ -102,6 +102,22 @@ func (d *Decl) Type() *Named {
 	return d.typ
 }
 
+// Origin returns the declaration of the type's literal: that of this type or, for a type that is
+// declared as another named type, that of the other. The literal's comments are in its package.
+func (d *Decl) Origin() *Decl {
+	if _, invalid := d.Type().Underlying().(*Invalid); invalid {
+		return d // perhaps declared as itself
+	}
+	for !d.Generic() {
+		source, ok := d.Type().Source().(*Named)
+		if !ok {
+			break
+		}
+		d = source.Decl
+	}
+	return d
+}
+
 // Generic reports whether the type has type parameters.
 func (d *Decl) Generic() bool { return len(d.params) > 0 }
 

@@ -5,7 +5,8 @@ func objectFamily() Family {
 		{Name: "kubebuilder:object:generate", On: OnPackage | OnType, Value: Bool, Example: "true", Doc: "Whether the types of the package, or this type, get deep copies."},
 		{Name: "kubebuilder:object:root", On: OnType, Value: Bool, Example: "true", Doc: "The type is a kind or a list of a kind. It also gets DeepCopyObject."},
 		{Name: "k8s:deepcopy-gen", On: OnPackage | OnType, Value: Raw, Example: "package", Doc: "`package` on a package, `true` or `false` on a type."},
-		{Name: "k8s:deepcopy-gen:interfaces", On: OnType, Value: String, Example: "k8s.io/apimachinery/pkg/runtime.Object", Doc: "The interface whose DeepCopy method the type gets."},
+		{Name: "k8s:deepcopy-gen:interfaces", On: OnType, Value: Raw, Example: "k8s.io/apimachinery/pkg/runtime.Object",
+			Doc: "The interfaces whose DeepCopy methods the type gets, with commas between. Only that of the example has an effect."},
 		{Name: "k8s:deepcopy-gen:nonpointer-interfaces", On: OnType, Value: Bool, Inert: true, Doc: "Value receivers for that method. Kelson always generates pointer receivers."},
 	}}
 }
@@ -70,7 +71,7 @@ func defaultFamily() Family {
 		{Name: "k8s:defaulter-gen", On: OnPackage | OnType, Value: Raw, Example: "TypeMeta",
 			Doc: "On a package: types with this field are roots and get SetObjectDefaults functions. On a type: true or false, or covers if its defaulting function also sets the defaults of its fields."},
 		{Name: "k8s:defaulter-gen:*", On: OnType, Value: Raw, Optional: true, Inert: true, Doc: "Accepted, without effect."},
-		{Name: "k8s:defaulter-gen-input", On: OnPackage, Value: String, Doc: "The package whose types are defaulted, if it is another package."},
+		{Name: "k8s:defaulter-gen-input", On: OnPackage, Value: String, Inert: true, Doc: "Accepted, without effect: defaults are generated in the package of the types."},
 	}}
 }
 
@@ -80,7 +81,7 @@ func conversionFamily() Family {
 		{Name: "k8s:conversion-gen", On: OnPackage | OnType | OnField, Value: Raw, Example: "example.com/shop/api/v2",
 			Doc: "On a package: the package of the hub version. On a type or field: false excludes it."},
 		{Name: "k8s:conversion-gen-external-types", On: OnPackage, Value: String, Doc: "The package with the types to convert, if it is another package."},
-		{Name: "k8s:conversion-gen:explicit-from", On: OnType, Value: String, Inert: true, Doc: "A conversion from another type, which must be written by hand."},
+		{Name: "k8s:conversion-gen:explicit-from", On: OnType, Value: String, Example: "net/url.Values", Doc: "Also a conversion from the query of a request. No other type is supported."},
 	}}
 }
 

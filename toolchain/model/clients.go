@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -78,11 +79,7 @@ func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 		sort.Slice(v.Kinds, func(i, j int) bool { return v.Kinds[i].Name < v.Kinds[j].Name })
 		g := groups[p.Group]
 		if g == nil {
-			first, _, _ := strings.Cut(p.Group, ".")
-			if first == "" {
-				first = "core"
-			}
-			g = &ClientGroup{Name: p.Group, Package: strings.ToLower(letters(first)), GoName: camel(first)}
+			g = &ClientGroup{Name: p.Group, Package: GroupPackage(p.Group), GoName: camel(firstPart(p.Group))}
 			groups[p.Group] = g
 		}
 		if m := p.Markers.Get("groupGoName"); m != nil {
@@ -109,6 +106,15 @@ func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 		names[g.GoName], names[g.Package] = g.Name, g.Name
 	}
 	return list, errs
+}
+
+// GroupPackage returns the name of a group's packages, if no other group has the same name.
+func GroupPackage(group string) string { return strings.ToLower(letters(firstPart(group))) }
+
+// firstPart returns the first part of a group's name, or core.
+func firstPart(group string) string {
+	first, _, _ := strings.Cut(group, ".")
+	return cmp.Or(first, "core")
 }
 
 func newClientKind(p *Package, t *Type) (*ClientKind, []error) {

@@ -8,10 +8,21 @@ import (
 	"kelson.dev/toolchain/marker"
 )
 
-// isStruct reports whether the declaration is a struct type literal.
-func isStruct(d *loader.Decl) bool {
+// isLiteral reports whether the declaration is a struct type literal.
+func isLiteral(d *loader.Decl) bool {
 	_, ok := d.Spec.Type.(*ast.StructType)
 	return ok
+}
+
+// structOf returns the struct that a declaration declares, perhaps as another named type, or nil.
+// It does not resolve other types, which might load packages.
+func structOf(d *loader.Decl) *loader.Struct {
+	switch d.Spec.Type.(type) {
+	case *ast.StructType, *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr, *ast.IndexListExpr:
+		st, _ := d.Type().Underlying().(*loader.Struct)
+		return st
+	}
+	return nil
 }
 
 // typeDoc returns the documentation of a type: its own comment, or the comment of its declaration

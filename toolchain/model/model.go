@@ -16,6 +16,9 @@ type API struct {
 	// MarkerErrors has a *loader.Error for each unknown, misplaced or malformed marker. These
 	// markers have no effect.
 	MarkerErrors []error
+	// Unresolved has a *loader.Error for each metadata type that was not found. Without it, kinds
+	// cannot be recognized.
+	Unresolved []error
 
 	ws       *loader.Workspace
 	registry *marker.Registry
@@ -48,7 +51,7 @@ type Field struct {
 }
 
 // Build collects the markers and kinds of the workspace's packages. The error joins all errors
-// except those of markers, which are in MarkerErrors.
+// except those in MarkerErrors and Unresolved.
 func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
 	a := &API{ws: ws, registry: reg, markers: map[*loader.Package]*marker.Set{}}
 	var errs []error
@@ -66,7 +69,11 @@ func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
 			}
 		}
 		for _, d := range lp.Types() {
-			p.Types = append(p.Types, a.Type(d))
+			t := a.Type(d)
+			p.Types = append(p.Types, t)
+			if p.HasAPI {
+				a.Unresolved = append(a.Unresolved, t.unresolved()...)
+			}
 		}
 		a.Packages = append(a.Packages, p)
 	}
@@ -78,8 +85,8 @@ func Build(ws *loader.Workspace, reg *marker.Registry) (*API, error) {
 func (a *API) Type(d *loader.Decl) *Type {
 	set := a.set(d.Pkg)
 	t := &Type{Decl: d, Doc: typeDoc(d), Markers: set.Type(d)}
-	if isStruct(d) {
-		t.Fields = a.Fields(d.Pkg, d.Type().Underlying().(*loader.Struct))
+	if st := structOf(d); st != nil {
+		t.Fields = a.Fields(d.Origin().Pkg, st)
 	}
 	return t
 }
@@ -149,7 +156,8 @@ func (p *Package) Served() bool {
 	return false
 }
 
-// Objects returns the kinds of the package and their lists: the types to register in a scheme.
+// Objects returns the types to register in a scheme: the kinds of the package, their lists, and
+// other types with a TypeMeta that implement runtime.Object, such as configurations.
 func (p *Package) Objects() []*Type {
 	var list []*Type
 	for _, t := range p.Types {
@@ -159,7 +167,7 @@ func (p *Package) Objects() []*Type {
 		if m := t.Markers.Get("kubebuilder:object:root"); m != nil && m.Value == false {
 			continue
 		}
-		if t.IsRoot() || t.IsList() {
+		if t.IsRoot() || t.IsList() || t.IsObject() && t.embeds("TypeMeta") {
 			list = append(list, t)
 		}
 	}

@@ -2,9 +2,11 @@ package model
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/marker"
 )
 
 const metaPath = "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,16 +56,42 @@ type Column struct {
 	Priority                                  int32
 }
 
-// IsRoot reports whether a struct is a kind: it embeds TypeMeta and ObjectMeta.
-func (t *Type) IsRoot() bool {
-	var typeMeta, objectMeta bool
-	for _, f := range t.Fields {
-		if n, ok := f.embedded(); ok {
-			typeMeta = typeMeta || n.Is(metaPath, "TypeMeta")
-			objectMeta = objectMeta || n.Is(metaPath, "ObjectMeta")
+// embeds reports whether a struct embeds the metadata types.
+func (t *Type) embeds(metadata ...string) bool {
+	for _, name := range metadata {
+		if !slices.ContainsFunc(t.Fields, func(f *Field) bool {
+			n, ok := f.embedded()
+			return ok && n.Is(metaPath, name)
+		}) {
+			return false
 		}
 	}
-	return typeMeta && objectMeta
+	return true
+}
+
+// IsRoot reports whether a struct is a kind: it embeds TypeMeta and ObjectMeta. A type that is
+// declared as another one is a kind only if its own markers say so.
+func (t *Type) IsRoot() bool {
+	return t.embeds("TypeMeta", "ObjectMeta") && (isLiteral(t.Decl) || t.IsObject())
+}
+
+// HasObjectMeta reports whether a struct embeds ObjectMeta.
+func (t *Type) HasObjectMeta() bool { return t.embeds("ObjectMeta") }
+
+// IsList reports whether a struct is the list of a kind: it embeds TypeMeta and ListMeta, and has
+// items.
+func (t *Type) IsList() bool {
+	return t.embeds("TypeMeta", "ListMeta") && slices.ContainsFunc(t.Fields, func(f *Field) bool { return f.Name == "Items" })
+}
+
+// IsObject reports whether markers request that the type implements runtime.Object.
+func (t *Type) IsObject() bool {
+	if m := t.Markers.Get("kubebuilder:object:root"); m != nil {
+		return m.Value == true
+	}
+	return slices.ContainsFunc(t.Markers, func(m *marker.Marker) bool {
+		return m.Name == "k8s:deepcopy-gen:interfaces" && slices.Contains(strings.Split(m.Text(), ","), "k8s.io/apimachinery/pkg/runtime.Object")
+	})
 }
 
 // ResourceOf returns the API group and the resource of a kind, which may be declared in an imported
@@ -94,25 +122,50 @@ func (a *API) ResourceOf(d *loader.Decl) (group, resource string, ok bool) {
 	return group, Plural(d.Name), true
 }
 
-// embedded returns the type of an embedded field with the name of a metadata type. It does not
-// resolve other fields, which might load packages.
+// isMeta reports whether an embedded field has the name of a metadata type. Other fields are not
+// resolved, which might load packages.
+func (f *Field) isMeta() bool {
+	return f.Embedded && (f.Name == "TypeMeta" || f.Name == "ObjectMeta" || f.Name == "ListMeta")
+}
+
+// embedded returns the type of an embedded field with the name of a metadata type.
 func (f *Field) embedded() (*loader.Named, bool) {
-	if !f.Embedded || f.Name != "TypeMeta" && f.Name != "ObjectMeta" && f.Name != "ListMeta" {
+	if !f.isMeta() {
 		return nil, false
 	}
 	n, ok := f.Type().(*loader.Named)
 	return n, ok
 }
 
-// findResources collects the kinds of all packages.
+// unresolved returns an error for each embedded metadata type that was not found.
+func (t *Type) unresolved() (errs []error) {
+	for _, f := range t.Fields {
+		if !f.isMeta() {
+			continue
+		}
+		if bad, ok := f.Type().(*loader.Invalid); ok {
+			errs = append(errs, bad.Err)
+		}
+	}
+	return errs
+}
+
+// findResources collects the kinds of all packages. As in controller-gen, a type that is declared
+// as another one, such as type Pizza v1.Pizza, is only a version of a kind whose struct is in the
+// group.
 func (a *API) findResources() (errs []error) {
-	found := map[[2]string]*Resource{}
+	found, literal := map[[2]string]*Resource{}, map[[2]string]bool{}
+	for _, p := range a.Packages {
+		for _, t := range p.Types {
+			literal[[2]string{p.Group, t.Name}] = literal[[2]string{p.Group, t.Name}] || isLiteral(t.Decl)
+		}
+	}
 	for _, p := range a.Packages {
 		if p.Markers.Has("kubebuilder:skip") {
 			continue
 		}
 		for _, t := range p.Types {
-			if t.Generic() || !t.IsRoot() {
+			if t.Generic() || !t.IsRoot() || !literal[[2]string{p.Group, t.Name}] {
 				continue
 			}
 			if !p.HasAPI {
@@ -243,18 +296,4 @@ func (r *Resource) check() (errs []error) {
 		errs = append(errs, loader.Errorf(at, "%s serves no version; remove one of its +kubebuilder:unservedversion", r.Kind))
 	}
 	return errs
-}
-
-// IsList reports whether a struct is the list of a kind: it embeds TypeMeta and ListMeta, and has
-// items.
-func (t *Type) IsList() bool {
-	var typeMeta, listMeta, items bool
-	for _, f := range t.Fields {
-		items = items || f.Name == "Items"
-		if n, ok := f.embedded(); ok {
-			typeMeta = typeMeta || n.Is(metaPath, "TypeMeta")
-			listMeta = listMeta || n.Is(metaPath, "ListMeta")
-		}
-	}
-	return typeMeta && listMeta && items
 }

@@ -42,7 +42,13 @@ func Generate(cfg Config) (files []client.File, warnings []error, err error) {
 	cfg.Definitions.AllowFloats = true
 	g := &generator{
 		Config: cfg, local: map[string]*model.Package{}, done: map[string]bool{}, crds: crd.New(cfg.API, cfg.Definitions),
-		models: map[string]*spec.Schema{}, extracts: map[*loader.Decl]string{},
+		models: map[string]*spec.Schema{}, extracts: map[*loader.Decl]string{}, groups: map[string]string{},
+	}
+	clients, _ := cfg.API.Clients(cfg.Packages) // the generator of clients reports the errors
+	for _, group := range clients {
+		for _, v := range group.Versions {
+			g.groups[v.Package.Path] = group.Package
+		}
 	}
 	for _, p := range cfg.API.Packages {
 		g.local[p.Path] = p
@@ -94,6 +100,7 @@ type generator struct {
 	crds     *crd.Generator
 	models   map[string]*spec.Schema // by name: the schemas that Extract functions use
 	extracts map[*loader.Decl]string // the names of the kinds' schemas
+	groups   map[string]string       // by import path: the name of the group's packages in clients
 }
 
 // isRoot reports whether the type gets an apply configuration even if no other type uses it.
@@ -114,12 +121,11 @@ func (g *generator) outputOf(pkg *loader.Package) string {
 	if m := p.Markers.Get("kubebuilder:ac:output:package"); m != nil {
 		base = path.Join(pkg.Path, m.Text())
 	}
-	if groups, _ := g.API.Clients([]*model.Package{p}); len(groups) == 1 {
-		return base + "/" + groups[0].Package + "/" + p.Version
+	if name := g.groups[pkg.Path]; name != "" {
+		return base + "/" + name + "/" + p.Version
 	}
 	if p.HasAPI {
-		first, _, _ := strings.Cut(p.Group, ".")
-		return base + "/" + strings.ToLower(strings.ReplaceAll(first, "-", "")) + "/" + p.Version
+		return base + "/" + model.GroupPackage(p.Group) + "/" + p.Version
 	}
 	elements := strings.Split(pkg.Path, "/")
 	return base + "/" + strings.Join(elements[max(0, len(elements)-2):], "/")
@@ -181,12 +187,8 @@ func (g *generator) members(n *loader.Named) []member {
 	if !ok {
 		return nil
 	}
-	owner := n.Decl
-	if src, ok := n.Source().(*loader.Named); ok {
-		owner = src.Decl
-	}
 	var list []member
-	for _, f := range g.API.Fields(owner.Pkg, st) {
+	for _, f := range g.API.Fields(n.Decl.Origin().Pkg, st) {
 		tag, ok := f.Tag.Lookup("json")
 		name, opts, _ := strings.Cut(tag, ",")
 		if !ok && !f.Embedded || name == "-" || !ast.IsExported(f.Name) {

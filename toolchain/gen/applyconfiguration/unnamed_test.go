@@ -36,6 +36,11 @@ type Pizza struct {
 	Map map[string]struct {
 		Name string §json:"name"§
 	} §json:"map,omitempty"§
+	Template Template §json:"template,omitzero"§
+}
+
+type Template struct {
+	meta.ObjectMeta §json:"metadata,omitempty"§
 }
 
 type Leaf struct {
@@ -58,6 +63,9 @@ func TestFields(t *testing.T) {
 	var p api.Pizza
 	p.Spec.Size = "big"
 	got, err := json.Marshal(apply.Pizza("a", "b").WithSpec(p.Spec).WithList(p.List...).WithMap(p.Map))
+	if name := apply.Template().GetName(); name != nil {
+		t.Errorf("name %s of a template without metadata", *name)
+	}
 	if want := §{"kind":"Pizza","apiVersion":"a.b/v1","metadata":{"name":"a","namespace":"b"},"spec":{"size":"big"}}§; err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
@@ -65,7 +73,8 @@ func TestFields(t *testing.T) {
 `
 
 // GEN-04: apply configurations have the same unnamed structs as the types, with their tags and
-// whatever names the imports have.
+// whatever names the imports have. Those with metadata have getters that work without it, as
+// upstream's do.
 func TestUnnamedStructs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages of client-go")

@@ -45,8 +45,10 @@ func (b *$AC) GetKind() *string { return b.TypeMetaApplyConfiguration.Kind }
 
 // GetAPIVersion returns the group and version.
 func (b *$AC) GetAPIVersion() *string { return b.TypeMetaApplyConfiguration.APIVersion }
-
-// GetName returns the name, or nil.
+`, vars)
+	}
+	if t.HasObjectMeta() {
+		f.Expand(`// GetName returns the name, or nil.
 func (b *$AC) GetName() *string {
 	if b.ObjectMetaApplyConfiguration == nil {
 		return nil

@@ -147,15 +147,7 @@ func (g *generator) fields(n *loader.Named) []*model.Field {
 	if !ok {
 		return nil
 	}
-	owner := n.Decl
-	for {
-		src, ok := (&loader.Named{Decl: owner, Args: owner.Type().Args}).Source().(*loader.Named)
-		if !ok || owner.Generic() {
-			break
-		}
-		owner = src.Decl
-	}
-	return g.API.Fields(owner.Pkg, st)
+	return g.API.Fields(n.Decl.Origin().Pkg, st)
 }
 
 // unnamed returns the fields of an unnamed struct with their markers, or nil if another project

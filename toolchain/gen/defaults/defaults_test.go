@@ -1,13 +1,11 @@
 package defaults_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"kelson.dev/toolchain/gen/defaults"
-	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/marker"
 	"kelson.dev/toolchain/model"
 )
@@ -95,26 +93,12 @@ const unnamedDefaults = `func SetObjectDefaults_Pizza(in *Pizza) {
 
 // GEN-04: the defaults inside unnamed structs are set, also in nested lists and maps.
 func TestUnnamedStructs(t *testing.T) {
-	t.Setenv("GOWORK", "off")
-	dir := t.TempDir()
-	for name, content := range map[string]string{
+	_, ws := modtest.Open(t, map[string]string{
 		"go.mod":                                 "module example.com/m\n\ngo 1.26.0\n\nrequire k8s.io/apimachinery v0.0.0\n\nreplace k8s.io/apimachinery => ./apimachinery\n",
 		"v1/types.go":                            unnamedTypes,
 		"apimachinery/go.mod":                    "module k8s.io/apimachinery\n",
 		"apimachinery/pkg/apis/meta/v1/types.go": "package v1\n\ntype TypeMeta struct{}\n\ntype ObjectMeta struct{}\n",
-	} {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	api, err := model.Build(ws, marker.Standard())
 	if err != nil {
 		t.Fatal(err)

@@ -62,16 +62,8 @@ func (w *writer) members(n *loader.Named) string {
 	}
 	w.within = append(w.within, n.Decl)
 	defer func() { w.within = w.within[:len(w.within)-1] }()
-	owner := n.Decl
-	for !owner.Generic() {
-		src, ok := owner.Type().Source().(*loader.Named)
-		if !ok {
-			break
-		}
-		owner = src.Decl
-	}
 	var b strings.Builder
-	for _, f := range w.API.Fields(owner.Pkg, st) {
+	for _, f := range w.API.Fields(n.Decl.Origin().Pkg, st) {
 		if slices.ContainsFunc(f.Markers, func(m *marker.Marker) bool { return m.Name == "k8s:openapi-gen" && m.Text() == "false" }) {
 			continue
 		}

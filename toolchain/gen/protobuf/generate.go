@@ -165,25 +165,13 @@ func (g *generator) message(t *model.Type) *message {
 		m.fields = []*field{f}
 		return m
 	}
-	for _, f := range g.fieldsOf(t) {
+	for _, f := range t.Fields {
 		if pf := g.field(t, f); pf != nil {
 			m.fields = append(m.fields, pf)
 		}
 	}
 	g.number(m)
 	return m
-}
-
-// fieldsOf returns the fields of a struct, including a struct type that is declared as another
-// named type.
-func (g *generator) fieldsOf(t *model.Type) []*model.Field {
-	for {
-		n, ok := t.Type().Source().(*loader.Named)
-		if !ok {
-			return t.Fields
-		}
-		t = g.api.Type(n.Decl)
-	}
 }
 
 // field returns the field of a message, or nil if it is omitted. Its number is 0 if the tag has

@@ -1,13 +1,11 @@
 package protobuf_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"kelson.dev/toolchain/gen/protobuf"
-	"kelson.dev/toolchain/loader"
+	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/marker"
 	"kelson.dev/toolchain/model"
 )
@@ -15,20 +13,7 @@ import (
 // generate generates the methods of a package with this source.
 func generate(t *testing.T, source, lock string) (protobuf.Files, error) {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/p\n\ngo 1.26\n", "v1/types.go": source} {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/p\n\ngo 1.26\n", "v1/types.go": source})
 	api, err := model.Build(ws, marker.Standard())
 	if err != nil {
 		t.Fatal(err)

@@ -53,15 +53,19 @@ var localSchemeBuilder = &SchemeBuilder
 	for _, k := range kinds {
 		fmt.Fprintf(&types, "&%s{},\n", k.Name)
 	}
+	install := ""
+	if !pkg.Declares("Install") {
+		install = "// Install is AddToScheme, with the name that register-gen prefers.\nvar Install = AddToScheme\n\n"
+	}
 	f.Expand(`// AddToScheme adds the package's kinds to a scheme.
 var AddToScheme = SchemeBuilder.AddToScheme
 
-func addKnownTypes(scheme *$runtime.Scheme) error {
+${install}func addKnownTypes(scheme *$runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		$types)
 	$metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }
-`, source.Vars{"types": types.String()})
+`, source.Vars{"types": types.String(), "install": install})
 	return f.Bytes(source.Options{Header: header, Constraint: source.Constraint})
 }

@@ -34,15 +34,14 @@ func Generate(api *model.API, pkg *model.Package, header string) ([]byte, error)
 	f := source.New(pkg.Path, pkg.Name)
 	var errs []error
 	for _, t := range pkg.Types {
-		st, ok := t.Type().Underlying().(*loader.Struct)
-		if !ok || t.Generic() || !ast.IsExported(t.Name) || t.IsList() {
+		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || t.Generic() || !ast.IsExported(t.Name) || t.IsList() {
 			continue
 		}
 		docs, merges := map[string]string{}, map[string][]string{}
 		if t.Doc != "" {
 			docs[""] = t.Doc
 		}
-		for _, field := range api.Fields(pkg.Package, st) {
+		for _, field := range t.Fields {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name == "" || name == "-" {
 				continue
@@ -192,10 +191,8 @@ func Ignored(api *model.API, pkg *model.Package) (all []error) {
 	}
 	for _, t := range pkg.Types {
 		check(t.Markers)
-		if st, ok := t.Type().Underlying().(*loader.Struct); ok {
-			for _, f := range api.Fields(pkg.Package, st) {
-				check(f.Markers)
-			}
+		for _, f := range t.Fields {
+			check(f.Markers)
 		}
 	}
 	return all

@@ -1,12 +1,11 @@
 package source_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/loader"
 )
 
@@ -43,17 +42,7 @@ type Types struct {
 
 // GEN-01: unnamed structs keep their tags, and name packages as the file that they are written in.
 func TestUnnamedStructs(t *testing.T) {
-	t.Setenv("GOWORK", "off")
-	dir := t.TempDir()
-	for name, content := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": unnamedTypes} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": unnamedTypes})
 	want := map[string]string{
 		"Tags":     `[]struct{A string "json:\"a\""; B string "json:\"a\""}`,
 		"Raw":      "struct{A string `json:\"a,omitempty\" yaml:\"x\"`}",

@@ -171,15 +171,7 @@ func (g *generator) fields(t loader.Type) []*model.Field {
 	if st == nil {
 		return nil
 	}
-	owner := n.Decl
-	for !owner.Generic() { // a type that is declared as another type has the fields of that type
-		src, ok := (&loader.Named{Decl: owner, Args: owner.Type().Args}).Source().(*loader.Named)
-		if !ok {
-			break
-		}
-		owner = src.Decl
-	}
-	return g.API.Fields(owner.Pkg, st)
+	return g.API.Fields(n.Decl.Origin().Pkg, st)
 }
 
 // fieldByJSON returns the field of a struct with a JSON name, or nil.

@@ -1,12 +1,11 @@
 package validation_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"kelson.dev/toolchain/gen/validation"
+	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
 	"kelson.dev/toolchain/model"
@@ -14,9 +13,7 @@ import (
 
 // GEN-04: rules inside unnamed structs, which have no functions, are errors.
 func TestUnnamedStructs(t *testing.T) {
-	t.Setenv("GOWORK", "off")
-	dir := t.TempDir()
-	for name, content := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": `// +groupName=a.b
+	dir, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": `// +groupName=a.b
 package v1
 
 type Spec struct {
@@ -40,15 +37,7 @@ type Leaf struct {
 	// +k8s:minimum=1
 	A int
 }
-`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+`})
 	api, err := model.Build(ws, marker.Standard())
 	if err != nil {
 		t.Fatal(err)

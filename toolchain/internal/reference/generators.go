@@ -94,8 +94,14 @@ The generated code has the shape of Kubernetes' generators: ` + "`clientset.Shop
 | rate limits of clients | 5 requests a second unless configured | none unless configured | servers limit requests, with priority and fairness |
 | informers | client-go's | those of kelson.dev/operator | one watch per kind, smaller caches; informers requested after Start start immediately |
 | fake clientset | client-go's tracker | the same, with informers and discovery | for existing tests; in new tests, an in-process control plane starts in milliseconds and behaves like a server |
+| packages of a group | called as the folder of its versions | called as the first part of the group's name | folders such as ` + "`apis`" + ` do not name the group |
 | expansion interfaces | empty interfaces to add methods to | none | use functions, or ` + "`+genclient:method`" + ` |
 | Extract functions of apply configurations | only with an OpenAPI document of the types | always, from the schemas of the definitions | servers track field ownership by these schemas |
+| apply configurations of types of k8s.io/api | the types themselves, unless arguments name others | those of client-go | only fields that are set are applied |
+| fields of named lists and maps in apply configurations | pointers to the named type | lists and maps of apply configurations, to which With functions add | as for lists and maps without names |
+| constructors of kinds without ` + "`+genclient`" + ` | without arguments | with the name and namespace | every kind needs them; controller-gen does the same |
+| GroupVersion in the registration | a metav1.GroupVersion | a schema.GroupVersion | it has the methods that code needs, and kubebuilder's projects have it |
+| markers of a type above a blank line | ignored by some generators | apply | authors mean them |
 | conversion that does not match | a comment in the code, which does not compile | an error at the field, with the name of the function to write | the error is where you fix it |
 | round-trip tests of conversions | by hand | generated | they find lost fields before users do |
 | ConvertTo, ConvertFrom, Hub | by hand | generated | they only call existing functions |

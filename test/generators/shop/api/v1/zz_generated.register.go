@@ -36,6 +36,9 @@ var localSchemeBuilder = &SchemeBuilder
 // AddToScheme adds the package's kinds to a scheme.
 var AddToScheme = SchemeBuilder.AddToScheme
 
+// Install is AddToScheme, with the name that register-gen prefers.
+var Install = AddToScheme
+
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Oven{},
