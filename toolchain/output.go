@@ -102,8 +102,12 @@ func withLineEnds(have, content []byte) []byte {
 	return bytes.ReplaceAll(content, []byte("\n"), []byte("\r\n"))
 }
 
-// writeFile replaces a file atomically, so that a running compiler never reads a partial file.
+// writeFile replaces a file, or the file to which a symbolic link points, atomically, so that a
+// running compiler never reads a partial file.
 func writeFile(name string, content []byte) error {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("write generated file: %w", err)
 	}
