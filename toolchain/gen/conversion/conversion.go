@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"kelson.dev/toolchain/gen/source"
@@ -25,6 +26,8 @@ const (
 	operatorModule     = "kelson.dev/operator"
 	controllerRuntime  = "sigs.k8s.io/controller-runtime"
 	conversionFnMarker = "k8s:conversion-gen"
+	externalMarker     = "k8s:conversion-gen-external-types"
+	explicitMarker     = "k8s:conversion-gen:explicit-from"
 	generatorName      = "conversion" // in +kelson:generate
 )
 
@@ -52,47 +55,150 @@ func Hub(p *model.Package) string {
 	return ""
 }
 
-// Generate generates the conversions of a spoke, or the Hub methods of a hub. The error joins all
-// errors.
+// Generate generates the conversions of a spoke, the Hub methods of a hub, and the conversions of
+// queries. The error joins all errors.
 func Generate(cfg Config) (Files, error) {
+	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), spoke: cfg.Package.Package, manual: map[*loader.Package]map[string]*loader.Func{}}
 	hub := Hub(cfg.Package)
-	if hub == "" {
-		src, err := hubMethods(cfg)
-		return Files{Source: src}, err
+	if hub == "" && len(fromValues(cfg.Package)) == 0 {
+		g.hubMethods()
+		return g.files(nil)
 	}
-	m := cfg.Package.Markers.Get(conversionFnMarker)
-	peer, err := cfg.Workspace.Import(hub)
-	if err != nil {
-		return Files{}, loader.Errorf(m.Pos, "+%s: %v", conversionFnMarker, err)
-	}
-	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), spoke: cfg.Package.Package, hub: peer,
-		manual: map[string]*loader.Func{}, pairs: map[string]bool{}}
-	for _, p := range []*loader.Package{g.spoke, g.hub} {
-		for _, f := range p.Funcs() {
-			if strings.HasPrefix(f.Name(), "Convert_") {
-				g.manual[f.Name()] = f
-			}
+	if hub != "" {
+		m := cfg.Package.Markers.Get(conversionFnMarker)
+		var err error
+		if g.hub, err = cfg.Workspace.Import(hub); err != nil {
+			return Files{}, loader.Errorf(m.Pos, "+%s: %v", conversionFnMarker, err)
+		}
+		if g.spoke, err = spokeOf(cfg.Workspace, cfg.Package); err != nil {
+			return Files{}, err
 		}
 	}
+	g.collect()
 	g.generate()
+	if hub == "" {
+		g.hubMethods()
+		return g.files(nil)
+	}
+	test, err := g.test()
+	g.Fail(err)
+	return g.files(test)
+}
+
+// files returns the generated files, unless there are errors.
+func (g *generator) files(test []byte) (Files, error) {
 	if len(g.errs) > 0 {
 		return Files{}, errors.Join(g.errs...)
 	}
-	src, err := g.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
-	if err != nil {
-		return Files{}, err
+	if g.Len() == 0 {
+		return Files{}, nil
 	}
-	test, err := g.test()
+	src, err := g.Bytes(source.Options{Header: g.Header, Constraint: source.Constraint})
 	return Files{Source: src, Test: test}, err
+}
+
+// spokeOf returns the package with the types of a spoke, usually the package itself.
+func spokeOf(ws *loader.Workspace, p *model.Package) (*loader.Package, error) {
+	m := p.Markers.Get(externalMarker)
+	if m == nil {
+		return p.Package, nil
+	}
+	types, err := ws.Import(m.Text())
+	if err != nil {
+		return nil, loader.Errorf(m.Pos, "+%s: %v", externalMarker, err)
+	}
+	return types, nil
 }
 
 type generator struct {
 	Config
 	*source.File
 	spoke, hub *loader.Package
-	manual     map[string]*loader.Func // hand-written conversions, in either package
-	pairs      map[string]bool         // names of the structs of both packages that are converted
+	manual     map[*loader.Package]map[string]*loader.Func // functions by name
+	spokes     []spoke                                     // that of this package is the first
 	errs       []error
+}
+
+// spoke is a package whose types are converted, with the package of the functions.
+type spoke struct {
+	types, hub, functions *loader.Package
+	pairs                 map[string]bool // names of the structs of types and hub
+}
+
+// collect finds the spokes of this package, and of all that do not import it.
+func (g *generator) collect() {
+	if g.hub != nil {
+		g.spokes = []spoke{g.pairs(g.Package.Package, g.spoke, g.hub)}
+	}
+	for _, p := range g.API.Packages {
+		if p == g.Package || Hub(p) == "" || g.uses(p.Package, map[*loader.Package]bool{}) {
+			continue
+		}
+		hub, err := g.Workspace.Import(Hub(p))
+		if err != nil {
+			continue // the generation of that package reports it
+		}
+		if types, err := spokeOf(g.Workspace, p); err == nil {
+			g.spokes = append(g.spokes, g.pairs(p.Package, types, hub))
+		}
+	}
+}
+
+// uses reports whether a package imports this one, perhaps through others of the project.
+func (g *generator) uses(p *loader.Package, seen map[*loader.Package]bool) bool {
+	if seen[p] {
+		return false
+	}
+	seen[p] = true
+	return imports(p, g.Package.Path) || slices.ContainsFunc(g.API.Packages, func(other *model.Package) bool {
+		return imports(p, other.Path) && g.uses(other.Package, seen)
+	})
+}
+
+func imports(p *loader.Package, path string) bool {
+	return slices.ContainsFunc(p.Files, func(f *loader.File) bool {
+		return slices.ContainsFunc(f.Syntax.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == strconv.Quote(path) })
+	})
+}
+
+// pairs returns a spoke with the structs that it and its hub have.
+func (g *generator) pairs(functions, types, hub *loader.Package) spoke {
+	s := spoke{types: types, hub: hub, functions: functions, pairs: map[string]bool{}}
+	for _, d := range types.Types() {
+		if other := hub.Type(d.Name); other != nil && converted(d) && converted(other) {
+			t := g.API.Type(d)
+			s.pairs[d.Name] = !t.Markers.Has(conversionFnMarker) || wants(t)
+		}
+	}
+	return s
+}
+
+// own returns the packages whose hand-written conversions of any types are called.
+func (g *generator) own() []*loader.Package {
+	if g.hub == nil {
+		return []*loader.Package{g.Package.Package}
+	}
+	return []*loader.Package{g.Package.Package, g.spoke, g.hub}
+}
+
+// byHand returns the hand-written conversion of two types in packages, or nil.
+func (g *generator) byHand(from, to loader.Type, packages ...*loader.Package) *loader.Func {
+	for _, p := range packages {
+		if g.manual[p] == nil {
+			g.manual[p] = map[string]*loader.Func{}
+			for _, f := range p.Funcs() {
+				g.manual[p][f.Name()] = f
+			}
+		}
+		f := g.manual[p][g.function(from, to)]
+		if f == nil {
+			continue
+		}
+		if params := p.Params(f); len(params) == 3 && params[0].String() == "*"+from.String() && params[1].String() == "*"+to.String() {
+			return f
+		}
+	}
+	return nil
 }
 
 // problem is a field that cannot be converted automatically.
@@ -103,13 +209,12 @@ type problem struct {
 
 func (g *generator) generate() {
 	var names []string
-	for _, d := range g.spoke.Types() {
-		other := g.hub.Type(d.Name)
-		if other == nil || !converted(d) || !converted(other) || g.API.Type(d).Markers.Has(conversionFnMarker) && !wants(g.API.Type(d)) {
-			continue
+	if g.hub != nil {
+		for name, wanted := range g.spokes[0].pairs {
+			if wanted {
+				names = append(names, name)
+			}
 		}
-		names = append(names, d.Name)
-		g.pairs[d.Name] = true
 	}
 	sort.Strings(names)
 	type conversion struct{ from, to *loader.Decl }
@@ -117,28 +222,35 @@ func (g *generator) generate() {
 	for _, n := range names {
 		list = append(list, conversion{g.spoke.Type(n), g.hub.Type(n)}, conversion{g.hub.Type(n), g.spoke.Type(n)})
 	}
-	var generated, byHand strings.Builder
+	var generated, manual strings.Builder
 	for _, c := range list {
 		into, add := &generated, "AddGeneratedConversionFunc"
-		if g.manual[g.function(c.from, c.to)] != nil {
-			into, add = &byHand, "AddConversionFunc"
+		if g.byHand(c.from.Type(), c.to.Type(), g.own()...) != nil {
+			into, add = &manual, "AddConversionFunc"
 		}
 		from, to := g.Type(c.from.Type()), g.Type(c.to.Type())
 		fmt.Fprintf(into, "if err := s.%s((*%s)(nil), (*%s)(nil), func(a, b any, scope $conversion.Scope) error {\nreturn %s(a.(*%s), b.(*%s), scope)\n}); err != nil {\nreturn err\n}\n",
-			add, from, to, g.function(c.from, c.to), from, to)
+			add, from, to, g.function(c.from.Type(), c.to.Type()), from, to)
 	}
-	if g.Registered || g.spoke.Declares("localSchemeBuilder") {
+	for _, t := range fromValues(g.Package) {
+		generated.WriteString(g.values(t))
+	}
+	functions := g.Take()
+	if g.Registered || g.Package.Declares("localSchemeBuilder") {
 		g.Printf("func init() { localSchemeBuilder.Register(RegisterConversions) }\n")
 	}
 	g.Expand(`// RegisterConversions registers the conversions between the package's types and those of its hub.
 func RegisterConversions(s *$runtime.Scheme) error {
-`+generated.String()+byHand.String()+`return nil
+`+generated.String()+manual.String()+`return nil
 }
 `, nil)
+	g.Printf("%s", functions)
 	for _, c := range list {
 		g.pair(c.from, c.to)
 	}
-	g.methods(names)
+	if g.hub != nil {
+		g.methods(names)
+	}
 }
 
 // converted reports whether a type is a struct that conversions are generated for.
@@ -155,18 +267,33 @@ func wants(t *model.Type) bool {
 	return m == nil || m.Text() != "false"
 }
 
-// function returns the name of the conversion function of two types.
-func (g *generator) function(from, to *loader.Decl) string {
-	return "Convert_" + from.Pkg.Name + "_" + from.Name + "_To_" + to.Pkg.Name + "_" + to.Name
+// function returns the name of the conversion function of two types, as conversion-gen does.
+func (g *generator) function(from, to loader.Type) string {
+	return "Convert_" + inName(from) + "_To_" + inName(to)
+}
+
+// inName returns a type as it is in the names of functions.
+func inName(t loader.Type) string {
+	switch t := t.(type) {
+	case *loader.Named:
+		return t.Decl.Pkg.Name + "_" + t.Decl.Name
+	case *loader.Pointer:
+		return "Pointer_" + inName(t.Elem)
+	case *loader.Slice:
+		return "Slice_" + inName(t.Elem)
+	case *loader.Map:
+		return "Map_" + inName(t.Key) + "_To_" + inName(t.Elem)
+	}
+	return t.String()
 }
 
 // pair generates the conversion of one struct to another.
 func (g *generator) pair(from, to *loader.Decl) {
-	name := g.function(from, to)
+	name := g.function(from.Type(), to.Type())
 	in, out := g.Type(from.Type()), g.Type(to.Type())
 	body, problems := g.body(from, to)
 	vars := source.Vars{"name": name, "in": in, "out": out, "body": body}
-	if g.manual[name] != nil {
+	if g.byHand(from.Type(), to.Type(), g.own()...) != nil {
 		if len(problems) > 0 {
 			vars["left"] = "// " + name + "  must convert these fields:\n"
 			for _, p := range problems {
@@ -183,7 +310,7 @@ ${body}return nil
 		return
 	}
 	for _, p := range problems {
-		g.errs = append(g.errs, loader.Errorf(p.pos, "%s; write %s in package %s", p.text, name, g.spoke.Name))
+		g.errs = append(g.errs, loader.Errorf(p.pos, "%s; write %s in package %s", p.text, name, g.Package.Name))
 	}
 	g.Expand(`func auto$name(in *$in, out *$out, s $conversion.Scope) error {
 ${body}return nil
@@ -240,6 +367,9 @@ func (g *generator) problem(f *model.Field, from *loader.Decl, format string, ar
 // methods generates the methods that conversion webhooks or kelson.dev/apiserver call. Conversion
 // webhooks pass an interface, kelson.dev/apiserver passes the type of the hub.
 func (g *generator) methods(names []string) {
+	if g.spoke != g.Package.Package {
+		return // methods are declared in the package of the type
+	}
 	served := g.Package.Served()
 	hub := ""
 	if !served {
@@ -303,32 +433,27 @@ func hubInterface(ws *loader.Workspace, f *source.File) (string, bool) {
 }
 
 // hubMethods generates Hub methods for the kinds of a hub that a spoke has too.
-func hubMethods(cfg Config) ([]byte, error) {
-	f := source.New(cfg.Package.Path, cfg.Package.Name)
-	if cfg.Package.Served() {
-		return nil, nil // the methods of the spokes name the hub's type
+func (g *generator) hubMethods() {
+	if g.Package.Served() {
+		return // the methods of the spokes name the hub's type
 	}
-	if _, ok := hubInterface(cfg.Workspace, f); !ok {
-		return nil, nil
+	if _, ok := hubInterface(g.Workspace, source.New(g.Path(), g.Package.Name)); !ok {
+		return
 	}
 	var names []string
-	for _, p := range cfg.API.Packages {
-		if Hub(p) != cfg.Package.Path {
+	for _, p := range g.API.Packages {
+		if Hub(p) != g.Package.Path || p.Markers.Has(externalMarker) {
 			continue
 		}
 		for _, t := range p.Types {
-			hubType := cfg.Package.Type(t.Name)
+			hubType := g.Package.Type(t.Name)
 			if hubType != nil && t.IsRoot() && !slices.Contains(names, t.Name) && loader.FindMethod(hubType.Type(), "Hub") == nil {
 				names = append(names, t.Name)
 			}
 		}
 	}
-	if len(names) == 0 {
-		return nil, nil
-	}
 	sort.Strings(names)
 	for _, n := range names {
-		f.Printf("// Hub marks the version that all others convert to and from.\nfunc (*%s) Hub() {}\n", n)
+		g.Printf("// Hub marks the version that all others convert to and from.\nfunc (*%s) Hub() {}\n", n)
 	}
-	return f.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
 }

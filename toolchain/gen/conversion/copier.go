@@ -3,6 +3,7 @@ package conversion
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"kelson.dev/toolchain/loader"
@@ -184,20 +185,35 @@ func (c *copier) same(from, to loader.Type) bool {
 	return true
 }
 
-// call returns the function that converts two named types: a generated one, or a hand-written one.
+// pointers are the types that metav1 converts to pointers and back, as conversion-gen does. A nil
+// pointer becomes the zero value.
+var pointers = []string{"bool", "float64", "int32", "int64", "string", metaPath + ".Duration", "k8s.io/apimachinery/pkg/util/intstr.IntOrString"}
+
+// call returns the function that converts two types: a hand-written one, one of metav1, or a
+// generated one. Hand-written ones may be in a package of the types, or of another spoke.
 func (c *copier) call(from, to loader.Type) string {
+	name, packages := c.function(from, to), c.own()
 	a, ok1 := from.(*loader.Named)
 	b, ok2 := to.(*loader.Named)
-	if !ok1 || !ok2 || len(a.Args) > 0 || len(b.Args) > 0 {
-		return ""
+	if ok1 && ok2 {
+		packages = append(packages, a.Decl.Pkg, b.Decl.Pkg)
 	}
-	name := c.function(a.Decl, b.Decl)
-	if f := c.manual[name]; f != nil {
+	var generated *loader.Package
+	for _, s := range c.spokes {
+		between := ok1 && ok2 && (a.Decl.Pkg == s.types && b.Decl.Pkg == s.hub || a.Decl.Pkg == s.hub && b.Decl.Pkg == s.types)
+		packages = append(packages, s.functions)
+		if between && generated == nil && len(a.Args)+len(b.Args) == 0 && a.Decl.Name == b.Decl.Name && s.pairs[a.Decl.Name] {
+			generated = s.functions
+		}
+	}
+	if f := c.byHand(from, to, packages...); f != nil {
 		return c.Qualified(f.Pkg.Path, f.Pkg.Name, name)
 	}
-	between := a.Decl.Pkg == c.spoke && b.Decl.Pkg == c.hub || a.Decl.Pkg == c.hub && b.Decl.Pkg == c.spoke
-	if between && a.Decl.Name == b.Decl.Name && c.pairs[a.Decl.Name] {
-		return name
+	if x, y := from.String(), to.String(); x == "*"+y && slices.Contains(pointers, y) || y == "*"+x && slices.Contains(pointers, x) {
+		return c.Expanded("$metav1.", nil) + name
+	}
+	if generated != nil {
+		return c.Qualified(generated.Path, generated.Name, name)
 	}
 	return ""
 }

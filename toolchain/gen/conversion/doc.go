@@ -13,6 +13,13 @@
 //	autoConvert_v1_Pizza_To_v2_Pizza, …                                   the same; hand-written functions can call them first
 //	RegisterConversions                                                   has scheme.Convert call them
 //
+// The types can be in another package, which +k8s:conversion-gen-external-types names. A pointer
+// to a simple type converts to its value, and back, by metav1's functions. Types of other spokes of
+// the project are converted by the functions of those.
+//
+// A type with +k8s:conversion-gen:explicit-from=net/url.Values gets
+// Convert_url_Values_To_v1_Options, which reads the query of a request.
+//
 // A field without a counterpart, or with a type that cannot be converted, is an error at the field,
 // unless there is a hand-written Convert_… function. Then only autoConvert_… is generated, and its
 // comment lists the remaining fields. Fields whose types have different names are converted by a

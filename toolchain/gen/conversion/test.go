@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kelson.dev/toolchain/gen/source"
+	"kelson.dev/toolchain/model"
 )
 
 // test returns the source of the round-trip tests, or nil if there are no kinds. If not every value
@@ -16,11 +18,13 @@ import (
 func (g *generator) test() ([]byte, error) {
 	f := source.New(g.Package.Path, g.Package.Name)
 	var cases strings.Builder
-	for _, t := range g.Package.Types {
-		if !t.IsRoot() || !g.pairs[t.Name] {
+	for _, d := range g.spoke.Types() {
+		t := g.API.Type(d)
+		if !t.IsRoot() || !g.spokes[0].pairs[t.Name] {
 			continue
 		}
-		there, back := g.function(t.Decl, g.hub.Type(t.Name)), g.function(g.hub.Type(t.Name), t.Decl)
+		hub := g.hub.Type(t.Name).Type()
+		there, back := g.function(t.Type(), hub), g.function(hub, t.Type())
 		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n", t.Name+" to the hub and back", there, back)
 		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n", t.Name+" of the hub to the spoke and back", back, there)
 	}
@@ -30,6 +34,11 @@ func (g *generator) test() ([]byte, error) {
 	fill := "$randfill.NewWithSeed(seed).NilChance(.3).NumElements(1, 3).MaxDepth(12).Funcs(conversionFuncs()...)"
 	if g.testDeclares("fuzzFuncs") {
 		fill += ".Funcs(fuzzFuncs()...)"
+	}
+	// The types of fields may be in any package.
+	values, json := "", source.Packages["apiextensionsv1"].Path
+	if imports(g.spoke, json) || slices.ContainsFunc(g.API.Packages, func(p *model.Package) bool { return imports(p.Package, json) }) {
+		values = "func(v *$apiextensionsv1.JSON, _ $randfill.Continue) { v.Raw = []byte(`{\"a\":1}`) },\n"
 	}
 	f.Expand(`// Every object must survive the conversion to the other version and back. Seeds are fixed, so failures are reproducible.
 func TestConversionsLoseNothing(t *$testing.T) {
@@ -79,7 +88,7 @@ func conversionFuncs() []any {
 		},
 		func(v *$runtime.RawExtension, c $randfill.Continue) { v.Raw, v.Object = []byte(`+"`{\"a\":1}`"+`), nil },
 		func(v *$metav1.FieldsV1, c $randfill.Continue)      { v.Raw = []byte("{}") },
-	}
+`+values+`	}
 }
 `, nil)
 	return f.Bytes(source.Options{Header: g.Header})
