@@ -34,13 +34,13 @@ type names struct {
 
 func (n *names) learn(obj *unstructured.Unstructured) {
 	described := generic(metaOf(obj))
+	masked := n.masked(obj.GetName())
 	for _, owner := range obj.GetOwnerReferences() {
-		// Operators put the beginning of an owner's UID into names.
-		begin, _, ok := strings.Cut(string(owner.UID), "-")
-		if ok && len(begin) == 8 && strings.Contains(obj.GetName(), begin) {
-			n.generated[obj.GetName()] = strings.ReplaceAll(obj.GetName(), begin, "*")
-			described = qualified(obj.GetNamespace(), n.generated[obj.GetName()])
-		}
+		masked = withoutBegin(masked, owner.UID)
+	}
+	if masked != obj.GetName() {
+		n.generated[obj.GetName()] = masked
+		described = qualified(obj.GetNamespace(), masked)
 	}
 	n.uids[obj.GetUID()] = obj.GetKind() + " " + described
 	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
@@ -49,6 +49,25 @@ func (n *names) learn(obj *unstructured.Unstructured) {
 	if obj.GetKind() == "IPAddress" {
 		n.generated[obj.GetName()] = "IP*" // the server has chosen a free address for a Service
 	}
+}
+
+// masked replaces UIDs in a name by *, because operators put the UIDs of owners into names. It also
+// replaces the beginnings of the UIDs of the run's objects.
+func (n *names) masked(name string) string {
+	name = uidForm.ReplaceAllString(name, "*")
+	for uid := range n.uids {
+		name = withoutBegin(name, uid)
+	}
+	return name
+}
+
+// withoutBegin replaces the first eight digits of a UID in a name by *.
+func withoutBegin(name string, uid types.UID) string {
+	begin, _, ok := strings.Cut(string(uid), "-")
+	if !ok || len(begin) != 8 {
+		return name
+	}
+	return strings.ReplaceAll(name, begin, "*")
 }
 
 func metaOf(obj *unstructured.Unstructured) *metav1.ObjectMeta {

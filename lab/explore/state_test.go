@@ -1,7 +1,9 @@
 package explore_test
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
 )
 
 // LAB-03: a Node whose agent has only renewed the times of its conditions is not part of the state;
@@ -50,7 +54,7 @@ func TestNodesInState(t *testing.T) {
 	})
 }
 
-// LAB-03: the beginning of an owner's UID in a name does not matter.
+// LAB-03: UIDs in a name, and the beginning of an owner's UID, do not matter.
 func TestNamesWithUIDsInState(t *testing.T) {
 	var states []explore.State
 	var names []string
@@ -64,6 +68,7 @@ func TestNamesWithUIDsInState(t *testing.T) {
 				names = append(names, "web-"+string(owner.UID[:8])+"-1")
 				env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: names[len(names)-1],
 					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+				env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "key-" + string(owner.UID)}})
 				env.Settle(t)
 			}))
 		})
@@ -74,8 +79,42 @@ func TestNamesWithUIDsInState(t *testing.T) {
 	if lines := states[1].Diff(states[0]); len(lines) > 0 {
 		t.Errorf("the states differ: %q", lines)
 	}
-	if got, want := explore.IDs(states[0]), []string{"configmaps default/web", "secrets default/web-*-1"}; !slices.Equal(got, want) {
+	if got, want := explore.IDs(states[0]), []string{"configmaps default/web", "secrets default/key-*", "secrets default/web-*-1"}; !slices.Equal(got, want) {
 		t.Errorf("the state has %q, want %q", got, want)
+	}
+}
+
+// LAB-03: names with the UIDs of owners raise no alarm, and plans contain them without the UIDs, so
+// that later runs reach the same points.
+func TestNamesWithUIDsInPlans(t *testing.T) {
+	for name, id := range map[string]func(uid string) string{"whole": func(uid string) string { return uid }, "beginning": func(uid string) string { return uid[:8] }} {
+		t.Run(name, func(t *testing.T) {
+			reconcile := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+				if cm.Name != "one" && cm.Name != "two" {
+					return operator.Result{}, nil
+				}
+				key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "key-" + id(string(cm.UID)),
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+				if err := ignoreExisting(c.Create(ctx, key)); err != nil || cm.Data["key"] != "" {
+					return operator.Result{}, err
+				}
+				cm = cm.DeepCopy()
+				cm.Data = map[string]string{"key": key.Name}
+				return operator.Result{}, c.Update(ctx, cm)
+			}
+			s := explore.Scenario{
+				Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, reconcile} }, operator.Owns[corev1.Secret]())),
+				Inputs: []explore.Input{
+					explore.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}),
+					explore.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}}),
+				},
+			}
+			for _, plan := range []string{"kill-before create secrets default/key-* #1", "kill-after create secrets default/key-* #2"} {
+				if alarms, steps := replayed(t, s, plan); alarms != "" || !strings.Contains(steps, "FAULT "+plan) {
+					t.Errorf("%s: %s\n%s", plan, alarms, steps)
+				}
+			}
+		})
 	}
 }
 

@@ -387,8 +387,8 @@ func (t *trial) answered(s *step, code int, body []byte) {
 	case code < 300 && s.call.resource == "leases.coordination.k8s.io" && s.call.write:
 		namespace, name, _ := strings.Cut(s.call.object, "/")
 		t.leases[client.Key{Namespace: namespace, Name: name}] = true
-	case code < 300 && (s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
-		t.ownObjects[s.call.resource+" "+s.call.object] = true
+	case code < 300 && s.point != (Point{}) && (s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
+		t.ownObjects[s.point.Resource+" "+s.point.Object] = true
 	}
 }
 

@@ -238,6 +238,7 @@ func (t *trial) visit(p *Point) {
 	if p.N > 0 {
 		return // a fault has delayed it
 	}
+	p.Object = t.history.names.masked(p.Object)
 	t.counts[*p]++
 	p.N = t.counts[*p]
 	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
