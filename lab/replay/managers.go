@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kelson.dev/lab/history"
 )
 
@@ -27,6 +29,11 @@ func (e entry) finalizers() bool {
 	return meta["f:finalizers"] != nil
 }
 
+// isCollectors reports whether the garbage collector removes a finalizer.
+func isCollectors(finalizer string) bool {
+	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
+}
+
 // head has the metadata of an object that the replay needs.
 type head struct {
 	Metadata struct {
@@ -45,22 +52,48 @@ func headOf(data []byte) (h head, err error) {
 	return h, err
 }
 
-// writers returns the managers whose entries in managedFields differ between two versions.
+// writers returns the managers whose entries in managedFields differ between two versions. An entry
+// that has only lost owner references does not count: the garbage collector has removed them.
 func writers(before, after head) (found []string) {
-	text := func(e entry) string {
-		data, _ := json.Marshal(e) // encoding decoded JSON does not fail
-		return string(data)
-	}
-	existing := map[string]bool{}
-	for _, e := range before.Metadata.ManagedFields {
-		existing[text(e)] = true
-	}
 	for _, e := range after.Metadata.ManagedFields {
-		if !existing[text(e)] && !slices.Contains(found, e.Manager) {
+		existed := slices.ContainsFunc(before.Metadata.ManagedFields, func(b entry) bool {
+			owners, rest := e.split()
+			ownersBefore, restBefore := b.split()
+			return rest == restBefore && within(owners, ownersBefore)
+		})
+		if !existed && !slices.Contains(found, e.Manager) {
 			found = append(found, e.Manager)
 		}
 	}
 	return found
+}
+
+// split returns the fields of owner references, and the rest of the entry in JSON.
+func (e entry) split() (owners any, rest string) {
+	fields, _ := e.Fields.(map[string]any)
+	meta, _ := fields["f:metadata"].(map[string]any)
+	if owners = meta["f:ownerReferences"]; owners != nil {
+		fields, meta = maps.Clone(fields), maps.Clone(meta)
+		delete(meta, "f:ownerReferences")
+		if fields["f:metadata"] = meta; len(meta) == 0 {
+			delete(fields, "f:metadata")
+		}
+		e.Fields = fields
+	}
+	data, _ := json.Marshal(e) // encoding decoded JSON does not fail
+	return owners, string(data)
+}
+
+// within reports whether a set of fields in the format fieldsV1 is a subset of another.
+func within(some, all any) bool {
+	a, _ := some.(map[string]any)
+	b, _ := all.(map[string]any)
+	for name, fields := range a {
+		if others, ok := b[name]; !ok || !within(fields, others) {
+			return false
+		}
+	}
+	return true
 }
 
 // program returns the program of a field manager. Operators on Kelson's library use one field

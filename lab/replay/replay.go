@@ -11,7 +11,7 @@
 //
 // The field managers of a version show which client wrote it. They do not show which client deleted
 // an object: the deletion of an object that the operator created counts as the operator's, unless
-// its owner was deleted before.
+// its owner was deleted before, or waits for this deletion.
 package replay
 
 import (
@@ -27,6 +27,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
@@ -420,6 +421,9 @@ func (r *replay) byOperator(e event, headBefore, headAfter head, before []byte) 
 		return slices.ContainsFunc(writers(headBefore, headAfter), isOperator), nil
 	}
 	if headBefore.Metadata.DeletionTimestamp != "" {
+		if !slices.ContainsFunc(headBefore.Metadata.Finalizers, func(f string) bool { return !isCollectors(f) }) {
+			return false, nil
+		}
 		return slices.ContainsFunc(headBefore.Metadata.ManagedFields, func(f entry) bool { return isOperator(f.Manager) && f.finalizers() }), nil
 	}
 	if created, err := r.created(e.Key, e.before, isOperator); err != nil || !created {
@@ -461,7 +465,8 @@ func (r *replay) created(key history.Key, revision uint64, isOperator func(manag
 	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !isOperator(f.Manager) }), err
 }
 
-// existed reports whether an object with a UID existed in the history at a revision.
+// existed reports whether an object with a UID existed in the history at a revision, and did not
+// wait for the garbage collector to delete its dependents.
 func (r *replay) existed(uid string, revision uint64) (bool, error) {
 	at := r.cfg.History.At(revision)
 	for _, v := range at.Objects("") {
@@ -472,7 +477,7 @@ func (r *replay) existed(uid string, revision uint64) (bool, error) {
 		if decoded, err := headOf(data); err != nil {
 			return false, err
 		} else if ok && decoded.Metadata.UID == uid {
-			return true, nil
+			return decoded.Metadata.DeletionTimestamp == "" || !slices.Contains(decoded.Metadata.Finalizers, metav1.FinalizerDeleteDependents), nil
 		}
 	}
 	return false, nil

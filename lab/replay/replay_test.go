@@ -71,19 +71,7 @@ func run(image string, limit int32) func(context.Context, *rest.Config) error {
 // incident records a history in which a user creates an app, scales it after an hour, and deletes
 // it after another hour.
 func incident(t *testing.T) *history.History {
-	dir := filepath.Join(t.TempDir(), history.Folder)
-	synctest.Test(t, func(t *testing.T) {
-		retainer := history.NewRetainer(dir, history.RetainerConfig{})
-		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
-		must(t, err)
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, Workloads: true, Node: controlplane.NodeSimulated})
-		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- run("nginx:1", 10)(ctx, plane.RESTConfig()) }()
-		c, err := client.New(client.Config{REST: plane.RESTConfig(), FieldOwner: "kubectl-edit"})
-		must(t, err)
-		time.Sleep(time.Minute)
+	return record(t, run("nginx:1", 10), func(ctx context.Context, c client.Client) {
 		app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
 		must(t, c.Create(ctx, app))
 		time.Sleep(time.Hour)
@@ -93,6 +81,25 @@ func incident(t *testing.T) *history.History {
 		time.Sleep(time.Hour)
 		must(t, c.Delete(ctx, app))
 		time.Sleep(time.Hour)
+	})
+}
+
+// record records what a user does while an operator runs.
+func record(t *testing.T, operator func(context.Context, *rest.Config) error, user func(context.Context, client.Client)) *history.History {
+	dir := filepath.Join(t.TempDir(), history.Folder)
+	synctest.Test(t, func(t *testing.T) {
+		retainer := history.NewRetainer(dir, history.RetainerConfig{})
+		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
+		must(t, err)
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, Workloads: true, Node: controlplane.NodeSimulated})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- operator(ctx, plane.RESTConfig()) }()
+		c, err := client.New(client.Config{REST: plane.RESTConfig(), FieldOwner: "kubectl-edit"})
+		must(t, err)
+		time.Sleep(time.Minute)
+		user(ctx, c)
 		cancel()
 		<-ended
 		plane.Stop()
@@ -249,6 +256,47 @@ func TestOperatorStartsAfterDefinitions(t *testing.T) {
 	must(t, err)
 	if status != "200 OK" {
 		t.Errorf("the operator's first request: %s", status)
+	}
+}
+
+// closing is an operator with a finalizer. It also gives each app a Secret, which has no
+// dependents.
+type closing struct{ apps }
+
+func (r *closing) Reconcile(ctx context.Context, app *corev1.ConfigMap) (operator.Result, error) {
+	if app.Labels["app"] != "" {
+		if _, err := operator.Apply(ctx, r.Client, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: app.Name}}); err != nil {
+			return operator.Result{}, err
+		}
+	}
+	return r.apps.Reconcile(ctx, app)
+}
+
+func (*closing) Finalize(context.Context, *corev1.ConfigMap) (operator.Result, error) {
+	return operator.Result{}, nil
+}
+
+// In a foreground deletion, the garbage collector deletes what the operator created while the owner
+// still exists, and then the owner. If the dependents are orphaned, it removes their owner
+// references.
+func TestGarbageCollection(t *testing.T) {
+	run := func(ctx context.Context, config *rest.Config) error {
+		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, operator.Name("apps"),
+			operator.For(func(c operator.Client) *closing { return &closing{apps{c, "nginx:1", 10}} }, operator.Owns[appsv1.Deployment](), operator.Owns[corev1.Secret]()))
+	}
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		h := record(t, run, func(ctx context.Context, c client.Client) {
+			app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
+			must(t, c.Create(ctx, app))
+			time.Sleep(time.Minute)
+			must(t, c.Delete(ctx, app, client.DeleteOptions{PropagationPolicy: &policy}))
+			time.Sleep(time.Minute)
+		})
+		result, err := replayed(t, replay.Config{History: h, Managers: []string{"apps"}, Operator: run})
+		must(t, err)
+		if len(result.Divergences) > 0 || result.Objects < 3 {
+			t.Errorf("%s: %+v", policy, result)
+		}
 	}
 }
 
