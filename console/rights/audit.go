@@ -79,7 +79,10 @@ func (l *log) note(line []byte) {
 	if err != nil || a.Events == 0 {
 		return
 	}
-	type user struct{ Groups []string }
+	type user struct {
+		Username string
+		Groups   []string
+	}
 	var e struct {
 		User             user
 		ImpersonatedUser *user
@@ -88,7 +91,7 @@ func (l *log) note(line []byte) {
 	if json.Unmarshal(line, &e) != nil {
 		return
 	}
-	if e.ImpersonatedUser != nil {
+	if e.ImpersonatedUser != nil && e.User.Username != l.user {
 		e.User = *e.ImpersonatedUser
 	}
 	for _, group := range e.User.Groups {
@@ -99,7 +102,7 @@ func (l *log) note(line []byte) {
 			l.requests[r] = map[string]bool{}
 		}
 		name := ""
-		if e.ObjectRef != nil {
+		if e.ObjectRef != nil && r.Verb != "impersonate" {
 			name = e.ObjectRef.Name
 		}
 		l.requests[r][name] = true

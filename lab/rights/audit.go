@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strings"
 
+	authnv1 "k8s.io/api/authentication/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // Filter selects the events of an operator.
@@ -70,12 +73,18 @@ func FromAudit(log io.Reader, filter Filter) (Audit, error) {
 }
 
 func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]bool) {
-	user := e.User.Username
-	if e.ImpersonatedUser != nil {
-		user = e.ImpersonatedUser.Username
+	name := e.User.Username
+	if other := e.ImpersonatedUser; other != nil {
+		if name == filter.User && name != other.Username && strings.HasPrefix(e.UserAgent, filter.UserAgent) {
+			a.Events++
+			for _, r := range impersonations(other) {
+				found[r] = true
+			}
+		}
+		name = other.Username
 	}
-	a.Users[user]++
-	if user != filter.User || !strings.HasPrefix(e.UserAgent, filter.UserAgent) {
+	a.Users[name]++
+	if name != filter.User || !strings.HasPrefix(e.UserAgent, filter.UserAgent) {
 		return
 	}
 	a.Events++
@@ -88,13 +97,34 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]
 	}
 }
 
+// impersonations returns the requests that RBAC must allow so that a user may impersonate another.
+func impersonations(other *authnv1.UserInfo) []Request {
+	as := Request{Verb: "impersonate", Resource: "users"}
+	added := []string{user.AllAuthenticated} // groups that the server adds
+	if namespace, _, err := serviceaccount.SplitUsername(other.Username); err == nil {
+		as = Request{Verb: "impersonate", Resource: "serviceaccounts", Namespace: namespace}
+		added = append(added, serviceaccount.MakeGroupNames(namespace)...)
+	}
+	all := []Request{as}
+	if slices.ContainsFunc(other.Groups, func(group string) bool { return !slices.Contains(added, group) }) {
+		all = append(all, Request{Verb: "impersonate", Resource: "groups"})
+	}
+	if other.UID != "" {
+		all = append(all, Request{Verb: "impersonate", Group: authnv1.GroupName, Resource: "uids"})
+	}
+	for key := range other.Extra {
+		all = append(all, Request{Verb: "impersonate", Group: authnv1.GroupName, Resource: "userextras/" + strings.ToLower(key)})
+	}
+	return all
+}
+
 // request returns the request of an event that needs a rule, and false if every authenticated user
 // may make it.
 func request(e *auditv1.Event) (Request, bool) {
 	ref := e.ObjectRef
 	if ref == nil || ref.Resource == "" {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
-		return Request{Verb: e.Verb, URL: path}, !public(path)
+		return Request{Verb: e.Verb, URL: path}, e.Verb != "get" || !public(path)
 	}
 	r := Request{Verb: e.Verb, Group: ref.APIGroup, Resource: ref.Resource, Namespace: ref.Namespace}
 	if ref.Subresource != "" {
@@ -109,7 +139,11 @@ func request(e *auditv1.Event) (Request, bool) {
 
 // public reports whether Kubernetes' default roles allow every authenticated user to get a path.
 func public(path string) bool {
-	for _, prefix := range []string{"/api", "/apis", "/openapi", "/healthz", "/livez", "/readyz", "/version"} {
+	switch path {
+	case "/healthz", "/livez", "/readyz", "/version", "/version/":
+		return true
+	}
+	for _, prefix := range []string{"/api", "/apis", "/openapi"} {
 		if path == prefix || strings.HasPrefix(path, prefix+"/") {
 			return true
 		}

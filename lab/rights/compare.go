@@ -86,7 +86,8 @@ func unused(d rbac.Declaration, requests []Request) Unused {
 	}
 	slices.Sort(u.Used)
 	for _, verb := range d.Rule.Verbs {
-		if verb != "*" && !slices.Contains(u.Used, verb) && !invisible(d.Rule, verb) {
+		listed := verb == "list" && slices.Contains(u.Used, "watch") // see Roles
+		if verb != "*" && !listed && !slices.Contains(u.Used, verb) && !invisible(d.Rule, verb) {
 			u.Verbs = append(u.Verbs, verb)
 		}
 	}

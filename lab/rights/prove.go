@@ -36,18 +36,18 @@ type Proof struct {
 	Shown, NotShown []Request
 }
 
-// Prove runs an operator under the least roles for requests, and then once without each of the
-// permissions. run runs the operator with roles and returns the refused requests. If all is false,
-// it may end at the first one. If the roles are not sufficient, Prove returns after the first run.
-// tried, if not nil, is called after each other run.
+// Prove runs an operator under roles that allow only the requests, and then once without each of
+// the permissions. run runs the operator with roles and returns the refused requests. If all is
+// false, it may end at the first one. If the roles are not sufficient, Prove returns after the
+// first run. tried, if not nil, is called after each other run.
 func Prove(ctx context.Context, name string, requests []Request, run func(ctx context.Context, roles []rbac.Role, all bool) ([]Request, error), tried func(without Request, shown bool)) (Proof, error) {
 	var p Proof
 	var err error
-	if p.Refused, err = run(ctx, Roles(name, requests), true); err != nil || len(p.Refused) > 0 {
+	if p.Refused, err = run(ctx, exactRoles(name, requests), true); err != nil || len(p.Refused) > 0 {
 		return p, err
 	}
 	for i, r := range requests {
-		refused, err := run(ctx, Roles(name, slices.Delete(slices.Clone(requests), i, i+1)), false)
+		refused, err := run(ctx, exactRoles(name, slices.Delete(slices.Clone(requests), i, i+1)), false)
 		if err != nil {
 			return p, err
 		}

@@ -37,7 +37,22 @@ type Request struct {
 // If all requests for a resource are in the same namespace, they go to a Role in that namespace,
 // and otherwise to the ClusterRole. Rules have no resourceNames: names of objects differ between a
 // test and a cluster, and a create has none that could be checked.
+//
+// A rule that allows watch also allows list: clients list if a server, such as an older release of
+// Kubernetes, does not support watches that begin with the state.
 func Roles(name string, requests []Request) []rbac.Role {
+	var lists []Request
+	for _, r := range requests {
+		if r.Verb == "watch" {
+			r.Verb = "list"
+			lists = append(lists, r)
+		}
+	}
+	return exactRoles(name, Union(requests, lists))
+}
+
+// exactRoles returns the least roles that allow the requests, and nothing else.
+func exactRoles(name string, requests []Request) []rbac.Role {
 	spaces := map[[2]string]map[string]bool{} // the namespaces of each resource
 	for _, r := range requests {
 		at := [2]string{r.Group, r.Resource}

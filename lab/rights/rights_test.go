@@ -3,6 +3,7 @@ package rights_test
 import (
 	"fmt"
 	"go/token"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,33 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 	}
 }
 
+// LAB-05: impersonation of other users needs rules, as do requests for paths that Kubernetes'
+// default roles do not contain.
+func TestRequestsOfAnImpersonator(t *testing.T) {
+	as := func(other string) string {
+		return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"impersonatedUser":` + other + `,"userAgent":"manager","objectRef":{"resource":"pods"}}` + "\n"
+	}
+	a := audit(t, as(`{"username":"jane","groups":["system:authenticated"]}`)+
+		as(`{"username":"system:serviceaccount:shop:web","groups":["system:serviceaccounts","system:serviceaccounts:shop","system:authenticated"]}`))
+	want := []rights.Request{{Verb: "impersonate", Resource: "serviceaccounts", Namespace: "shop"}, {Verb: "impersonate", Resource: "users"}}
+	if !slices.Equal(a.Requests, want) {
+		t.Errorf("requests: %v\nwant %v", a.Requests, want)
+	}
+	a = audit(t, as(`{"username":"jane","uid":"7","groups":["team","system:authenticated"],"extra":{"Scopes":["a"]}}`))
+	want = []rights.Request{{Verb: "impersonate", Resource: "groups"}, {Verb: "impersonate", Resource: "users"},
+		{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "uids"}, {Verb: "impersonate", Group: "authentication.k8s.io", Resource: "userextras/scopes"}}
+	if !slices.Equal(a.Requests, want) {
+		t.Errorf("requests: %v\nwant %v", a.Requests, want)
+	}
+	get := func(path string) string {
+		return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"` + path + `"}` + "\n"
+	}
+	a = audit(t, get("/readyz")+get("/readyz/etcd")+get("/openapi/v3"))
+	if want := []rights.Request{{Verb: "get", URL: "/readyz/etcd"}}; !slices.Equal(a.Requests, want) {
+		t.Errorf("requests: %v\nwant %v", a.Requests, want)
+	}
+}
+
 // The least roles allow every request. Without any verb of any rule, they do not.
 func TestRolesAreMinimal(t *testing.T) {
 	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "get", "", "pods", "", "a")+
@@ -77,6 +105,21 @@ func TestRolesAreMinimal(t *testing.T) {
 			}
 			roles[i].Rules[j].Verbs = all
 		}
+	}
+}
+
+// LAB-05: a watch also needs list, on servers that do not support watches that begin with the
+// state.
+func TestWatchesNeedList(t *testing.T) {
+	a := audit(t, event("op", "watch", "", "pods", "", ""))
+	roles := rights.Roles("manager-role", a.Requests)
+	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}}
+	if len(roles) != 1 || !reflect.DeepEqual(roles[0].Rules, want) {
+		t.Errorf("roles: %+v", roles)
+	}
+	declared := []rbac.Declaration{{Rule: rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}}}
+	if c := rights.Compare(a.Requests, roles, declared); len(c.Unused) != 1 || !slices.Equal(c.Unused[0].Verbs, []string{"get"}) {
+		t.Errorf("unused: %v", c.Unused)
 	}
 }
 
