@@ -57,10 +57,11 @@ type Marks struct {
 	Times []float64 `json:"times,omitempty"`
 	// Complete is true in the event that ends the marks which were recorded before the stream
 	// began.
-	Complete bool   `json:"complete"`
-	Traced   bool   `json:"traced"`
-	Skipped  int    `json:"skipped,omitempty"` // number of older records that are not sent
-	Error    string `json:"error,omitempty"`
+	Complete bool `json:"complete"`
+	Traced   bool `json:"traced"`
+	// Skipped is the number of older records that the console has removed.
+	Skipped int    `json:"skipped,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // Types of marks.
@@ -90,8 +91,6 @@ type Lane struct {
 
 const (
 	pace = 250 * time.Millisecond
-	// maxRecords bounds the records of a stream; older ones are omitted.
-	maxRecords = 100_000
 	// batch is the number of records of an event; the first is shown while the others are sent.
 	batch = 10_000
 )
@@ -111,8 +110,8 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 		changed := s.Traces.Changed()
 		eventsChanged := s.Inventory.Changed()
 		records := s.Traces.Records()
-		skipped := max(0, len(records)-maxRecords)
-		added := t.fresh(records[skipped:])
+		skipped := s.Traces.Removed()
+		added := t.fresh(records)
 		for sent := 0; ; {
 			n := min(batch, len(added)-sent)
 			m := t.marks(added[sent : sent+n])
@@ -177,6 +176,12 @@ func (t *lanes) fresh(records []*trace.LineRecord) []*trace.LineRecord {
 		if !t.sent[r] {
 			t.sent[r] = true
 			added = append(added, r)
+		}
+	}
+	if len(t.sent) > 2*len(records) { // forget those that the console has removed
+		t.sent = map[*trace.LineRecord]bool{}
+		for _, r := range records {
+			t.sent[r] = true
 		}
 	}
 	return added

@@ -24,10 +24,12 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// Trace holds the reconciles of several operators. The zero value is empty. Records are only added;
-// all methods are safe for concurrent use. Callers must not modify records.
+// Trace holds the reconciles of several operators. The zero value is empty, and keeps all records.
+// All methods are safe for concurrent use. Callers must not modify records.
 type Trace struct {
+	limit    int // 0: none
 	mu       sync.RWMutex
+	removed  int                 // number of records
 	records  []*trace.LineRecord // by time
 	byID     map[id]*trace.LineRecord
 	writers  map[state]write
@@ -97,20 +99,44 @@ func Read(from ...io.Reader) (*Trace, error) {
 	return t, nil
 }
 
+// New returns an empty trace that keeps the newest records: limit, and at times a quarter more. It
+// removes older ones.
+func New(limit int) *Trace { return &Trace{limit: limit} }
+
+// Removed returns the number of records that were removed.
+func (t *Trace) Removed() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.removed
+}
+
 // Add adds a record, and reports whether it was new: a record with the ID and run of another is
-// ignored, so that a trace can be read repeatedly.
+// ignored, so that a trace can be read repeatedly. It also ignores a record that is older than
+// those that remain after others were removed.
 func (t *Trace) Add(r *trace.LineRecord) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.byID[id{r.Run, r.ID}] != nil || t.removed > 0 && r.Time.Before(t.records[0].Time) {
+		return false
+	}
+	t.add(r)
+	if excess := len(t.records) - t.limit; t.limit > 0 && excess > t.limit/4 {
+		kept := t.records[excess:]
+		t.removed += excess
+		t.records, t.byID = nil, nil
+		for _, r := range kept {
+			t.add(r)
+		}
+	}
+	return true
+}
+
+func (t *Trace) add(r *trace.LineRecord) {
 	if t.byID == nil {
 		t.byID, t.writers = map[id]*trace.LineRecord{}, map[state]write{}
 		t.effects, t.byObject = map[state][]*trace.LineRecord{}, map[Object][]*trace.LineRecord{}
 	}
-	key := id{r.Run, r.ID}
-	if t.byID[key] != nil {
-		return false
-	}
-	t.byID[key] = r
+	t.byID[id{r.Run, r.ID}] = r
 	t.records = insert(t.records, r)
 	t.byObject[Reconciled(r)] = insert(t.byObject[Reconciled(r)], r)
 	for i := range r.Writes {
@@ -125,7 +151,6 @@ func (t *Trace) Add(r *trace.LineRecord) bool {
 			t.effects[s] = insert(t.effects[s], r)
 		}
 	}
-	return true
 }
 
 // insert adds a record after those that are not later. Records arrive almost in the order of time.

@@ -2,10 +2,13 @@ package causes_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"kelson.dev/lab/causes"
+	"kelson.dev/operator/trace"
 )
 
 // Two operators: one creates a ConfigMap for a Deploy, the other creates a Pod for the ConfigMap.
@@ -79,5 +82,27 @@ func TestEffectsAndConnected(t *testing.T) {
 	}
 	if x.Record("aaaa", 9) != nil {
 		t.Error("found a record that does not exist")
+	}
+}
+
+// LAB-07: a trace with a limit keeps the newest records. A record that was removed is not new when
+// it is read again.
+func TestLimit(t *testing.T) {
+	const limit = 100
+	tr := causes.New(limit)
+	for range 2 {
+		for i := range 10 * limit {
+			version := fmt.Sprint(i)
+			tr.Add(&trace.LineRecord{ID: uint64(i + 1), Run: "a", Time: time.Unix(int64(i), 0), Kind: "K", Name: "n" + version,
+				Causes: []trace.LineCause{{Event: "update", Kind: "K", Name: "n" + version, ResourceVersion: version}},
+				Writes: []trace.LineWrite{{Verb: "update", Kind: "W", Name: "n" + version, ResourceVersion: version, Changed: true}}})
+		}
+		records := tr.Records()
+		if n := len(records); n < limit || n > limit*5/4 || tr.Removed() != 10*limit-n || records[n-1].ID != 10*limit {
+			t.Errorf("%d records remain, the last with the ID %d, and %d were removed", n, records[n-1].ID, tr.Removed())
+		}
+		if tr.Record("a", 1) != nil || len(tr.Find("w", "", "n1")) > 0 || tr.Record("a", 10*limit) == nil {
+			t.Error("an old record remains, or a new one does not")
+		}
 	}
 }

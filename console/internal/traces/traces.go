@@ -37,6 +37,10 @@ func IsURL(place string) bool {
 	return strings.HasPrefix(place, "http://") || strings.HasPrefix(place, "https://")
 }
 
+// maxRecords bounds the reconciles that the console keeps; older ones are removed. A thousand take
+// up to three megabytes.
+const maxRecords = 50_000
+
 // Traces is the union of the traces of several sources. It is safe for concurrent use.
 type Traces struct {
 	*causes.Trace
@@ -49,7 +53,7 @@ type Traces struct {
 
 // New returns traces that are empty until Run reads the sources.
 func New(sources []Source) *Traces {
-	return &Traces{Trace: &causes.Trace{}, sources: sources, changed: web.NewSignal(), errors: map[string]string{}}
+	return &Traces{Trace: causes.New(maxRecords), sources: sources, changed: web.NewSignal(), errors: map[string]string{}}
 }
 
 // Sources returns the number of sources.
@@ -98,18 +102,25 @@ func (t *Traces) Run(ctx context.Context) {
 
 var errMalformed = errors.New("not a trace: a line is not a record in JSON")
 
-// reader returns the complete lines that were added since its last call. It may also return earlier
-// lines again.
-type reader func(context.Context) ([]byte, error)
+// reader returns the complete lines that were added since its last call, or nil if there are none.
+// It may also return earlier lines again.
+type reader func(context.Context) (io.ReadCloser, error)
 
 func (t *Traces) update(place string, read reader, ctx context.Context) {
-	data, err := read(ctx)
-	added := false
-	lines := bufio.NewReader(bytes.NewReader(data))
+	from, err := read(ctx)
+	added, empty := false, true
+	if from == nil {
+		from = http.NoBody
+	}
+	defer from.Close()
+	lines := bufio.NewReader(from)
 	for err == nil {
 		line, readErr := lines.ReadBytes('\n')
-		if readErr != nil {
+		if errors.Is(readErr, io.EOF) {
 			break // an incomplete line is read again
+		}
+		if empty, err = false, readErr; err != nil {
+			break
 		}
 		record := &trace.LineRecord{}
 		if json.Unmarshal(line, record) != nil {
@@ -123,7 +134,7 @@ func (t *Traces) update(place string, read reader, ctx context.Context) {
 		text = err.Error()
 	}
 	t.mu.Lock()
-	if len(data) == 0 && err == nil && t.errors[place] == errMalformed.Error() {
+	if empty && err == nil && t.errors[place] == errMalformed.Error() {
 		text = t.errors[place] // the malformed file has not grown
 	}
 	added = added || t.errors[place] != text
@@ -142,7 +153,7 @@ func (t *Traces) update(place string, read reader, ctx context.Context) {
 // its beginning.
 func fileReader(name string) reader {
 	var offset int64
-	return func(context.Context) ([]byte, error) {
+	return func(context.Context) (_ io.ReadCloser, err error) {
 		f, err := os.Open(name)
 		if errors.Is(err, os.ErrNotExist) {
 			offset = 0
@@ -151,25 +162,41 @@ func fileReader(name string) reader {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
 		info, err := f.Stat()
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, f.Close())
 		}
 		if info.Size() < offset {
 			offset = 0
 		}
-		if info.Size() == offset {
-			return nil, nil
+		end, err := lastLine(f, offset, info.Size())
+		if err != nil || end == offset {
+			return nil, errors.Join(err, f.Close())
 		}
-		data, err := io.ReadAll(io.NewSectionReader(f, offset, info.Size()-offset))
-		if err != nil {
-			return nil, err
-		}
-		complete := bytes.LastIndexByte(data, '\n') + 1
-		offset += int64(complete)
-		return data[:complete], nil
+		added := io.NewSectionReader(f, offset, end-offset)
+		offset = end
+		return struct {
+			io.Reader
+			io.Closer
+		}{added, f}, nil
 	}
+}
+
+// lastLine returns the end of the last complete line between two positions of a file; the first
+// position if there is none.
+func lastLine(f io.ReaderAt, from, to int64) (int64, error) {
+	block := make([]byte, 64<<10)
+	for to > from {
+		part := block[:min(int64(len(block)), to-from)]
+		if _, err := f.ReadAt(part, to-int64(len(part))); err != nil {
+			return from, err
+		}
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			return to - int64(len(part)) + int64(i) + 1, nil
+		}
+		to -= int64(len(part))
+	}
+	return from, nil
 }
 
 // maxTrace bounds the response of a URL in bytes.
@@ -181,7 +208,7 @@ func urlReader(s Source) reader {
 		// the user requested this
 		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	}
-	return func(ctx context.Context) ([]byte, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Place, nil)
 		if err != nil {
 			return nil, err
@@ -193,10 +220,13 @@ func urlReader(s Source) reader {
 		if err != nil {
 			return nil, err
 		}
-		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
 			return nil, fmt.Errorf("server responded with %s", resp.Status)
 		}
-		return io.ReadAll(io.LimitReader(resp.Body, maxTrace))
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxTrace), resp.Body}, nil
 	}
 }

@@ -38,6 +38,8 @@ func TestFiles(t *testing.T) {
 		}{
 			{"", 0, ""},
 			{one[:20], 0, ""},
+			// longer than the blocks in which the last line end is searched
+			{one + strings.Repeat(" ", 200<<10), 1, ""},
 			{one + two[:30], 1, ""},
 			{one + two, 2, ""},
 			{strings.ReplaceAll(one, `"a"`, `"b"`), 3, ""}, // another run
