@@ -10,7 +10,8 @@
 // A folder per view holds its server part (Go) and its page (JavaScript modules that use Preact and
 // htm). The command in build bundles the pages to dist, which is committed and embedded, so that
 // building kelson needs no other tools. The server parts respond with JSON and server-sent events
-// under /api/; every other path is the page, which shows the view that the path names.
+// under /api/, also over WebSockets; every other path is the page, which shows the view that the
+// path names.
 //
 // # Rights
 //
@@ -163,7 +164,7 @@ func (c *Console) routes() http.Handler {
 		return nil, web.Errorf(http.StatusNotFound, "the console has no %s %s", r.Method, r.URL.Path)
 	}))
 	mux.Handle("/", page())
-	return mux
+	return web.Sockets(mux)
 }
 
 // session describes the parts of the console that the page shows.

@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
+import { enlarged } from '../page/lib/size.js';
 import { Problem } from '../page/lib/ui.js';
 
 /**
@@ -56,7 +57,7 @@ export function Exec({ pod, query }) {
       const css = getComputedStyle(document.documentElement);
       const color = (/** @type {string} */ v) => css.getPropertyValue(v).trim();
       const terminal = new Terminal({
-        documentOverride: styled(sheets), screenReaderMode: true, fontSize: 13, fontFamily: color('--mono'), minimumContrastRatio: 4.5,
+        documentOverride: styled(sheets), screenReaderMode: true, fontSize: 13 * enlarged, fontFamily: color('--mono'), minimumContrastRatio: 4.5,
         theme: { background: color('--panel'), foreground: color('--text'), cursor: color('--accent'), selectionBackground: color('--select') },
       });
       const fit = new FitAddon();

@@ -34,7 +34,7 @@ export function Now({ namespace }) {
 /** @param {{item: any}} props */
 function ItemView({ item }) {
   const tone = item.problems.some((/** @type {any} */ p) => p.tone === 'bad') ? 'bad' : 'wait';
-  return html`<li class=${'item ' + tone} style=${{ marginLeft: item.depth * 22 + 'px' }}>
+  return html`<li class=${'item ' + tone} style=${{ marginLeft: item.depth * 1.375 + 'rem' }}>
     <div class="itemhead"><span class="dot" aria-hidden="true"></span><${ObjectLink} ...${item} tab="why" /></div>
     <dl>${item.problems.map((/** @type {any} */ p) => html`<dt class=${p.tone}>${p.what}</dt><dd>${p.text}
       ${p.time ? html` <span class="quiet"><${Age} time=${p.time} /> ago</span>` : null}

@@ -7,6 +7,7 @@ import { html } from '../page/lib/html.js';
 import { stringify } from '../page/lib/json.js';
 import { resourceOf } from '../page/lib/kinds.js';
 import { navigate, objectHref, setQuery } from '../page/lib/route.js';
+import { enlarged } from '../page/lib/size.js';
 import { Header, Loading, Problem, duration, tone, useClock } from '../page/lib/ui.js';
 
 /**
@@ -14,7 +15,7 @@ import { Header, Loading, Problem, duration, tone, useClock } from '../page/lib/
  * @typedef {{name: string, type?: string, format?: string, description?: string, priority?: number}} Column
  */
 
-const rowHeight = 29;
+const rowHeight = Math.round(29 * enlarged);
 const overscan = 12;
 
 /** @param {Row} r */
@@ -195,7 +196,7 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
       <tbody role="rowgroup">
         ${from > 0 ? html`<tr aria-hidden="true" style=${{ height: from * rowHeight + 'px' }}></tr>` : null}
         ${rows.slice(from, to).map((/** @type {Row} */ r, /** @type {number} */ i) => html`<tr key=${keyOf(r)} role="row" aria-rowindex=${from + i + 2}
-            class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} onClick=${() => setActive(from + i)} onFocusIn=${() => setActive(from + i)}>
+            class=${(from + i === active ? 'active' : '') + (r.deleting ? ' deleting' : '')} style=${{ height: rowHeight + 'px' }} onClick=${() => setActive(from + i)} onFocusIn=${() => setActive(from + i)}>
           ${withNamespace ? html`<td role="gridcell" class="quiet">${r.namespace}</td>` : null}
           ${columns.map((/** @type {any} */ c) => html`<td role="gridcell" class=${/number|bigint/.test(typeof r.cells[c.i]) ? 'number' : ''}>${cell(r, c, resource, now, from + i === active)}</td>`)}<td role="gridcell"></td>
         </tr>`)}

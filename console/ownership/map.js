@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { listHref, objectHref, setQuery } from '../page/lib/route.js';
+import { enlarged } from '../page/lib/size.js';
 import { Header, Loading, ObjectLink, Problem } from '../page/lib/ui.js';
 
 const columnWidth = 262, rowHeight = 34, boxWidth = 216, boxHeight = 26, margin = 6;
@@ -49,7 +50,7 @@ function Drawing({ g, near, setNear }) {
   const width = g.columns * columnWidth + 120, height = g.rows * rowHeight + 2 * margin;
   // Chromium gives the focus to elements of SVG that listen for it, so the listener is around them.
   return html`<div class="map" tabIndex=${0} role="region" aria-label="Drawing of the objects; the links follow as text"
-    onFocusIn=${(/** @type {any} */ e) => setNear(e.target.closest('.node')?.dataset.id ?? '')} onFocusOut=${() => setNear('')}><svg width=${width} height=${height} role="list" aria-label="Objects">
+    onFocusIn=${(/** @type {any} */ e) => setNear(e.target.closest('.node')?.dataset.id ?? '')} onFocusOut=${() => setNear('')}><svg width=${width * enlarged} height=${height * enlarged} viewBox=${`0 0 ${width} ${height}`} role="list" aria-label="Objects">
     <g role="presentation">${g.edges.map((/** @type {any} */ e) => html`<path key=${e.from + e.to + e.type} class=${'edge ' + e.type + (near && (e.from === near || e.to === near) ? ' near' : '')} d=${path(e)} />`)}</g>
     ${g.nodes.map((/** @type {any} */ n) => html`<g key=${n.id} role="listitem" class=${'node' + (n.deleting ? ' deleting' : '') + (near && !linked.has(n.id) ? ' far' : '')}
         data-id=${n.id} onMouseEnter=${() => setNear(n.id)} onMouseLeave=${() => setNear('')}>

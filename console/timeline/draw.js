@@ -1,9 +1,10 @@
 // @ts-check
 // Draws the timeline on a canvas. The cost depends on what is visible, not on the number of marks.
+import { enlarged } from '../page/lib/size.js';
 import { Type } from './model.js';
 
-export const laneHeight = 22;
-export const axisHeight = 24;
+export const laneHeight = Math.round(22 * enlarged);
+export const axisHeight = Math.round(24 * enlarged);
 
 /** @typedef {{model: import('./model.js').Model, axis: import('./model.js').Axis, lanes: number[], from: number, scale: number, top: number,
  *   width: number, height: number, gutter: number, selected: string, chain: Set<string>|null, colors: Record<string, string>, fonts: {sans: string}}} View */
@@ -126,7 +127,7 @@ function labels(g, v, first, last) {
   const c = v.colors;
   g.fillStyle = c.bg;
   g.fillRect(0, axisHeight, v.gutter, v.height + 1);
-  g.font = '12px ' + v.fonts.sans;
+  g.font = 12 * enlarged + 'px ' + v.fonts.sans;
   g.textBaseline = 'middle';
   g.save();
   g.beginPath();
@@ -155,9 +156,9 @@ function ticks(g, v, toX, begin, stop) {
   g.fillRect(0, 0, v.width, axisHeight);
   g.fillStyle = c['line-strong'];
   g.fillRect(0, axisHeight - 1, v.width, 1);
-  g.font = '11px ' + v.fonts.sans;
+  g.font = 11 * enlarged + 'px ' + v.fonts.sans;
   g.textBaseline = 'middle';
-  const step = steps.find((s) => s * v.scale >= 90 && (!v.model.steps || s >= 1000)) ?? steps[steps.length - 1];
+  const step = steps.find((s) => s * v.scale >= 90 * enlarged && (!v.model.steps || s >= 1000)) ?? steps[steps.length - 1];
   let edge = v.gutter;
   const put = (/** @type {number} */ t) => {
     const x = toX(t);

@@ -6,6 +6,7 @@ import { useAnnouncement } from '../page/lib/announce.js';
 import { address, request, useStates, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
+import { enlarged } from '../page/lib/size.js';
 import { Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
 import { ReconcileLink, Untraced, micros } from '../why/why.js';
 import { axisHeight, draw, laneHeight, palette } from './draw.js';
@@ -131,7 +132,7 @@ function Canvas({ model, axis, lanes, selected, version }) {
   const state = useRef({ from: 0, scale: 0, top: 0, width: 0, height: 0, follow: true, frame: 0, colors: /** @type {any} */ (null), theme: '' });
   const latest = useRef({ model, axis, lanes, selected, chain });
   latest.current = { model, axis, lanes, selected, chain };
-  const gutter = () => Math.min(260, state.current.width * 0.28);
+  const gutter = () => Math.min(260 * enlarged, state.current.width * 0.28);
 
   const limit = () => {
     const s = state.current, { axis, lanes } = latest.current;

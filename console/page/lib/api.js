@@ -46,38 +46,37 @@ export async function request(path, params, init) {
 }
 
 /**
- * Reads a stream of server-sent events until the signal aborts. It uses fetch, because EventSource
- * hides the reason of a refused request. It returns when the server ends the stream.
+ * Reads a stream of events until the signal aborts. It returns when the server ends the stream. It
+ * uses a WebSocket, because browsers open only six other connections for all windows together.
  * @param {string} url @param {AbortSignal} signal @param {(event: string, data: any) => void} receive
+ * @returns {Promise<void>}
  */
-async function read(url, signal, receive) {
-  let response;
-  try {
-    response = await fetch(url, { signal });
-  } catch (e) {
-    if (signal.aborted) throw e;
-    throw unreachable;
-  }
-  if (!response.ok || !response.body) throw await failure(response);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
-  for (;;) {
-    const { done, value } = await reader.read().catch((e) => {
-      if (signal.aborted) throw e;
-      return { done: true, value: '' };
-    });
-    if (done) return;
-    const messages = (rest + value).split('\n\n');
-    rest = messages.pop() ?? '';
-    for (const message of messages) {
-      let event = 'message', data = '';
-      for (const line of message.split('\n')) {
-        if (line.startsWith('event: ')) event = line.slice(7);
-        else if (line.startsWith('data: ')) data += line.slice(6);
+function read(url, signal, receive) {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(location.origin.replace(/^http/, 'ws') + url, 'kelson-stream');
+    let opened = false;
+    signal.addEventListener('abort', () => socket.close());
+    socket.onopen = () => (opened = true);
+    socket.onmessage = (message) => {
+      if (signal.aborted) return;
+      try {
+        for (const text of message.data.split('\n\n')) {
+          let event = 'message', data = '';
+          for (const line of text.split('\n')) {
+            if (line.startsWith('event: ')) event = line.slice(7);
+            else if (line.startsWith('data: ')) data += line.slice(6);
+          }
+          if (event === 'refused') throw parse(data).error;
+          if (data) receive(event, parse(data));
+        }
+      } catch (e) {
+        reject(e);
+        socket.close();
       }
-      if (data) receive(event, parse(data));
-    }
-  }
+    };
+    // Browsers hide why a WebSocket was refused; a request shows the reason.
+    socket.onclose = () => (opened || signal.aborted ? resolve() : request('session').then(() => reject(unreachable), reject));
+  });
 }
 
 /**

@@ -1,7 +1,7 @@
 // @ts-check
 // On narrow screens, the page shows rows of tables as blocks, with the text of the header before
 // each cell. Style sheets can read these texts only from attributes of the cells.
-const narrow = matchMedia('(max-width: 560px)');
+const narrow = matchMedia('(max-width: 35em)');
 
 /**
  * Labels the cells of the tables in a part of the page, now and when it changes.
