@@ -15,14 +15,15 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"kelson.dev/cmd/kelson/internal/completion"
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/output"
 )
 
 // Command returns kelson blame.
 func Command() *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
-	var kubeconfig, kubeContext, namespace string
-	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &kubeContext, &namespace
+	var configFile, kubeContext, namespace string
+	flags.KubeConfig, flags.Context, flags.Namespace = &configFile, &kubeContext, &namespace
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "blame KIND/NAME [FIELD]",
@@ -48,6 +49,9 @@ earlier values.`,
 			if len(args) == 2 {
 				field = "." + strings.TrimPrefix(args[1], ".")
 			}
+			if _, _, err := kubeconfig.Load(configFile, kubeContext); err != nil {
+				return err
+			}
 			object, err := get(flags, args[0])
 			if err != nil {
 				return err
@@ -68,7 +72,7 @@ earlier values.`,
 			return print(c.OutOrStdout(), fields)
 		},
 	}
-	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
+	c.Flags().StringVar(&configFile, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
 	c.Flags().StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the object (default: that of the kubeconfig)")
 	format.AddFlag(c)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/why"
 	"kelson.dev/console"
 	"kelson.dev/lab/history"
@@ -47,7 +48,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 // Command returns kelson console.
 func Command() *cobra.Command {
 	var opts Options
-	var kubeconfig, kubeContext, token, file, dir, failure, audit, plan string
+	var configFile, kubeContext, token, file, dir, failure, audit, plan string
 	var places, namespaces []string
 	var insecure bool
 	c := &cobra.Command{
@@ -72,15 +73,12 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
   kelson console --data-dir ./state`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			rules := clientcmd.NewDefaultClientConfigLoadingRules()
-			rules.ExplicitPath = kubeconfig
-			loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
-			config, err := loader.ClientConfig()
+			config, loader, err := kubeconfig.Load(configFile, kubeContext)
 			if err != nil {
 				return err
 			}
 			if len(places) == 0 {
-				places = why.DevTrace(rules)
+				places = why.DevTrace(loader.ConfigAccess())
 			}
 			if file, err = historySource(file, dir); err != nil {
 				return err
@@ -105,7 +103,7 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&configFile, "kubeconfig", "", "kubeconfig of the cluster (default: $KUBECONFIG or ~/.kube/config)")
 	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
 	opts.AddFlags(f, "")
 	f.BoolVar(&opts.Open, "open", false, "open the page in a browser")

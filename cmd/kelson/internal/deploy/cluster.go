@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
 
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/operator/client"
@@ -115,9 +115,8 @@ func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, o
 
 // config returns the client configuration of the cluster.
 func (c *clusterFlags) config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	config, _, err := kubeconfig.Load(c.kubeconfig, c.context)
+	return config, err
 }
 
 // onLoopback reports whether the address of the cluster's API server is a loopback address.

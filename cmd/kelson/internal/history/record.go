@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/history"
 )
 
 // RecordCommand returns kelson record.
 func RecordCommand() *cobra.Command {
-	var kubeconfig, kubeContext, file string
+	var configFile, kubeContext, file string
 	var secrets bool
 	c := &cobra.Command{
 		Use:   "record",
@@ -34,9 +34,7 @@ Values of Secrets are not recorded, except with --secrets.`,
   kelson history --file incident.history deployment/web`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			rules := clientcmd.NewDefaultClientConfigLoadingRules()
-			rules.ExplicitPath = kubeconfig
-			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+			config, _, err := kubeconfig.Load(configFile, kubeContext)
 			if err != nil {
 				return err
 			}
@@ -68,7 +66,7 @@ Values of Secrets are not recorded, except with --secrets.`,
 			return f.Sync()
 		},
 	}
-	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
+	c.Flags().StringVar(&configFile, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
 	c.Flags().StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
 	c.Flags().StringVar(&file, "out", "", "file to create")
 	c.Flags().BoolVar(&secrets, "secrets", false, "record the values of Secrets")

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/plan"
@@ -35,7 +36,8 @@ type options struct {
 	format              format
 	all, verbose        bool
 	gens                project.Generators
-	args                []string // of the operator
+	args                []string     // of the operator
+	cluster             *rest.Config // nil for a backup
 }
 
 // Command returns kelson plan.
@@ -72,7 +74,7 @@ to them.`,
   kelson plan --against v1.2.0 --output markdown
   kelson plan --backup cluster.backup -- --dry-run-dns`,
 		RunE: func(c *cobra.Command, args []string) error {
-			own, rest := project.SplitArgs(c, args)
+			own, operatorArgs := project.SplitArgs(c, args)
 			if len(own) > 1 {
 				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
 			}
@@ -84,7 +86,7 @@ to them.`,
 			case o.timeout <= o.quiet:
 				return fmt.Errorf("--timeout %v: want more than --quiet, which is %v", o.timeout, o.quiet)
 			}
-			o.args = rest
+			o.args = operatorArgs
 			return run(c, project.Folder(own), o)
 		},
 	}
@@ -111,6 +113,12 @@ func run(c *cobra.Command, dir string, o options) error {
 	}
 	if p.Server {
 		return fmt.Errorf("%s is a custom API server: kelson plan runs operators", p.Dir)
+	}
+	if o.backup == "" {
+		// before the operator is built, which takes long
+		if o.cluster, _, err = kubeconfig.Load(o.kubeconfig, o.context); err != nil {
+			return err
+		}
 	}
 	// Kubernetes' controllers log errors that they resolve with a retry.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
@@ -192,13 +200,7 @@ func (o *options) state(ctx context.Context) (*plan.State, error) {
 		defer f.Close()
 		return plan.Backup(f, o.backup)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
-	if err != nil {
-		return nil, err
-	}
-	return plan.Cluster(ctx, config)
+	return plan.Cluster(ctx, o.cluster)
 }
 
 // plan runs a version of the operator on a copy of a state.

@@ -21,10 +21,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/operator/client"
 )
@@ -58,9 +58,7 @@ func (c *cluster) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *cluster) connect() (client.Client, *rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = c.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	cfg, _, err := kubeconfig.Load(c.kubeconfig, c.context)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,10 +33,10 @@ func (t *Traces) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&t.Insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 }
 
-// DevTrace returns the trace of kelson dev, which is next to one of the kubeconfigs of rules. The
-// result is empty if none has a trace.
-func DevTrace(rules *clientcmd.ClientConfigLoadingRules) []string {
-	for _, name := range rules.GetLoadingPrecedence() {
+// DevTrace returns the trace of kelson dev, which is next to one of the kubeconfigs that are read.
+// The result is empty if none has a trace.
+func DevTrace(configs clientcmd.ConfigAccess) []string {
+	for _, name := range configs.GetLoadingPrecedence() {
 		if _, err := os.Stat(name + project.TraceSuffix); err == nil {
 			return []string{name + project.TraceSuffix}
 		}

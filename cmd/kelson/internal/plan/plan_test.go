@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// LAB-04: a missing kubeconfig is reported before the operator is built.
+func TestMissingKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() { undefined() }\n"} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Command()
+	c.SetArgs([]string{dir, "--generate=false", "--kubeconfig", filepath.Join(dir, "missing")})
+	c.SetOut(io.Discard)
+	c.SetErr(io.Discard)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	if err := c.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "read kubeconfig: stat "+dir) {
+		t.Errorf("got %v", err)
+	}
+}
