@@ -284,7 +284,9 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 			c.Spec.RestartPolicy = corev1.RestartPolicyAlways
 			return c
 		}()}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-x"}, Spec: corev1.NodeSpec{Unschedulable: true}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}},
+		// with the taint that a controller would add while the test compares
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-x"}, Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}},
 	} {
 		if err := c.Create(ctx, obj); err != nil {
 			t.Fatalf("%T: %v", obj, err)
