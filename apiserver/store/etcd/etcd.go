@@ -64,6 +64,9 @@ type Log struct {
 	applied  atomic.Uint64                      // the revision that the watch has reached
 	stop     atomic.Pointer[context.CancelFunc] // ends the current watch; nil if there is none
 
+	wentBack atomic.Bool // the cluster's revision went back, and Follow does not follow it since
+	loaded   bool        // Load has read the state since; only of Load and Follow
+
 	filling atomic.Bool // a Fill of this Log runs: Load accepts the marker
 
 	asking sync.Mutex
@@ -177,6 +180,7 @@ const page, smallestPage = 5000, 50
 
 // Load implements [store.Shared].
 func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision uint64, err error) {
+	wentBack := l.wentBack.Load()
 	from, limit := l.prefix, int64(page)
 	for {
 		answer, err := l.page(ctx, from, limit, revision)
@@ -204,6 +208,7 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 		}
 		if !answer.More || len(answer.Kvs) == 0 {
 			l.advance(revision)
+			l.loaded = wentBack
 			return revision, nil
 		}
 		from = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
@@ -222,7 +227,7 @@ func (l *Log) page(ctx context.Context, from string, limit int64, revision uint6
 	if err != nil {
 		return nil, withContextError(ctx, err)
 	}
-	return answer, plausible(answer.Header.Revision, 0)
+	return answer, plausible(answer.Header.Revision)
 }
 
 // withContextError wraps err with the error of ctx if ctx has ended, because gRPC clients report
@@ -236,18 +241,45 @@ func withContextError(ctx context.Context, err error) error {
 
 // ErrWentBack means that the cluster has a lower revision than before: it was restored from a
 // backup, or a member is isolated from the others. The state in memory is not a state of that
-// cluster.
+// cluster. Consistent reads and writes fail until its revision is at least the former one and the
+// state has been loaded again.
 var ErrWentBack = errors.New("the revision of etcd went back: after a restore from a backup, restart its control planes")
 
-// plausible compares the revision in a response with one that the cluster had before the request.
-func plausible(revision int64, before uint64) error {
+// plausible returns an error for revisions that no cluster has.
+func plausible(revision int64) error {
 	if revision <= 0 {
 		return fmt.Errorf("%w: got %d", ErrWentBack, revision)
 	}
-	if uint64(revision) < before {
+	return nil
+}
+
+// continues compares the revision in a response with one that the cluster had before the request.
+// After the revision went back, it returns an error until the state has been loaded again.
+func (l *Log) continues(revision, before uint64) error {
+	if revision < before {
+		l.wentBack.Store(true)
+		if stop := l.stop.Load(); stop != nil {
+			(*stop)()
+		}
 		return fmt.Errorf("%w: got %d after %d", ErrWentBack, revision, before)
 	}
+	if l.wentBack.Load() {
+		return ErrWentBack
+	}
 	return nil
+}
+
+// awaitRevision waits until the cluster has reached a revision, or ctx ends.
+func (l *Log) awaitRevision(ctx context.Context, revision uint64) {
+	for ctx.Err() == nil {
+		if answer, err := l.page(ctx, l.prefix, 1, 0); err == nil && uint64(answer.Header.Revision) >= revision {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // advance records the revision that the view has reached.
@@ -268,6 +300,15 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	l.stop.Store(&cancel)
+	if l.wentBack.Load() {
+		if !l.loaded {
+			l.awaitRevision(ctx, after)
+			// the events since then are not those that led to the state in memory
+			return store.ErrCompacted
+		}
+		l.loaded = false
+		l.wentBack.Store(false)
+	}
 	answers := l.client.Watch(watching, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1), clientv3.WithProgressNotify())
 	for answer := range answers {
 		switch err := answer.Err(); {
@@ -275,8 +316,8 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 			return store.ErrCompacted
 		case err != nil:
 			return fmt.Errorf("watch etcd: %w", err)
-		case plausible(answer.Header.Revision, 0) != nil:
-			return fmt.Errorf("watch etcd: %w", plausible(answer.Header.Revision, 0))
+		case plausible(answer.Header.Revision) != nil:
+			return fmt.Errorf("watch etcd: %w", plausible(answer.Header.Revision))
 		case answer.IsProgressNotify():
 			revision := uint64(answer.Header.Revision)
 			apply(revision, nil)
@@ -285,8 +326,11 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 		}
 		l.each(answer.Events, apply)
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case l.wentBack.Load():
+		return ErrWentBack
 	}
 	return errors.New("watch etcd: the watch ended")
 }
@@ -349,13 +393,17 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	defer context.AfterFunc(l.gone, cancel)()
-	start := time.Now()
+	start, before := time.Now(), l.applied.Load()
 	answer, err := l.client.Txn(ctx).If(compare...).Then(writes...).Commit()
 	l.writes.Since(start)
 	if err != nil {
 		return 0, false, fmt.Errorf("write etcd: %w", refused(err))
 	}
-	if err := plausible(answer.Header.Revision, 0); err != nil {
+	err = plausible(answer.Header.Revision)
+	if err == nil {
+		err = l.continues(uint64(answer.Header.Revision), before)
+	}
+	if err != nil {
 		return 0, false, fmt.Errorf("write etcd: %w", err)
 	}
 	return uint64(answer.Header.Revision), answer.Succeeded, nil
@@ -447,7 +495,10 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 	before := l.applied.Load()
 	answer, err := l.client.Get(ctx, l.prefix, clientv3.WithCountOnly())
 	if err == nil {
-		err = plausible(answer.Header.Revision, before)
+		err = plausible(answer.Header.Revision)
+	}
+	if err == nil {
+		err = l.continues(uint64(answer.Header.Revision), before)
 	}
 	if err != nil {
 		if l.leaving.Load() {
