@@ -190,7 +190,7 @@ func (c *committer) retryBatch(batch []*request, err error) (wake waiters) {
 	case !errors.Is(err, ErrFull):
 		c.store.log.Warn("write refused; nothing was written", "err", err)
 	case c.full.Swap(&err) == nil:
-		c.store.log.Error("no space left for the state; refusing writes until space is free", "err", err)
+		c.store.log.Error("no space left for a write; nothing was written", "err", err)
 		go c.awaitSpace()
 	}
 	return refuse(batch, err)
@@ -201,11 +201,16 @@ func (c *committer) retryBatch(batch []*request, err error) (wake waiters) {
 const spaceCheckInterval = time.Second
 
 // awaitSpace queues empty requests, which make the committer call the backend, until there is space
-// or the store closes.
+// or the store closes. If there is space at the first check, only the refused write was too large,
+// and other writes were not refused.
 func (c *committer) awaitSpace() {
 	tick := time.NewTicker(spaceCheckInterval)
 	defer tick.Stop()
-	for c.full.Load() != nil {
+	checks := 0
+	for ; c.full.Load() != nil; checks++ {
+		if checks == 1 {
+			c.store.log.Error("no space left for the state; refusing writes until space is free")
+		}
 		select {
 		case <-c.alive.Done():
 			return
@@ -213,11 +218,15 @@ func (c *committer) awaitSpace() {
 			return
 		case <-tick.C:
 		}
-		if c.queue.put(&request{done: make(chan struct{})}) != nil {
+		r := &request{done: make(chan struct{})}
+		if c.queue.put(r) != nil {
 			return
 		}
+		<-r.done
 	}
-	c.store.log.Info("space is free again; accepting writes")
+	if checks > 1 {
+		c.store.log.Info("space is free again; accepting writes")
+	}
 }
 
 // recover checks whether a full backend has space again. It is for batches that write nothing.

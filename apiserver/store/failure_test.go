@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -372,5 +374,47 @@ func TestFullBackend(t *testing.T) {
 		if b.spaceChecks.Load() != 11 {
 			t.Errorf("%d checks for space", b.spaceChecks.Load())
 		}
+	})
+}
+
+// API-13: the log of a store without space for large writes, which accepts small ones, has one line
+// for each refused write. That of a full store says when it began and ended to refuse all.
+func TestLogOfFullBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &limitedBackend{}
+		b.Before = func(records []store.Record) error {
+			if b.full.Load() || len(records[0].Data) > 1000 {
+				return store.ErrFull
+			}
+			return nil
+		}
+		var log bytes.Buffer
+		s := store.OpenChecked(t, store.Config{Backend: b, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		defer s.Close()
+		large := create("large")
+		large.Data = fmt.Appendf(nil, `{"metadata":{"uid":%q}}`, strings.Repeat("x", 2000))
+		logged := func(refused, began, ended int) {
+			t.Helper()
+			synctest.Wait()
+			text := log.String()
+			log.Reset()
+			if strings.Count(text, "for a write;") != refused || strings.Count(text, "until space is free") != began || strings.Count(text, "free again") != ended {
+				t.Errorf("want %d refused writes, %d beginnings and %d ends: %s", refused, began, ended, text)
+			}
+		}
+		for range 5 {
+			commit(t.Context(), s, large).want(t, true, store.ErrFull)
+			time.Sleep(5 * time.Second)
+		}
+		logged(5, 0, 0)
+		b.full.Store(true)
+		for range 5 {
+			commit(t.Context(), s, create("b")).want(t, true, store.ErrFull)
+			time.Sleep(5 * time.Second)
+		}
+		logged(1, 1, 0)
+		b.full.Store(false)
+		time.Sleep(5 * time.Second)
+		logged(0, 0, 1)
 	})
 }

@@ -240,7 +240,8 @@ func (f *follower) written(path, resource string, revision uint64) *Object {
 }
 
 // conflict returns a ConflictError for the first op whose precondition fails against the state at a
-// revision.
+// revision. If all hold, the log has a record that is not an object under one of the keys; another
+// attempt would fail too, so conflict returns an ErrNotWritten.
 func (f *follower) conflict(ops []Op, revision uint64) error {
 	sn, err := f.store.at(revision)
 	if err != nil {
@@ -257,6 +258,12 @@ func (f *follower) conflict(ops []Op, revision uint64) error {
 		if reason := refusal(&ops[i], now); reason != nil {
 			return &ConflictError{Key: ops[i].Key, Current: now, Reason: reason}
 		}
+	}
+	if err == nil {
+		k := ops[0].Key
+		err = fmt.Errorf("%w: %s %s/%s: the shared log has a malformed object of another program: remove it there", ErrNotWritten, k.Resource, k.Namespace, k.Name)
+		f.store.log.Warn("write refused", "err", err)
+		return err
 	}
 	return &ConflictError{Key: ops[0].Key, Current: sn.Get(ops[0].Key), Reason: ErrConflict}
 }

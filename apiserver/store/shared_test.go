@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,44 @@ func TestReloadSkipsMalformed(t *testing.T) {
 		}
 		if sn := s.Snapshot(); sn.Count("things", "") != 1 {
 			t.Errorf("%d objects, want 1", sn.Count("things", ""))
+		}
+	})
+}
+
+// API-13: a write to an object that another program has replaced by something else ends with an
+// error other than a conflict, after which clients would try again forever.
+func TestWriteOverMalformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := storetest.NewLog()
+		s, err := store.Open(store.Config{Shared: log.Shared(false), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ctx := t.Context()
+		objs, err := s.Commit(ctx, create("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := log.Shared(false)
+		defer other.Close()
+		for _, name := range []string{"a", "b"} {
+			if _, _, err := other.Commit(ctx, []store.Op{{Key: thing(name), Data: []byte("not an object"), Expect: store.AnyRevision}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		update := create("a")
+		update.Expect = objs[0].Revision
+		for name, op := range map[string]store.Op{
+			"update": update, "delete": {Key: thing("a"), Expect: objs[0].Revision}, "create": create("b"),
+			"check": {Key: store.Key{Resource: "things"}, Expect: objs[0].Revision, Check: true},
+		} {
+			if _, err := s.Commit(ctx, op, create("c")); !errors.Is(err, store.ErrNotWritten) {
+				t.Errorf("%s: %v, want ErrNotWritten", name, err)
+			}
+		}
+		if objs, err := s.Commit(ctx, create("c")); err != nil || len(objs) != 1 {
+			t.Errorf("another object: %v", err)
 		}
 	})
 }
