@@ -28,8 +28,9 @@ import (
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
-	// backdate accommodates clients whose clock is slow.
-	backdate = 5 * time.Minute
+	// backdate accommodates clients whose clock is slow, and a clock of this machine that is set
+	// back: administrators must not lose access when a clock in another time zone is corrected.
+	backdate = 24 * time.Hour
 )
 
 // Authority issues certificates.

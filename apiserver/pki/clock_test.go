@@ -2,6 +2,8 @@ package pki
 
 import (
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"testing"
 	"time"
 )
@@ -10,9 +12,37 @@ import (
 func TestCertificatesWhenTheClockIsSet(t *testing.T) {
 	now := time.Now()
 	leaf := &x509.Certificate{NotBefore: now.Add(-backdate), NotAfter: now.Add(leafLifetime)}
-	for jump, want := range map[time.Duration]bool{0: true, -time.Minute: true, -time.Hour: false, leafLifetime: false, leafLifetime - renewBefore: false, leafLifetime / 2: true} {
+	for jump, want := range map[time.Duration]bool{0: true, -time.Minute: true, -backdate - time.Hour: false, leafLifetime: false, leafLifetime - renewBefore: false, leafLifetime / 2: true} {
 		if got := usable(leaf, now.Add(jump)); got != want {
 			t.Errorf("clock set by %s: %v, want %v", jump, got, want)
+		}
+	}
+}
+
+// Certificates stay valid when the clock is set to that of another time zone.
+func TestCertificatesInAnotherTimeZone(t *testing.T) {
+	authority, err := NewAuthority("ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, clientErr := authority.Client("admin")
+	server, serverErr := authority.Server("localhost")
+	if err := errors.Join(clientErr, serverErr); err != nil {
+		t.Fatal(err)
+	}
+	for name, certPEM := range map[string][]byte{"authority": authority.PEM, "client": client.CertPEM, "server": server.CertPEM} {
+		block, _ := pem.Decode(certPEM)
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, zone := range []time.Duration{-14 * time.Hour, 14 * time.Hour} {
+			_, err := cert.Verify(x509.VerifyOptions{
+				Roots: authority.Pool(), CurrentTime: time.Now().Add(zone), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			})
+			if err != nil {
+				t.Errorf("certificate of the %s, clock set by %s: %v", name, zone, err)
+			}
 		}
 	}
 }
