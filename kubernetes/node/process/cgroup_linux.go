@@ -239,18 +239,19 @@ func (g *cgroup) add(parent, id string, settings map[string]string) (dir string,
 }
 
 // start starts a command in the group. The command inherits no file descriptors other than those of
-// cmd.
+// cmd. The kernel kills it when the thread that calls start ends, at the latest with this process.
 func (g *cgroup) start(cmd *exec.Cmd) error {
 	if err := withholdDescriptors(); err != nil {
 		return err
 	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
 	if g == nil {
 		return cmd.Start()
 	}
 	if g.unified != nil {
-		if cmd.SysProcAttr == nil {
-			cmd.SysProcAttr = &syscall.SysProcAttr{}
-		}
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(g.unified.Fd())
 	}
 	if g.enter == nil && g.processes == nil {

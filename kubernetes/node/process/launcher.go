@@ -61,7 +61,7 @@ func (p unconfined) start(cmd *exec.Cmd) error {
 	if err := find(cmd); err != nil {
 		return err
 	}
-	return p.group.start(cmd)
+	return lasting(func() error { return p.group.start(cmd) })
 }
 
 func (unconfined) end(*exec.Cmd)                                 {}

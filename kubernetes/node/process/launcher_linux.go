@@ -135,16 +135,28 @@ type thread struct {
 }
 
 func newThread(v rootFS, user asUser) (*thread, error) {
-	t := &thread{asUser: user, work: make(chan func()), stop: make(chan struct{})}
-	ready := make(chan error)
-	onThread(func() {
+	t, err := startThread(user, func() error {
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = v.enter(true)
 		}
 		if err == nil {
-			err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+			err = noNewPrivileges()
 		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the pod's root directory: %w", err)
+	}
+	return t, nil
+}
+
+// startThread returns a thread on which setup has been called.
+func startThread(user asUser, setup func() error) (*thread, error) {
+	t := &thread{asUser: user, work: make(chan func()), stop: make(chan struct{})}
+	ready := make(chan error)
+	onThread(func() {
+		err := setup()
 		ready <- err
 		for err == nil {
 			select {
@@ -155,10 +167,7 @@ func newThread(v rootFS, user asUser) (*thread, error) {
 			}
 		}
 	})
-	if err := <-ready; err != nil {
-		return nil, fmt.Errorf("create the pod's root directory: %w", err)
-	}
-	return t, nil
+	return t, <-ready
 }
 
 // onThread runs f on a thread that is destroyed afterwards. It avoids the main thread, which can't
@@ -233,15 +242,28 @@ func mapped(user uint32) bool {
 	return false
 }
 
-// withoutNewPrivileges calls start so that set-user-ID programs have no effect in the new process.
+func noNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+
+// Threads that start processes and last as long as this process; see cgroup.start.
+var (
+	lastingThread    = sync.OnceValues(func() (*thread, error) { return startThread(asUser{}, func() error { return nil }) })
+	restrictedThread = sync.OnceValues(func() (*thread, error) { return startThread(asUser{}, noNewPrivileges) })
+)
+
+// lasting calls start on a thread that lasts as long as this process.
+func lasting(start func() error) error {
+	t, err := lastingThread()
+	if err != nil {
+		return err
+	}
+	return t.do(start)
+}
+
+// withoutNewPrivileges is lasting, and set-user-ID programs have no effect in the new process.
 func withoutNewPrivileges(start func() error) error {
-	done := make(chan error)
-	onThread(func() {
-		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		if err == nil {
-			err = start()
-		}
-		done <- err
-	})
-	return <-done
+	t, err := restrictedThread()
+	if err != nil {
+		return err
+	}
+	return t.do(start)
 }

@@ -45,3 +45,6 @@ func mapped(uint32) bool { return true }
 // withoutNewPrivileges calls start. Programs can still gain privileges on this system, because it
 // has no equivalent of Linux' no_new_privs: set-user-ID programs work.
 func withoutNewPrivileges(start func() error) error { return start() }
+
+// lasting calls start. This system does not end processes with the thread that started them.
+func lasting(start func() error) error { return start() }

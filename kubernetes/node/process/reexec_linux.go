@@ -85,7 +85,7 @@ func (p *reexecuted) start(cmd *exec.Cmd) (err error) {
 	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	cmd.Path, cmd.Args, cmd.Env, cmd.Dir = "/proc/self/exe", []string{reexecName}, []string{}, "/"
 	cmd.ExtraFiles = []*os.File{specReader, errWriter}
-	err = p.group.start(cmd)
+	err = lasting(func() error { return p.group.start(cmd) })
 	specReader.Close()
 	errWriter.Close()
 	if err != nil {

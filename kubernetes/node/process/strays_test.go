@@ -3,9 +3,11 @@
 package process
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -255,4 +257,87 @@ func TestEndUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Error("this process is not root")
 	}
+}
+
+// CTRL-04: the first processes of containers and of commands in them end with their agent, even if
+// it is killed and no other agent follows. This test is also the agent.
+func TestProcessesEndWithKilledAgent(t *testing.T) {
+	if titles := strings.Fields(os.Getenv("TITLES")); len(titles) > 0 {
+		runAgent(t, Config{Root: os.Getenv("ROOT"), Unconfined: os.Getenv("UNCONFINED") != ""}, titles[0], titles[1])
+		return
+	}
+	for _, unconfined := range []string{"", "unconfined"} {
+		t.Run(unconfined, func(t *testing.T) {
+			titles := []string{strayTitle(t, "container"), strayTitle(t, "command")}
+			agent := exec.Command(os.Args[0], "-test.run=^TestProcessesEndWithKilledAgent$")
+			root := t.TempDir()
+			agent.Env = append(os.Environ(), "ROOT="+root, "UNCONFINED="+unconfined, "TITLES="+strings.Join(titles, " "))
+			out, err := agent.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := agent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
+				t.Errorf("the agent printed %q, %v", line, err)
+			}
+			if err := agent.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = agent.Wait()
+			for _, title := range titles {
+				for end := time.Now().Add(30 * time.Second); running(title); time.Sleep(strayPause) {
+					if time.Now().After(end) {
+						t.Fatalf("the process %s has not ended", title)
+					}
+				}
+			}
+			// The next agent removes what is left, such as control groups.
+			r, err := New(Config{Root: root, Unconfined: unconfined != ""})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := shell("true")
+			s, err := r.Sandbox(t.Context(), spec.Pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Start(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Remove(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// runAgent starts a container and a command in it, prints a line, and waits until it is killed.
+func runAgent(t *testing.T, config Config, titleOfContainer, titleOfCommand string) {
+	const script = "sleep 300; :"
+	r, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := specOf("sh", "-c", script, titleOfContainer)
+	s, err := r.Sandbox(t.Context(), spec.Pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script, titleOfCommand}, node.Streams{})
+	for range 50 { // the processes do not end with a thread of this process that has done its work
+		if err := c.(node.Executor).Exec(t.Context(), []string{"true"}, node.Streams{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for !running(titleOfContainer) || !running(titleOfCommand) {
+		time.Sleep(strayPause)
+	}
+	fmt.Println("started")
+	select {}
 }
