@@ -77,9 +77,7 @@ func main() {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal kills the process
+	ctx := exit.OnSignal(signals...)
 	if replaces {
 		ctx = parent.UntilEnd(ctx)
 	}
