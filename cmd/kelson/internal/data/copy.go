@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 
@@ -60,7 +61,7 @@ directory is not changed.`,
 				return err
 			}
 			progress.Step("copying %d objects to etcd", len(records))
-			now, err := copyTo(c.Context(), &cluster, &encryption, records, revision)
+			now, err := copyTo(c.Context(), &cluster, &encryption, records, revision, progress)
 			if err != nil {
 				return fmt.Errorf("copy to etcd: %w", err)
 			}
@@ -93,8 +94,8 @@ func readInOrder(dir string, encryption *flags.Encryption) (records []store.Reco
 }
 
 // copyTo writes records to etcd, one revision each, then reads etcd and compares. It returns etcd's
-// revision.
-func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64) (now uint64, err error) {
+// revision. It first writes to notes if that takes long.
+func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64, notes io.Writer) (now uint64, err error) {
 	// gRPC warns through klog when it closes connections. The command returns all errors.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	log, err := cluster.Open(ctx, nil) // it removes no history
@@ -106,6 +107,10 @@ func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encrypti
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, shared.Close()) }()
+	if now, err = log.Current(ctx); err != nil {
+		return 0, err
+	}
+	fmt.Fprint(notes, longRaise(now, revision))
 	err = log.Fill(ctx, revision, func() error {
 		for _, r := range records {
 			_, ok, err := shared.Commit(ctx, []store.Op{{Key: r.Key, Data: r.Data}})
@@ -123,6 +128,22 @@ func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encrypti
 		err = fmt.Errorf("%w: choose another --etcd-prefix, or remove them with etcdctl del --prefix", err)
 	}
 	return now, err
+}
+
+// raisedPerSecond is about how many revisions a second a cluster on one machine can be raised by.
+const raisedPerSecond = 5000
+
+// longRaise returns a note if it takes more than a minute to raise the revision of etcd from now to
+// that of the directory; otherwise "".
+func longRaise(now, revision uint64) string {
+	if revision <= now || revision-now <= 60*raisedPerSecond {
+		return ""
+	}
+	writes := revision - now
+	seconds := writes / raisedPerSecond
+	return fmt.Sprintf(`note: etcd is at revision %d and the directory at %d, so the copy begins with %d writes. At %d a second, they take %dh%02dm.
+note: to avoid them, restore a snapshot of the empty cluster with etcdutl snapshot restore --bump-revision=%d --mark-compacted, and copy then
+`, now, revision, writes, raisedPerSecond, seconds/3600, seconds/60%60, revision)
 }
 
 // compare reads etcd and returns its revision, or an error if it does not have exactly the records,

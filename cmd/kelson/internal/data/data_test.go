@@ -88,3 +88,21 @@ func files(t *testing.T, dir string) map[string]string {
 	}
 	return found
 }
+
+// API-13: users learn at the beginning that a copy to etcd will take hours, and how to avoid it.
+func TestLongCopyIsAnnounced(t *testing.T) {
+	for _, c := range []struct {
+		now, revision uint64
+		want          string
+	}{
+		{1, 300_001, ""},
+		{500_000, 2, ""},
+		{2, 500_000, "499998 writes. At 5000 a second, they take 0h01m."},
+		{1, 1_000_000_001, "1000000000 writes. At 5000 a second, they take 55h33m."},
+		{1, 1 << 63, "--bump-revision=9223372036854775808 "},
+	} {
+		if got := longRaise(c.now, c.revision); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("from %d to %d: %q, want %q", c.now, c.revision, got, c.want)
+		}
+	}
+}
