@@ -11,7 +11,6 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/resource"
@@ -26,7 +25,8 @@ func (c *Chain) informed(next http.Handler) http.Handler {
 		}
 		info, err := Info(req)
 		if err != nil {
-			responsewriters.InternalError(w, req, fmt.Errorf("failed to create RequestInfo: %w", err))
+			// as kube-apiserver, which also logs it
+			http.Error(w, fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v", req.RequestURI, err), http.StatusInternalServerError)
 			return
 		}
 		// Caches must not store responses, because other users may not read them, and because they

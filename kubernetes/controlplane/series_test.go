@@ -38,7 +38,6 @@ var (
 // name that no earlier request had.
 var earlyRequests = []earlyRequest{
 	{code: 400, as: anyone, path: "/apis/%[1]s/v1/%[1]s", header: []string{"Impersonate-Uid: 1"}},
-	{code: 400, as: master, path: "/apis/%[1]s/v1/watch"},
 	{code: 422, as: master, method: "POST", path: "/api/v1/namespaces/%[1]s/configmaps?dryRun=%[1]s", body: sends(`{"metadata":{"name":"a"}}`)},
 	{code: 401, path: "/apis/%[1]s/v1/%[1]s", header: []string{"Authorization: Bearer %[1]s"}},
 	{code: 403, as: anyone, path: "/apis/%[1]s/v1/%[1]s"},
@@ -64,6 +63,7 @@ var earlyRequests = []earlyRequest{
 	{code: 429, as: anyone, path: "/apis/%[1]s/v1/%[1]s?watch=1"},
 	{code: 429, as: anyone, path: "/api/v1/namespaces/%[1]s/%[1]s?watch=1"},
 	{code: 429, as: anyone, path: "/apis/%[1]s/v1/namespaces/%[1]s/%[1]s/%[1]s/log"},
+	{code: 500, as: master, path: "/apis/%[1]s/v1/watch"},
 }
 
 func sends(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
