@@ -84,6 +84,9 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 	if err != nil {
 		return r, err
 	}
+	if len(l.states)+len(l.logs) == 0 && last.revision == 0 {
+		return r, fmt.Errorf("%s has no state: a restore was interrupted, or its server has not written anything", dir)
+	}
 	r = Report{Revision: f.revision, State: f.state, StateBytes: f.stateSize, Logs: len(f.logs), LogBytes: f.logged, Objects: f.objects,
 		Acknowledged: last.revision, missing: last.missing(f.revision)}
 	for _, c := range f.logs {

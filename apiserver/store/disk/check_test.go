@@ -18,6 +18,16 @@ func TestCheck(t *testing.T) {
 	if _, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "is not a data directory") {
 		t.Errorf("an empty directory: %v", err)
 	}
+	b, err := disk.OpenWith(dir, disk.Options{}) // as a restore does first
+	if err == nil {
+		err = b.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "has no state") {
+		t.Errorf("an interrupted restore: %v", err)
+	}
 	s, err := openStore(dir)
 	if err != nil {
 		t.Fatal(err)
