@@ -253,10 +253,14 @@ func plausible(revision int64) error {
 	return nil
 }
 
-// continues compares the revision in a response with one that the cluster had before the request.
-// After the revision went back, it returns an error until the state has been loaded again.
-func (l *Log) continues(revision, before uint64) error {
-	if revision < before {
+// continues is plausible, and compares the revision in a response with one that the cluster had
+// before the request. After the revision went back, it returns an error until the state has been
+// loaded again.
+func (l *Log) continues(revision int64, before uint64) error {
+	if err := plausible(revision); err != nil {
+		return err
+	}
+	if uint64(revision) < before {
 		l.wentBack.Store(true)
 		if stop := l.stop.Load(); stop != nil {
 			(*stop)()
@@ -399,11 +403,7 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	if err != nil {
 		return 0, false, fmt.Errorf("write etcd: %w", refused(err))
 	}
-	err = plausible(answer.Header.Revision)
-	if err == nil {
-		err = l.continues(uint64(answer.Header.Revision), before)
-	}
-	if err != nil {
+	if err := l.continues(answer.Header.Revision, before); err != nil {
 		return 0, false, fmt.Errorf("write etcd: %w", err)
 	}
 	return uint64(answer.Header.Revision), answer.Succeeded, nil
@@ -495,10 +495,7 @@ func (l *Log) newest(ctx context.Context) (uint64, error) {
 	before := l.applied.Load()
 	answer, err := l.client.Get(ctx, l.prefix, clientv3.WithCountOnly())
 	if err == nil {
-		err = plausible(answer.Header.Revision)
-	}
-	if err == nil {
-		err = l.continues(uint64(answer.Header.Revision), before)
+		err = l.continues(answer.Header.Revision, before)
 	}
 	if err != nil {
 		if l.leaving.Load() {
