@@ -43,6 +43,9 @@ func (g *Group) Wait() error {
 // Terminate asks the processes of the group to end. A Go program on Windows receives os.Interrupt.
 func (g *Group) Terminate() error { return g.terminate() }
 
+// Interrupt is Terminate as a terminal does it for Ctrl-C: on Unix, it sends SIGINT.
+func (g *Group) Interrupt() error { return g.interrupt() }
+
 // Kill ends the processes of the group.
 func (g *Group) Kill() error { return g.kill() }
 

@@ -18,6 +18,8 @@ func (g *group) start() error {
 
 func (g *group) terminate() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
 
+func (g *group) interrupt() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGINT) }
+
 func (g *group) kill() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
 
 func (g *group) release() {}

@@ -54,6 +54,8 @@ func (g *group) terminate() error {
 	return nil
 }
 
+func (g *group) interrupt() error { return g.terminate() }
+
 func (g *group) kill() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

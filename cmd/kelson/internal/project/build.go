@@ -125,7 +125,7 @@ func testReleases(c *cobra.Command, dir, self string, releases, args []string) e
 		cmd.Env = append(append(os.Environ(), "KELSON="+self), env...)
 		cmd.Stdout, cmd.Stderr = c.OutOrStdout(), c.ErrOrStderr()
 		// like Ctrl-C in go test: SIGTERM would end the go command before the tests have cleaned up
-		return run(c.Context(), cmd, interrupt)
+		return run(c.Context(), cmd, (*child.Group).Interrupt)
 	}
 	if len(releases) == 0 {
 		return test(args)
@@ -221,12 +221,12 @@ func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writ
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, errOut
-	return run(ctx, cmd, func(_ *exec.Cmd, g *child.Group) error { return g.Terminate() })
+	return run(ctx, cmd, (*child.Group).Terminate)
 }
 
 // run runs a program until it exits. When ctx ends, it calls stop, and kills the program's process
 // group if it does not exit in time. It returns a non-zero exit code as an exit.Code.
-func run(ctx context.Context, cmd *exec.Cmd, stop func(*exec.Cmd, *child.Group) error) error {
+func run(ctx context.Context, cmd *exec.Cmd, stop func(*child.Group) error) error {
 	cmd.WaitDelay = childGrace // other processes may hold the output open
 	// a group, so that Ctrl-C reaches the child only once, when ctx ends
 	group, err := child.Start(cmd)
@@ -238,7 +238,7 @@ func run(ctx context.Context, cmd *exec.Cmd, stop func(*exec.Cmd, *child.Group) 
 	select {
 	case err = <-exited:
 	case <-ctx.Done():
-		_ = stop(cmd, group)
+		_ = stop(group)
 		select {
 		case err = <-exited:
 		case <-time.After(childGrace):

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/operator/trace"
 )
@@ -67,7 +68,7 @@ func TestInterrupt(t *testing.T) {
 	cmd.Stdout = write
 	ran := make(chan error, 1)
 	go func() {
-		ran <- run(ctx, cmd, interrupt)
+		ran <- run(ctx, cmd, (*child.Group).Interrupt)
 		_ = write.Close()
 	}()
 	lines := bufio.NewReader(read)
