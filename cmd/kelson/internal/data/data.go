@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/encrypted"
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/kubernetes/controlplane"
@@ -122,7 +122,7 @@ func dataDir(args []string) string {
 }
 
 func backupCommand() *cobra.Command {
-	var kubeconfig, dir string
+	var configFile, dir string
 	var encryption flags.Encryption
 	var format output.Format
 	c := &cobra.Command{
@@ -145,7 +145,7 @@ in plain text: protect it accordingly.`,
 				if encryption.File != "" {
 					return errors.New("--encryption-provider-config needs --data-dir: a running control plane decrypts its own state")
 				}
-				read = func(w io.Writer) error { return backupServer(c.Context(), kubeconfig, w) }
+				read = func(w io.Writer) error { return backupServer(c.Context(), configFile, w) }
 			}
 			progress := output.NewProgress(c.ErrOrStderr())
 			progress.Step("writing %s", args[0])
@@ -161,7 +161,7 @@ in plain text: protect it accordingly.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: as for kubectl)")
+	c.Flags().StringVar(&configFile, "kubeconfig", "", "kubeconfig of the control plane (default: as for kubectl)")
 	c.Flags().StringVar(&dir, "data-dir", "", "data directory to read instead of a running control plane")
 	encryption.AddFlags(c.Flags())
 	format.AddFlag(c)
@@ -204,10 +204,8 @@ func backupDirectory(ctx context.Context, dir string, encryption *flags.Encrypti
 	return archive.Write(ctx, w, report.Revision+report.Missing(), slices.Values(records))
 }
 
-func backupServer(ctx context.Context, kubeconfig string, w io.Writer) error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+func backupServer(ctx context.Context, configFile string, w io.Writer) error {
+	config, _, err := kubeconfig.Load(configFile, "")
 	if err != nil {
 		return err
 	}
