@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
 )
 
 // Deployment returns the folder of the kustomization that a project deploys: config/default, or the
@@ -70,12 +72,18 @@ func kustomization(words []string, dir string) string {
 	if !filepath.IsAbs(folder) {
 		folder = filepath.Join(dir, filepath.FromSlash(folder))
 	}
-	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
-			return filepath.Clean(folder)
-		}
+	if !HasKustomization(folder) {
+		return ""
 	}
-	return ""
+	return filepath.Clean(folder)
+}
+
+// HasKustomization reports whether a folder has a kustomization.
+func HasKustomization(folder string) bool {
+	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	})
 }
 
 // isTool reports whether a word runs kustomize or kubectl, or a tool in a variable.

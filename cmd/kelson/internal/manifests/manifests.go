@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -42,7 +41,7 @@ func Definitions(dir string) (Objects, error) {
 // Folder returns the objects of a folder: its kustomization if it has one, otherwise its files and
 // those in its folder bases. If folder is a file, it returns the objects of the file.
 func Folder(folder string) (Objects, error) {
-	if HasKustomization(folder) {
+	if adopt.HasKustomization(folder) {
 		return Build(folder)
 	}
 	return read(folder)
@@ -69,18 +68,10 @@ func Default(dir string) (Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !HasKustomization(folder) {
+	if !adopt.HasKustomization(folder) {
 		return nil, fmt.Errorf("build %s: %w: kustomization.yaml does not exist", folder, ErrNone)
 	}
 	return Build(folder)
-}
-
-// HasKustomization reports whether a folder has a kustomization.
-func HasKustomization(folder string) bool {
-	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
-		_, err := os.Stat(filepath.Join(folder, name))
-		return err == nil
-	})
 }
 
 func read(folder string) (Objects, error) {

@@ -71,7 +71,7 @@ func (s *Source) Read() (*Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !manifests.HasKustomization(folder) {
+	if !adopt.HasKustomization(folder) {
 		return nil, ErrNone
 	}
 	all, remote, err := manifests.BuildLocal(folder)
