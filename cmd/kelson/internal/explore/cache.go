@@ -17,9 +17,9 @@ const kept = 8
 
 // Link calls link with the name of the file to which it must link the program of a project for a
 // command. The file is in the user's cache: it has the result of the last successful link, which
-// the go command replaces only if something has changed. It belongs to the caller until release is
-// called. If there is no cache, or another process uses the file, Link uses a file in the folder
-// temp.
+// the go command replaces only if something has changed. No other process uses it before the caller
+// calls release. Without a cache, or while another process uses the file, Link uses a file in the
+// folder temp.
 func Link(p *project.Project, command, temp string, link func(file string) error) (file string, release func(), err error) {
 	folder, state := claim(p, command)
 	if state == nil {
@@ -46,7 +46,8 @@ func Link(p *project.Project, command, temp string, link func(file string) error
 }
 
 // claim returns the folder of a program in the user's cache, and the locked file that has the
-// program's state. The file is nil if there is no cache, or another process uses the program.
+// program's state. It returns a nil file without a cache, and while another process uses the
+// program.
 func claim(p *project.Project, command string) (folder string, state *os.File) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
