@@ -162,7 +162,7 @@ func (s *Scheduler) schedule(ctx context.Context) error {
 	informers.Start(ctx.Done())
 	defer informers.Shutdown()
 	defer stop() // Shutdown waits for informers that run until ctx ends
-	if !informers.wait(ctx) || sched.WaitForHandlersSync(ctx) != nil {
+	if !informers.wait(ctx) {
 		return nil // ctx has ended
 	}
 	var parts sync.WaitGroup
