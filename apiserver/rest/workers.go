@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -15,7 +14,7 @@ import (
 
 // perUser is the maximum number of large writes of one user that are in progress at the same time.
 // At most turn.Processors of them compute; the others wait for webhooks, commits, or a turn.
-var perUser = max(4, runtime.GOMAXPROCS(0))
+var perUser = max(4, 2*turn.Processors)
 
 // waitingPerPlace is the maximum number of large writes of a user that wait, for each place.
 const waitingPerPlace = 16
