@@ -37,7 +37,7 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if !ok {
 		return nil, apierrors.NewInternalError(errors.New("no RequestInfo found in the context"))
 	}
-	if !info.IsResourceRequest || info.Verb == resource.Proxy {
+	if !info.IsResourceRequest || info.Verb == resource.Proxy || info.APIPrefix == "apis" && info.APIGroup == "" {
 		return nil, errNotFoundPath
 	}
 	set := h.registry.Current()
@@ -92,6 +92,14 @@ func (s *scope) resolvePath() error {
 			return errNotFoundPath
 		}
 	}
+	// Requests on this path are authorized as watches, whatever their method, so they must not
+	// reach a subresource or a review.
+	if s.onWatchPath() && (s.sub != nil || s.res.Review != nil || !s.has(resource.Watch)) {
+		return errNotFoundPath
+	}
+	if s.sub != nil && s.info.Parts[1] == "" { // a field selector must not replace the name
+		return apierrors.NewBadRequest("name must be provided")
+	}
 	if s.res.Namespaced {
 		return nil
 	}
@@ -101,6 +109,19 @@ func (s *scope) resolvePath() error {
 	}
 	s.namespace = ""
 	return nil
+}
+
+// onWatchPath reports whether the request has the old path of a watch, such as /api/v1/watch/pods.
+func (s *scope) onWatchPath() bool {
+	if s.info.Verb != resource.Watch {
+		return false
+	}
+	parts := strings.Split(strings.Trim(s.info.Path, "/"), "/")
+	verb := 2 // after the prefix and the version
+	if s.info.APIPrefix == "apis" {
+		verb = 3
+	}
+	return len(parts) > verb && parts[verb] == resource.Watch
 }
 
 // resolveVerb completes the scope of a kind that is dispatched by the verb.

@@ -324,3 +324,24 @@ func TestImpersonation(t *testing.T) {
 	_, _, err = whoami(ctx, clientAs(rest.CopyConfig(bob), "root"))
 	wantForbidden(t, err)
 }
+
+// AUTHZ-02: a user who may read everything gets no token by a POST to the old path of a watch,
+// which is authorized as a watch.
+func TestReadersGetNoTokens(t *testing.T) {
+	plane := start(t, controlplane.Config{})
+	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
+	reader := clusterRole("reader", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"*"}, Resources: []string{"*"}})
+	must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, reader, createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx, clusterBinding("reader", "reader", "ann"), createOpts))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
+	must[*corev1.ServiceAccount](t)(admin.CoreV1().ServiceAccounts("default").Create(ctx, account, createOpts))
+	body := []byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`)
+	for path, is := range map[string]func(error) bool{
+		"/api/v1/namespaces/default/serviceaccounts/robot/token":       apierrors.IsForbidden,
+		"/api/v1/watch/namespaces/default/serviceaccounts/robot/token": apierrors.IsNotFound,
+	} {
+		if raw, err := ann.CoreV1().RESTClient().Post().AbsPath(path).Body(body).DoRaw(ctx); !is(err) {
+			t.Errorf("%s: %s %v", path, raw, err)
+		}
+	}
+}
