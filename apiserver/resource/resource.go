@@ -291,6 +291,12 @@ type Subresource struct {
 	// Create handles POST (binding, eviction, token): it takes the decoded body (a versioned object
 	// of GVK) and returns the object to respond with.
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
+	// Owners returns the field manager of the bodies of Create, whose managedFields admission sees;
+	// nil: bodies have none.
+	Owners func() (FieldManager, error)
+	// Prepare checks and completes a body of Create after the mutating plugins and before the
+	// validating ones; nil: nothing. body is a hub of GVK.
+	Prepare func(ctx context.Context, req *Request, body runtime.Object) error
 	// Accepts are further versions of GVK in which Create takes bodies. They are converted to GVK.
 	Accepts []string
 	// Connect returns a handler that serves the request itself (log, exec, attach, portforward,

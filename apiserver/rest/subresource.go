@@ -102,15 +102,11 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	}
 	dryRun := len(opts.DryRun) > 0
 	admit := s.admit(dryRun, func(admission.Operation) runtime.Object { return opts })
-	if obj, err = s.admitView(admit, obj, nil, func(hub runtime.Object) error {
-		if validate := admit.validateCreate(); validate != nil {
-			return validate(s.ctx, hub)
-		}
-		return nil
-	}); err != nil {
+	req := s.request(dryRun)
+	if obj, err = s.admitNewView(admit, obj, req, opts.FieldManager); err != nil {
 		return nil, err
 	}
-	return s.sub.Create(s.ctx, s.request(dryRun), obj)
+	return s.sub.Create(s.ctx, req, obj)
 }
 
 // viewAllow returns the forms of a subresource's own kind. Subresources of a kind without protobuf

@@ -111,7 +111,7 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 		if err != nil {
 			return nil, err
 		}
-		if view, err = s.admitView(s.updateAdmit(opts), view, before, nil); err != nil {
+		if view, err = s.admitView(s.updateAdmit(opts), view, before); err != nil {
 			return nil, err
 		}
 		hub := old.DeepCopyObject()

@@ -71,6 +71,18 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 	})
 }
 
+// ownersOfBody returns the field manager of the bodies of a subresource, whose kind is not stored.
+func ownersOfBody(kind schema.GroupVersionKind, subresource string) func() (resource.FieldManager, error) {
+	return sync.OnceValues(func() (resource.FieldManager, error) {
+		hub := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
+		library, err := managedfields.NewDefaultFieldManager(sharedSchemas(), Scheme(), Scheme(), Scheme(), kind, hub, subresource, nil)
+		if err != nil {
+			return nil, fmt.Errorf("make field manager of %s: %w", kind, err)
+		}
+		return resource.Tracked{FieldManager: library}, nil
+	})
+}
+
 // resetFilters returns filters for the fields that a strategy resets.
 func resetFilters(strategy any) map[fieldpath.APIVersion]fieldpath.Filter {
 	switch s := strategy.(type) {

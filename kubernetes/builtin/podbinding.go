@@ -24,8 +24,26 @@ import (
 func (k *kinds) binding() *review {
 	return &review{namespaced: true, create: func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
 		b := hub.(*core.Binding)
+		if err := validBinding(b.Name, b); err != nil {
+			return nil, err
+		}
 		return k.bind(ctx, req, b.Name, b)
 	}}
+}
+
+// checkBinding checks the body of pods/binding.
+func checkBinding(_ context.Context, req *resource.Request, body runtime.Object) error {
+	return validBinding(req.Name, body.(*core.Binding))
+}
+
+func validBinding(name string, b *core.Binding) error {
+	if name != b.Name {
+		return apierrors.NewBadRequest("name in URL does not match name in Binding object")
+	}
+	if errs := validation.ValidatePodBinding(b); len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	return nil
 }
 
 // bindPod serves pods/binding.
@@ -40,12 +58,6 @@ func (k *kinds) bindPod(ctx context.Context, req *resource.Request, body runtime
 // bind assigns a pod to a node. It returns a conflict if the pod has a node, is being deleted, or
 // has scheduling gates.
 func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b *core.Binding) (runtime.Object, error) {
-	if name != b.Name {
-		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
-	}
-	if errs := validation.ValidatePodBinding(b); len(errs) > 0 {
-		return nil, errs.ToAggregate()
-	}
 	if name == "" {
 		return nil, apierrors.NewBadRequest("Name parameter required.")
 	}

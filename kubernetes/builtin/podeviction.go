@@ -22,6 +22,16 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
+// prepareEviction checks the body of pods/eviction and completes its delete options.
+func prepareEviction(_ context.Context, req *resource.Request, body runtime.Object) (err error) {
+	eviction := body.(*policy.Eviction)
+	if req.Name != eviction.Name {
+		return apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	eviction.DeleteOptions, err = evictionOptions(req, eviction)
+	return err
+}
+
 // evictPod serves pods/eviction. It deletes the pod if the pod's disruption budget allows it. It
 // returns an error if several budgets select the pod.
 func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
@@ -29,13 +39,7 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 	if err := Scheme().Convert(body, eviction, nil); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", body))
 	}
-	if req.Name != eviction.Name {
-		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
-	}
-	opts, err := evictionOptions(req, eviction)
-	if err != nil {
-		return nil, err
-	}
+	opts := eviction.DeleteOptions
 	dryRun := len(opts.DryRun) > 0
 	pods := k.resource("", "pods")
 	for retry := 0; ; retry++ {

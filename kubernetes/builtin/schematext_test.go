@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -49,8 +50,8 @@ func TestSchemaText(t *testing.T) {
 	}
 }
 
-// upstreamSchema returns the types that all kinds reach in all versions, built as Kubernetes builds
-// them.
+// upstreamSchema returns the types that all kinds and TokenRequests reach in all versions, built as
+// Kubernetes builds them.
 func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 	t.Helper()
 	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
@@ -81,6 +82,7 @@ func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 			collect(obj.(interface{ OpenAPIModelName() string }).OpenAPIModelName())
 		}
 	}
+	collect(authenticationv1.TokenRequest{}.OpenAPIModelName())
 	converted, err := schemaconv.ToSchemaFromOpenAPI(models, false)
 	if err != nil {
 		t.Fatal(err)

@@ -29,22 +29,39 @@ func (k *kinds) serviceAccountSubresources() []resource.Subresource {
 	if k.cfg.Tokens == nil {
 		return nil
 	}
-	return []resource.Subresource{{Name: "token", GVK: tokenRequest, Create: k.requestToken}}
+	return []resource.Subresource{{
+		Name: "token", GVK: tokenRequest, Owners: ownersOfBody(tokenRequest, "token"), Prepare: k.prepareToken, Create: k.requestToken,
+	}}
 }
 
-// requestToken serves serviceaccounts/token: it issues a token and does not store it.
-func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
-	tr := &authentication.TokenRequest{}
-	if err := Scheme().Convert(body, tr, nil); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest object: %T", body))
-	}
+// prepareToken checks the body of serviceaccounts/token and sets the defaults that depend on the
+// account and the server.
+func (k *kinds) prepareToken(ctx context.Context, req *resource.Request, body runtime.Object) error {
+	tr := body.(*authentication.TokenRequest)
 	for _, must := range []struct{ field, got, want string }{{"name", tr.Name, req.Name}, {"namespace", tr.Namespace, req.Namespace}} {
 		if must.got != "" && must.got != must.want {
 			path := field.NewPath("metadata", must.field)
-			return nil, apierrors.NewInvalid(tokenRequest.GroupKind(), req.Name,
+			return apierrors.NewInvalid(tokenRequest.GroupKind(), req.Name,
 				field.ErrorList{field.Invalid(path, must.got, "must match the service account "+must.field+" if specified")})
 		}
 	}
+	account, err := k.accountOf(ctx, req, tr)
+	if err != nil {
+		return err
+	}
+	tr.Name, tr.Namespace, tr.UID, tr.CreationTimestamp = account.Name, account.Namespace, account.UID, metav1.Now()
+	tr.Status = authentication.TokenRequestStatus{}
+	if len(tr.Spec.Audiences) == 0 {
+		tr.Spec.Audiences = k.cfg.Tokens.Audiences()
+	}
+	if errs := validation.ValidateTokenRequest(tr); len(errs) > 0 {
+		return apierrors.NewInvalid(tokenRequest.GroupKind(), "", errs)
+	}
+	return nil
+}
+
+// accountOf returns the account of a request, whose UID must be that of the account if it has one.
+func (k *kinds) accountOf(ctx context.Context, req *resource.Request, tr *authentication.TokenRequest) (*core.ServiceAccount, error) {
 	hub, err := req.Objects.Get(ctx, k.resource("", "serviceaccounts"), req.Namespace, req.Name)
 	if err != nil {
 		return nil, err
@@ -54,14 +71,18 @@ func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body ru
 		return nil, tokenConflict(tokenRequest, req.Name, fmt.Errorf(
 			"the UID in the token request (%s) does not match the UID of the service account (%s)", tr.UID, account.UID))
 	}
-	now := time.Now()
-	tr.Name, tr.Namespace, tr.UID, tr.CreationTimestamp = account.Name, account.Namespace, account.UID, metav1.NewTime(now)
-	tr.Status = authentication.TokenRequestStatus{}
-	if len(tr.Spec.Audiences) == 0 {
-		tr.Spec.Audiences = k.cfg.Tokens.Audiences()
+	return account, nil
+}
+
+// requestToken serves serviceaccounts/token: it issues a token and does not store it.
+func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body runtime.Object) (runtime.Object, error) {
+	tr := &authentication.TokenRequest{}
+	if err := Scheme().Convert(body, tr, nil); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a TokenRequest object: %T", body))
 	}
-	if errs := validation.ValidateTokenRequest(tr); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(tokenRequest.GroupKind(), "", errs)
+	account, err := k.accountOf(ctx, req, tr)
+	if err != nil {
+		return nil, err
 	}
 	bound, err := k.boundTo(ctx, req, tr.Spec.BoundObjectRef)
 	if err != nil {
@@ -76,7 +97,7 @@ func (k *kinds) requestToken(ctx context.Context, req *resource.Request, body ru
 	if tr.Status.Token, err = k.cfg.Tokens.Issue(ctx, account, bound, tr.Spec.Audiences, lifetime); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	tr.Status.ExpirationTimestamp = metav1.NewTime(now.Add(lifetime))
+	tr.Status.ExpirationTimestamp = metav1.NewTime(tr.CreationTimestamp.Add(lifetime))
 	out := &authenticationv1.TokenRequest{}
 	if err := Scheme().Convert(tr, out, nil); err != nil {
 		return nil, fmt.Errorf("answer token request: %w", err)

@@ -46,6 +46,10 @@ func TestTokenRequest(t *testing.T) {
 	}
 	want(t, "kind", answer.GroupVersionKind().String(), tokenRequest.String())
 	want(t, "name", answer.GetNamespace()+"/"+answer.GetName(), "default/robot")
+	if owned := answer.GetManagedFields(); len(owned) != 1 || owned[0].Subresource != "token" || owned[0].APIVersion != "authentication.k8s.io/v1" ||
+		string(owned[0].FieldsV1.Raw) != `{"f:spec":{"f:expirationSeconds":{}}}` {
+		t.Errorf("managedFields: %v", owned)
+	}
 	want(t, "audiences", str(answer, "spec", "audiences"), `["`+tokens.DefaultIssuer+`"]`)
 	want(t, "expirationSeconds", str(answer, "spec", "expirationSeconds"), "3600")
 	expires, err := time.Parse(time.RFC3339, str(answer, "status", "expirationTimestamp"))
