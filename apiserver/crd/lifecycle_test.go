@@ -44,6 +44,9 @@ func TestDeleteRemovesInstancesFirst(t *testing.T) {
 		if !strings.Contains(refused.message(), "create not allowed while custom resource definition is terminating") {
 			t.Error(refused.message())
 		}
+		// The definition decides before the object's content.
+		p.do("POST", widgetsPath, strings.Replace(widget("d", `{"color":"green"}`), `"Widget"`, `"Gadget"`, 1)).want(403)
+		p.do("PATCH", widgetsPath+"/d?fieldManager=m", widget("d", `{"color":"pink"}`), "Content-Type", "application/apply-patch+yaml").want(403)
 		p.do("PATCH", widgetsPath+"/c", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json").want(200)
 		synctest.Wait()
 		p.do("GET", definitionsPath+"/widgets.example.com", "").want(404)
@@ -281,4 +284,38 @@ func TestRunFinishesOldDeletions(t *testing.T) {
 		synctest.Wait()
 		p.do("GET", definitionsPath+"/widgets.example.com", "").want(404)
 	})
+}
+
+// API-05: an object in a version that its definition no longer has cannot be read. An unsafe
+// deletion removes it.
+func TestUnsafeDeletionOfUnreadableObject(t *testing.T) {
+	p := newPlane(t)
+	const definition, merge = definitionsPath + "/widgets.example.com", "application/merge-patch+json"
+	p.do("POST", definitionsPath, widgets()).want(201)
+	held := strings.Replace(widget("a", `{"color":"green"}`), `"metadata":{`, `"metadata":{"finalizers":["example.com/hold"],`, 1)
+	p.do("POST", widgetsPath, held).want(201)
+	v2 := `{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`
+	v1 := `{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}`
+	p.do("PATCH", definition, `{"spec":{"versions":[`+v1+","+v2+`]}}`, "Content-Type", merge).want(200)
+	p.do("PATCH", definition+"/status", `{"status":{"storedVersions":["v2"]}}`, "Content-Type", merge).want(200)
+	p.do("PATCH", definition, `{"spec":{"versions":[`+v2+`]}}`, "Content-Type", merge).want(200)
+
+	path := strings.Replace(widgetsPath, "/v1/", "/v2/", 1) + "/a"
+	p.do("GET", path, "").want(500)
+	for _, accept := range []string{"application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"} {
+		list := p.do("GET", strings.TrimSuffix(path, "/a"), "", "Accept", accept).want(500)
+		if list.field("reason") != "StorageReadError" || !strings.Contains(string(list.body), `"/registry/example.com/widgets/default/a"`) {
+			t.Errorf("%s", list.body)
+		}
+	}
+	p.do("DELETE", path, "").want(500)
+	const unsafe = "?ignoreStoreReadErrorWithClusterBreakingPotential=true"
+	p.do("DELETE", path+unsafe+"&dryRun=All", "").want(200)
+	p.do("GET", path, "").want(500)
+	deleted := p.do("DELETE", path+unsafe, "").want(200)
+	if deleted.field("status") != "Success" || deleted.field("details.name") != "a" || deleted.field("details.kind") != "Widget" {
+		t.Errorf("%s", deleted.body)
+	}
+	p.do("GET", path, "").want(404)
+	p.do("DELETE", path+unsafe, "").want(404)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"kelson.dev/apiserver/resource"
-	"kelson.dev/apiserver/store"
 )
 
 // strategy runs the library's rules of one version on hubs in that version, so that errors name
@@ -128,8 +126,8 @@ func (k *kind) hooks() *resource.Hooks {
 	if k.definition.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return &resource.Hooks{OnCreate: func(_ context.Context, hub runtime.Object, _ bool) ([]store.Op, func(), error) {
-		return nil, nil, apierrors.NewForbidden(k.resource.GroupResource(), hub.(*unstructured.Unstructured).GetName(),
+	return &resource.Hooks{Creating: func(_ context.Context, name string) error {
+		return apierrors.NewForbidden(k.resource.GroupResource(), name,
 			errors.New("create not allowed while custom resource definition is terminating"))
 	}}
 }

@@ -376,9 +376,12 @@ type Hooks struct {
 	// (no user may grant rights through a role without having them). It runs before the strategy;
 	// old is nil for a create. Its error is the response.
 	Permit func(ctx context.Context, hub, old runtime.Object) error
-	// Deleting is called with the options of each DELETE of an object or a collection, before the
-	// object is read. It may add warnings.
-	Deleting func(ctx context.Context, opts *metav1.DeleteOptions)
+	// Creating is called before the admission of a new object, which a client requests by a create,
+	// an update or an apply. name is "" if it will be generated. Its error is the response.
+	Creating func(ctx context.Context, name string) error
+	// Deleting is called with the options of each DELETE of an object or, with the name "", of a
+	// collection, before objects are read. It may add warnings. Its error is the response.
+	Deleting func(ctx context.Context, name string, opts *metav1.DeleteOptions) error
 	OnCreate func(ctx context.Context, hub runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	OnUpdate func(ctx context.Context, hub, old runtime.Object, dryRun bool) (extra []store.Op, undo func(), err error)
 	// OnDelete is called by a DELETE before finalizers are checked. The hub is private to the call:

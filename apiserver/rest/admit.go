@@ -43,11 +43,15 @@ func (a *admit) attributes(obj, old runtime.Object, op admission.Operation) admi
 
 // mutate runs the mutating plugins on an object that is about to be created (old nil) or updated.
 func (a *admit) mutate(ctx context.Context, obj, old runtime.Object) error {
-	op := admission.Update
-	if old == nil {
-		op = admission.Create
+	if old != nil {
+		return a.admitAs(ctx, obj, old, admission.Update)
 	}
-	return a.admitAs(ctx, obj, old, op)
+	if hooks := a.scope.res.Hooks; a.scope.sub == nil && hooks != nil && hooks.Creating != nil {
+		if err := hooks.Creating(ctx, a.scope.name); err != nil {
+			return err
+		}
+	}
+	return a.admitAs(ctx, obj, nil, admission.Create)
 }
 
 func (a *admit) admitAs(ctx context.Context, obj, old runtime.Object, op admission.Operation) error {

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
-	storeerr "k8s.io/apiserver/pkg/storage/errors"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
@@ -32,8 +29,11 @@ func (s *scope) delete() error {
 	if err != nil {
 		return err
 	}
-	if !unsafeDelete(opts) {
-		s.deleting(opts)
+	if unsafeDelete(opts) {
+		return s.deleteUnreadable(f, opts)
+	}
+	if err := s.deleting(opts); err != nil {
+		return err
 	}
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
 	done, err := s.remove(s.ctx, s.res, s.res.Key(s.namespace, s.name), opts, admit.validateDelete())
@@ -56,18 +56,12 @@ func (s *scope) delete() error {
 	return s.respond(code, f, done.obj)
 }
 
-// unsafeDelete reports whether the client requests the deletion of an object even if it cannot be
-// decoded. Here all objects can.
-func unsafeDelete(opts *metav1.DeleteOptions) bool {
-	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
-	return unsafe != nil && *unsafe
-}
-
 // deleting calls the kind's hook for a DELETE.
-func (s *scope) deleting(opts *metav1.DeleteOptions) {
+func (s *scope) deleting(opts *metav1.DeleteOptions) error {
 	if hooks := s.res.Hooks; hooks != nil && hooks.Deleting != nil {
-		hooks.Deleting(s.ctx, opts)
+		return hooks.Deleting(s.ctx, s.name, opts)
 	}
+	return nil
 }
 
 // removed is the result of a deletion.
@@ -120,13 +114,6 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	}
 	if d.object, err = meta.Accessor(d.hub); err != nil {
 		return nil, apierrors.NewInternalError(err)
-	}
-	if unsafeDelete(d.opts) {
-		if d.res.Behavior.Delete.NotUnsafe {
-			return nil, apierrors.NewInternalError(errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
-		}
-		err := storage.NewInvalidObjError(storagePath(d.res, d.key), "unsafe deletion is not allowed because the object is decodable from storage")
-		return nil, storeerr.InterpretDeleteError(err, d.res.GroupResource(), d.key.Name)
 	}
 	d.old = d.hub.DeepCopyObject()
 	behavior := &d.res.Behavior.Delete

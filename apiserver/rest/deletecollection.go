@@ -23,11 +23,16 @@ func (s *scope) deleteCollection() error {
 	if err != nil {
 		return err
 	}
+	if err := refuseUnsafe(opts); err != nil {
+		return err
+	}
+	if err := s.deleting(opts); err != nil {
+		return err
+	}
 	page, err := s.page(listOpts, sel)
 	if err != nil {
 		return err
 	}
-	s.deleting(opts)
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
 	validate := admit.validateDelete()
 	for _, obj := range page.objects {

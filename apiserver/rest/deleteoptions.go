@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"kelson.dev/apiserver/rest/wire"
 )
@@ -27,6 +29,9 @@ func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
 		}
 	} else if err := s.decodeDeleteOptions(body, opts); err != nil {
 		return nil, err
+	}
+	if !utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion) {
+		opts.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
 	}
 	if errs := validation.ValidateDeleteOptions(opts); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)

@@ -55,11 +55,17 @@ func (s *scope) respondPage(f wire.Format, page *page) error {
 		fm.as.Kind = "PartialObjectMetadata"
 	}
 	items := make([][]byte, len(page.objects))
+	unread := unreadable{res: s.res}
 	for i, obj := range page.objects {
 		var err error
 		if items[i], err = fm.bare(obj); err != nil {
-			return err
+			if err := unread.add(obj, err); err != nil {
+				return err
+			}
 		}
+	}
+	if err := unread.err(); err != nil {
+		return err
 	}
 	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items, untyped)
 	return nil

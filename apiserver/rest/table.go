@@ -97,10 +97,14 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 	if len(objects) == 0 && reflect.TypeOf(t.convert) == plainTable {
 		table.Rows = nil // as in Kubernetes for kinds without columns of their own
 	}
+	unread := unreadable{res: t.res}
 	for i, obj := range objects {
 		hub, err := t.res.Codec.Load(obj.Data)
 		if err != nil {
-			return nil, err
+			if err := unread.add(obj, err); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		part, err := t.convert.ConvertToTable(t.ctx, hub, &metav1.TableOptions{NoHeaders: !heads || i > 0})
 		if err != nil {
@@ -116,7 +120,7 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 			table.Rows = append(table.Rows, row)
 		}
 	}
-	return table, nil
+	return table, unread.err()
 }
 
 // headed is an optional interface of a converter that returns its columns without an object.

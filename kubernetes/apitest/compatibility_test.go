@@ -1,10 +1,14 @@
 package apitest_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/apiserver/rest"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -16,6 +20,7 @@ func TestUnknownPaths(t *testing.T) {
 		"GET /api/v1/namespaces/default/namespaces", "GET /api/v1/namespaces/default/namespaces/default", "POST /api/v1/namespaces/default/namespaces",
 		"POST /apis/authorization.k8s.io/v1/localsubjectaccessreviews", "GET /apis/authorization.k8s.io/v1/localsubjectaccessreviews",
 		"GET /api/v1/proxy/namespaces/default/pods/a", "POST /api/v1/proxy/namespaces/default/pods/a",
+		"GET /api/v1/watch/componentstatuses", "GET /apis//v1/namespaces/default/pods",
 	} {
 		method, path, _ := strings.Cut(path, " ")
 		if status := p.Want(t, 404, method, path, "{}"); status["message"] != "the server could not find the requested resource" {
@@ -25,10 +30,17 @@ func TestUnknownPaths(t *testing.T) {
 	p.Want(t, 200, "GET", "/api/v1/namespaces/default", "")
 }
 
-// API-05: a deletion that skips reading the object is refused if the object is readable or the kind
-// does not support such deletions.
+// API-05: a deletion that skips reading the object is refused if the object is readable, the kind
+// does not support such deletions, or the user may not request them.
 func TestUnsafeDeletion(t *testing.T) {
-	p := apitest.New(t)
+	p := apitest.New(t, func(cfg *rest.Config) {
+		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if a.GetVerb() == "unsafe-delete-ignore-read-errors" && a.GetName() == "no" {
+				return authorizer.DecisionNoOpinion, "", nil
+			}
+			return authorizer.DecisionAllow, "", nil
+		})
+	})
 	const unsafe = "?ignoreStoreReadErrorWithClusterBreakingPotential=true"
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
 	p.Want(t, 409, "DELETE", maps+"/a"+unsafe, "")
@@ -36,6 +48,12 @@ func TestUnsafeDeletion(t *testing.T) {
 	p.Want(t, 500, "DELETE", "/api/v1/namespaces/n"+unsafe, "")
 	p.Want(t, 201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"metadata":{"name":"r"}}`)
 	p.Want(t, 500, "DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"+unsafe, "")
+	status := p.Want(t, 403, "DELETE", maps+"/no"+unsafe, "")
+	if status["message"] != `configmaps "no" is forbidden: not permitted to do "unsafe-delete-ignore-read-errors", reason: ` {
+		t.Errorf("%v", status)
+	}
+	p.Want(t, 422, "DELETE", maps+unsafe, "")
+	p.Want(t, 200, "GET", maps+"/a", "")
 }
 
 // CTRL-01: preconditions of namespaces have their own error messages, and a namespace that is held

@@ -145,8 +145,8 @@ func TestDeleteSystemPriorityClass(t *testing.T) {
 		p.Want(t, 201, "POST", classes, fmt.Sprintf(`{"metadata":{"name":%q},"value":%d}`, name, value))
 	}
 	for _, name := range []string{"system-node-critical", "system-cluster-critical"} {
-		for _, query := range []string{"", "?dryRun=All"} {
-			status := p.Want(t, 403, "DELETE", classes+"/"+name+query, "")
+		for _, options := range []string{"", `{"dryRun":["All"]}`, `{"preconditions":{"uid":"other"}}`} {
+			status := p.Want(t, 403, "DELETE", classes+"/"+name, options)
 			if status["message"] != fmt.Sprintf(`priorityclasses.scheduling.k8s.io %q is forbidden: this is a system priority class and cannot be deleted`, name) {
 				t.Errorf("%v", status)
 			}
@@ -155,6 +155,7 @@ func TestDeleteSystemPriorityClass(t *testing.T) {
 	p.Want(t, 200, "DELETE", classes+"/own", "")
 	p.Want(t, 200, "DELETE", classes, "")
 	p.Want(t, 404, "GET", classes+"/system-node-critical", "")
+	p.Want(t, 403, "DELETE", classes+"/system-node-critical", "")
 }
 
 func TestDeleteCollection(t *testing.T) {

@@ -6,9 +6,8 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/certificates"
@@ -120,7 +119,7 @@ func clusterKinds() []entry {
 		{hub: &rbac.RoleBinding{}, plural: "rolebindings", versions: v1, behavior: notUnsafe, strategy: rolebinding.Strategy},
 
 		{hub: &scheduling.PriorityClass{}, plural: "priorityclasses", versions: v1, short: []string{"pc"}, strategy: priorityclass.Strategy,
-			hooks: &resource.Hooks{OnDelete: keepSystemClass}},
+			hooks: &resource.Hooks{Deleting: keepSystemClass}},
 
 		{hub: &storage.CSIDriver{}, plural: "csidrivers", versions: v1, returned: true, strategy: csidriver.Strategy},
 		{hub: &storage.CSINode{}, plural: "csinodes", versions: v1, returned: true,
@@ -135,11 +134,10 @@ func clusterKinds() []entry {
 	}
 }
 
-// keepSystemClass refuses a DELETE of a priority class that kube-apiserver creates. A DELETE of a
-// collection removes them, as in kube-apiserver.
-func keepSystemClass(ctx context.Context, hub runtime.Object, _ bool) error {
-	name := hub.(*scheduling.PriorityClass).Name
-	if info, ok := request.RequestInfoFrom(ctx); ok && info.Verb != resource.Delete || !slices.Contains(schedulingv1.SystemPriorityClassNames(), name) {
+// keepSystemClass refuses a DELETE of a priority class that kube-apiserver creates, even if it does
+// not exist. A DELETE of a collection removes them, as in kube-apiserver.
+func keepSystemClass(_ context.Context, name string, _ *metav1.DeleteOptions) error {
+	if !slices.Contains(schedulingv1.SystemPriorityClassNames(), name) {
 		return nil
 	}
 	return apierrors.NewForbidden(scheduling.Resource("priorityclasses"), name, errors.New("this is a system priority class and cannot be deleted"))

@@ -51,10 +51,11 @@ func workloads() []entry {
 }
 
 // warnOfOrphans adds kube-apiserver's warning to a DELETE of a job without a propagation policy.
-func warnOfOrphans(ctx context.Context, opts *metav1.DeleteOptions) {
+func warnOfOrphans(ctx context.Context, _ string, opts *metav1.DeleteOptions) error {
 	//nolint:staticcheck // SA1019: old clients send it
 	if opts.PropagationPolicy == nil && opts.OrphanDependents == nil && job.Strategy.DefaultGarbageCollectionPolicy(ctx) == upstream.OrphanDependents {
 		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; "+
 			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
 	}
+	return nil
 }
