@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"weak"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,7 +20,7 @@ type form struct {
 	res     *resource.Resource
 	version string
 	media   string                  // bare: JSON, protobuf or CBOR
-	as      schema.GroupVersionKind // PartialObjectMetadata, or zero
+	as      schema.GroupVersionKind // PartialObjectMetadata, for a watch also its list, or zero
 	untyped bool                    // without kind and apiVersion, for the items of a list in CBOR
 }
 
@@ -81,8 +82,14 @@ func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 	return v.([]byte), nil
 }
 
+// errNotList is the error of an object in the form of a list.
+var errNotList = errors.New("an object is not a list")
+
 // partial encodes only the metadata.
 func (f form) partial(obj *store.Object) ([]byte, error) {
+	if f.as.Kind == "PartialObjectMetadataList" {
+		return nil, errNotList
+	}
 	p, err := f.metadata(obj)
 	if err != nil {
 		return nil, err

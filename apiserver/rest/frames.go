@@ -23,10 +23,7 @@ type frames struct {
 
 func (s *scope) frames(f wire.Format) (*frames, error) {
 	fr := &frames{form: form{res: s.res, version: s.version, media: f.Bare(), as: f.As}}
-	switch f.As.Kind {
-	case "PartialObjectMetadataList":
-		return nil, notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
-	case "Table":
+	if f.As.Kind == "Table" {
 		fr.form.as.Kind = ""
 		table, err := s.tableForm(f)
 		if err != nil {

@@ -417,9 +417,10 @@ func (w *watcher) expired(err error, after uint64) error {
 	return err
 }
 
-// fail ends the watch with an ERROR event.
+// fail ends the watch with an ERROR event. A client that accepts lists only, as kube-apiserver
+// detects at the first object, gets none.
 func (w *watcher) fail(err error) {
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errGone) || errors.Is(err, errNotList) {
 		return
 	}
 	status := wire.Status(err)

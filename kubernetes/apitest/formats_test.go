@@ -80,6 +80,13 @@ func TestPartialMetadata(t *testing.T) {
 	if _, obj, _ := s.Next(t); obj["kind"] != "PartialObjectMetadata" {
 		t.Errorf("%v", obj)
 	}
+	// The objects of a watch are not lists: it ends without an event at the first one.
+	for _, query := range []string{"", "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&labelSelector=no"} {
+		s = p.Watch(t, maps+"?watch=1"+query, "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+		if typ, obj, ok := s.Next(t); ok {
+			t.Errorf("%q: %s %v", query, typ, obj)
+		}
+	}
 }
 
 // API-08
