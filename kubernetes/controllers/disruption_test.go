@@ -132,6 +132,7 @@ func TestEventsOfBudgets(t *testing.T) {
 		p.wantEvents("NoPods: No matching pods found")
 		p.budget("half", `"maxUnavailable":"50%"`)
 		p.pod("a", "")
+		p.wantEvents(`MultiplePodDisruptionBudgets: Pod "default"/"a" matches multiple PodDisruptionBudgets.  Chose "empty" arbitrarily.`)
 		p.wantEvents("NoPods: No matching pods found", `UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: `+
 			`&LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. `+
 			`As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. `+
@@ -168,6 +169,7 @@ func TestDisruptionExpires(t *testing.T) {
 		p.wantStatus("one", "1 1 2 0")
 		time.Sleep(2*time.Minute + time.Second)
 		p.wantStatus("one", "2 1 2 1")
+		p.wantEvents("NotDeleted: Pod was expected by PDB default/one to be deleted but it wasn't")
 	})
 }
 

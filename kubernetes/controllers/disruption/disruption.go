@@ -7,7 +7,8 @@
 // disruptedPods. The controller removes the record when the pod has been deleted, or after two
 // minutes. An eviction sets the condition DisruptionTarget of a pod before it deletes the pod. The
 // controller resets the condition if the pod was not deleted. Budgets that select no pods, or whose
-// pods cannot be counted, get Kubernetes' Events.
+// pods cannot be counted, get Kubernetes' Events, and so do pods that several budgets select or
+// that were not deleted after an eviction.
 package disruption
 
 import (
@@ -95,6 +96,7 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 			add(obj.Key)
 		}
 	}
+	var selecting []string
 	for budget := range c.cfg.Store.Snapshot().Scan(budgets, obj.Key.Namespace, store.Key{}) {
 		if obj.Key.Resource != "pods" {
 			add(budget.Key)
@@ -105,10 +107,28 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 			continue
 		}
 		_, disrupted := b.Status.DisruptedPods[obj.Key.Name]
-		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); disrupted || err == nil && selector.Matches(labels.Set(obj.Head.Labels)) {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		selects := err == nil && selector.Matches(labels.Set(obj.Head.Labels))
+		if selects {
+			selecting = append(selecting, b.Name)
+		}
+		if disrupted || selects {
 			add(budget.Key)
 		}
 	}
+	if len(selecting) > 1 {
+		c.severalBudgets(obj, selecting[0])
+	}
+}
+
+// severalBudgets records that several budgets select a pod, which evictions refuse.
+func (c *Controller) severalBudgets(obj *store.Object, budget string) {
+	pod, err := derived.Of[corev1.Pod](obj)
+	if err != nil {
+		return
+	}
+	c.recorder.Eventf(pod, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
+		"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", pod.Namespace, pod.Name, budget)
 }
 
 func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, error) {
@@ -216,6 +236,8 @@ func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1
 				}
 				continue
 			}
+			c.recorder.Eventf(pod, corev1.EventTypeWarning, "NotDeleted",
+				"Pod was expected by PDB %s/%s to be deleted but it wasn't", b.Namespace, b.Name)
 		}
 		if ready(pod) {
 			status.CurrentHealthy++
