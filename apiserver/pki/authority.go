@@ -53,10 +53,14 @@ func NewAuthority(name string) (*Authority, error) {
 	return a, err
 }
 
-// OpenAuthority reads the authority in a directory, or creates one there. It returns an error if
-// only one of the two files exists or if they do not belong together; it never overwrites a file.
+// OpenAuthority reads the authority in a directory, or creates one there, durably. It returns an
+// error if only one of the two files exists or if they do not belong together; it never overwrites
+// a file. After a crash or an error while it created the authority, the next call creates one.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	if err := resume(certFile, keyFile); err != nil {
+		return nil, fmt.Errorf("write certificate authority: %w", err)
+	}
 	certPEM, certErr := os.ReadFile(certFile)
 	keyPEM, keyErr := os.ReadFile(keyFile)
 	switch {
@@ -73,13 +77,7 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("write certificate authority: %w", err)
-	}
-	if err := os.WriteFile(keyFile, keyPEM, 0o600); err != nil {
-		return nil, fmt.Errorf("write certificate authority: %w", err)
-	}
-	if err := os.WriteFile(certFile, a.PEM, 0o644); err != nil {
+	if err := create(content{keyFile, keyPEM, 0o600}, content{certFile, a.PEM, 0o644}); err != nil {
 		return nil, fmt.Errorf("write certificate authority: %w", err)
 	}
 	return a, nil

@@ -86,6 +86,55 @@ func TestOpenAuthorityRefusesDamagedFiles(t *testing.T) {
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("missing key: %v", err)
 	}
+	other, err := pki.NewAuthority("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := other.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.key.new"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
+		t.Errorf("the key of another authority: %v", err)
+	}
+}
+
+// AUTHN-01: a crash at any moment while the authority is written leaves one that can be opened, and
+// that is the same ever after.
+func TestOpenAuthorityAfterCrash(t *testing.T) {
+	for name, crash := range map[string]func(cert, key string) error{
+		"before the renames": func(cert, key string) error {
+			return errors.Join(os.Rename(cert, cert+".new"), os.Rename(key, key+".new"))
+		},
+		"between the renames": func(cert, _ string) error { return os.Rename(cert, cert+".new") },
+		"in the other order":  func(_, key string) error { return os.Rename(key, key+".new") },
+		"while writing": func(cert, key string) error {
+			return errors.Join(os.Remove(cert), os.Remove(key), os.WriteFile(key+".new", []byte("-----BEGIN"), 0o600))
+		},
+	} {
+		dir := t.TempDir()
+		if _, err := pki.OpenAuthority(dir, "ca"); err != nil {
+			t.Fatal(err)
+		}
+		if err := crash(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")); err != nil {
+			t.Fatal(err)
+		}
+		first, err := pki.OpenAuthority(dir, "ca")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		again, err := pki.OpenAuthority(dir, "ca")
+		if err != nil || !again.Certificate.Equal(first.Certificate) {
+			t.Errorf("%s: the authority differs after it was opened again: %v", name, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
+			t.Errorf("%s: %v", name, left)
+		}
+	}
 }
 
 func TestReadAuthority(t *testing.T) {

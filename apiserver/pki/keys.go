@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"k8s.io/client-go/util/keyutil"
 )
 
 // OpenKey reads the private key of a PEM file. If the file does not exist, it creates one with an
-// ECDSA P-256 key.
+// ECDSA P-256 key, durably.
 func OpenKey(file string) (crypto.Signer, error) {
 	key, err := ReadKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -22,10 +21,7 @@ func OpenKey(file string) (crypto.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make key: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return nil, fmt.Errorf("write key: %w", err)
-	}
-	if err := os.WriteFile(file, pem, 0o600); err != nil {
+	if err := create(content{file, pem, 0o600}); err != nil {
 		return nil, fmt.Errorf("write key: %w", err)
 	}
 	return ReadKey(file)

@@ -1,0 +1,65 @@
+//go:build linux
+
+package pki_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"kelson.dev/apiserver/pki"
+)
+
+// AUTHN-01: an authority or key that could not be written because the disk was full is created when
+// there is space.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("SKIPPED: needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	files, ballast := filepath.Join(dir, "pki"), filepath.Join(dir, "ballast")
+	page := int64(os.Getpagesize())
+	for left := range int64(2) {
+		f, err := os.Create(ballast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = f.Write(make([]byte, page))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err == nil {
+			err = f.Truncate(info.Size() - left*page)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pki.OpenAuthority(files, "ca"); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("an authority with %d free pages: %v", left, err)
+		}
+		if left == 0 {
+			if _, err := pki.OpenKey(filepath.Join(files, "sa.key")); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("a key on the full disk: %v", err)
+			}
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := pki.OpenAuthority(files, "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := pki.OpenAuthority(files, "ca"); err != nil || !read.Certificate.Equal(made.Certificate) {
+		t.Error(err)
+	}
+	if _, err := pki.OpenKey(filepath.Join(files, "sa.key")); err != nil {
+		t.Error(err)
+	}
+}
