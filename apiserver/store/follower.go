@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,10 +22,16 @@ type follower struct {
 
 	// closed and replaced when the published revision grows; guarded by Store.mu
 	moved chan struct{}
+
+	full atomic.Bool // the log had no space for the newest write of data
 }
 
-// retry is how long the follower waits after an error before it follows the log again.
-const retry = 100 * time.Millisecond
+// retry is how long the follower waits after an error before it follows the log again. It logs the
+// same error only every logEvery.
+const (
+	retry    = 100 * time.Millisecond
+	logEvery = time.Minute
+)
 
 func openShared(cfg Config) (*Store, error) {
 	f := &follower{shared: cfg.Shared, moved: make(chan struct{}), done: make(chan struct{})}
@@ -69,13 +77,18 @@ func spliced(r Record) (*Object, error) {
 // run is the follower's goroutine.
 func (f *follower) run() {
 	defer close(f.done)
+	var logged string
+	var at time.Time
 	for f.alive.Err() == nil {
 		err := f.shared.Follow(f.alive, f.revision, f.apply)
 		if errors.Is(err, ErrCompacted) {
 			err = f.reload(f.alive)
 		}
 		if err != nil && f.alive.Err() == nil {
-			f.store.log.Warn("follow shared log failed; retrying", "err", err)
+			if err.Error() != logged || time.Since(at) >= logEvery {
+				f.store.log.Warn("follow shared log failed; retrying", "err", err)
+				logged, at = err.Error(), time.Now()
+			}
 			select {
 			case <-f.alive.Done():
 			case <-time.After(retry):
@@ -192,6 +205,7 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Obj
 		return nil, ErrClosed
 	}
 	revision, ok, err := f.shared.Commit(ctx, ops)
+	f.note(ops, ok, err)
 	if err == nil {
 		err = f.reach(ctx, revision)
 	}
@@ -216,6 +230,24 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Obj
 		}
 	}
 	return objects, nil
+}
+
+// note logs why the log has not accepted a write, because clients don't get the cause. If space has
+// run out, it logs that once, and when there is space again.
+func (f *follower) note(ops []Op, ok bool, err error) {
+	switch {
+	case errors.Is(err, ErrFull):
+		if !f.full.Swap(true) {
+			f.store.log.Error("no space left for a write; nothing was written", "err", err)
+		}
+	case errors.Is(err, ErrNotWritten):
+		f.store.log.Warn("write refused; nothing was written", "err", err)
+	// deletions need no space
+	case ok && slices.ContainsFunc(ops, func(op Op) bool { return op.Data != nil }):
+		if f.full.Swap(false) {
+			f.store.log.Info("space is free again; accepting writes")
+		}
+	}
 }
 
 // written returns the object that was written at a revision, or nil if it is no longer retained.

@@ -1,9 +1,13 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +109,85 @@ func TestWriteOverMalformed(t *testing.T) {
 		}
 		if objs, err := s.Commit(ctx, create("c")); err != nil || len(objs) != 1 {
 			t.Errorf("another object: %v", err)
+		}
+	})
+}
+
+// noSpace is a log without space for data.
+type noSpace struct {
+	store.Shared
+	full bool
+}
+
+func (n *noSpace) Commit(ctx context.Context, ops []store.Op) (uint64, bool, error) {
+	if n.full && ops[0].Data != nil {
+		return 0, false, fmt.Errorf("%w: the cause", store.ErrFull)
+	}
+	return n.Shared.Commit(ctx, ops)
+}
+
+// API-13: a store logs once why its log accepts no data, and when it does again. Deletions, which
+// need no space, change nothing.
+func TestFullSharedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		shared := &noSpace{Shared: storetest.NewLog().Shared(false)}
+		s, err := store.Open(store.Config{Shared: shared, Log: slog.New(slog.NewTextHandler(&text, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		commit := func(want error, op store.Op) {
+			t.Helper()
+			if _, err := s.Commit(t.Context(), op); !errors.Is(err, want) {
+				t.Errorf("%v: %v, want %v", op.Key, err, want)
+			}
+		}
+		commit(nil, create("a"))
+		shared.full = true
+		commit(store.ErrFull, create("b"))
+		commit(nil, store.Op{Key: thing("a"), Expect: store.AnyRevision})
+		commit(store.ErrFull, create("b"))
+		shared.full = false
+		commit(nil, create("b"))
+		commit(nil, create("c"))
+		var lines []string
+		for line := range strings.Lines(text.String()) {
+			_, rest, _ := strings.Cut(line, "level=")
+			lines = append(lines, strings.TrimSpace(rest))
+		}
+		want := []string{
+			`ERROR msg="no space left for a write; nothing was written" err="no space left for the state: nothing was written: the cause"`,
+			`INFO msg="space is free again; accepting writes"`,
+		}
+		if !slices.Equal(lines, want) {
+			t.Errorf("logged %q, want %q", lines, want)
+		}
+	})
+}
+
+// unreadable is a log with a record that can't be decrypted.
+type unreadable struct{ store.Shared }
+
+func (unreadable) Follow(context.Context, uint64, func(uint64, []store.Record)) error {
+	return errors.New("unreadable")
+}
+
+// API-13: an error that lasts is logged every minute, although the store tries again ten times a
+// second.
+func TestLastingErrorOfSharedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		s, err := store.Open(store.Config{Shared: unreadable{storetest.NewLog().Shared(false)}, Log: slog.New(slog.NewTextHandler(&text, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(150 * time.Second)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(text.String(), "\n"); n != 3 {
+			t.Errorf("%d lines, want 3:\n%s", n, text.String())
 		}
 	})
 }

@@ -100,7 +100,10 @@ func Write(ctx context.Context, w io.Writer, revision uint64, records iter.Seq[s
 	}
 	end := binary.LittleEndian.AppendUint64(nil, count)
 	put([]byte(trailerTag), end, number(Sum(end)))
-	return errors.Join(err, out.Flush())
+	if err == nil {
+		err = out.Flush()
+	}
+	return err
 }
 
 func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }

@@ -98,3 +98,17 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The error of the destination, such as a full disk, is reported once.
+func TestWriteFails(t *testing.T) {
+	full := errors.New("no space")
+	for _, n := range []int{1, 2000} {
+		if err := archive.Write(t.Context(), failing{full}, 1_000_000, slices.Values(records(n))); err != full {
+			t.Errorf("%d records: %v", n, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

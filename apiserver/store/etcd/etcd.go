@@ -91,7 +91,8 @@ type revisionRequest struct {
 
 const defaultPrefix = "/registry"
 
-// Open connects to a cluster. It fails if no member responds in time.
+// Open connects to a cluster. It fails if no member responds in time, or if one responds whose
+// version of etcd has watches that lose events.
 func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if cfg.Prefix == "" {
 		cfg.Prefix = defaultPrefix
@@ -120,19 +121,27 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		l.Close()
 		return nil, fmt.Errorf("reach etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), reason(cfg, err))
 	}
+	if err := l.checkVersions(ctx, cfg.Endpoints); err != nil {
+		l.Close()
+		return nil, err
+	}
 	return l, nil
 }
 
 // reason returns a more specific error than a timeout, if there is one: a gRPC client reports
-// certificate errors only as a timeout.
+// certificate errors, and members that do not listen, only as a timeout.
 func reason(cfg Config, err error) error {
 	for _, endpoint := range cfg.Endpoints {
 		u, parse := url.Parse(endpoint)
-		if parse != nil || u.Scheme != "https" {
+		if parse != nil {
 			continue
 		}
-		dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: cfg.TLS}
-		conn, failed := dialer.Dial("tcp", u.Host)
+		dialer := &net.Dialer{Timeout: time.Second}
+		dial := dialer.Dial
+		if u.Scheme == "https" {
+			dial = (&tls.Dialer{NetDialer: dialer, Config: cfg.TLS}).Dial
+		}
+		conn, failed := dial("tcp", u.Host)
 		if failed != nil {
 			return failed
 		}
@@ -202,7 +211,11 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 				}
 				continue // not an object of a control plane
 			}
-			if err := each(store.Record{Key: k, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Data: kv.Value}); err != nil {
+			err := each(store.Record{Key: k, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Data: kv.Value})
+			if errors.Is(err, store.ErrMalformed) {
+				err = fmt.Errorf("the value of etcd's key %s is not an object of a control plane: choose another prefix, or remove it with etcdctl del %[1]s: %w", kv.Key, err)
+			}
+			if err != nil {
 				return 0, err
 			}
 		}
@@ -416,7 +429,7 @@ func refused(err error) error {
 	case errors.Is(err, rpctypes.ErrDuplicateKey):
 		return fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: %w: compact and defragment its members or raise their --quota-backend-bytes, then disarm the alarm with etcdctl alarm disarm", store.ErrFull, err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return fmt.Errorf("%w: %w", store.ErrNotWritten, apierrors.NewRequestEntityTooLargeError("etcd accepts no value of this size: see its flag --max-request-bytes"))
 	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrPermissionDenied):

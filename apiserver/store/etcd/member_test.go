@@ -26,15 +26,17 @@ import (
 type member struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedWatchServer
+	etcdserverpb.UnimplementedMaintenanceServer
 	timeout time.Duration // of its clients
 
 	mu       sync.Mutex
 	revision int64
 	value    string
-	hangs    bool  // does not answer reads and writes
-	slow     bool  // does not answer reads of large pages
-	silent   bool  // accepts watches and sends no events
-	refusal  error // the answer to writes
+	version  string // of etcd; "" if the member does not report it
+	hangs    bool   // does not answer reads and writes
+	slow     bool   // does not answer reads of large pages
+	silent   bool   // accepts watches and sends no events
+	refusal  error  // the answer to writes
 	watches  int
 	written  chan struct{} // closed and replaced with each write
 }
@@ -69,6 +71,15 @@ func (m *member) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcd
 		answer.Kvs = []*mvccpb.KeyValue{m.kv()}
 	}
 	return answer, nil
+}
+
+func (m *member) Status(ctx context.Context, r *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.version == "" {
+		return m.UnimplementedMaintenanceServer.Status(ctx, r)
+	}
+	return &etcdserverpb.StatusResponse{Header: m.header(), Version: m.version}, nil
 }
 
 func (m *member) Txn(ctx context.Context, _ *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
@@ -171,6 +182,7 @@ func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log
 	server := grpc.NewServer()
 	etcdserverpb.RegisterKVServer(server, m)
 	etcdserverpb.RegisterWatchServer(server, m)
+	etcdserverpb.RegisterMaintenanceServer(server, m)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return m, func() (*etcd.Log, error) {
@@ -263,6 +275,48 @@ func TestLeaveHangingMember(t *testing.T) {
 	})
 	log.Leave()
 	waiting.Wait()
+}
+
+// Members whose watches may lose events are refused.
+func TestVersions(t *testing.T) {
+	for version, accepted := range map[string]bool{
+		"3.4.30": false, "3.4.31": true, "3.4.40": true, "3.5.0-rc.1": false, "3.5.12": false, "3.5.13": true, "3.6.0": true, "4.0.0": true, "unknown": true,
+	} {
+		m, open := newLog(t, nil)
+		m.version = version
+		log, err := open()
+		if (err == nil) != accepted {
+			t.Errorf("%s: %v", version, err)
+		}
+		if err == nil {
+			log.Close()
+		} else if !strings.Contains(err.Error(), "etcd "+version+" at http://127.0.0.1:") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
+// The error of a member that does not listen names the cause.
+func TestNoMember(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	_, err = etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + l.Addr().String()}, Timeout: time.Millisecond})
+	if cause := (*net.OpError)(nil); !errors.As(err, &cause) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The error of a value that another program wrote names its key and what to do.
+func TestForeignValue(t *testing.T) {
+	m, open := newMember(t)
+	m.set(func() { m.value = "not an object" })
+	_, err := open()
+	if !errors.Is(err, store.ErrMalformed) || !strings.Contains(fmt.Sprint(err), "etcdctl del /registry/things/a: ") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // The errors of writes that etcd certainly has not executed say so.
