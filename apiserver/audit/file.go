@@ -188,7 +188,11 @@ func compress(name string) (err error) {
 	}
 	zip := gzip.NewWriter(out)
 	_, err = io.Copy(zip, in)
-	if err = errors.Join(err, zip.Close(), out.Close()); err == nil {
+	err = errors.Join(err, zip.Close())
+	if err == nil {
+		err = out.Sync() // the events must not get lost with the file that is removed
+	}
+	if err = errors.Join(err, out.Close()); err == nil {
 		err = os.Rename(name+unfinished, name+".gz")
 	}
 	if err != nil {
