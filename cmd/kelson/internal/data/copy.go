@@ -32,10 +32,11 @@ No server may be using the directory or the prefix in etcd, which must be empty.
 Afterwards, kelson serve with the same directory and --etcd-servers continues with
 the same objects, uids and keys: certificates, tokens and kubeconfigs stay valid.
 
-Objects keep their uids and the order of their last changes. They get new
-revisions, above those of the directory: clients that know an earlier revision
-list again. For this, the copy first raises etcd's revision to that of the directory,
-with one write per revision, and then removes etcd's history.
+Objects keep their uids and the order of their last changes: the command writes one
+after the other, each at a new revision of its own. These are above the revisions of
+the directory, so that clients that know an earlier revision list again. For this,
+the copy first raises etcd's revision to that of the directory, with one write per
+revision, and at the end removes etcd's history.
 
 With --encryption-provider-config, the command decrypts what it reads, and
 encrypts what it writes with the first provider of each resource. Without it,

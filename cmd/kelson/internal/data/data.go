@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -135,7 +134,8 @@ while the server continues to accept writes. The user needs permission to get
 ` + controlplane.BackupPath + `, which the group system:masters has. With --data-dir, it reads a
 directory that no server is using, and decrypts it if necessary. The file
 appears only after the backup is complete and verified. It contains all Secrets
-in plain text: protect it accordingly.`,
+in plain text: protect it accordingly. If the command is killed, FILE.unfinished-N
+remains, which the next backup to the same FILE removes.`,
 		Example: `  kelson data backup --kubeconfig ~/.local/share/kelson/kubeconfig kelson.backup
   kelson data backup --data-dir ./state kelson.backup`,
 		Args: cobra.ExactArgs(1),
@@ -168,28 +168,6 @@ in plain text: protect it accordingly.`,
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "data-dir")
 	c.MarkFlagsMutuallyExclusive("kubeconfig", "encryption-provider-config")
 	return c
-}
-
-// writeBackup writes a temporary file in the same folder, verifies it and renames it to name.
-func writeBackup(name string, read func(io.Writer) error) (revision uint64, err error) {
-	temp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".new-") // mode 0600
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(temp.Name()) // after success, the file was renamed and this does nothing
-	err = read(temp)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err == nil {
-		if _, err = temp.Seek(0, io.SeekStart); err == nil {
-			revision, err = archive.Read(temp, func(r store.Record) error { _, err := store.CheckRecord(r); return err })
-		}
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return 0, fmt.Errorf("back up: %w", err)
-	}
-	return revision, os.Rename(temp.Name(), name)
 }
 
 func backupDirectory(ctx context.Context, dir string, encryption *flags.Encryption, w, errOut io.Writer) error {

@@ -3,10 +3,13 @@ package data
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"kelson.dev/apiserver/store"
@@ -105,4 +108,58 @@ func TestLongCopyIsAnnounced(t *testing.T) {
 			t.Errorf("from %d to %d: %q, want %q", c.now, c.revision, got, c.want)
 		}
 	}
+}
+
+// API-13: a backup removes the files that killed backups to the same name left, and no others.
+func TestUnfinishedBackups(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "backup")
+	content := func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) }
+	left := name + unfinished + "1"
+	for _, other := range []string{left, name + unfinished + "x", name + ".old", filepath.Join(dir, "other") + unfinished + "1"} {
+		if err := os.WriteFile(other, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(name+unfinished+"2", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The second backup runs while the first one does.
+	_, err := writeBackup(name, func(w io.Writer) error {
+		if _, err := writeBackup(name, content); err != nil {
+			t.Error(err)
+		}
+		return content(w)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"backup", "backup.old", "backup.unfinished-2", "backup.unfinished-x", "other.unfinished-1"}; !slices.Equal(names, want) {
+		t.Errorf("the folder has %v, want %v", names, want)
+	}
+}
+
+// API-13: backups to one name that run at once do not remove each other's files.
+func TestConcurrentBackups(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "backup")
+	var backups sync.WaitGroup
+	for range 8 {
+		backups.Go(func() {
+			for range 20 {
+				_, err := writeBackup(name, func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) })
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	backups.Wait()
 }
