@@ -67,7 +67,7 @@ type Log struct {
 	partial map[Stream][]byte
 	ended   bool
 	changed chan struct{} // closed at the next change; nil if no reader waits
-	err     error         // the first error of the file, after which nothing is appended
+	err     error         // the first error of the file
 }
 
 // half is one of the two parts of a log.
@@ -113,11 +113,12 @@ func Open(path string) (*Log, error) {
 func (l *Log) Append(at time.Time, stream Stream, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.append(at, stream, 'F', line)
+	_ = l.append(at, stream, 'F', line) // Close returns the error
 }
 
 // Writer returns a writer that appends lines when they are complete. Closing the log appends a last
-// line without newline. Write fails only if the log's file does.
+// line without newline. Write fails only if the log's file does, as on a full disk. The lines that
+// could not be written are lost; later ones may succeed.
 func (l *Log) Writer(stream Stream) *Writer { return &Writer{log: l, stream: stream} }
 
 // Writer writes to one stream of a log.
@@ -133,24 +134,29 @@ func (w *Writer) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	line := l.partial[w.stream]
+	var failed error
+	add := func(tag byte) {
+		if err := l.append(now, w.stream, tag, string(line)); err != nil {
+			failed = err
+		}
+		line = line[:0]
+	}
 	for _, c := range p {
 		switch {
 		case c == '\n':
-			l.append(now, w.stream, 'F', string(line))
-			line = line[:0]
+			add('F')
 			continue
 		case len(line) == maxLine:
-			l.append(now, w.stream, 'P', string(line))
-			line = line[:0]
+			add('P')
 		}
 		line = append(line, c)
 	}
 	l.partial[w.stream] = line
-	return len(p), l.err
+	return len(p), failed
 }
 
 // Close ends the log: readers that follow it reach its end. The contents can still be read. Close
-// may be called more than once.
+// returns the first error of the log's file. It may be called more than once.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +165,7 @@ func (l *Log) Close() error {
 	}
 	for _, stream := range []Stream{Stdout, Stderr} {
 		if line := l.partial[stream]; len(line) > 0 {
-			l.append(time.Now(), stream, 'F', string(line))
+			_ = l.append(time.Now(), stream, 'F', string(line)) // the result is in err
 		}
 	}
 	l.ended = true
@@ -180,11 +186,16 @@ func (l *Log) Release() {
 	l.halves = []half{{base: l.end()}}
 }
 
-// append adds an entry. The caller holds mu.
-func (l *Log) append(at time.Time, stream Stream, tag byte, line string) {
-	if l.ended || l.err != nil {
-		return
+// append adds an entry. The caller holds mu. After an error, the log does not have the entry.
+func (l *Log) append(at time.Time, stream Stream, tag byte, line string) (err error) {
+	if l.ended {
+		return nil
 	}
+	defer func() {
+		if l.err == nil {
+			l.err = err
+		}
+	}()
 	entry := make([]byte, 0, len(timeLayout)+len(line)+12)
 	entry = at.UTC().AppendFormat(entry, timeLayout)
 	entry = append(entry, ' ')
@@ -194,21 +205,22 @@ func (l *Log) append(at time.Time, stream Stream, tag byte, line string) {
 	entry = append(entry, '\n')
 
 	if last := l.halves[len(l.halves)-1]; last.size > 0 && last.size+int64(len(entry)) > l.config.MaxBytes/2 {
-		if l.err = l.addHalf(); l.err != nil {
-			return
+		if err := l.addHalf(); err != nil {
+			return err
 		}
 	}
 	h := &l.halves[len(l.halves)-1]
 	if h.file != nil {
-		if _, err := h.file.Write(entry); err != nil {
-			l.err = fmt.Errorf("write container log: %w", err)
-			return
+		// The next entry overwrites one that was written in part.
+		if _, err := h.file.WriteAt(entry, h.size); err != nil {
+			return fmt.Errorf("write container log: %w", err)
 		}
 	} else {
 		h.memory = append(h.memory, entry...)
 	}
 	h.size += int64(len(entry))
 	l.notify()
+	return nil
 }
 
 // addHalf starts a new half and drops the oldest one if there are more than two. The caller holds
@@ -217,7 +229,8 @@ func (l *Log) addHalf() error {
 	next := half{base: l.end()}
 	if path := l.config.Path; path != "" {
 		if len(l.halves) > 0 {
-			if err := os.Rename(path, path+".1"); err != nil {
+			// An earlier attempt may have renamed the file and then failed.
+			if err := os.Rename(path, path+".1"); err != nil && !os.IsNotExist(err) {
 				return fmt.Errorf("rotate container log: %w", err)
 			}
 		}

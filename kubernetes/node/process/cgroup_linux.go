@@ -130,8 +130,13 @@ func (c *cgroups) tracked() bool { return c.tracking() != "" }
 
 // new returns the group of a container; nil if the system does not let this process create the
 // groups that the container needs.
-func (c *cgroups) new(id string, s share) (_ *cgroup, err error) {
-	g, err := c.limit(id, s)
+func (c *cgroups) new(id string, s share) (g *cgroup, err error) {
+	defer func() {
+		if g.tracks() {
+			g.guard = newGuard(g.unified.Name())
+		}
+	}()
+	g, err = c.limit(id, s)
 	if err != nil || g.tracks() || !c.tracked() {
 		return g, err
 	}
@@ -215,6 +220,8 @@ type cgroup struct {
 	unified      *os.File // v2
 	enter, leave *os.File // v1: the tasks of the group for memory, and of this process's own
 	processes    *os.File // v1: the processes of the group for processors
+
+	guard *guard
 }
 
 // add creates the group id below parent.
@@ -395,6 +402,7 @@ func (g *cgroup) close() {
 	if g == nil {
 		return
 	}
+	g.guard.close()
 	for _, f := range []*os.File{g.unified, g.enter, g.leave, g.processes} {
 		if f != nil {
 			f.Close()

@@ -30,12 +30,8 @@ const (
 	messageLogLines = 80
 )
 
-// drainTimeout is how long to read output after the container's first process has ended. It matters
-// only if a process has left the process group and keeps the output open.
-const drainTimeout = time.Second
-
 // container is a process group. Two goroutines copy its output and one waits for its end; all have
-// ended when done is closed.
+// ended when done is closed. Each attached client has another one.
 type container struct {
 	id       string
 	started  time.Time
@@ -160,20 +156,15 @@ func pipes(cmd *exec.Cmd) ([]*os.File, error) {
 }
 
 // wait copies the container's output and waits for its end.
-func (c *container) wait(sources []*os.File, spec *corev1.Container) {
+func (c *container) wait(files []*os.File, spec *corev1.Container) {
+	sources := sourcesOf(files)
 	var copying sync.WaitGroup
 	writers := []io.Writer{
 		c.outputs.tee(c.log.Writer(containerlog.Stdout), func(s *node.Streams) io.Writer { return s.Stdout }),
 		c.outputs.tee(c.log.Writer(containerlog.Stderr), func(s *node.Streams) io.Writer { return s.Stderr }),
 	}
 	for i, source := range sources {
-		copying.Go(func() {
-			// If the log can't be written, discard further output, so that the container does not
-			// block.
-			if _, err := io.Copy(writers[i], source); err != nil {
-				_, _ = io.Copy(io.Discard, source)
-			}
-		})
+		copying.Go(func() { _, _ = io.Copy(writers[i], source) })
 	}
 	_ = c.cmd.Wait() // the result is in ProcessState
 	exit := exitOf(c.cmd.ProcessState)
@@ -192,8 +183,9 @@ func (c *container) wait(sources []*os.File, spec *corev1.Container) {
 	c.endStrays(cmd)
 
 	for _, source := range sources {
-		_ = source.SetReadDeadline(time.Now().Add(drainTimeout))
+		source.end()
 	}
+	c.outputs.end()
 	copying.Wait()
 	for _, source := range sources {
 		source.Close()

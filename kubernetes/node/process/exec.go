@@ -10,11 +10,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/creack/pty"
 	utilexec "k8s.io/utils/exec"
@@ -29,7 +29,8 @@ var (
 )
 
 // Exec runs a command with the container's directory and environment, in its own process group. The
-// group is killed when ctx or the container ends.
+// group is killed when ctx or the container ends. Exec returns when the client has taken the output
+// of the command, which is incomplete if ctx ends first.
 func (c *container) Exec(ctx context.Context, command []string, s node.Streams) error {
 	if len(command) == 0 {
 		return errors.New("no command specified")
@@ -37,7 +38,7 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 	if c.launcher == nil {
 		return fmt.Errorf("container %s has ended", c.id)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan struct{})
 	defer close(ended)
@@ -48,15 +49,15 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 		case <-ended:
 		}
 	}()
-	cmd := exec.CommandContext(ctx, command[0])
+	cmd := exec.CommandContext(running, command[0])
 	cmd.Err = nil // the launcher finds the program
 	cmd.Path, cmd.Args, cmd.Env, cmd.Dir, cmd.WaitDelay = "", slices.Clone(command), c.env, c.workingDir, drainTimeout
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var err error
 	if s.TTY {
-		err = runOnTerminal(c.launcher, cmd, s)
+		err = runOnTerminal(ctx, c.launcher, cmd, s)
 	} else {
-		err = run(c.launcher, cmd, s)
+		err = run(ctx, c.launcher, cmd, s)
 	}
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the command's group
@@ -72,25 +73,59 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 }
 
 // run runs a command without a terminal.
-func run(p launcher, cmd *exec.Cmd, s node.Streams) error {
+func run(ctx context.Context, p launcher, cmd *exec.Cmd, s node.Streams) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Stdout, cmd.Stderr = s.Stdout, s.Stderr
+	files, err := pipes(cmd)
+	if err != nil {
+		return err
+	}
+	out, errs := cmd.Stdout.(*os.File), cmd.Stderr.(*os.File)
+	if sameWriter(s.Stdout, s.Stderr) {
+		// This keeps the order of the output, and calls the writer from one goroutine.
+		cmd.Stderr = cmd.Stdout
+	}
 	if s.Stdin != nil {
 		// Don't set cmd.Stdin, because Wait would wait until it ends.
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			return fmt.Errorf("make pipe: %w", err)
+		in, stdinErr := cmd.StdinPipe()
+		if err = stdinErr; err == nil {
+			go func() {
+				_, _ = io.Copy(in, s.Stdin) // ends when the client closes the stream
+				in.Close()
+			}()
 		}
-		go func() {
-			_, _ = io.Copy(in, s.Stdin) // ends when the client closes the stream
-			in.Close()
-		}()
 	}
 	name := cmd.Args[0]
-	if err := p.start(cmd); err != nil {
-		return notStarted(name, err)
+	if err == nil {
+		if err = p.start(cmd); err != nil {
+			err = notStarted(name, err)
+		}
 	}
-	return cmd.Wait()
+	out.Close()
+	errs.Close()
+	if err != nil {
+		for _, f := range files {
+			f.Close()
+		}
+		return err
+	}
+	sources := sourcesOf(files)
+	var copying sync.WaitGroup
+	for i, to := range []io.Writer{s.Stdout, s.Stderr} {
+		copying.Go(func() {
+			defer sources[i].Close() // writes of the command fail if those to the client do
+			if to == nil {
+				to = io.Discard
+			}
+			_, _ = io.Copy(to, sources[i])
+		})
+	}
+	err = cmd.Wait()
+	finish(ctx, sources, &copying)
+	return err
+}
+
+func sameWriter(a, b io.Writer) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }
 
 // notStarted adds the command's name to an error that lacks it.
@@ -102,43 +137,34 @@ func notStarted(name string, err error) error {
 }
 
 // runOnTerminal runs a command as a session leader on its own terminal.
-func runOnTerminal(p launcher, cmd *exec.Cmd, s node.Streams) error {
+func runOnTerminal(ctx context.Context, p launcher, cmd *exec.Cmd, s node.Streams) error {
 	name := cmd.Args[0]
 	terminal, err := startOnTerminal(p, cmd)
 	if err != nil {
 		return notStarted(name, err)
 	}
-	output := terminalStreams(terminal, s)
-	err = cmd.Wait()
-	select {
-	case <-output: // all output was read: no process has the terminal open
-	case <-time.After(drainTimeout):
-	}
-	terminal.Close()
-	return err
-}
-
-// terminalStreams connects a terminal to a client. output is closed when there is no more output.
-func terminalStreams(terminal *os.File, s node.Streams) (output <-chan struct{}) {
+	defer terminal.Close()
 	if s.Stdin != nil {
 		go func() { _, _ = io.Copy(terminal, s.Stdin) }()
 	}
 	if s.Resize != nil {
 		go resize(terminal, s.Resize)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	sources := sourcesOf([]*os.File{terminal})
+	var copying sync.WaitGroup
+	copying.Go(func() {
 		out := s.Stdout
 		if out == nil {
 			out = io.Discard
 		}
-		if _, err := io.Copy(out, terminal); err != nil {
+		if _, err := io.Copy(out, sources[0]); err != nil {
 			// a client that has disconnected must not block the command
-			_, _ = io.Copy(io.Discard, terminal)
+			_, _ = io.Copy(io.Discard, sources[0])
 		}
-	}()
-	return done
+	})
+	err = cmd.Wait()
+	finish(ctx, sources, &copying)
+	return err
 }
 
 func resize(terminal *os.File, sizes <-chan node.Size) {
@@ -149,10 +175,12 @@ func resize(terminal *os.File, sizes <-chan node.Size) {
 	}
 }
 
-// Attach copies the container's output to s and s.Stdin to its input.
+// Attach copies the container's output to s and s.Stdin to its input. It returns when the client
+// has taken the output of an ended container, when the client can't be written to, or when ctx
+// ends.
 func (c *container) Attach(ctx context.Context, s node.Streams) error {
-	detach := c.outputs.attach(s)
-	defer detach()
+	f := c.outputs.attach(s)
+	defer c.outputs.detach(f)
 	if s.Resize != nil && c.terminal != nil {
 		go resize(c.terminal, s.Resize)
 	}
@@ -166,52 +194,18 @@ func (c *container) Attach(ctx context.Context, s node.Streams) error {
 	}
 	select {
 	case <-c.done:
+		f.complete()
+	case <-f.done:
 	case <-ctx.Done():
+		return nil
 	}
-	return nil
-}
-
-// outputs are the attached clients that receive the container's output. Earlier output is only in
-// the log.
-type outputs struct {
-	mu        sync.Mutex
-	followers map[*node.Streams]bool
-}
-
-func (o *outputs) attach(s node.Streams) (detach func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.followers == nil {
-		o.followers = map[*node.Streams]bool{}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil
 	}
-	o.followers[&s] = true
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.followers, &s)
-	}
+	return f.failure()
 }
-
-// tee returns a writer that writes to the log and to the attached clients. It detaches clients to
-// which it can't write.
-func (o *outputs) tee(log io.Writer, writerOf func(*node.Streams) io.Writer) io.Writer {
-	return writerFunc(func(p []byte) (int, error) {
-		o.mu.Lock()
-		for s := range o.followers {
-			if w := writerOf(s); w != nil {
-				if _, err := w.Write(p); err != nil {
-					delete(o.followers, s)
-				}
-			}
-		}
-		o.mu.Unlock()
-		return log.Write(p)
-	})
-}
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Dial connects to a port of this machine. The pod's processes may listen on all addresses, on the
 // loopback address or on the pod's address.

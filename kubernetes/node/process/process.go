@@ -38,8 +38,9 @@
 //	<Root>/.claims/<handle>/                    a volume that outlives the pods that mount it
 //
 // Processes end with the context of their sandbox: they do not outlive the agent that started them.
-// If the agent is killed, the first process of each container ends with it on Linux, and the next
-// agent with the same Root ends the others. Processes that leave their process group, such as
+// If the agent is killed, the first process of each container ends with it on Linux. The others end
+// at the same time where control groups track them (kernel 5.14 or later), and otherwise when the
+// next agent with the same Root starts. Processes that leave their process group, such as
 // daemons, end with their container, by the strongest means that the system offers:
 //
 //	with control groups     all processes
