@@ -94,7 +94,7 @@ func (r *reconciler) backoff(cluster string) *workqueue.Exponential[reconcile.Re
 		r.backoffs = map[string]*workqueue.Exponential[reconcile.Request]{}
 	}
 	if r.backoffs[cluster] == nil {
-		r.backoffs[cluster] = &workqueue.Exponential[reconcile.Request]{Base: 5 * time.Millisecond, Max: 1000 * time.Second}
+		r.backoffs[cluster] = &workqueue.Exponential[reconcile.Request]{}
 	}
 	return r.backoffs[cluster]
 }

@@ -1,6 +1,8 @@
 package workqueue
 
 import (
+	"cmp"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,12 +24,13 @@ type Limiter[T comparable] interface {
 // controllers.
 func DefaultLimiter[T comparable]() Limiter[T] {
 	return MaxOf[T]{
-		&Exponential[T]{Base: 5 * time.Millisecond, Max: 1000 * time.Second},
+		&Exponential[T]{},
 		&Bucket[T]{Every: 100 * time.Millisecond, Burst: 100},
 	}
 }
 
-// Exponential doubles the delay of a key with each retry, from Base up to Max.
+// Exponential doubles the delay of a key with each retry, from Base up to Max. Base is 5 ms and Max
+// 1000 s if zero.
 type Exponential[T comparable] struct {
 	Base, Max time.Duration
 
@@ -44,11 +47,12 @@ func (l *Exponential[T]) When(key T) time.Duration {
 	}
 	n := l.tries[key]
 	l.tries[key] = n + 1
-	// Base << n would overflow if Base exceeds Max >> n.
-	if n > 62 || l.Base > l.Max>>n {
-		return l.Max
+	base, most := cmp.Or(l.Base, 5*time.Millisecond), cmp.Or(l.Max, 1000*time.Second)
+	// base << n would overflow if base exceeds most >> n.
+	if n > 62 || base > most>>n {
+		return most
 	}
-	return l.Base << n
+	return base << n
 }
 
 // Forget resets the delay of a key.
@@ -83,8 +87,12 @@ func (l *Bucket[T]) When(T) time.Duration {
 	if l.next.Before(now) {
 		l.next = now
 	}
+	if l.Every <= 0 {
+		return 0
+	}
 	// In a bucket of n tokens, a caller may be n-1 tokens early.
-	wait := l.next.Sub(now) - time.Duration(max(l.Burst, 1)-1)*l.Every
+	early := min(int64(max(l.Burst, 1)-1), math.MaxInt64/int64(l.Every)) * int64(l.Every)
+	wait := l.next.Sub(now) - time.Duration(early)
 	l.next = l.next.Add(l.Every)
 	return max(wait, 0)
 }
@@ -133,5 +141,9 @@ type Jitter[T comparable] struct {
 // When returns the limiter's delay plus a random part.
 func (l Jitter[T]) When(key T) time.Duration {
 	d := l.Limiter.When(key)
-	return d + time.Duration(float64(d)*l.Fraction*rand.Float64())
+	longest := math.MaxInt64 - d
+	if part := float64(d) * l.Fraction * rand.Float64(); part < float64(longest) {
+		return d + time.Duration(part)
+	}
+	return d + longest
 }

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,40 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 	if last != l.Max {
 		t.Errorf("the last delay is %v, want %v", last, l.Max)
 	}
+}
+
+// MACH-06: limiters with unusual settings neither overflow nor return no delay.
+func TestExtremeLimiters(t *testing.T) {
+	zero := &Exponential[string]{}
+	if first, second := zero.When("a"), zero.When("a"); first != 5*time.Millisecond || second != 10*time.Millisecond {
+		t.Errorf("without settings: %v, %v", first, second)
+	}
+	if d := (&Exponential[string]{Base: time.Hour, Max: time.Second}).When("a"); d != time.Second {
+		t.Errorf("the delay %v is longer than the maximum", d)
+	}
+	fixed := &Exponential[string]{Base: time.Hour, Max: time.Hour}
+	for fraction, most := range map[float64]time.Duration{1e30: math.MaxInt64, math.Inf(1): math.MaxInt64, 0: time.Hour} {
+		for range 100 {
+			if d := (Jitter[string]{fixed, fraction}).When("a"); d < time.Hour || d > most {
+				t.Fatalf("fraction %v: %v", fraction, d)
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		unlimited := &Bucket[string]{Every: 100 * time.Millisecond, Burst: math.MaxInt}
+		never := &Bucket[string]{Every: math.MaxInt64}
+		for n := range 1000 {
+			if d := unlimited.When("a"); d != 0 {
+				t.Fatalf("call %d with an unlimited burst waits %v", n, d)
+			}
+			if d := never.When("a"); n > 0 && d < 100*365*24*time.Hour {
+				t.Fatalf("call %d with one token a century waits %v", n, d)
+			}
+			if d := (&Bucket[string]{}).When("a"); d != 0 {
+				t.Fatalf("a bucket without a rate waits %v", d)
+			}
+		}
+	})
 }
 
 // MACH-06
