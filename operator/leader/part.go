@@ -41,6 +41,9 @@ func (s *Shards) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+	if s.isAlone(inf) && !pause(ctx, s.cfg.RetryPeriod) {
+		return nil
+	}
 	renewed, err := s.join(ctx)
 	if err != nil || s.own == nil {
 		return err
@@ -61,7 +64,7 @@ func (s *Shards) Run(ctx context.Context) error {
 		changed := s.turn(target) // from here on, no work starts on objects of other replicas
 		// If the server accepted the view and did not store it, repeat that with the next renewal.
 		repeated := s.wrote != nil && slices.Equal(s.wrote, target)
-		write := changed && !repeated && s.clear() || time.Since(renewed) >= s.cfg.RetryPeriod
+		write := changed && !repeated && s.clear() || s.vanished || time.Since(renewed) >= s.cfg.RetryPeriod
 		if write {
 			begin := time.Now()
 			v := s.announcedView()
@@ -128,6 +131,18 @@ func (s *Shards) Run(ctx context.Context) error {
 		s.cfg.Log.Warn("cannot release the Lease; it will expire", "err", err)
 	}
 	return nil
+}
+
+// isAlone reports whether no other replica has a Lease. Either this is the first replica, or
+// another client has deleted the Leases of all replicas. A replica whose Lease was deleted stops
+// within RetryPeriod, when it renews the Lease, unless it can't reach the server.
+func (s *Shards) isAlone(inf informer.Informer) bool {
+	for _, obj := range inf.List(s.cfg.Group.Namespace) {
+		if lease := obj.(*coordinationv1.Lease); lease.Labels[groupLabel] == s.cfg.Group.Name && holderOf(lease) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // join creates this replica's Lease, and returns when the request was sent. It retries until ctx
@@ -233,6 +248,7 @@ func (s *Shards) readLeases(inf informer.Informer, deadline time.Time) (target v
 			next.peers[identity] = o.view
 		}
 	}
+	s.vanished, s.delivered = s.delivered && !seen[s.cfg.Identity], seen[s.cfg.Identity]
 	slices.Sort(target)
 	if len(target) == 0 {
 		target = view{} // our own Lease is not in the list yet

@@ -51,6 +51,10 @@ const (
 // replicas may act on an announcement before this replica's watch delivers it, even if the response
 // was lost. So, as soon as it has sent the request, this replica does not work on objects that the
 // announcement gives away, even if its view has changed since.
+//
+// If another client deletes a replica's Lease, that replica stops as soon as it notices that, and
+// the others wait until the Lease would have expired. If all Leases are deleted, a new replica does
+// not know the others: a replica that starts without others first waits for RetryPeriod.
 type Shards struct {
 	cfg ShardsConfig
 
@@ -78,6 +82,8 @@ type Shards struct {
 	// an announcement succeeds after the last was sent
 	sentAt   string
 	observed map[string]observation
+	// whether the watch has delivered this replica's Lease, and has now delivered its deletion
+	delivered, vanished bool
 }
 
 // view is the sorted list of replicas among which objects are divided. An empty view assigns no

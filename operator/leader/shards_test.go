@@ -358,6 +358,34 @@ func TestShardsWithDeletedLease(t *testing.T) {
 	})
 }
 
+// RUN-03: if another client deletes all Leases, a replica that starts immediately afterwards waits
+// until the others have noticed that, even if their watches have stalled.
+func TestShardsWithAllLeasesDeleted(t *testing.T) {
+	for _, stalled := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newField(t, 30)
+			admin, err := client.New(client.Config{REST: f.server.REST()})
+			must(t, err)
+			a, b := f.join("a"), f.join("b")
+			time.Sleep(time.Minute + 700*time.Millisecond)
+			for _, r := range []*replica{a, b} {
+				r.cable.set(func(c *cable) { c.stall = stalled })
+			}
+			must(t, admin.DeleteAllOf(t.Context(), &coordinationv1.Lease{}, client.InNamespace(key.Namespace)))
+			c := f.join("c") // an object that belongs to two replicas fails the test
+			begin := time.Now()
+			for _, r := range []*replica{a, b} {
+				if err := <-r.ended; !errors.Is(err, leader.ErrLost) || !stalled && time.Since(begin) > 0 {
+					t.Errorf("%s after %v: %v", r.name, time.Since(begin), err)
+				}
+			}
+			f.want("one", "c")
+			c.cancel()
+			must(t, <-c.ended)
+		})
+	}
+}
+
 // RUN-03: a replica stops its work in time even if a request does not return when its context ends.
 func TestShardsWithStuckRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
