@@ -177,6 +177,7 @@ func (*outcomes) Started()            {}
 func (*outcomes) Freed()              {}
 func (*outcomes) PersistentConflict() {}
 func (*outcomes) Panicked()           {}
+func (*outcomes) TimedOut()           {}
 func (o *outcomes) Ended(outcome string, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

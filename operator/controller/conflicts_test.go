@@ -24,6 +24,7 @@ func (c *conflictCounter) Started()                    {}
 func (c *conflictCounter) Freed()                      {}
 func (c *conflictCounter) Ended(string, time.Duration) { c.outcomes.Add(1) }
 func (c *conflictCounter) Panicked()                   {}
+func (c *conflictCounter) TimedOut()                   {}
 func (c *conflictCounter) PersistentConflict()         { c.persistent.Add(1) }
 
 // RUN-04: a few conflicts are normal; ten in a row are reported.

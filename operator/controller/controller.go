@@ -65,8 +65,10 @@ type Metrics interface {
 	Started()
 	Freed()
 	Ended(outcome string, took time.Duration)
-	// Panicked is called after a Reconcile panicked.
+	// Panicked is called after a Reconcile panicked, and TimedOut after one that continued until
+	// the end of Config.ReconcileTimeout.
 	Panicked()
+	TimedOut()
 	// PersistentConflict is called after a Reconcile that hit a conflict for at least the tenth
 	// time in a row for its object.
 	PersistentConflict()
@@ -112,7 +114,7 @@ func New(cfg Config) (*Controller, error) {
 	c := &Controller{cfg: cfg, queue: newQueue(&cfg)}
 	c.lastStarts.init()
 	c.conflicts.init()
-	c.sources.queue = c.queue
+	c.sources.queue, c.sources.patience = c.queue, cfg.SyncTimeout
 	for _, s := range cfg.Sources {
 		if _, err := c.sources.add(s); err != nil {
 			return nil, err // unreachable: sources start later
@@ -301,10 +303,15 @@ func (c *Controller) reconcile(ctx context.Context, w *worker, req reconcile.Req
 		}
 	}()
 	if c.cfg.ReconcileTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.ReconcileTimeout,
-			fmt.Errorf("reconcile took longer than %v", c.cfg.ReconcileTimeout))
-		defer cancel()
+		tooLong := fmt.Errorf("reconcile took longer than %v", c.cfg.ReconcileTimeout)
+		bounded, cancel := context.WithTimeoutCause(ctx, c.cfg.ReconcileTimeout, tooLong)
+		defer func() {
+			if context.Cause(bounded) == tooLong {
+				c.cfg.Metrics.TimedOut()
+			}
+			cancel()
+		}()
+		ctx = bounded
 	}
 	if r, ok := c.cfg.Reconciler.(reconcile.Yielding); ok {
 		return r.ReconcileYielding(ctx, req, func() {
@@ -322,4 +329,5 @@ func (noMetrics) Started()                    {}
 func (noMetrics) Freed()                      {}
 func (noMetrics) Ended(string, time.Duration) {}
 func (noMetrics) Panicked()                   {}
+func (noMetrics) TimedOut()                   {}
 func (noMetrics) PersistentConflict()         {}

@@ -241,7 +241,10 @@ func TestGracePeriod(t *testing.T) {
 func TestSourcesThatFail(t *testing.T) {
 	never := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
 	broken := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
-	for want, source := range map[string]controller.Source{"not synced within 2m0s": never, "broken": broken} {
+	blocks := controller.SourceFunc(func(ctx context.Context, _ controller.Queue) (<-chan struct{}, error) { <-ctx.Done(); return nil, nil })
+	for want, source := range map[string]controller.Source{
+		"not synced within 2m0s": never, "broken": broken, "did not start within 2m0s: its method Start must not block": blocks,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{source}})
 			if err := <-r.ended; err == nil || !strings.Contains(err.Error(), want) {
@@ -250,9 +253,11 @@ func TestSourcesThatFail(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{never}})
-		synctest.Wait()
-		r.stop(t)
+		for _, source := range []controller.Source{never, blocks} {
+			r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{source}})
+			synctest.Wait()
+			r.stop(t)
+		}
 	})
 }
 

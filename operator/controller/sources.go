@@ -10,7 +10,8 @@ import (
 
 // sources manages the sources of a controller.
 type sources struct {
-	queue Queue
+	queue    Queue
+	patience time.Duration // how long a source may take to start
 
 	mu      sync.Mutex
 	ctx     context.Context // parent of the started sources' contexts; nil before start
@@ -78,13 +79,35 @@ func (s *sources) startMember(m *member) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	synced, err := m.source.Start(ctx, s.queue)
+	synced, err := s.startSource(ctx, m.source)
 	if err != nil {
 		cancel()
 		return err
 	}
 	m.cancel, m.synced, m.ended = cancel, synced, ctx.Done()
 	return nil
+}
+
+// startSource calls a source's method Start. It returns an error if that blocks, which would
+// otherwise stop the controller without a trace.
+func (s *sources) startSource(ctx context.Context, source Source) (synced <-chan struct{}, err error) {
+	started := make(chan struct{})
+	var ready <-chan struct{}
+	var failed error
+	go func() {
+		ready, failed = source.Start(ctx, s.queue)
+		close(started)
+	}()
+	timeout := time.NewTimer(s.patience)
+	defer timeout.Stop()
+	select {
+	case <-started:
+		return ready, failed
+	case <-ctx.Done():
+		return nil, nil // the controller ends
+	case <-timeout.C:
+		return nil, fmt.Errorf("source %T did not start within %v: its method Start must not block", source, s.patience)
+	}
 }
 
 func (s *sources) all() []*member {

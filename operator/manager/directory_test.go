@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,11 @@ func TestGivenCertificates(t *testing.T) {
 				t.Errorf("the certificate of %v is served", c.Subject)
 			}
 			_ = conn.Close()
+			for _, want := range []string{"certwatcher_read_certificate_total 1", "certwatcher_read_certificate_errors_total 0"} {
+				if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, want) {
+					t.Errorf("no %s", want)
+				}
+			}
 			cancel()
 			must(t, <-ended)
 			if requests := s.Requests(); len(requests) != 0 {

@@ -197,12 +197,13 @@ func TestMetrics(t *testing.T) {
 		m, _ := newManager(t, manager.Config{})
 		n := 0
 		must(t, m.AddController(controller.Config{
-			Name: "test", Concurrency: 2,
+			Name: "test", Concurrency: 2, ReconcileTimeout: time.Second,
 			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
-			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 				if n++; n == 1 {
 					panic("test panic")
 				}
+				<-ctx.Done()
 				return reconcile.Result{}, nil
 			}),
 		}))
@@ -221,7 +222,9 @@ func TestMetrics(t *testing.T) {
 			`controller_runtime_reconcile_time_seconds_count{controller="test"} 2`,
 			`workqueue_adds_total{controller="test",name="test"} 2`,
 			`workqueue_retries_total{controller="test",name="test"} 1`,
-			`workqueue_depth{controller="test",name="test"} 0`,
+			`controller_runtime_reconcile_total{controller="test",result="requeue_after"} 0`,
+			`controller_runtime_reconcile_timeouts_total{controller="test"} 1`,
+			`workqueue_depth{controller="test",name="test",priority="0"} 0`,
 			`workqueue_unfinished_work_seconds{controller="test",name="test"} 0`,
 			`go_goroutines`,
 		} {

@@ -37,6 +37,7 @@ func (s *SecureMetrics) secure(m *Manager, g *group, l net.Listener, h http.Hand
 		g.start(a)
 		certificates = a
 	}
+	m.observe(certificates)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificates.GetCertificate}
 	if s.TLS != nil {
 		s.TLS(config)

@@ -185,7 +185,11 @@ func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webho
 	}
 	if dir != "" {
 		d, err := webhook.NewDirectory(dir, cfg.CertName, cfg.KeyName)
-		return d, nil, err
+		if err != nil {
+			return nil, nil, fmt.Errorf("webhooks: %w", err)
+		}
+		m.observe(d)
+		return d, nil, nil
 	}
 	ac := webhook.AuthorityConfig{Names: []string{"localhost", "127.0.0.1"}, Log: m.cfg.Log}
 	if cfg.Namespace != "" && !cfg.Local {
@@ -201,11 +205,34 @@ func (cfg *WebhookConfig) certificates(m *Manager) (webhook.Certificates, *webho
 	return a, a, nil
 }
 
+// observe counts and logs how often a certificate is read from its files.
+func (m *Manager) observe(c webhook.Certificates) {
+	d, ok := c.(*webhook.Directory)
+	if !ok || d.OnRead != nil {
+		return
+	}
+	m.metrics.certReads.Inc() // by NewDirectory
+	d.OnRead = func(err error) {
+		m.metrics.certReads.Inc()
+		if err != nil {
+			m.metrics.certErrors.Inc()
+			m.cfg.Log.Error("new certificate is not usable; the old one stays in use until the files change", "err", err)
+			return
+		}
+		m.cfg.Log.Info("certificate was read again, because its files changed")
+	}
+}
+
 // instrument adds metrics to a webhook's handler.
 func (m *metrics) instrument(path string, h http.Handler) (http.Handler, func()) {
 	labels := prometheus.Labels{"webhook": path}
+	requests := m.hookRequests.MustCurryWith(labels)
+	// so that rates are correct from the first request on
+	for _, code := range []string{"200", "500"} {
+		requests.WithLabelValues(code)
+	}
 	h = promhttp.InstrumentHandlerInFlight(m.hookInFlight.With(labels),
-		promhttp.InstrumentHandlerCounter(m.hookRequests.MustCurryWith(labels),
+		promhttp.InstrumentHandlerCounter(requests,
 			promhttp.InstrumentHandlerDuration(m.hookTook.MustCurryWith(labels), h)))
 	if path == webhook.ConvertPath {
 		return h, m.convPanics.Inc

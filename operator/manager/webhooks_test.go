@@ -65,7 +65,8 @@ func TestWebhookMetrics(t *testing.T) {
 	}
 	_, body := get(t, m.MetricsHandler(), "/metrics")
 	for _, want := range []string{
-		`controller_runtime_webhook_requests_total{code="200",webhook="/mutate-x"} 2`, `controller_runtime_webhook_requests_in_flight{webhook="/mutate-x"} 0`,
+		`controller_runtime_webhook_requests_total{code="200",webhook="/mutate-x"} 2`, `controller_runtime_webhook_requests_total{code="500",webhook="/mutate-x"} 0`,
+		`controller_runtime_webhook_requests_in_flight{webhook="/mutate-x"} 0`,
 		`controller_runtime_webhook_latency_seconds_count{webhook="/mutate-x"} 2`, `controller_runtime_webhook_panics_total 1`,
 		`controller_runtime_conversion_webhook_panics_total 0`,
 	} {

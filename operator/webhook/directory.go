@@ -13,12 +13,18 @@ import (
 // connections, but at most once a second, it checks whether the files have changed. It uses new
 // files once certificate and key match, and the old certificate until then.
 type Directory struct {
+	// OnRead, if not nil, is called after changed files were read, with the error that keeps the
+	// old certificate in use; for the same error, once. It must not be changed once connections are
+	// accepted.
+	OnRead func(error)
+
 	certFile, keyFile string
 
 	mu     sync.Mutex
 	looked time.Time
 	stamp  stamp
 	cert   *tls.Certificate
+	failed string // the text of the last error; empty if there was none since the last read
 }
 
 // DefaultDirectory returns the default directory of controller-runtime's webhook server.
@@ -76,14 +82,35 @@ func (d *Directory) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	}
 	d.looked = time.Now()
 	now, err := d.stampNow()
-	if err == nil && (d.cert == nil || now != d.stamp) {
+	if err == nil && d.cert != nil && now == d.stamp {
+		d.failed = ""
+		return d.cert, nil
+	}
+	first := d.cert == nil
+	if err == nil {
 		var cert tls.Certificate
 		if cert, err = tls.LoadX509KeyPair(d.certFile, d.keyFile); err == nil {
 			d.cert, d.stamp = &cert, now
 		}
 	}
-	if d.cert == nil {
-		return nil, fmt.Errorf("read webhook certificate: %w", err)
+	if err != nil {
+		err = fmt.Errorf("read certificate %s: %w", d.certFile, err)
 	}
+	if first {
+		return d.cert, err
+	}
+	d.report(err)
 	return d.cert, nil // partially written files are read again later
+}
+
+// report calls OnRead unless it was called with the same error before. The caller holds the lock.
+func (d *Directory) report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if d.OnRead != nil && (err == nil || text != d.failed) {
+		d.OnRead(err)
+	}
+	d.failed = text
 }

@@ -34,9 +34,6 @@ func (q *Queue[T, P]) drop(match func(key T) bool) (keys []T, dropped int) {
 	}
 	if dropped > 0 {
 		q.arm()
-		if q.metrics != nil {
-			q.metrics.Depth(q.ready)
-		}
 		q.checkDrained()
 	}
 	return keys, dropped

@@ -1,6 +1,9 @@
 package workqueue
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // state describes whether and where an entry waits. It is independent of whether the entry is
 // running.
@@ -33,6 +36,7 @@ type entry[T comparable, P any] struct {
 // list is a doubly linked list of entries.
 type list[T comparable, P any] struct {
 	head, tail *entry[T, P]
+	size       int
 	priority   int
 }
 
@@ -44,6 +48,7 @@ func (l *list[T, P]) push(e *entry[T, P]) {
 		l.tail.next = e
 	}
 	l.tail = e
+	l.size++
 }
 
 func (l *list[T, P]) remove(e *entry[T, P]) {
@@ -58,6 +63,7 @@ func (l *list[T, P]) remove(e *entry[T, P]) {
 		e.next.prev = e.prev
 	}
 	e.list, e.prev, e.next = nil, nil, nil
+	l.size--
 }
 
 // level returns the list of a priority, and creates it if necessary.
@@ -84,6 +90,9 @@ func (q *Queue[T, P]) unlink(e *entry[T, P]) {
 	l := e.list
 	l.remove(e)
 	q.ready--
+	if q.metrics != nil {
+		q.metrics.Depth(l.priority, l.size)
+	}
 	if l.head == nil {
 		i := slices.Index(q.levels, l)
 		q.levels = slices.Delete(q.levels, i, i+1)
@@ -101,7 +110,7 @@ func (q *Queue[T, P]) raise(e *entry[T, P], priority int) {
 	if e.state != queued {
 		return
 	}
-	if q.aging > 0 && q.now()-e.stamp >= int64(priority-from)*q.aging {
+	if q.aging > 0 && q.now()-e.stamp >= q.lead(priority)-q.lead(from) {
 		e.priority = from // its age counts more than a place at the end of the higher level
 		return
 	}
@@ -118,13 +127,20 @@ func (q *Queue[T, P]) next() *entry[T, P] {
 	if q.aging == 0 || len(q.levels) == 1 {
 		return best
 	}
-	rank := best.stamp - int64(best.priority)*q.aging
+	rank := best.stamp - q.lead(best.priority)
 	for _, l := range q.levels[1:] {
-		if r := l.head.stamp - int64(l.priority)*q.aging; r < rank {
+		if r := l.head.stamp - q.lead(l.priority); r < rank {
 			best, rank = l.head, r
 		}
 	}
 	return best
+}
+
+// lead returns how much age a priority is worth, compared to priority 0. Extreme priorities are
+// worth decades.
+func (q *Queue[T, P]) lead(priority int) int64 {
+	most := math.MaxInt64 / 8 / q.aging
+	return max(-most, min(most, int64(priority))) * q.aging
 }
 
 // maxResting bounds two sets of entries: those without pending work, which stay in the map because

@@ -5,8 +5,8 @@ import "time"
 // Metrics receives events of one queue. The methods are called while the queue is locked: they must
 // not block, and must not call the queue.
 type Metrics interface {
-	// Depth is called with the number of ready keys after each change.
-	Depth(n int)
+	// Depth is called with the number of ready keys of a priority after each change.
+	Depth(priority, n int)
 	// Added is called when a key is added to the queue, but not for adds that merge with a waiting
 	// key.
 	Added()
@@ -14,7 +14,7 @@ type Metrics interface {
 	Got(waited time.Duration)
 	// Finished is called by Done, with the time since Get.
 	Finished(worked time.Duration)
-	// Retried is called for each rate-limited add.
+	// Retried is called for each add with a delay.
 	Retried()
 }
 

@@ -91,7 +91,7 @@ func New[T comparable, P any](cfg Config[T, P]) *Queue[T, P] {
 	return &Queue[T, P]{
 		merge:   cfg.Merge,
 		limiter: cfg.Limiter,
-		aging:   int64(cfg.Aging),
+		aging:   max(0, int64(cfg.Aging)),
 		metrics: cfg.Metrics,
 		stamps:  cfg.Aging > 0 || cfg.Metrics != nil,
 		start:   time.Now(),
@@ -116,11 +116,6 @@ func (q *Queue[T, P]) AddRateLimited(key T, payload P) {
 func (q *Queue[T, P]) AddWith(key T, payload P, opts Options) {
 	if opts.RateLimited {
 		opts.After = max(opts.After, q.limiter.When(key))
-		if q.metrics != nil {
-			q.mu.Lock()
-			q.metrics.Retried()
-			q.mu.Unlock()
-		}
 	}
 	q.add(key, payload, opts.Priority, opts.After)
 }
@@ -154,6 +149,9 @@ func (q *Queue[T, P]) add(key T, payload P, priority int, after time.Duration) {
 	defer q.mu.Unlock()
 	if q.shut {
 		return
+	}
+	if after > 0 && q.metrics != nil {
+		q.metrics.Retried()
 	}
 	e := q.entry(key)
 	if e.state == idle {
@@ -194,10 +192,11 @@ func (q *Queue[T, P]) enqueue(e *entry[T, P]) {
 	if q.stamps {
 		e.stamp = q.now()
 	}
-	q.level(e.priority).push(e)
+	l := q.level(e.priority)
+	l.push(e)
 	q.ready++
 	if q.metrics != nil {
-		q.metrics.Depth(q.ready)
+		q.metrics.Depth(l.priority, l.size)
 	}
 	q.wake()
 }
@@ -239,7 +238,6 @@ func (q *Queue[T, P]) pop() Item[T, P] {
 		item.Waited = time.Duration(now - e.stamp)
 		if q.metrics != nil {
 			q.metrics.Got(item.Waited)
-			q.metrics.Depth(q.ready)
 		}
 		e.stamp = now
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -263,6 +264,8 @@ func TestPriority(t *testing.T) {
 		{"never lowered", 0, []add{{"b", 1, 0}, {"a", 0, 0}, {"b", -1, 0}}, "b a"},
 		{"absolute without aging", 0, []add{{"a", 0, 0}, {"b", 1, time.Hour}}, "b a"},
 		{"aged", time.Second, []add{{"a", 0, 0}, {"b", 5, 4 * time.Second}, {"c", 5, 6 * time.Second}}, "b a c"},
+		{"extreme", time.Second, []add{{"a", math.MinInt, 0}, {"b", 0, 0}, {"c", math.MaxInt, 0}, {"d", math.MaxInt - 1, 0}}, "c d b a"},
+		{"raised to extremes", time.Second, []add{{"a", 0, 0}, {"b", math.MinInt, 0}, {"b", math.MaxInt, 0}}, "b a"},
 		{"age counts for more than a raise", time.Second, []add{{"a", 0, 0}, {"b", 1, time.Minute}, {"a", 1, time.Minute}}, "a b"},
 	}
 	for _, tt := range tests {
@@ -442,11 +445,11 @@ func TestDrainGivenUp(t *testing.T) {
 }
 
 type counts struct {
-	depth, added, got, finished, retried int
-	waited, worked                       time.Duration
+	added, got, finished, retried int
+	waited, worked                time.Duration
 }
 
-func (c *counts) Depth(n int)              { c.depth = n }
+func (c *counts) Depth(int, int)           {}
 func (c *counts) Added()                   { c.added++ }
 func (c *counts) Got(d time.Duration)      { c.got++; c.waited += d }
 func (c *counts) Finished(d time.Duration) { c.finished++; c.worked += d }
@@ -471,9 +474,47 @@ func TestMetrics(t *testing.T) {
 		done(q, "a")
 		q.AddRateLimited("b", struct{}{})
 		done(q, "b")
-		want := counts{depth: 0, added: 4, got: 2, finished: 2, retried: 1, waited: 2 * time.Second, worked: 6 * time.Second}
+		want := counts{added: 4, got: 2, finished: 2, retried: 2, waited: 2 * time.Second, worked: 6 * time.Second}
 		if c != want {
 			t.Errorf("got %+v, want %+v", c, want)
 		}
+	})
+}
+
+type depths struct {
+	counts
+	ready map[int]int // by priority
+}
+
+func (d *depths) Depth(priority, n int) { d.ready[priority] = n }
+
+// MACH-06: the depth of each priority is the number of its ready keys, also after keys were raised
+// and dropped.
+func TestDepth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := depths{ready: map[int]int{}}
+		q := newPlain(Config[string, struct{}]{Metrics: &d})
+		want := func(when string, want map[int]int) {
+			t.Helper()
+			if !maps.Equal(d.ready, want) {
+				t.Errorf("%s: %v, want %v", when, d.ready, want)
+			}
+		}
+		for n, key := range []string{"a", "b", "c", "d"} {
+			q.AddWith(key, struct{}{}, Options{Priority: n / 2})
+		}
+		want("added", map[int]int{0: 2, 1: 2})
+		q.AddWith("a", struct{}{}, Options{Priority: 7})
+		want("raised", map[int]int{0: 1, 1: 2, 7: 1})
+		q.Drop(func(key string) bool { return key == "c" })
+		want("dropped", map[int]int{0: 1, 1: 1, 7: 1})
+		for range 3 {
+			get(t, q)
+		}
+		want("taken", map[int]int{0: 0, 1: 0, 7: 0})
+		q.Add("a", struct{}{})
+		want("held", map[int]int{0: 0, 1: 0, 7: 0})
+		done(q, "a")
+		want("queued again", map[int]int{0: 1, 1: 0, 7: 0})
 	})
 }
