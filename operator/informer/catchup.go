@@ -98,6 +98,9 @@ type gap struct {
 	version uint64 // of the list; 0 if versions are not comparable
 	newest  uint64 // the highest version of a listed object
 	listed  map[client.Key]listed
+	// lost is the version of the copy if the server has an older one: it was restored from a
+	// backup, and the copy must be read again. Otherwise 0.
+	lost uint64
 }
 
 type listed struct {
@@ -128,12 +131,19 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 	i := p.informer
 	var missing map[client.Key]types.UID // in the copy but not in the list
 	wait := renewAfter
+	if g.lost > 0 {
+		p.reopen()
+	}
 	for {
 		i.mu.Lock()
+		if g.lost > 0 && p.progress < g.lost {
+			i.mu.Unlock()
+			return true, nil
+		}
 		if missing == nil {
 			missing = p.missing(g)
 		}
-		has := p.has(g, missing)
+		has := g.lost == 0 && p.has(g, missing)
 		changed := i.change()
 		i.mu.Unlock()
 		if has {
@@ -143,14 +153,11 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 		select {
 		case <-changed:
 		case <-timer.C:
-			if g.version == 0 {
+			if g.version == 0 || g.lost > 0 {
 				return true, nil // there may be newer versions than the listed ones
 			}
 			wait *= renewFactor
-			select {
-			case p.renew <- struct{}{}:
-			default:
-			}
+			p.reopen()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-i.ended:
@@ -165,6 +172,14 @@ func (p *part) catchUpOnce(ctx context.Context) (again bool, err error) {
 	}
 }
 
+// reopen reopens the watch.
+func (p *part) reopen() {
+	select {
+	case p.renew <- struct{}{}:
+	default:
+	}
+}
+
 // compare reads the server's state. done reports that the copy is at least as new.
 func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 	i := p.informer
@@ -174,6 +189,9 @@ func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 		Namespace: p.namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true, Limit: catchUpFirst, Shared: true,
 	}
 	g.listed = map[client.Key]listed{}
+	i.mu.Lock()
+	before := p.progress
+	i.mu.Unlock()
 	for first := true; first || o.Continue != ""; first = false {
 		items := client.NewItems(prototype)
 		if err := i.set.cfg.Client.List(ctx, items, o); err != nil {
@@ -181,6 +199,10 @@ func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 		}
 		if first {
 			g.version = parseVersion(items.ResourceVersion)
+			if g.version > 0 && g.version < before {
+				g.lost = before
+				return g, false, nil
+			}
 		}
 		if p.isAsOf(g.version) {
 			return g, true, nil

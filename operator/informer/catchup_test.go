@@ -111,6 +111,41 @@ func TestCatchUpWithDeadWatch(t *testing.T) {
 	})
 }
 
+// RUN-09: after a restore of the server's storage, CatchUp waits until the copy was read again,
+// also if the watch stalled unnoticed.
+func TestCatchUpWithRestoredServer(t *testing.T) {
+	for name, stalled := range map[string]bool{"ended": false, "stalled": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t)
+				w.create(pod("a"), pod("b"), pod("c"))
+				inf := w.pods()
+				if stalled {
+					w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+						if watch := r.URL.Query().Get("watch"); watch != "" {
+							rw.Header().Set("Content-Type", "application/json")
+							rw.(http.Flusher).Flush()
+							<-r.Context().Done()
+							return true
+						}
+						return false
+					}})
+				}
+				w.run()
+				w.must(w.set.WaitForSync(w.ctx))
+				synctest.Wait()
+				w.server.SetFaults(clienttest.Faults{})
+				w.server.SetRevision(1)
+				w.create(pod("restored"))
+				w.must(w.set.CatchUp(w.ctx))
+				if got := fmt.Sprint(seen(inf)); got != "map[default/restored:]" {
+					t.Errorf("got %s", got)
+				}
+			})
+		})
+	}
+}
+
 // RUN-09: the objects are compared page by page, and only as far as necessary.
 func TestCatchUpCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

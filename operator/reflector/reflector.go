@@ -76,7 +76,8 @@ type Config[T metav1.Object] struct {
 	// Opened, if not nil, is called for each watch that the server has accepted.
 	Opened func()
 	// Renew, if not nil, ends a wait, or reopens the watch after the last event, for each value
-	// received. Use it if the watch is known to be behind, because its connection may be broken.
+	// received. Use it if the watch is known to be behind, because its connection may be broken or
+	// the server may have been restored from a backup.
 	Renew <-chan struct{}
 }
 
@@ -90,26 +91,27 @@ const (
 	minWatch = time.Second
 	// A watch that the server does not end in time is closed after this additional time.
 	watchGrace = 30 * time.Second
-	// A watch of a server that has sent a bookmark is reopened after 3 to 4 minutes without an
-	// event. Servers that send bookmarks send one a minute while the version increases, so the
-	// connection may be broken. The system does not notice that if a load balancer acknowledges the
-	// data.
+	// A watch is reopened after 3 to 4 minutes without an event. Servers that send bookmarks send
+	// one a minute while the version increases, so the connection may be broken. The system does
+	// not notice that if a load balancer acknowledges the data.
 	maxSilence = 3 * time.Minute
+	// A streaming list is replaced by a list after this time without an event, because the server
+	// sends the current state without pauses.
+	maxStall = 30 * time.Second
 )
 
 // Reflector runs a Machine.
 type Reflector[T metav1.Object] struct {
 	cfg     Config[T]
 	machine Machine[T]
-	marks   bool // the server has sent a bookmark
-	doubts  bool // the server may have an older state: a watch failed or was silent
+	doubts  bool // the server may have an older state: a watch failed, was silent or is behind
 
 	// The open watch.
 	stream   watch.Interface
 	opened   time.Time
 	events   int
 	deadline *time.Timer
-	silence  *time.Timer // runs from the server's first bookmark on
+	silence  *time.Timer // runs out if the watch is silent for too long; nil if it may be
 }
 
 // New returns a reflector.
@@ -225,7 +227,6 @@ func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 	}
 	r.stream, r.opened, r.events = stream, time.Now(), 0
 	r.deadline, r.silence = time.NewTimer(timeout+watchGrace), nil
-	r.listen()
 	if r.cfg.Opened != nil {
 		r.cfg.Opened()
 	}
@@ -249,6 +250,7 @@ func (r *Reflector[T]) closeWatch() {
 
 // read returns nil when ctx ends.
 func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[T] {
+	r.listen()
 	var silent <-chan time.Time
 	if r.silence != nil {
 		silent = r.silence.C
@@ -260,8 +262,6 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 				return Closed[T]{Early: r.events == 0 && time.Since(r.opened) < minWatch}
 			}
 			r.events++
-			r.marks = r.marks || event.Type == watch.Bookmark
-			r.listen()
 			return r.input(ctx, event)
 		case <-r.deadline.C:
 			return Closed[T]{}
@@ -269,6 +269,7 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 			r.doubts = true
 			return Closed[T]{}
 		case <-r.cfg.Renew:
+			r.doubts = true
 			return Closed[T]{}
 		case <-resync:
 			r.cfg.Sink.Resync()
@@ -281,10 +282,13 @@ func (r *Reflector[T]) read(ctx context.Context, resync <-chan time.Time) Input[
 // listen restarts the time of silence.
 func (r *Reflector[T]) listen() {
 	longest := maxSilence + rand.N(maxSilence/3)
+	if r.machine.state == streaming {
+		longest = maxStall
+	}
 	switch {
 	case r.silence != nil:
 		r.silence.Reset(longest)
-	case r.marks && r.cfg.WatchTimeout != Forever:
+	case r.cfg.WatchTimeout != Forever:
 		r.silence = time.NewTimer(longest)
 	}
 }
@@ -328,6 +332,7 @@ func (r *Reflector[T]) wait(ctx context.Context, next Next, resync <-chan time.T
 		case <-timer.C:
 			return Waited[T]{}
 		case <-r.cfg.Renew:
+			r.doubts = true
 			return Waited[T]{}
 		case <-resync:
 			r.cfg.Sink.Resync()

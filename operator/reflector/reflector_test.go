@@ -188,8 +188,8 @@ func TestWatchThatHangs(t *testing.T) {
 	})
 }
 
-// MACH-02: a watch that stops delivering bookmarks is reopened: a load balancer may have lost the
-// server. A watch without bookmarks, and one in the same process, may be silent.
+// MACH-02: a watch that delivers nothing for too long is reopened, even if it never delivered a
+// bookmark: a load balancer may have lost the server. A watch in the same process may be silent.
 func TestSilentWatch(t *testing.T) {
 	bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
 	page := Page[object]{Version: "2"}
@@ -199,7 +199,8 @@ func TestSilentWatch(t *testing.T) {
 		calls   string
 	}{
 		{0, []watch.Event{bookmark, {Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false, watch 8 false"},
-		{0, []watch.Event{{Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false"},
+		{0, []watch.Event{{Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false, watch 8 false"},
+		{0, nil, "list 500 , watch 2 false, watch 2 false"},
 		{Forever, []watch.Event{bookmark}, "list 500 , watch 2 false"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -211,16 +212,37 @@ func TestSilentWatch(t *testing.T) {
 	}
 }
 
-// MACH-02: a watch that never delivers anything is reopened if an earlier one has delivered
-// bookmarks.
-func TestSilentWatchWithoutBookmark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
-		calls, _ := reflect(t, 5*time.Minute, Config[object]{Pages: true}, Page[object]{Version: "2"}, stream(true, bookmark), stream(false), stream(false))
-		if want := "list 500 , watch 2 false, watch 7 false, watch 7 false"; calls != want {
-			t.Errorf("%s, want %s", calls, want)
-		}
-	})
+// MACH-02: a streaming list that stalls before its end is replaced by a list. One that delivers
+// slowly, and a watch after its end, continue.
+func TestStreamingListThatStalls(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pauses []time.Duration // before the events; the last one is the end of the initial state
+		calls  string
+	}{
+		"at once": {[]time.Duration{40 * time.Second}, "watch  true, list 500 , watch 2 false"},
+		"later":   {[]time.Duration{20 * time.Second, 40 * time.Second}, "watch  true, list 500 , watch 2 false"},
+		"slow":    {[]time.Duration{20 * time.Second, 20 * time.Second, 20 * time.Second}, "watch  true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := watch.NewFakeWithChanSize(len(tt.pauses), false)
+				go func() {
+					for n, pause := range tt.pauses {
+						time.Sleep(pause)
+						if e := initialEnd(9); n == len(tt.pauses)-1 && !w.IsStopped() {
+							w.Action(e.Type, e.Object)
+						} else if !w.IsStopped() {
+							w.Add(obj(fmt.Sprint("a", n), n+1))
+						}
+					}
+				}()
+				calls, _ := reflect(t, 2*time.Minute, Config[object]{}, w, Page[object]{Version: "2"}, stream(false))
+				if calls != tt.calls {
+					t.Errorf("%s, want %s", calls, tt.calls)
+				}
+			})
+		})
+	}
 }
 
 // versioned is a Source that returns its version.
@@ -264,6 +286,31 @@ func TestRestoredServer(t *testing.T) {
 					t.Errorf("%s, want %s", calls, tt.calls)
 				}
 			})
+		})
+	}
+}
+
+// MACH-02: Renew reopens a watch, or reads the collection again if the server has an older state.
+func TestRenew(t *testing.T) {
+	page := Page[object]{Version: "2"}
+	for version, want := range map[string]string{
+		"2": "list 500 , watch 2 false, version, watch 2 false",
+		"1": "list 500 , watch 2 false, version, list 500 , watch 2 false",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			answers := []any{page, stream(false)}
+			if version == "1" {
+				answers = append(answers, page)
+			}
+			source := versioned{&script{answers: append(answers, stream(false))}, version}
+			renew := make(chan struct{}, 1)
+			time.AfterFunc(time.Second, func() { renew <- struct{}{} })
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_ = New(Config[object]{Source: source, Sink: &sink{}, Pages: true, Renew: renew}).Run(ctx)
+			if calls := strings.Join(source.calls, ", "); calls != want {
+				t.Errorf("%s, want %s", calls, want)
+			}
 		})
 	}
 }
