@@ -111,6 +111,10 @@ type Informers interface {
 	// own writes. It starts informers as needed and waits for their first sync. Reads with
 	// client.Live go to the server.
 	Client() client.Client
+	// Recording returns c, a client of the same server, with its writes recorded: reads through
+	// Client see them. Reads through the result are those of c. Use it if several sets have the
+	// objects that a client writes, as in b.Recording(a.Recording(direct)).
+	Recording(c client.Client) client.Client
 	// Remove ends the informer of obj's kind and object type, if there is one, and saves its memory
 	// and watch. The next read or handler starts a new one, which has no indexes. An informer in
 	// use ends only with InUse. Otherwise, an informer with indexes stays, and an informer with
@@ -133,6 +137,7 @@ type Informers interface {
 	// CatchUp compares the copies with the metadata of the objects on the server. For each watch,
 	// this takes one request if the copy has reached the server's latest version or has at most 500
 	// objects, and otherwise one more per 5,000 objects. It reopens a watch that does not deliver
-	// the missing objects within a second. Kinds that the server does not serve are skipped.
+	// the missing objects within a second. If the server was restored from a backup, CatchUp waits
+	// until the copies were read again. Kinds that the server does not serve are skipped.
 	CatchUp(ctx context.Context) error
 }

@@ -13,6 +13,19 @@ import (
 	"kelson.dev/operator/client"
 )
 
+// recording reads from a server, and records its writes as cached does.
+type recording struct{ cached }
+
+func (s *informers) Recording(c client.Client) client.Client { return recording{cached{c, s}} }
+
+func (r recording) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
+	return r.Client.Get(ctx, key, into, opts...)
+}
+
+func (r recording) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	return r.Client.List(ctx, into, opts...)
+}
+
 func (c cached) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
 	return c.wrote(c.Client.Create(ctx, obj, opts...), obj, opts)
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/randomtest"
 )
 
@@ -141,4 +142,47 @@ func (w *fixture) compare(name, when string, want *corev1.Pod) {
 	if identity(listed) != identity(want) {
 		w.t.Errorf("%s, %s: listed %s, want %s", name, when, identity(listed), identity(want))
 	}
+}
+
+// RUN-02: two sets of informers that are late show the writes of one client.
+func TestRecordingInTwoSets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		other, err := informer.New(informer.Config{Client: w.direct, Form: form, Log: w.logger()})
+		w.must(err)
+		w.run()
+		ended := make(chan error, 1)
+		go func() { ended <- other.Run(w.ctx) }()
+		readers := []client.Client{w.client, other.Client()}
+		for _, r := range readers {
+			_, err := client.List[corev1.Pod](w.ctx, r)
+			w.must(err)
+		}
+		w.lag(time.Minute)
+		writer := other.Recording(w.set.Recording(w.direct))
+		want := func(when, version string) {
+			t.Helper()
+			for n, r := range append(readers, writer) {
+				p, err := client.Get[corev1.Pod](w.ctx, r, client.KeyOf(pod("a")))
+				if version == "" != apierrors.IsNotFound(err) || err == nil && p.ResourceVersion != version {
+					t.Errorf("%s, reader %d: %v, %v, want version %q", when, n, p, err, version)
+				}
+			}
+		}
+		p := pod("a")
+		w.must(writer.Create(w.ctx, p))
+		want("created", p.ResourceVersion)
+		w.must(writer.Update(w.ctx, labelled(p, "2")))
+		want("updated", p.ResourceVersion)
+		p.Status.Phase = corev1.PodRunning
+		w.must(writer.Subresource("status").Update(w.ctx, p, nil))
+		want("status updated", p.ResourceVersion)
+		w.must(writer.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default")))
+		want("all deleted", "")
+		w.must(writer.Create(w.ctx, pod("a")))
+		w.must(writer.Delete(w.ctx, pod("a")))
+		want("deleted", "")
+		w.stop()
+		w.must(<-ended)
+	})
 }

@@ -178,6 +178,23 @@ func (c *Cache) placement(kind schema.GroupVersionKind) placement {
 	return c.others
 }
 
+// placements returns where the versions of a kind are, ending with the given version.
+func (c *Cache) placements(kind schema.GroupVersionKind) []placement {
+	if len(c.kinds) == 0 {
+		return []placement{c.others}
+	}
+	all := []placement{c.others}
+	for other, p := range c.kinds {
+		if other != kind && other.GroupKind() == kind.GroupKind() {
+			all = append(all, p)
+		}
+	}
+	if p, ok := c.kinds[kind]; ok {
+		return append(all, p)
+	}
+	return append(all[1:], c.others)
+}
+
 // informer returns the informer of an object's kind and type, and creates it if necessary.
 func (c *Cache) informer(obj client.Object, mayCreate bool) (*Informer, error) {
 	kind, err := apiutil.GVKForObject(obj, c.scheme)

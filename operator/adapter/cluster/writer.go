@@ -15,18 +15,20 @@ type writer struct {
 	cache         *Cache
 }
 
-// clientFor returns the client for an object.
+// clientFor returns the client for an object. It records writes in all leaves that may have the
+// object, in any version of its kind.
 func (w writer) clientFor(obj client.Object) client.Client {
 	kind, err := client.KindOf(obj, w.cache.scheme)
 	if err != nil {
 		return w.Client // which reports the error
 	}
-	p := w.cache.placement(kind)
-	l := p.leafOf(p.spaces != nil && obj.GetNamespace() != "", obj.GetNamespace())
-	if l == nil {
-		return w.Client
+	c := w.Client
+	for _, p := range w.cache.placements(kind) {
+		if l := p.leafOf(p.spaces != nil && obj.GetNamespace() != "", obj.GetNamespace()); l != nil {
+			c = l.informers.Recording(c)
+		}
 	}
-	return l.informers.Client()
+	return c
 }
 
 func (w writer) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
