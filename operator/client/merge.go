@@ -44,6 +44,9 @@ func (o WriteOptions) applyWrite(to *WriteOptions) {
 	add(&to.Force, o.Force)
 	add(&to.FieldValidation, o.FieldValidation)
 	to.Given = to.Given || o.Given
+	if o.Answer != nil {
+		to.Answer = o.Answer
+	}
 	to.New = to.New || o.New
 }
 

@@ -41,7 +41,7 @@ func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, 
 		Answer: &corev1.Pod{}, Status: &metav1.Status{},
 	}
 	return client.GetOptions{Live: true, ResourceVersion: "7", Kind: kind, Shared: &shared}, list,
-		client.WriteOptions{DryRun: true, FieldOwner: "me", Force: &yes, FieldValidation: "Strict", Given: true, New: true}, del,
+		client.WriteOptions{DryRun: true, FieldOwner: "me", Force: &yes, FieldValidation: "Strict", Given: true, New: true, Answer: &corev1.Pod{}}, del,
 		client.DeleteAllOfOptions{ListOptions: list, DeleteOptions: del, Answers: &corev1.PodList{}}
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -109,6 +110,9 @@ type WriteOptions struct {
 	// costs the server less, and applies only if the object exists. The resulting object and the
 	// fields that later applies remove are the same as after an apply.
 	New bool
+	// Answer, if not nil, is filled with the response to a patch of a subresource that has another
+	// kind, such as a Scale. The patched object is then unchanged.
+	Answer runtime.Object
 }
 
 // DeleteOptions is the result of DeleteOption values. It is an option itself, which sets its

@@ -247,7 +247,15 @@ func (c *restClient) patch(ctx context.Context, subresource string, obj Object, 
 			return err
 		}
 	}
-	return c.exchangeIfKind(ctx, r, obj, e.kind, subresource != "", o.Given)
+	into, kind := runtime.Object(obj), e.kind
+	if o.Answer != nil && subresource != "" {
+		into = o.Answer
+		if kind, err = KindOf(into, c.scheme); err != nil {
+			return fmt.Errorf("patch %s of %s %s: %w", subresource, e.kind.Kind, KeyOf(obj), err)
+		}
+		r.accept = acceptOf(into, false)
+	}
+	return c.exchangeIfKind(ctx, r, into, kind, subresource != "", o.Given)
 }
 
 func (c *restClient) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,13 +12,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,9 +55,15 @@ func mapper() meta.RESTMapper {
 func start(t *testing.T, s *apitest.Server, o cache.Options) (*cluster.Cache, crclient.Client) {
 	t.Helper()
 	o.Mapper = mapper()
-	c, err := cluster.NewCache(s.REST(), o, cluster.Config{})
+	return startWith(t, s.REST(), o)
+}
+
+// startWith is start for a server with a configuration.
+func startWith(t *testing.T, config *rest.Config, o cache.Options) (*cluster.Cache, crclient.Client) {
+	t.Helper()
+	c, err := cluster.NewCache(config, o, cluster.Config{})
 	must(t, err)
-	client, err := cluster.NewClient(s.REST(), crclient.Options{Cache: &crclient.CacheOptions{Reader: c}}, nil)
+	client, err := cluster.NewClient(config, crclient.Options{Cache: &crclient.CacheOptions{Reader: c, Unstructured: true}}, nil)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -140,6 +151,53 @@ func TestOptions(t *testing.T) {
 		}
 	})
 }
+
+// RUN-10: a field selector for a namespace is a filter, although the informer watches only that
+// namespace.
+func TestNamespaceByFieldSelector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := start(t, newServer(), cache.Options{ByObject: map[crclient.Object]cache.ByObject{
+			&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector("metadata.namespace", "a")},
+		}})
+		for _, namespace := range []string{"a", "b"} {
+			must(t, client.Create(t.Context(), configMap(namespace, "x")))
+		}
+		if all, a, b := count(t, client), count(t, client, crclient.InNamespace("a")), count(t, client, crclient.InNamespace("b")); all != 1 || a != 1 || b != 0 {
+			t.Errorf("%d objects, %d in namespace a, %d in namespace b; want 1, 1, 0", all, a, b)
+		}
+		must(t, client.Get(t.Context(), crclient.ObjectKey{Namespace: "a", Name: "x"}, &corev1.ConfigMap{}))
+		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "b", Name: "x"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+			t.Errorf("an object in another namespace: %v", err)
+		}
+	})
+}
+
+// RUN-10: the body of a patched subresource has the response, also for users who may only patch it.
+func TestPatchOfSubresourceWithBody(t *testing.T) {
+	config := &rest.Config{Host: "http://test", Transport: transport(func(r *http.Request) (*http.Response, error) {
+		resp := &http.Response{StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody}
+		if r.Method == http.MethodPatch && r.URL.Path == "/api/v1/namespaces/default/pods/a/scale" {
+			text := `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"a","resourceVersion":"7"},"spec":{"replicas":3}}`
+			resp.StatusCode, resp.Body = http.StatusOK, io.NopCloser(strings.NewReader(text))
+		}
+		return resp, nil
+	})}
+	c, err := cluster.NewClient(config, crclient.Options{Mapper: mapper()}, nil)
+	must(t, err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+	merge := crclient.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`))
+	for name, opts := range map[string][]crclient.SubResourcePatchOption{"patch": nil, "dry run": {crclient.DryRunAll}} {
+		scale := &autoscalingv1.Scale{}
+		must(t, c.SubResource("scale").Patch(t.Context(), pod, merge, append(opts, crclient.WithSubResourceBody(scale))...))
+		if scale.Spec.Replicas != 3 || scale.ResourceVersion != "7" || pod.ResourceVersion != "" {
+			t.Errorf("%s: the body is %+v, the object %+v", name, scale, pod)
+		}
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // recorded counts the calls of a handler.
 type recorded struct {

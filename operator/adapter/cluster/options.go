@@ -26,6 +26,14 @@ type leaf struct {
 	informers informer.Informers
 	// shared makes reads return the informers' objects without a copy (UnsafeDisableDeepCopy).
 	shared bool
+	// only is the namespace that a field selector requires; empty if there is none. To readers, the
+	// selector is a filter: other namespaces are empty.
+	only string
+}
+
+// hides reports whether a field selector excludes all objects of a namespace.
+func (l *leaf) hides(namespaced bool, namespace string) bool {
+	return namespaced && l.only != "" && namespace != l.only
 }
 
 // placement describes which leaf has the objects of a kind.
@@ -188,10 +196,11 @@ func (c *Cache) leaf(o cache.Config, namespaces []string) (*leaf, error) {
 		resync = time.Duration(float64(resync) * (0.9 + 0.2*rand.Float64()))
 	}
 	scope := informer.Scope{Namespaces: namespaces, Labels: o.LabelSelector, Fields: o.FieldSelector}
+	only := ""
 	if o.FieldSelector != nil && len(namespaces) == 0 {
 		// Permissions may be limited to the namespace.
 		if name, exact := o.FieldSelector.RequiresExactMatch("metadata.namespace"); exact && name != "" {
-			scope.Namespaces = []string{name}
+			only, scope.Namespaces = name, []string{name}
 		}
 	}
 	informers, err := informer.New(informer.Config{
@@ -200,7 +209,7 @@ func (c *Cache) leaf(o cache.Config, namespaces []string) (*leaf, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leaf{informers: informers, shared: o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy}
+	l := &leaf{informers: informers, shared: o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy, only: only}
 	c.leaves = append(c.leaves, l)
 	return l, nil
 }

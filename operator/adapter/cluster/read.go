@@ -36,6 +36,9 @@ func (c *Cache) Get(ctx context.Context, key crclient.ObjectKey, out crclient.Ob
 	if l == nil {
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
+	if l.hides(i.namespaced, key.Namespace) {
+		return i.notFound(key)
+	}
 	if !unsafe(l, o.UnsafeDisableDeepCopy) {
 		err := l.informers.Client().Get(ctx, key, out)
 		if status, ok := err.(*apierrors.StatusError); ok && apierrors.IsNotFound(status) {
@@ -115,6 +118,9 @@ func (c *Cache) List(ctx context.Context, out crclient.ObjectList, opts ...crcli
 }
 
 func (i *Informer) listLeaf(ctx context.Context, l *leaf, out crclient.ObjectList, o crclient.ListOptions) error {
+	if o.Namespace != "" && l.hides(i.namespaced, o.Namespace) {
+		return client.FillList(out, nil)
+	}
 	// A cache ignores the requirements in Raw options, because they are for servers.
 	list := client.ListOptions{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector, Limit: o.Limit, Continue: o.Continue}
 	if !unsafe(l, o.UnsafeDisableDeepCopy) || list.Fields != nil && !list.Fields.Empty() || list.Limit > 0 || list.Continue != "" {

@@ -66,16 +66,9 @@ func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.
 	if err != nil {
 		return err
 	}
-	return s.patchBody(ctx, obj, client.RawPatch(p.Type(), data), o.SubResourceBody, patchOptions(p, &o.PatchOptions))
-}
-
-// patchBody patches a subresource of another kind, and reads the result, because patches return
-// only objects of obj's kind.
-func (s subresource) patchBody(ctx context.Context, obj client.Object, p client.Patch, body client.Object, o client.WriteOptions) error {
-	if err := s.s.Patch(ctx, obj, p, o); err != nil || o.DryRun {
-		return err
-	}
-	return s.s.Get(ctx, obj, body)
+	write := patchOptions(p, &o.PatchOptions)
+	write.Answer = o.SubResourceBody
+	return s.s.Patch(ctx, obj, client.RawPatch(p.Type(), data), write)
 }
 
 func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.SubResourceApplyOption) error {
@@ -93,7 +86,9 @@ func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, 
 			if err != nil {
 				return err
 			}
-			return s.patchBody(ctx, u, client.RawPatch(types.ApplyPatchType, data), body, applyOptions(&o.ApplyOptions))
+			write := applyOptions(&o.ApplyOptions)
+			write.Answer = body
+			return s.s.Patch(ctx, u, client.RawPatch(types.ApplyPatchType, data), write)
 		})
 		if err == nil { // the subresource has the version of its object
 			u.SetResourceVersion(versionOf(o.SubResourceBody))
