@@ -110,7 +110,7 @@ func (b *Builder) WithEventFilter(p crpredicate.Predicate) *Builder {
 }
 
 // WithOptions sets MaxConcurrentReconciles, CacheSyncTimeout, ReconciliationTimeout,
-// NeedLeaderElection and RateLimiter; other options are ignored.
+// NeedLeaderElection, RateLimiter and LogConstructor; other options are ignored.
 func (b *Builder) WithOptions(o crcontroller.Options) *Builder { b.options = o; return b }
 
 // Complete adds the controller to the manager.
@@ -131,8 +131,12 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 	if b.name == "" {
 		b.name = strings.ToLower(kind.Kind)
 	}
+	logs := b.logs
+	if logs == nil {
+		logs = b.options.LogConstructor
+	}
 	cfg := controller.Config{
-		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: b.logs}, Concurrency: max(0, b.options.MaxConcurrentReconciles),
+		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: logs}, Concurrency: max(0, b.options.MaxConcurrentReconciles),
 		SyncTimeout: b.options.CacheSyncTimeout, ReconcileTimeout: max(0, b.options.ReconciliationTimeout),
 	}
 	if n := b.options.NeedLeaderElection; n != nil {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,6 +31,15 @@ import (
 // RUN-10: a builder without For takes metadata watches, raw sources and a log constructor, and
 // returns the controller.
 func TestBuilderWithoutFor(t *testing.T) {
+	t.Run("WithLogConstructor", func(t *testing.T) { testBuilderWithoutFor(t, (*adapter.Builder).WithLogConstructor) })
+	t.Run("WithOptions", func(t *testing.T) {
+		testBuilderWithoutFor(t, func(b *adapter.Builder, logs func(*reconcile.Request) logr.Logger) *adapter.Builder {
+			return b.WithOptions(controller.Options{LogConstructor: logs})
+		})
+	})
+}
+
+func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder, func(*reconcile.Request) logr.Logger) *adapter.Builder) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
 		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
@@ -51,14 +61,13 @@ func TestBuilderWithoutFor(t *testing.T) {
 			types[o.GetName()] = isMetadata
 			return []reconcile.Request{{NamespacedName: crclient.ObjectKeyFromObject(o)}}
 		})
-		c, err := adapter.NewControllerManagedBy(m).Named("two").
+		b := adapter.NewControllerManagedBy(m).Named("two").
 			WatchesMetadata(&corev1.ConfigMap{}, mapped).
-			WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{})).
-			WithLogConstructor(func(req *reconcile.Request) logr.Logger {
-				return funcr.New(func(prefix, args string) { mu.Lock(); defer mu.Unlock(); logged = append(logged, args) }, funcr.Options{}).
-					WithValues("constructed", req.Name)
-			}).
-			Build(r)
+			WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{}))
+		c, err := withLogs(b, func(req *reconcile.Request) logr.Logger {
+			return funcr.New(func(prefix, args string) { mu.Lock(); defer mu.Unlock(); logged = append(logged, args) }, funcr.Options{}).
+				WithValues("constructed", req.Name)
+		}).Build(r)
 		must(t, err)
 		if c.Name() != "two" {
 			t.Errorf("the controller is named %s", c.Name())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -296,6 +298,34 @@ func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 	}
 }
 
+// finicky is an object whose decoding fails with the error of a connection that ended.
+type finicky struct{ metav1.PartialObjectMetadata }
+
+func (f *finicky) DeepCopyObject() runtime.Object {
+	return &finicky{*f.PartialObjectMetadata.DeepCopy()}
+}
+func (f *finicky) UnmarshalJSON([]byte) error { return io.ErrUnexpectedEOF }
+
+// MACH-01: an object that can't be decoded is not mistaken for the end of the watch.
+func TestWatchOfObjectThatIsCutOff(t *testing.T) {
+	server, c := newClient(t, func(cfg *client.Config) {
+		cfg.Scheme = runtime.NewScheme()
+		cfg.Scheme.AddKnownTypeWithName(widget, &finicky{})
+	})
+	server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
+		}
+		_, _ = w.Write([]byte(`{"type":"ADDED","object":{"metadata":{}}}` + "\n"))
+		return true
+	}})
+	w, err := c.Watch(t.Context(), client.NewItems(&finicky{}))
+	must(t, err)
+	if event, ok := <-w.ResultChan(); !ok || event.Type != watch.Error || !strings.Contains(apierrors.FromObject(event.Object).Error(), "unexpected EOF") {
+		t.Errorf("got %v, %v", event, ok)
+	}
+}
+
 // MACH-01
 func TestRetryAfter(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -465,6 +495,9 @@ func TestErrorsBeforeTheServer(t *testing.T) {
 	err := c.Get(ctx, web, dynamic(schema.GroupVersionKind{Group: "none", Version: "v1", Kind: "None"}, ""))
 	if !meta.IsNoMatchError(err) {
 		t.Errorf("kind that is not served: %v", err)
+	}
+	if _, err := client.List[unstructured.Unstructured](ctx, c); !errors.Is(err, client.ErrNoKind) || !strings.Contains(err.Error(), "client.OfKind") {
+		t.Errorf("generic call without a kind: %v", err)
 	}
 	if err := c.Update(ctx, metadataOnly("web")); err == nil || !strings.Contains(err.Error(), "use Patch") {
 		t.Errorf("update of metadata alone: %v", err)

@@ -127,7 +127,9 @@ func (s *stream) run() {
 func (s *stream) sendAll(batch []decoded) bool {
 	for _, d := range batch {
 		if d.err != nil {
-			s.fail(d.err)
+			if d.garbled || !s.ended(d.err) {
+				s.fail(d.err)
+			}
 			return false
 		}
 		if !s.send(d.event) || d.event.Type == watch.Error {
@@ -137,20 +139,18 @@ func (s *stream) sendAll(batch []decoded) bool {
 	return true
 }
 
-// fail sends an error event, unless the error is a normal end of a watch.
+// fail sends an error event.
 func (s *stream) fail(err error) {
-	if s.ended(err) {
-		return
-	}
 	status := apierrors.NewGenericServerResponse(http.StatusInternalServerError, http.MethodGet, metav1.SchemeGroupVersion.WithResource("").GroupResource(), "", fmt.Sprintf("read watch: %v", err), 0, false).ErrStatus
 	s.send(watch.Event{Type: watch.Error, Object: &status})
 }
 
 // decoded is an event, or the error in its place.
 type decoded struct {
-	frame metav1.WatchEvent
-	event watch.Event
-	err   error
+	frame   metav1.WatchEvent
+	event   watch.Event
+	err     error
+	garbled bool // the frame was complete, and err is that of its decoding
 }
 
 const (
@@ -196,6 +196,7 @@ func (s *stream) decodeAll(c codec, part []decoded) {
 	for n := range part {
 		if d := &part[n]; d.err == nil {
 			d.event, d.err = s.decode(c, d.frame)
+			d.garbled = d.err != nil
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -177,6 +178,44 @@ func TestRecordingNeverWaits(t *testing.T) {
 			t.Errorf("%d were dropped in %v", f.Dropped(), took)
 		}
 		f.stop()
+	})
+}
+
+// MACH-08: dropped events are logged, once until the buffer is empty again.
+func TestDroppedEventsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.New(client.Config{REST: apitest.New(apitest.Events, apitest.Pods).REST()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer // only the recorder's goroutine logs
+		next := make(chan struct{})
+		sink := events.SinkFunc(func(context.Context, *corev1.Event) error { <-next; return nil })
+		b := events.New(events.Config{Client: c, Sinks: []events.Sink{sink}, Buffer: 2, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		r := b.Recorder("tester")
+		for round := 1; round <= 2; round++ {
+			for range 3 { // one is being written, two wait
+				r.Event(pod("a"), "Normal", "R", "m")
+				synctest.Wait()
+			}
+			for range 1000 {
+				r.Event(pod("a"), "Normal", "R", "m")
+			}
+			if lines := strings.Count(log.String(), "dropping events"); lines != round || b.Dropped() != int64(1000*round) {
+				t.Errorf("round %d: %d lines about %d dropped events", round, lines, b.Dropped())
+			}
+			for range 3 {
+				next <- struct{}{}
+			}
+			synctest.Wait()
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,6 +50,7 @@ type channel struct {
 	sink    Sink
 	events  chan *corev1.Event
 	removed chan struct{}
+	lossy   atomic.Bool // an event was dropped since the buffer was empty
 }
 
 // running is the state while a Broadcaster runs.
@@ -87,6 +89,10 @@ func (b *Broadcaster) send(e *corev1.Event) {
 		case c.events <- e:
 		default:
 			b.dropped.Add(1)
+			if !c.lossy.Swap(true) { // once, because thousands may follow
+				b.cfg.Log.Warn("dropping events, because a sink writes them more slowly than they are recorded",
+					"reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message)
+			}
 		}
 	}
 }
@@ -127,6 +133,9 @@ func (b *Broadcaster) serve(r running, c *channel) {
 	for {
 		select {
 		case e := <-c.events:
+			if len(c.events) == 0 {
+				c.lossy.Store(false)
+			}
 			b.write(r.writing, c.sink, e)
 			continue
 		case <-c.removed:

@@ -19,7 +19,8 @@ type Config[K comparable, T any] struct {
 }
 
 // Indexer is a thread-safe map of objects with indexes. An index function is called under the lock:
-// it must not use the Indexer.
+// it must not use the Indexer. It must always return the same values for the same object, which
+// must not be modified; otherwise ByIndex may return objects that no longer have the value.
 //
 //	items:    key → object
 //	indexes:  name → value → set of keys
@@ -160,7 +161,9 @@ func (x *Indexer[K, T]) ByIndex(name, value string) ([]T, error) {
 	keys := i.keys[value]
 	objs := make([]T, 0, len(keys))
 	for key := range keys {
-		objs = append(objs, x.items[key])
+		if obj, ok := x.items[key]; ok { // otherwise the values of a deleted object had changed
+			objs = append(objs, obj)
+		}
 	}
 	return objs, nil
 }

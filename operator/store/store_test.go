@@ -122,6 +122,19 @@ func TestIndexesAgree(t *testing.T) {
 	}
 }
 
+// MACH-04: an index function whose values change for an object leaves no trace of the object after
+// its deletion.
+func TestIndexWithUnstableValues(t *testing.T) {
+	n := 0
+	unstable := func(thing) []string { n++; return []string{fmt.Sprint("v", n)} }
+	x := store.NewIndexer(store.Config[string, thing]{Key: key, Indexes: map[string]store.Index[thing]{"unstable": unstable}})
+	x.Put(thing{name: "a"})
+	x.Delete("a")
+	if got, err := x.ByIndex("unstable", "v1"); err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 // MACH-04
 func TestIndexerInParallel(t *testing.T) {
 	x := store.NewIndexer(store.Config[string, thing]{Key: key})
