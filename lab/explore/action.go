@@ -55,7 +55,7 @@ const (
 
 var (
 	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, SilenceNode, ClockJump}
-	withField = []Kind{SetField, Flicker, CreateWith, EditChild}
+	withField = []Kind{SetField, Flicker, CreateWith, EditChild, ForeignWrite}
 	// ofMachines are the actions that happen to a machine, not to an object of the run.
 	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump}
 )

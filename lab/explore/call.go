@@ -100,18 +100,24 @@ func isStream(subresource string) bool {
 	return false
 }
 
+// bodyOf returns the body of a request, and replaces it by a copy.
+func bodyOf(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, err
+}
+
 // protobufPrefix begins Kubernetes' protobuf messages.
 var protobufPrefix = []byte("k8s\x00")
 
 // nameInBody returns the name of the object in the body of a create: PREFIX* for generateName.
 func nameInBody(r *http.Request) (string, error) {
-	if r.Body == nil {
-		return "", nil
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body.Close()
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err != nil {
+	body, err := bodyOf(r)
+	if err != nil || body == nil {
 		return "", err
 	}
 	var meta metav1.PartialObjectMetadata

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,6 +55,9 @@ type Report struct {
 	Difference string
 	// Failing lists the reconciles that return errors forever without any fault.
 	Failing []string
+	// Remaining lists the objects without an owner that the operator has created and that remain,
+	// without any fault, when the objects of the inputs were deleted. They may be leaks.
+	Remaining []string
 	// Unconfirmed is the number of alarms of a Binary that were dropped, because fewer than two of
 	// three further runs of the plan raised one.
 	Unconfirmed int
@@ -79,6 +83,9 @@ func (r Report) Summary() string {
 	}
 	for _, line := range r.Failing {
 		text += "\nwithout any fault, a reconcile fails again and again: " + line
+	}
+	if len(r.Remaining) > 0 {
+		text += "\nwithout any fault, objects without an owner that the operator has created remain after the deletion of the inputs: " + strings.Join(r.Remaining, ", ")
 	}
 	return text
 }
@@ -118,6 +125,7 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 		c.report.Failing = append(c.report.Failing, id+": "+reference.failing[id])
 	}
 	c.report.Unequal, c.report.Difference = reference.unequal, reference.difference
+	c.report.Remaining = reference.remaining()
 	c.explore()
 	c.report.Took = time.Since(begin)
 	if e.wire != nil && e.wire.scope.ctx.Err() != nil {
@@ -145,6 +153,7 @@ type campaign struct {
 
 func (c *campaign) explore() {
 	plans, skipped := singles(c.reference, len(c.scenario.Inputs))
+	plans = append(c.downs(), plans...)
 	for range orders {
 		plans = append(plans, Plan{{Kind: Order, Seed: c.seed()}})
 	}
@@ -189,7 +198,7 @@ func (c *campaign) explore() {
 			c.mu.Unlock()
 			r := c.run(plan)
 			c.mu.Lock()
-			if c.take(plan, r) && len(plan) < maxFaults {
+			if c.take(plan, r) && len(plan) < maxFaults && !plan.foreign() {
 				fruitful = append(fruitful, plan)
 			}
 			if !c.options.OneFault && r.failed == nil {
@@ -214,7 +223,7 @@ func (c *campaign) further(plan Plan, r *result) []Plan {
 			continue
 		}
 		c.points[v.Point] = true
-		if len(plan) >= maxFaults || plan.orderOnly() {
+		if len(plan) >= maxFaults || plan.orderOnly() || plan.foreign() {
 			continue
 		}
 		for _, kind := range v.kinds() {
@@ -254,6 +263,9 @@ func (c *campaign) mutate(plans, fruitful []Plan) (plan Plan) {
 
 func (c *campaign) combine(plans, fruitful []Plan) Plan {
 	plan := append(Plan(nil), fruitful[c.random.IntN(len(fruitful))]...)
+	if plan.foreign() {
+		plan = nil
+	}
 	if c.random.IntN(4) == 0 {
 		return append(plan, c.order()...)
 	}
@@ -261,7 +273,7 @@ func (c *campaign) combine(plans, fruitful []Plan) Plan {
 		// With several actions, a run would differ too much from the runs with which it is
 		// compared.
 		more := plans[c.random.IntN(len(plans))]
-		if len(plan.actions())+len(more.actions()) <= 1 {
+		if len(plan.actions())+len(more.actions()) <= 1 && !more.foreign() {
 			return append(plan, more...)
 		}
 	}
@@ -381,6 +393,9 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 			}
 			plans = append(plans, Plan{{Kind: kind, At: v.Point}})
 		}
+		for _, change := range v.foreign {
+			plans = append(plans, Plan{{Kind: ForeignWrite, At: v.Point, Field: change.field, Value: change.value}})
+		}
 	}
 	return plans, skipped
 }
@@ -392,6 +407,8 @@ func (v visit) allows(kind Kind, inputs int) bool {
 		return v.removed // otherwise that state does not exist
 	case HoldInput:
 		return v.inputs < inputs // otherwise no input follows
+	case ForeignWrite:
+		return false // singles adds one for each change
 	case Conflict:
 		return v.Verb == "update" // other verbs have no precondition that another write could break
 	}

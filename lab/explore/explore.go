@@ -20,8 +20,8 @@
 // The oracles compare a run with the run without faults: the objects at the end, how often the
 // operator created and deleted each object, and the objects that remain after a user deleted the
 // inputs. They also report an operator that ends, panics, never becomes quiet, reports an
-// observedGeneration that does not exist, sends requests that RBAC refuses, or violates an
-// invariant of the scenario.
+// observedGeneration that does not exist, sends requests that RBAC refuses, overwrites a change of
+// another client that it has not seen, or violates an invariant of the scenario.
 //
 // An alarm comes with the shortest plan that causes it. [Replay] runs that plan again.
 package explore

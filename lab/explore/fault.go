@@ -53,6 +53,12 @@ const (
 	// Deny answers a write, and all later ones of its verb and resource, with 403 as an admission
 	// webhook does, until everything else is quiet.
 	Deny Kind = "deny"
+	// ForeignWrite has another client change a field of the object just before an update or patch
+	// of it reaches the server. In the field metadata.finalizers, it adds a finalizer. See O13.
+	ForeignWrite Kind = "foreign-write"
+	// Down kills the process, and starts the next one two seconds after the next input: users
+	// change objects while the operator does not run.
+	Down Kind = "down"
 	// PendingClaim delays the creation of the volume for a claim until everything else is quiet.
 	PendingClaim Kind = "pending-claim"
 	// Order runs the pending requests and events in a random order, by a seed. Priorities gives
@@ -65,9 +71,10 @@ const (
 
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
-	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny}
+	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny, ForeignWrite}
 	onEvents = []Kind{Freeze, FreezeAll, Cut}
 	onClaims = []Kind{PendingClaim}
+	onInputs = []Kind{Down}
 )
 
 // provision is the verb of the points at which the control plane creates a volume for a claim.
@@ -79,18 +86,23 @@ func (k Kind) isOrder() bool { return k == Order || k == Priorities }
 // Point is a moment in a run: the n-th write or event of its kind.
 type Point struct {
 	// Verb is create, update, patch, apply, delete or deletecollection for requests, added,
-	// modified or deleted for events, provision for the volume of a claim, and after for the moment
-	// at which the operator is quiet after the N-th input.
+	// modified or deleted for events, provision for the volume of a claim, after for the moment at
+	// which the operator is quiet after the N-th input, and during for the N-th input itself. The
+	// input after the last one is the deletion of the objects.
 	Verb string
 	// Resource is the group resource, with a subresource after a slash.
 	Resource string
 	// Object is NAMESPACE/NAME, or NAME for cluster-scoped objects. A generated name ends in "*".
+	// It is empty for inputs.
 	Object string
 	// N counts from 1.
 	N int
 }
 
 func (p Point) String() string {
+	if p.Verb == during {
+		return fmt.Sprintf("%s %s #%d", p.Verb, p.Resource, p.N)
+	}
 	return fmt.Sprintf("%s %s %s #%d", p.Verb, p.Resource, p.Object, p.N)
 }
 
@@ -108,6 +120,8 @@ func (p Point) kinds() []Kind {
 		return onClaims
 	case p.Verb == after:
 		return actions
+	case p.Verb == during:
+		return onInputs
 	}
 	return onWrites
 }
@@ -118,7 +132,8 @@ type Fault struct {
 	At   Point  // not for Order and Priorities
 	Seed uint64 // for these
 	// Field is a path of names and indexes such as spec.ports.0.name, and Value its value as JSON:
-	// of SetField, Flicker, CreateWith and EditChild. The value null removes the field.
+	// of SetField, Flicker, CreateWith, EditChild and ForeignWrite. The value null removes the
+	// field.
 	Field, Value string
 }
 

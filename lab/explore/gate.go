@@ -32,6 +32,7 @@ type step struct {
 	label   string
 	process *process // nil for writes of the control plane's own controllers and of users
 	point   Point    // zero if no fault can happen here
+	body    []byte   // of a patch
 	late    bool     // the write of an Event, which comes after all other steps
 	node    string   // the Node whose agent sends this write; "" once the server has it
 	initial bool     // the event is part of a list

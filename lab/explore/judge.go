@@ -16,6 +16,9 @@ func (e *explorer) alarms(plan Plan, r, reference *result) []Alarm {
 	if len(r.alarms) > 0 || r.pruned {
 		return r.alarms
 	}
+	if plan.foreign() {
+		return e.lost(plan, r)
+	}
 	taken := plan.actions()
 	switch {
 	case len(taken) == 0:

@@ -3,6 +3,7 @@ package explore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,4 +149,36 @@ func TestPointsAfterFaults(t *testing.T) {
 		}
 	}
 	t.Errorf("%v, want one that ends with %s", report.Alarms, want)
+}
+
+// LAB-03: the report names objects that the operator leaves behind without any fault. They raise no
+// alarm, because an operator may keep them deliberately.
+func TestRemaining(t *testing.T) {
+	kept := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" {
+			return operator.Result{}, nil
+		}
+		secret := &corev1.Secret{}
+		secret.Namespace, secret.Name = cm.Namespace, "kept"
+		return operator.Result{}, errors.Join(ignoreExisting(c.Create(ctx, secret)), createSecret(ctx, c, cm, "-key", "a"))
+	}
+	for name, test := range map[string]struct {
+		more []explore.Input
+		want []string
+	}{
+		"all inputs are deleted": {nil, []string{"secrets default/kept"}},
+		"an input remains": {[]explore.Input{explore.Do("create another", func(ctx context.Context, c client.Client) error {
+			return c.Create(ctx, configMap("other"))
+		})}, nil},
+	} {
+		s := eachConfigMap(kept)
+		s.Inputs = append(s.Inputs, test.more...)
+		report, err := explore.Explore(t, s, explore.Options{Plans: 1})
+		if err != nil || len(report.Alarms) > 0 || !slices.Equal(report.Remaining, test.want) {
+			t.Errorf("%s: %v, alarms %v, remaining %q, want %q", name, err, report.Alarms, report.Remaining, test.want)
+		}
+		if says := strings.Contains(report.Summary(), "deletion of the inputs: secrets default/kept"); says != (test.want != nil) {
+			t.Errorf("%s: %s", name, report.Summary())
+		}
+	}
 }

@@ -129,6 +129,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.point() {
 		s.point = Point{Verb: c.verb, Resource: c.resource, Object: c.object}
 	}
+	if c.verb == "patch" || c.verb == "apply" {
+		if s.body, err = bodyOf(r); err != nil {
+			return nil, err
+		}
+	}
 	v, err := p.trial.gate.wait(ctx, s)
 	if err != nil {
 		return nil, err

@@ -44,8 +44,8 @@ func (r reached) equal(plan Plan) string {
 		return plan.key()
 	}
 	for i, f := range plan {
-		if f.Kind.isOrder() || f.isAction() {
-			continue // orders always have an effect; actions depend on the current objects
+		if f.Kind.isOrder() || f.Kind == Down || f.isAction() {
+			continue // orders and Down always have an effect; actions depend on the current objects
 		}
 		shorter := append(slices.Clone(plan[:i]), plan[i+1:]...).key()
 		if points, ok := r[shorter]; ok && !points[f.At] {

@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -108,6 +109,25 @@ func (e *explorer) reference() (*baseline, error) {
 			ends, referenceRuns-1, indent(strings.Join(example, "\n")))
 	}
 	return base, nil
+}
+
+// remaining returns the objects without an owner that the operator has created and that remain at
+// the end. It returns none if others have also left such objects: not all inputs were deleted, and
+// the operator's objects may belong to those.
+func (r *result) remaining() (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(r.left.objects)) {
+		for _, object := range r.left.objects[id] {
+			meta, _ := object["metadata"].(map[string]any)
+			switch {
+			case meta == nil || meta["ownerReferences"] != nil || r.creates[id] == 0:
+			case !r.ownObjects[id]:
+				return nil
+			case !slices.Contains(ids, id):
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // firstDifference returns the first step in which two runs differ, or else the first version.

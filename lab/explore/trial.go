@@ -74,6 +74,8 @@ type trial struct {
 	unbound   map[string]bool // claims whose volumes wait until everything is quiet
 	denials   bool            // a write was denied, or failed often: the next may be late
 
+	foreign        *foreign                     // the plan's write of another client; nil for none
+	stopped        bool                         // no process of the operator runs
 	silent         string                       // the Node whose agent is cut off; "" for none
 	paused         bool                         // all steps of the operator are held
 	unusual        bool                         // the operator may return errors for a field
@@ -108,6 +110,7 @@ type result struct {
 	states     map[[32]byte]bool
 	effect     bool              // SetField has changed more than the field
 	failing    map[string]string // the errors that persist, by controller and object
+	foreign    string            // the value of a foreign write's field, as JSON; "" for none
 	crashes    []moment          // after the last fault
 	pruned     bool              // the run ended at a crash that an earlier run also had
 	alarms     []Alarm
@@ -131,7 +134,8 @@ type visit struct {
 	Point
 	before, after [32]byte
 	inputs        int
-	removed       bool // an object was removed before
+	removed       bool        // an object was removed before
+	foreign       []variation // the changes that ForeignWrite may make; only of runs without faults
 }
 
 // run executes the trial. It must be called in a bubble, unless the operator is a Binary.
@@ -174,7 +178,8 @@ func (t *trial) run() {
 func (t *trial) makeInputs() {
 	for i, input := range t.scenario.Inputs {
 		t.last = i == len(t.scenario.Inputs)-1
-		if !t.input(t.createWith(input)) || !t.settle() || !t.act(i+1) {
+		made := t.makeInput(i+1, func() bool { return t.input(t.createWith(input)) })
+		if !made || !t.settle() || !t.observeForeign() || !t.act(i+1) {
 			return
 		}
 	}
@@ -183,19 +188,24 @@ func (t *trial) makeInputs() {
 	if t.scenario.Keep {
 		return
 	}
+	if t.makeInput(len(t.scenario.Inputs)+1, t.deleteInputs) && t.settle() && t.removeFinalizers() {
+		t.result.left = t.history.state()
+	}
+}
+
+// deleteInputs deletes the objects of the inputs, and the copies of Batch.
+func (t *trial) deleteInputs() bool {
 	for _, input := range slices.Backward(t.scenario.Inputs) {
 		if input.apply != nil && !t.input(Delete(input.apply)) {
-			return
+			return false
 		}
 	}
 	for _, obj := range slices.Backward(t.copies) {
 		if !t.input(Delete(obj)) {
-			return
+			return false
 		}
 	}
-	if t.settle() && t.removeFinalizers() {
-		t.result.left = t.history.state()
-	}
+	return true
 }
 
 func copyOf(m map[string]int) map[string]int {
@@ -246,7 +256,7 @@ func (t *trial) do(i Input) bool {
 			return false
 		}
 		if !step {
-			if time.Since(begin) > t.patience()/2 && t.release() {
+			if time.Since(begin) > t.patience()/2 && (t.release() || t.stopped && t.resume()) {
 				begin = time.Now() // the user waits for the end of a fault
 			}
 			t.gate.await(time.Second)

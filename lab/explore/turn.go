@@ -123,9 +123,9 @@ func (t *trial) turn() (changed, step, ok bool) {
 		utilrand.Seed(int64(len(t.result.steps)))
 	}
 	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
-		t.latest = choose(steps, t.random, t.order)
+		t.latest = t.beforeResponse(choose(steps, t.random, t.order), steps)
 		t.execute(t.latest)
-		return changed, true, true
+		return changed, true, t.interrupt()
 	}
 	return changed, false, true
 }
@@ -146,6 +146,9 @@ func (t *trial) wait() {
 func (t *trial) running() bool {
 	select {
 	case <-t.process.ended:
+		if t.stopped {
+			break
+		}
 		if t.process.err == nil {
 			t.process.err = errors.New("it returned without an error")
 		}
@@ -193,14 +196,16 @@ func (t *trial) execute(s *step) {
 		if s.point != (Point{}) {
 			t.visit(&s.point)
 			// An attempt to create the volume ends after a minute; later ones wait, too.
-			if t.find(s.point, PendingClaim) != "" {
+			if t.find(s.point, PendingClaim).Kind != "" {
 				t.unbound[s.point.Object] = true
 			}
 			s.held = t.unbound[s.point.Object]
 		}
 	case sending:
 		if s.point != (Point{}) {
-			t.visit(&s.point)
+			if t.visit(&s.point) && t.keepAll {
+				t.result.points[len(t.result.points)-1].foreign = t.foreignWrites(s)
+			}
 			v = t.faultBefore(s)
 		}
 		if s.call.watch && t.cut[s.call.resource] {
@@ -233,16 +238,18 @@ func (t *trial) execute(s *step) {
 	t.gate.release(s, v)
 }
 
-// visit numbers a point that is reached for the first time, and records the state before it.
-func (t *trial) visit(p *Point) {
+// visit numbers a point that is reached for the first time, and records the state before it. It
+// returns false for a point that a fault has delayed.
+func (t *trial) visit(p *Point) bool {
 	if p.N > 0 {
-		return // a fault has delayed it
+		return false
 	}
 	p.Object = t.history.names.masked(p.Object)
 	t.counts[*p]++
 	p.N = t.counts[*p]
 	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
 	t.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
+	return true
 }
 
 // visited records the state after a write.
@@ -255,17 +262,18 @@ func (t *trial) visited(p Point) {
 	}
 }
 
-// find returns the plan's fault at a point, if its kind is one of kinds.
-func (t *trial) find(p Point, kinds ...Kind) Kind {
+// find returns the plan's fault at a point, if its kind is one of kinds; otherwise its kind is
+// empty.
+func (t *trial) find(p Point, kinds ...Kind) Fault {
 	for i, f := range t.plan {
 		if f.At == p && !t.done[i] && slices.Contains(kinds, f.Kind) {
 			t.done[i] = true
 			t.fired++
 			t.log(fmt.Sprintf("FAULT %s", f))
-			return f.Kind
+			return f
 		}
 	}
-	return ""
+	return Fault{}
 }
 
 // manyAttempts is the number of equal requests after which the backoff of an operator may be longer
@@ -277,7 +285,8 @@ func (t *trial) faultBefore(s *step) verdict {
 	if t.denied[s.call.verb+" "+s.call.resource] {
 		return denied
 	}
-	switch t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny) {
+	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite, foreignFirst, foreignLast)
+	switch f.Kind {
 	case KillBefore:
 		t.crash(nil)
 	case Conflict:
@@ -293,6 +302,11 @@ func (t *trial) faultBefore(s *step) verdict {
 		s.held = true
 	case HoldInput:
 		s.held, s.until = true, t.inputs+1
+	case ForeignWrite, foreignFirst, foreignLast:
+		t.foreign = &foreign{fault: f, object: t.stored(s.call)}
+		if f.Kind != foreignLast && t.foreign.object != nil {
+			t.foreign.step, s.held = s, true
+		}
 	case TwoLeaders:
 		s.held = true
 		t.gate.suspend(t.process, s)
@@ -305,7 +319,7 @@ func (t *trial) faultBefore(s *step) verdict {
 }
 
 func (t *trial) faultAfter(s *step) verdict {
-	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose, SlowResponse) {
+	switch t.find(s.point, KillAfter, KillStale, KillOld, Lose, SlowResponse).Kind {
 	case SlowResponse:
 		s.held = true
 	case KillAfter:
@@ -324,7 +338,7 @@ func (t *trial) faultAfter(s *step) verdict {
 }
 
 func (t *trial) faultAtEvent(s *step) verdict {
-	switch t.find(s.point, Freeze, FreezeAll, Cut) {
+	switch t.find(s.point, Freeze, FreezeAll, Cut).Kind {
 	case Freeze:
 		t.frozen[s.call.resource] = true
 	case FreezeAll:

@@ -204,7 +204,7 @@ func (b *baseline) merge(r *result) {
 // promisingFirst orders plans with a single fault by how often their kinds find bugs, because the
 // time may be too short for all of them.
 func promisingFirst(plans []Plan) {
-	order := []Kind{KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild, Recreate, Cut, KillOld, Internal}
+	order := []Kind{Down, KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild, Recreate, Cut, KillOld, Internal}
 	rank := func(p Plan) int {
 		if i := slices.Index(order, p[0].Kind); i >= 0 {
 			return i

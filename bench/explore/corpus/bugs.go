@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -203,6 +204,77 @@ func countsOnce(fixed bool) func() reconciler {
 		}
 		return ensure(ctx, c, cm, "-place", "")
 	}))
+}
+
+// updatesBlindly marks the resource. The bug: it updates the resource without the version that it
+// has read, and so reverts concurrent changes of a user or another controller.
+func updatesBlindly(fixed bool) func() reconciler {
+	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		if cm.Annotations["seen"] != "" {
+			return nil
+		}
+		if cm.Annotations == nil {
+			cm.Annotations = map[string]string{}
+		}
+		cm.Annotations["seen"] = "yes"
+		if !fixed {
+			cm.ResourceVersion = ""
+		}
+		return c.Update(ctx, cm)
+	}))
+}
+
+// replacesFinalizers has a finalizer. The bug: a merge patch replaces the list, and so removes the
+// finalizers that other controllers have added in the meantime.
+func replacesFinalizers(fixed bool) func() reconciler {
+	return stateless(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		before := cm.DeepCopy()
+		changed := false
+		if cm.DeletionTimestamp == nil {
+			changed = controllerutil.AddFinalizer(cm, finalizer)
+		} else {
+			changed = controllerutil.RemoveFinalizer(cm, finalizer)
+		}
+		if !changed {
+			return nil
+		}
+		patch := client.MergeFrom(before)
+		if fixed {
+			patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		}
+		return client.IgnoreNotFound(c.Patch(ctx, cm, patch))
+	})
+}
+
+// ignoresOlder creates a child. The bug: it ignores resources that existed before its process, and
+// so misses those that were created while no process ran.
+func ignoresOlder(fixed bool) func() reconciler {
+	return func() reconciler {
+		start := time.Now().Truncate(time.Second) // as precise as creation times
+		return alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+			if !fixed && cm.CreationTimestamp.Time.Before(start) {
+				return nil
+			}
+			return ensure(ctx, c, cm, "-data", "")
+		})
+	}
+}
+
+// cleansUp creates a child, which ends with the resource. The bug: the child has no owner, and the
+// operator deletes it when it sees that the resource no longer exists. There is no finalizer, so it
+// misses deletions while no process runs.
+func cleansUp(fixed bool) func() reconciler {
+	return stateless(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
+		switch {
+		case cm.DeletionTimestamp != nil && fixed:
+			return nil
+		case cm.DeletionTimestamp != nil:
+			return client.IgnoreNotFound(c.Delete(ctx, secret(cm, "-data")))
+		case fixed:
+			return ensure(ctx, c, cm, "-data", "")
+		}
+		return client.IgnoreAlreadyExists(c.Create(ctx, secret(cm, "-data")))
+	})
 }
 
 // applies writes a child by server-side apply at each reconcile. It has no bug: it keeps fields of

@@ -55,7 +55,7 @@ var rows = []row{
 		[]explore.Input{explore.Create(resource(map[string]string{"paused": "true"})), edit(data("paused", "false"))}, nil, "O1", nil},
 	{"counts its cache", "kubernetes-sigs/karpenter#2915", "a limit that is compared with the cache", "F4, F10", countsOnce,
 		[]explore.Input{explore.Do("create three", createThree)},
-		[]explore.Invariant{{Name: "limit", Rule: "all.Secret.size() <= 2"}}, "O10", nil},
+		[]explore.Invariant{{Name: "limit", Rule: "all.Secret.size() <= 2"}}, "O2 O10", nil},
 	{"applies", "kro#1170", "control: not a bug under a real server-side apply", "", applies,
 		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"})), explore.Flip(resource(nil), data("size", "2"))}, nil, "", nil},
 	{"writes a child back", "argoproj/argo-rollouts PR #4044", "writes the response to its update of a ReplicaSet to the cache, over a later event", "F4", writesChildBack,
@@ -66,6 +66,14 @@ var rows = []row{
 		[]explore.Input{explore.Create(external()), explore.Create(resource(nil)), explore.Do("delete both", deleteBoth)}, nil, "O1 O3 O9", nil},
 	{"counts failed Pods", "kubernetes-sigs/jobset PR #1276", "counts a leader Pod that has failed", "F15", countsLeaders,
 		[]explore.Input{explore.Create(resource(nil))}, nil, "O3 O4 O7", []ctrlclient.Object{&corev1.Pod{}}},
+	{"updates blindly", "–", "updates an object without its resourceVersion", "F9", updatesBlindly,
+		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"}))}, nil, "O13", nil},
+	{"replaces finalizers", "–", "adds a finalizer by a merge patch without a lock", "F9", replacesFinalizers,
+		[]explore.Input{explore.Create(resource(nil))}, nil, "O13", nil},
+	{"ignores older objects", "–", "ignores resources that are older than its process", "F1", ignoresOlder,
+		[]explore.Input{explore.Create(resource(nil))}, nil, "O1", nil},
+	{"cleans up without a finalizer", "–", "deletes a child without an owner when it sees that the resource is gone, without a finalizer", "F1", cleansUp,
+		[]explore.Input{explore.Create(resource(nil))}, nil, "O9", nil},
 }
 
 // createThree creates three resources before the operator sees one.

@@ -25,7 +25,8 @@ import (
 // finalizer is the finalizer of those operators that have one.
 const finalizer = "example.com/corpus"
 
-// reconciler reconciles one ConfigMap.
+// reconciler reconciles one ConfigMap. One that no longer exists has a name, a deletion timestamp
+// and no UID.
 type reconciler func(context.Context, client.Client, *corev1.ConfigMap) error
 
 // cached is the client of a process. It reads from the manager's cache.
@@ -65,8 +66,11 @@ func run(start func() reconciler, owns ...client.Object) func(context.Context, *
 		err = build.Complete(reconcile.Func(
 			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				var cm corev1.ConfigMap
-				if err := c.Get(ctx, req.NamespacedName, &cm); err != nil || cm.Name == "kube-root-ca.crt" {
-					return reconcile.Result{}, client.IgnoreNotFound(err)
+				switch err := c.Get(ctx, req.NamespacedName, &cm); {
+				case apierrors.IsNotFound(err):
+					cm.Namespace, cm.Name, cm.DeletionTimestamp = req.Namespace, req.Name, ptr.To(metav1.Now())
+				case err != nil || cm.Name == "kube-root-ca.crt":
+					return reconcile.Result{}, err
 				}
 				return reconcile.Result{}, each(ctx, c, &cm)
 			}))

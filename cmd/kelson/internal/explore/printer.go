@@ -43,6 +43,9 @@ type Result struct {
 	// steps than the first.
 	Unequal    int    `json:"unequal"`
 	Difference string `json:"difference,omitempty"`
+	// Remaining lists the objects without an owner that the operator has created and that remain,
+	// without any fault, when the objects of the inputs were deleted.
+	Remaining []string `json:"remaining,omitempty"`
 	// Unconfirmed is the number of alarms that were dropped because further runs did not raise
 	// them.
 	Unconfirmed int                `json:"unconfirmed"`
@@ -170,6 +173,7 @@ func (p *printer) summary(m explore.Message) Result {
 	if report := m.Report; report != nil {
 		r.Plans, r.Seconds, r.OneFault, r.Skipped = report.Plans, report.Took.Seconds(), report.OneFault, report.Skipped
 		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = report.Points, report.States, report.Unequal, report.Difference, report.Unconfirmed
+		r.Remaining = report.Remaining
 	}
 	return r
 }
