@@ -242,7 +242,9 @@ func (l *Log) read(e *auditv1.Event, resource string) {
 	if m == nil || strings.HasSuffix(m.Kind, "List") {
 		return
 	}
-	l.kinds[resource] = m.Kind
+	if !strings.HasPrefix(m.APIVersion, "meta.k8s.io/") { // not only the metadata
+		l.kinds[resource] = m.Kind
+	}
 	namespace := m.Namespace
 	o := l.objects[resourceName{resource, namespace, m.Name}]
 	if o == nil {

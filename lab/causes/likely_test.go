@@ -117,6 +117,16 @@ func TestProbableCause(t *testing.T) {
 	}
 }
 
+// LAB-09: clients such as the garbage collector ask for the metadata only. The kind remains that of
+// the objects.
+func TestKindWithMetadataOnly(t *testing.T) {
+	partial := strings.Replace(object("PartialObjectMetadata", "tea-config", "uid-config", "15", ""), `"v1"`, `"meta.k8s.io/v1"`, 1)
+	l := readLog(t, append(shop(), logLine{at: 2000, user: "gc", agent: "kube-controller-manager/v1", verb: "patch", plural: "configmaps", name: "tea-config", response: partial}))
+	if got := l.Find("configmaps", "", "tea-config"); len(got) != 1 || got[0].Kind != "ConfigMap" {
+		t.Errorf("found %v, want a ConfigMap", got)
+	}
+}
+
 // LAB-09: a write that a program has not received is not a cause.
 func TestReactionNeedsReceivedWrite(t *testing.T) {
 	lines := shop()

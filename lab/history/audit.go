@@ -20,7 +20,7 @@ type Imported struct {
 	// Versions and Deletions were written to the history.
 	Versions, Deletions int
 	// WithoutObject is the number of writes whose events have no object: the audit policy logs them
-	// at a lower level than RequestResponse.
+	// at a lower level than RequestResponse, or the client has asked for a part of the object.
 	WithoutObject int
 }
 
@@ -44,8 +44,9 @@ type auditEvent struct {
 
 // auditObject has the fields of an event's object that the import needs.
 type auditObject struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
 		Name              string   `json:"name"`
 		Namespace         string   `json:"namespace"`
 		UID               string   `json:"uid"`
@@ -64,6 +65,10 @@ type auditObject struct {
 func (o *auditObject) gone() bool {
 	return o.Metadata.DeletionTimestamp != "" && len(o.Metadata.Finalizers) == 0 && o.Metadata.GracePeriod == 0
 }
+
+// isForm reports whether the server responded with another form of the object: a Table, or a
+// PartialObjectMetadata.
+func (o *auditObject) isForm() bool { return strings.HasPrefix(o.APIVersion, "meta.k8s.io/") }
 
 // AuditLog reads Kubernetes' audit log, which has one JSON event per line. It takes objects from
 // successful writes and from reads of single objects, if their level is RequestResponse. It keeps
@@ -148,6 +153,13 @@ func (l *AuditLog) add(e *auditEvent) error {
 	case object.Kind == "Status", object.Kind == "Scale", strings.HasSuffix(object.Kind, "Review"), object.Metadata.ResourceVersion == "":
 		return nil // responses to bindings, evictions, reviews and scales do not contain the object
 	}
+	removed := e.Verb != "get" && object.gone()
+	if object.isForm() && !removed {
+		if e.Verb != "get" {
+			l.imported.WithoutObject++
+		}
+		return nil
+	}
 	revision, err := strconv.ParseUint(object.Metadata.ResourceVersion, 10, 64)
 	if err != nil {
 		return fmt.Errorf("resourceVersion of %v: %w", key, err)
@@ -156,9 +168,11 @@ func (l *AuditLog) add(e *auditEvent) error {
 	if l.resources == nil {
 		l.resources = map[string]Resource{}
 	}
-	l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: object.Kind, Singular: strings.ToLower(object.Kind), Namespaced: key.Namespace != ""}
+	if !object.isForm() {
+		l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: object.Kind, Singular: strings.ToLower(object.Kind), Namespaced: key.Namespace != ""}
+	}
 	v := auditVersion{key: key, uid: object.Metadata.UID, revision: revision, time: e.StageTimestamp, data: bytes.Clone(e.ResponseObject), deleting: object.Metadata.DeletionTimestamp != ""}
-	if e.Verb != "get" && object.gone() {
+	if removed {
 		// The last finalizer was removed. The response has the revision of the last version.
 		v.data = nil
 	}

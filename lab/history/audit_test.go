@@ -98,6 +98,32 @@ func TestImportOfDeletedCollection(t *testing.T) {
 	}
 }
 
+// Clients ask for tables, as kubectl get does, or for the metadata only. The log then has these,
+// and not the object.
+func TestImportOfOtherForms(t *testing.T) {
+	form := func(kind, object string) string {
+		return `"responseObject":{"apiVersion":"meta.k8s.io/v1","kind":"` + kind + `",` + object + `},`
+	}
+	partial := func(revision int, more string) string {
+		return form("PartialObjectMetadata", fmt.Sprintf(`"metadata":{"name":"web","namespace":"shop","resourceVersion":"%d"%s}`, revision, more))
+	}
+	events := []string{
+		auditEvent(1, "create", "", 201, answer(10, `,"finalizers":["a"]`)),
+		auditEvent(2, "get", "", 200, form("Table", `"metadata":{"resourceVersion":"10"},"rows":[]`)),
+		auditEvent(3, "patch", "", 200, partial(20, `,"finalizers":["a","b"]`)),
+		auditEvent(4, "get", "", 200, partial(20, `,"finalizers":["a","b"]`)),
+		auditEvent(5, "delete", "", 200, answer(30, `,"deletionTimestamp":"2026-11-23T10:00:05Z","finalizers":["a"]`)),
+		auditEvent(6, "patch", "", 200, partial(30, `,"deletionTimestamp":"2026-11-23T10:00:05Z"`)),
+	}
+	got, versions := importAudit(t, events...)
+	if want := []string{"10 01", "30 05", "31 06 deleted"}; !slices.Equal(versions, want) {
+		t.Errorf("%q, want %q", versions, want)
+	}
+	if want := (history.Imported{Versions: 2, Deletions: 1, WithoutObject: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestImportAuditLog(t *testing.T) {
 	events := []string{
 		auditEvent(1, "create", "", 201, answer(10, "")),

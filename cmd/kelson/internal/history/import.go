@@ -47,7 +47,7 @@ The history omits values of Secrets, except with --secrets.`,
 				return err
 			}
 			if got.WithoutObject > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "warning: %d writes have no object: the audit policy does not log them at the level RequestResponse\n", got.WithoutObject)
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %d writes have no object: the audit policy does not log them at the level RequestResponse, or their clients asked for the metadata only\n", got.WithoutObject)
 			}
 			if format != output.Text {
 				return format.Print(c.OutOrStdout(), map[string]any{"file": file, "versions": got.Versions, "deletions": got.Deletions, "withoutObject": got.WithoutObject})
