@@ -88,12 +88,25 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]
 		return
 	}
 	a.Events++
-	if r, ok := request(e); ok {
+	r, ok := request(e)
+	if !ok {
+		return
+	}
+	found[r] = true
+	s := e.ResponseStatus
+	if s == nil {
+		return
+	}
+	// A server-side apply, and for some kinds an update, creates the object if it does not exist.
+	// This needs the verb create too. Admission also refuses with 403.
+	refusal := s.Code == http.StatusForbidden && strings.Contains(s.Message, "\" cannot ")
+	upsert := r.Verb == "patch" || r.Verb == "update"
+	if upsert && (s.Code == http.StatusCreated || refusal && strings.Contains(s.Message, "\" cannot create resource ")) {
+		r.Verb = "create"
 		found[r] = true
-		// Admission refuses with 403 too.
-		if s := e.ResponseStatus; s != nil && s.Code == http.StatusForbidden && strings.Contains(s.Message, "\" cannot ") {
-			refused[r] = true
-		}
+	}
+	if refusal {
+		refused[r] = true
 	}
 }
 

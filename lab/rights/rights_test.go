@@ -53,6 +53,32 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 	}
 }
 
+// LAB-05: a server-side apply or an update that creates an object needs the verb create too.
+func TestCreatingApplies(t *testing.T) {
+	status := func(event, status string) string {
+		return strings.Replace(event, `"requestURI"`, `"responseStatus":`+status+`,"requestURI"`, 1)
+	}
+	a := audit(t, status(event("op", "patch", "", "secrets", "", "shop"), `{"code":201}`)+
+		status(event("op", "patch", "", "pods", "", "shop"), `{"code":200}`)+
+		status(event("op", "update", "coordination.k8s.io", "leases", "", "shop"), `{"code":201}`)+
+		status(event("op", "patch", "apps", "deployments", "", "shop"), `{"code":403,"message":"deployments.apps \"web\" is forbidden: User \"op\" cannot create resource \"deployments\" in API group \"apps\""}`))
+	requests := func(of ...[]string) (all []rights.Request) {
+		for _, r := range of {
+			all = append(all, rights.Request{Verb: r[0], Group: r[1], Resource: r[2], Namespace: "shop"})
+		}
+		return all
+	}
+	want := requests([]string{"patch", "", "pods"}, []string{"create", "", "secrets"}, []string{"patch", "", "secrets"},
+		[]string{"create", "apps", "deployments"}, []string{"patch", "apps", "deployments"},
+		[]string{"create", "coordination.k8s.io", "leases"}, []string{"update", "coordination.k8s.io", "leases"})
+	if !slices.Equal(a.Requests, want) {
+		t.Errorf("requests: %v\nwant %v", a.Requests, want)
+	}
+	if want := requests([]string{"create", "apps", "deployments"}); !slices.Equal(a.Refused, want) {
+		t.Errorf("refused: %v\nwant %v", a.Refused, want)
+	}
+}
+
 // LAB-05: impersonation of other users needs rules, as do requests for paths that Kubernetes'
 // default roles do not contain.
 func TestRequestsOfAnImpersonator(t *testing.T) {
