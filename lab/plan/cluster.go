@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -171,10 +173,7 @@ func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIR
 		if _, ok := versions[preferred]; ok {
 			return preferred
 		}
-		for version := range versions {
-			preferred = max(preferred, version)
-		}
-		return preferred
+		return slices.MaxFunc(slices.Collect(maps.Keys(versions)), apiversion.CompareKubeAwareVersionStrings)
 	}
 	var version string
 	var codec resource.Codec
