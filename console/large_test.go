@@ -73,12 +73,20 @@ func TestRightsOfTheUser(t *testing.T) {
 	b := open(t, start(t, console.Config{Cluster: jane, Name: "test", Write: true}))
 	b.goTo("/objects/configmaps")
 	b.shows(`User "jane" cannot list resource "configmaps"`)
+	b.shows("If you may list a single namespace, choose it at the top of the page.")
+	b.goTo("/objects/configmaps?namespace=default")
+	b.shows(`in the namespace "default"`)
+	if text := eval[string](b, `document.querySelector('main').innerText`); strings.Contains(text, "choose it") {
+		t.Errorf("the list of a namespace advises to choose one: %s", text)
+	}
 	b.goTo("/object/secrets/default/x")
 	b.shows("Forbidden")
 	b.goTo("/")
 	b.shows("Not readable")
 	b.shows("Everything that could be read has settled.")
 	b.shot("forbidden")
+	b.goTo("/map")
+	b.until(`[...document.querySelectorAll('.pairs dt')].some((d) => d.innerText === 'configmaps' && d.nextElementSibling.innerText.includes('User "jane" cannot list'))`)
 }
 
 // LAB-07: Now, Map and the search show the namespaces that the user may list, if the user may not

@@ -6,7 +6,7 @@ import { useAnnouncement } from '../page/lib/announce.js';
 import { address, request, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { objectHref, setQuery } from '../page/lib/route.js';
-import { Badge, Header, Loading, Problem, clock } from '../page/lib/ui.js';
+import { Badge, Header, Loading, Problem, clock, useSome } from '../page/lib/ui.js';
 import { text } from '../page/lib/yaml.js';
 
 /**
@@ -85,6 +85,7 @@ export function HistoryObject({ resource, namespace, name, query }) {
   const [compared] = useRequest(base ? 'history/version' : null, { ...object, revision: base });
   const [blame, blameError] = useRequest(index >= 0 && !versions[index].deleted ? 'history/blame' : null, { ...object, revision: at });
   useAnnouncement(index < 0 ? '' : `version ${index + 1} of ${versions.length}${versions[index].deleted ? ', deleted' : ''}`);
+  const [fields, moreFields] = useSome(blame?.fields ?? [], 500, 'fields');
   const body = useMemo(() => (shown ? text(strip(shown.object)) : ''), [shown]);
   if (connected && !connected.connected) return html`<${Unconnected} />`;
   if (!state) return error || connectedError ? html`<${Problem} error=${error ?? connectedError} />` : html`<${Loading} />`;
@@ -109,9 +110,9 @@ export function HistoryObject({ resource, namespace, name, query }) {
         : compared && shown ? html`<pre role="region" class="diff" tabIndex=${0} aria-label="Differences">${diff(text(strip(compared.object, true)), text(strip(shown.object, true))).map((c) => html`<span class=${'line ' + c.kind}>${c.mark} ${c.text}${'\n'}</span>`)}</pre>`
         : html`<pre role="region" class="yaml" tabIndex=${0} aria-label="YAML of the version">${body}</pre>`}
     </div>
-    ${blame?.fields.length ? html`<section><h2>Who set each field, and when</h2><table class="plain"><thead><tr><th>Field</th><th>Value</th><th>Set by</th><th>Revision</th><th>Time</th></tr></thead><tbody>${blame.fields.map((/** @type {any} */ f) => html`<tr key=${f.path}><td class="mono wrap">${f.path}</td>
+    ${blame?.fields.length ? html`<section><h2>Who set each field, and when</h2><table class="plain"><thead><tr><th>Field</th><th>Value</th><th>Set by</th><th>Revision</th><th>Time</th></tr></thead><tbody>${fields.map((/** @type {any} */ f) => html`<tr key=${f.path}><td class="mono wrap">${f.path}</td>
       <td class="mono wrap">${f.value}</td><td class="wrap">${f.managers?.join(', ') ?? html`<span class="quiet">no manager</span>`}</td>
-      <td class="mono">${f.revision === '0' ? '' : f.first ? html`<span title="the first recorded version; the value may be older">≤ ${f.revision}</span>` : f.revision}</td><td class="mono quiet">${f.revision === '0' ? '' : moment(f.time)}</td></tr>`)}</tbody></table></section>` : null}
+      <td class="mono">${f.revision === '0' ? '' : f.first ? html`<span title="the first recorded version; the value may be older">≤ ${f.revision}</span>` : f.revision}</td><td class="mono quiet">${f.revision === '0' ? '' : moment(f.time)}</td></tr>`)}</tbody></table>${moreFields}</section>` : null}
   </div>`;
 }
 

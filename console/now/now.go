@@ -76,14 +76,11 @@ type State struct {
 	Objects int  `json:"objects"`
 	Synced  bool `json:"synced"`
 	// Failures are resources that can't be listed, and traces that can't be read.
-	Failures []Failure `json:"failures,omitempty"`
-	Traced   bool      `json:"traced"` // the console has traces
-}
-
-// Failure is a resource or trace that the view could not read.
-type Failure struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
+	Failures []inventory.Failure `json:"failures,omitempty"`
+	// Unreachable is the reason if no resource can be listed, unless the user lacks the right. The
+	// items are those of an earlier time.
+	Unreachable string `json:"unreachable,omitempty"`
+	Traced      bool   `json:"traced"` // the console has traces
 }
 
 // Item is an object that is not ready.
@@ -171,13 +168,14 @@ func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now t
 		}
 	}
 	state.Items = state.Items[:min(len(state.Items), maxItems)]
-	for resource, why := range snapshot.Failures {
-		state.Failures = append(state.Failures, Failure{resource, why})
+	state.Failures = snapshot.Failures
+	if snapshot.Unreachable {
+		state.Unreachable = snapshot.Failures[0].Why
 	}
 	for place, why := range t.Errors() {
-		state.Failures = append(state.Failures, Failure{"trace " + place, why})
+		state.Failures = append(state.Failures, inventory.Failure{What: "trace " + place, Why: why})
 	}
-	slices.SortFunc(state.Failures, func(a, b Failure) int { return strings.Compare(a.What, b.What) })
+	slices.SortFunc(state.Failures, func(a, b inventory.Failure) int { return strings.Compare(a.What, b.What) })
 	return state
 }
 

@@ -3,7 +3,7 @@
 import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
-import { Age, Header, Loading, ObjectLink, Problem, clock, duration, useClock } from '../page/lib/ui.js';
+import { Age, Header, Loading, ObjectLink, Problem, Unreadable, clock, duration, useClock } from '../page/lib/ui.js';
 
 /** @param {{namespace: string}} props */
 export function Now({ namespace }) {
@@ -14,12 +14,12 @@ export function Now({ namespace }) {
   const attention = bad ? `${bad.toLocaleString()} ${bad === 1 ? 'object needs' : 'objects need'} attention` : '';
   // the state of resources that can't be read is unknown
   const settled = state?.failures?.length ? 'Everything that could be read has settled.' : 'Everything has settled.';
-  useAnnouncement(!state?.synced ? '' : quiet ? settled : [attention, progressing ? progressing.toLocaleString() + ' in progress' : ''].filter(Boolean).join(', '));
+  useAnnouncement(!state?.synced || state.unreachable ? '' : quiet ? settled : [attention, progressing ? progressing.toLocaleString() + ' in progress' : ''].filter(Boolean).join(', '));
   if (!state) return html`<${Header} title="Now" /><${Problem} error=${error} />${error ? null : html`<${Loading} text="Reading the cluster…" />`}`;
   return html`
     <${Header} title="Now" note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
-    <${Problem} error=${error} />
-    ${quiet
+    <${Problem} error=${error ?? (state?.unreachable ? { code: 0, reason: 'Unavailable', message: state.unreachable } : null)} />
+    ${quiet && state.unreachable ? null : quiet
       ? html`<div class=${'calm' + (state.synced && !state.failures?.length ? '' : ' quiet')}>${!state.synced ? 'Reading the cluster…' : state.failures?.length ? settled : html`<span class="tick" aria-hidden="true">✓</span> ${settled}`}</div>`
       : html`<p class="summary">${bad ? html`<strong class="bad">${attention}</strong>` : null}${bad && progressing ? ', ' : ''}
           ${progressing ? `${progressing.toLocaleString()} in progress` : null}</p>
@@ -27,7 +27,7 @@ export function Now({ namespace }) {
         ${state.total > state.items.length ? html`<p class="quiet">${(state.total - state.items.length).toLocaleString()} more objects; choose a namespace.</p>` : null}`}
     ${state.wakes?.length ? html`<section><h2>Next scheduled reconciles</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
     ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}
-    ${state.failures?.length ? html`<section><h2>Not readable</h2><dl class="pairs">${state.failures.map((/** @type {any} */ f) => html`<dt class="mono">${f.what}</dt><dd>${f.why}</dd>`)}</dl></section>` : null}
+    <${Unreadable} failures=${state.failures} />
   `;
 }
 

@@ -6,7 +6,7 @@ import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { kindOf, resourceOf } from '../page/lib/kinds.js';
 import { listHref, objectHref } from '../page/lib/route.js';
-import { Age, Badge, Header, Loading, ObjectLink, Problem, Tabs } from '../page/lib/ui.js';
+import { Age, Badge, Header, Loading, ObjectLink, Problem, Tabs, useSome } from '../page/lib/ui.js';
 import { Exec } from '../exec/exec.js';
 import { Edit } from './edit.js';
 import { Logs } from './logs.js';
@@ -47,7 +47,7 @@ export function Detail({ resource, namespace, name, query, session, views }) {
     <${Tabs} tabs=${tabs} current=${tab} href=${(/** @type {string} */ t) => objectHref(resource, namespace, name, t === 'overview' ? undefined : t)} />
     <${Problem} error=${error} />
     ${View
-      ? html`<${View} kind=${kind?.kind ?? object?.kind} resource=${resource} namespace=${namespace} name=${name} object=${object} query=${query} />`
+      ? html`<${View} kind=${kind?.kind ?? object?.kind} resource=${resource} namespace=${namespace} name=${name} object=${object} failed=${Boolean(error)} query=${query} />`
       : !object
         ? error || gone ? (gone ? html`<p class="empty">The object does not exist. Its causes and history may still be recorded.</p>` : null) : html`<${Loading} />`
         : tab === 'yaml' ? html`<${Yaml} object=${object} resource=${resource} query=${query} />`
@@ -107,8 +107,9 @@ function conditionTone(c) {
 /** @param {{title: string, pairs: Record<string, any>|undefined}} props */
 function Pairs({ title, pairs }) {
   const entries = Object.entries(pairs ?? {});
+  const [shown, more] = useSome(entries, 500, 'entries');
   if (!entries.length) return null;
-  return html`<section><h2>${title}</h2><dl class="pairs">${entries.map(([k, v]) => html`<dt class="mono">${k}</dt><dd class="mono">${String(v)}</dd>`)}</dl></section>`;
+  return html`<section><h2>${title}</h2><dl class="pairs">${shown.map(([k, v]) => html`<dt class="mono">${k}</dt><dd class="mono">${String(v)}</dd>`)}</dl>${more}</section>`;
 }
 
 /** @param {{namespace: string, uid: string}} props */

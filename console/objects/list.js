@@ -1,6 +1,6 @@
 // @ts-check
 // The list of the objects of a kind, with the columns of the server.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useAnnouncement } from '../page/lib/announce.js';
 import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
@@ -25,7 +25,9 @@ const keyOf = (r) => (r.namespace ?? '') + '/' + r.name;
 function useTable(resource, namespace) {
   const [version, setVersion] = useState(0);
   const data = useRef({ url: '', columns: /** @type {Column[]} */ ([]), rows: /** @type {Map<string, Row>} */ (new Map()), complete: false, begun: false });
-  const frame = useRef(0);
+  const timer = useRef(0);
+  const began = useRef(0); // when the rows were last shown
+  const cost = useRef(0); // how long that took, in milliseconds
   const url = address('table', { resource, namespace });
   if (data.current.url !== url) data.current = { url, columns: [], rows: new Map(), complete: false, begun: false };
   const error = useStream(url, (event, value) => {
@@ -40,21 +42,27 @@ function useTable(resource, namespace) {
     for (const row of value.set ?? []) d.rows.set(keyOf(row), row);
     for (const row of value.gone ?? []) d.rows.delete(keyOf(row));
     if (value.complete) d.complete = true;
-    // many changes arrive together: show them once per frame
-    if (!frame.current)
-      frame.current = requestAnimationFrame(() => {
-        frame.current = 0;
+    // Many changes arrive together: show them at most once per frame. Long lists are shown less
+    // often, because each time all rows are sorted; so the page has time for the user's input.
+    if (!timer.current)
+      timer.current = window.setTimeout(() => {
+        timer.current = 0;
+        began.current = performance.now();
         setVersion((v) => v + 1);
-      });
+      }, Math.max(16, 4 * cost.current));
   });
-  useEffect(() => () => cancelAnimationFrame(frame.current), []);
+  useLayoutEffect(() => void (cost.current = performance.now() - began.current), [version]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return { ...data.current, version, error };
 }
+
+// localeCompare would construct a collator in each call
+const collator = new Intl.Collator(undefined, { numeric: true });
 
 /** @param {any} a @param {any} b */
 function compare(a, b) {
   if (typeof a === 'number' && typeof b === 'number') return a - b;
-  return String(a ?? '').localeCompare(String(b ?? ''), undefined, { numeric: true });
+  return collator.compare(String(a ?? ''), String(b ?? ''));
 }
 
 /** @param {{resource: string, query: URLSearchParams, namespace: string}} props */
@@ -98,6 +106,7 @@ export function List({ resource, query, namespace }) {
       `}
     />
     <${Problem} error=${error} />
+    ${error?.code === 403 && !namespace && kind?.namespaced ? html`<p class="quiet">If you may list a single namespace, choose it at the top of the page.</p>` : null}
     ${begun
       ? visible.length
         ? html`<${Rows} ...${{ resource, rows: visible, columns: shown, withNamespace, sort, descending }} />`

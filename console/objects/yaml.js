@@ -3,7 +3,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
-import { Copy } from '../page/lib/ui.js';
+import { Copy, useSome } from '../page/lib/ui.js';
 import { keyText, lines, prefix, text } from '../page/lib/yaml.js';
 import { FieldDoc } from './field.js';
 
@@ -17,7 +17,7 @@ export function withoutManagedFields(object) {
 export function Yaml({ object, resource, query }) {
   const [managed, setManaged] = useState(false);
   const shown = managed ? object : withoutManagedFields(object);
-  const rendered = useMemo(() => lines(shown), [object, managed]);
+  const [rendered, more] = useSome(useMemo(() => lines(shown), [object, managed]), 5000, 'lines');
   // the field whose documentation is shown is part of the address
   const field = query.get('field');
   const path = useMemo(() => names(field), [field]);
@@ -50,7 +50,7 @@ export function Yaml({ object, resource, query }) {
     <pre role="region" class="yaml" ref=${box} tabIndex=${0} aria-label="YAML" onKeyDown=${key}>${rendered.map((l, i) => html`<span id=${'line-' + i} class=${'line' + (l.key !== undefined && JSON.stringify(l.path) === field ? ' active' : '')}>${prefix(l)}${l.key === undefined ? null
       : html`<span class="key" onClick=${() => select(l.path)}>${keyText(l.key)}</span>:`}${
       l.value === undefined ? '' : html`${l.key === undefined ? '' : ' '}<span class=${'v-' + (l.type ?? '')}>${l.value}</span>`}${'\n'}</span>`)}</pre>
-    ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${close} />` : null}</div>`;
+    ${path ? html`<${FieldDoc} resource=${resource} path=${path} select=${select} close=${close} />` : null}</div>${more}`;
 }
 
 /**

@@ -5,7 +5,7 @@ import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { listHref, objectHref, setQuery } from '../page/lib/route.js';
 import { enlarged } from '../page/lib/size.js';
-import { Header, Loading, ObjectLink, Problem } from '../page/lib/ui.js';
+import { Header, Loading, ObjectLink, Problem, Unreadable } from '../page/lib/ui.js';
 
 const columnWidth = 262, rowHeight = 34, boxWidth = 216, boxHeight = 26, margin = 6;
 
@@ -22,7 +22,8 @@ export function Map({ query, namespace }) {
     ${!g ? (error ? null : html`<${Loading} />`) : html`
       ${traced?.links?.length ? html`<${Controllers} links=${traced.links} />` : null}
       ${!g.nodes.length ? html`<p class="empty">${state.synced ? 'No object owns or refers to another.' : 'Reading the cluster…'}</p>` : html`<${Drawing} g=${g} near=${near} setNear=${setNear} /><${Links} g=${g} />`}
-      <p class="legend quiet"><span class="l owns"></span>owns <span class="l refers"></span>refers to <span class="l selects"></span>selects</p>`}`;
+      <p class="legend quiet"><span class="l owns"></span>owns <span class="l refers"></span>refers to <span class="l selects"></span>selects</p>
+      <${Unreadable} failures=${state.failures} />`}`;
 }
 
 /** @param {{g: any, near: string, setNear: (id: string) => void}} props */

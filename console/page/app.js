@@ -12,7 +12,7 @@ import { useKinds } from './lib/kinds.js';
 import { labelCells } from './lib/labels.js';
 import { listHref, setQuery, useRoute } from './lib/route.js';
 import { isShortcut } from './lib/shortcuts.js';
-import { Problem } from './lib/ui.js';
+import { Header, Problem } from './lib/ui.js';
 import { Search } from './search.js';
 import { objectViews, views } from './views.js';
 
@@ -68,7 +68,7 @@ function App() {
   }, [route]);
   useEffect(() => {
     const title = route.parts.slice(route.parts[0] === 'object' ? 2 : 0).filter((p) => p !== '-').join('/');
-    document.title = (title || 'now') + ' · ' + (session?.cluster ?? 'Kelson');
+    document.title = (title || (route.parts[0] ?? 'now')) + ' · ' + (session?.cluster ?? 'Kelson');
   }, [route, session]);
 
   useFocus(route);
@@ -81,7 +81,7 @@ function App() {
   else if (first === 'object' && rest.length === 3)
     body = html`<${Detail} key=${route.path} resource=${rest[0]} namespace=${rest[1] === '-' ? '' : rest[1]} name=${rest[2]} query=${route.query} session=${session} views=${objectViews} />`;
   else if (view) body = html`<${view.show} key=${view.id} query=${route.query} parts=${rest} session=${session} namespace=${namespace} />`;
-  else body = html`<p class="empty">The console has no page with this address.</p>`;
+  else body = html`<${Header} title="Page not found" /><p class="empty">The console has no page with this address.</p>`;
 
   return html`
     <a class="skip" href="#main">Skip to content</a>

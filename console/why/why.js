@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { setQuery } from '../page/lib/route.js';
-import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span } from '../page/lib/ui.js';
+import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span, useSome } from '../page/lib/ui.js';
 import { fields } from './fields.js';
 
 // without a prototype: a text of a trace, such as __proto__, must not select one of its properties
@@ -46,13 +46,15 @@ export function Untraced({ traced, errors }) {
 
 /**
  * The tab of an object.
- * @param {{kind: string, namespace: string, name: string, object: any, query: URLSearchParams}} props
+ * @param {{kind: string|undefined, namespace: string, name: string, object: any, failed: boolean, query: URLSearchParams}} props failed: the page shows
+ *   why the object can't be read
  */
-export function WhyObject({ kind, namespace, name, object, query }) {
+export function WhyObject({ kind, namespace, name, object, failed, query }) {
   const last = query.get('last') ?? '5';
   const [state, error] = useStates(kind ? address('why', { kind, namespace, name, last }) : null);
   const blame = useMemo(() => fields(object), [object]);
-  if (!state) return error ? html`<${Problem} error=${error} />` : html`<${Loading} />`;
+  const [shown, more] = useSome(blame, 500, 'fields');
+  if (!state) return error ? html`<${Problem} error=${error} />` : kind || !failed ? html`<${Loading} />` : null;
   const known = state.writes?.length || state.reconciles?.length || state.effects?.length;
   return html`<div class="why"><${Problem} error=${error} />
     ${state.loops?.map((/** @type {any} */ l) => html`<div class="problem"><strong>Hot loop</strong> ${clock(l.time)}: ${l.loop.reconciles} reconciles of ${l.loop.controllers.join(' and ')} repeatedly write
@@ -67,8 +69,8 @@ export function WhyObject({ kind, namespace, name, object, query }) {
       <${ReconcileLink} r=${r} /> reconciled <${ObjectLink} ...${r} tab="why" />${(r.writes ?? []).filter((/** @type {any} */ w) => w.changed || w.error).map((/** @type {any} */ w) => html`, ${pastTense(w)} <${ObjectLink} ...${w} tab="why" />`)}
       ${r.error ? html` <span class="bad">${r.error}</span>` : null}</li>`)}</ul></section>` : null}
     ${blame.length ? html`<section><h2>Who set which field</h2><table class="plain blame"><thead><tr><th>Field</th><th>Value</th><th>Manager</th><th>When</th></tr></thead>
-      <tbody>${blame.map((f) => html`<tr><td class="mono wrap">${f.path}</td><td class="mono wrap">${f.value}</td><td>${f.manager}${f.subresource ? html` <span class="quiet">${f.subresource}</span>` : null}
-        <span class="quiet"> ${f.operation}</span></td><td>${f.time ? html`<${Age} time=${f.time} />` : ''}</td></tr>`)}</tbody></table></section>` : null}
+      <tbody>${shown.map((f) => html`<tr><td class="mono wrap">${f.path}</td><td class="mono wrap">${f.value}</td><td>${f.manager}${f.subresource ? html` <span class="quiet">${f.subresource}</span>` : null}
+        <span class="quiet"> ${f.operation}</span></td><td>${f.time ? html`<${Age} time=${f.time} />` : ''}</td></tr>`)}</tbody></table>${more}</section>` : null}
   </div>`;
 }
 

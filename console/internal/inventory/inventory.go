@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -45,8 +46,8 @@ type Inventory struct {
 	kinds    map[string]cluster.Kind
 	objects  map[string]map[string]*Object // by resource, and by namespace/name
 	synced   map[string]bool
-	failures map[string]string // by resource
-	events   map[string]Event  // by UID
+	failures map[string]*web.Error // by resource
+	events   map[string]Event      // by UID
 	closed   bool
 }
 
@@ -68,7 +69,7 @@ func (v *Inventory) Use() (release func()) {
 		ctx, stop := context.WithCancel(context.Background())
 		v.stop = stop
 		v.kinds, v.objects, v.synced = map[string]cluster.Kind{}, map[string]map[string]*Object{}, map[string]bool{}
-		v.failures, v.events = map[string]string{}, map[string]Event{}
+		v.failures, v.events = map[string]*web.Error{}, map[string]Event{}
 		go v.run(ctx)
 	}
 	return sync.OnceFunc(func() {
@@ -164,7 +165,7 @@ func (v *Inventory) follow(ctx context.Context, kind cluster.Kind) {
 	name := kind.Name()
 	v.update(ctx, func() { v.kinds[name] = kind })
 	v.cluster.FollowReadable(ctx, kind, func(namespace string) cluster.Receiver { return v.receiver(ctx, kind, namespace) }, func(err error) {
-		v.update(ctx, func() { v.failures[name], v.synced[name] = web.AsError(err).Message, true })
+		v.update(ctx, func() { v.failures[name], v.synced[name] = web.AsError(err), true })
 	})
 }
 
@@ -178,14 +179,18 @@ func (v *Inventory) receiver(ctx context.Context, kind cluster.Kind, namespace s
 				return err
 			}
 			var listed []*Object
+			var events []Event
 			for _, item := range l.Items {
 				if name == "events" {
-					v.addEvent(ctx, item)
+					if e, err := readEvent(item); err == nil {
+						events = append(events, e)
+					}
 				} else if o, err := summarize(kind, item); err == nil {
 					listed = append(listed, o)
 				}
 			}
 			v.update(ctx, func() {
+				v.addEvents(events...)
 				if first && (namespace == "" || v.objects[name] == nil) {
 					v.objects[name] = map[string]*Object{}
 				} else if first {
@@ -203,8 +208,8 @@ func (v *Inventory) receiver(ctx context.Context, kind cluster.Kind, namespace s
 		},
 		Event: func(t watch.EventType, data json.RawMessage) error {
 			if name == "events" {
-				if t != watch.Deleted {
-					v.addEvent(ctx, data)
+				if e, err := readEvent(data); err == nil && t != watch.Deleted {
+					v.update(ctx, func() { v.addEvents(e) })
 				}
 				return nil
 			}
@@ -228,7 +233,11 @@ func (v *Inventory) receiver(ctx context.Context, kind cluster.Kind, namespace s
 func (v *Inventory) Events() (all []Event, failure string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return slices.Collect(maps.Values(v.events)), v.failures["events"]
+	v.trimEvents()
+	if err := v.failures["events"]; err != nil {
+		failure = err.Message
+	}
+	return slices.Collect(maps.Values(v.events)), failure
 }
 
 // Snapshot is a state of the inventory. Its objects must not be modified.
@@ -237,26 +246,42 @@ type Snapshot struct {
 	Events  []Event // the newest first
 	// Synced is false while the first lists are read.
 	Synced bool
-	// Failures are the errors of kinds that can't be listed, by resource.
-	Failures map[string]string
+	// Failures are the kinds that can't be listed, sorted by name.
+	Failures []Failure
+	// Unreachable means that no kind can be listed, for other reasons than the user's rights. The
+	// objects are those of an earlier time.
+	Unreachable bool
+}
+
+// Failure is something that can't be read, and the reason.
+type Failure struct {
+	What string `json:"what"` // for a kind, the name of its resource
+	Why  string `json:"why"`
 }
 
 // Snapshot returns the current state.
 func (v *Inventory) Snapshot() Snapshot {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := Snapshot{Synced: len(v.kinds) > 0, Failures: map[string]string{}}
+	lost := 0
+	s := Snapshot{Synced: len(v.kinds) > 0}
 	for name := range v.kinds {
 		s.Synced = s.Synced && v.synced[name]
-		if why := v.failures[name]; why != "" {
-			s.Failures[name] = why
+		if err := v.failures[name]; err != nil {
+			s.Failures = append(s.Failures, Failure{name, err.Message})
+			if err.Code != http.StatusForbidden {
+				lost++
+			}
 		}
 	}
+	s.Unreachable = lost > 0 && lost == len(v.kinds)
+	slices.SortFunc(s.Failures, func(a, b Failure) int { return strings.Compare(a.What, b.What) })
 	for _, objects := range v.objects {
 		for _, o := range objects {
 			s.Objects = append(s.Objects, o)
 		}
 	}
+	v.trimEvents()
 	for _, e := range v.events {
 		s.Events = append(s.Events, e)
 	}

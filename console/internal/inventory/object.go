@@ -1,10 +1,11 @@
 package inventory
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -228,7 +229,8 @@ func colon(message string) string {
 // maxEvents bounds the Events that are kept.
 const maxEvents = 5000
 
-func (v *Inventory) addEvent(ctx context.Context, data []byte) {
+// readEvent decodes an Event.
+func readEvent(data []byte) (Event, error) {
 	var e struct {
 		Metadata       metav1.ObjectMeta
 		Type, Reason   string
@@ -238,8 +240,8 @@ func (v *Inventory) addEvent(ctx context.Context, data []byte) {
 		EventTime      metav1.MicroTime
 		InvolvedObject struct{ Kind, Namespace, Name string }
 	}
-	if json.Unmarshal(data, &e) != nil {
-		return
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Event{}, err
 	}
 	when := e.LastTimestamp.Time
 	if when.IsZero() {
@@ -248,14 +250,33 @@ func (v *Inventory) addEvent(ctx context.Context, data []byte) {
 	if when.IsZero() {
 		when = e.Metadata.CreationTimestamp.Time
 	}
-	v.update(ctx, func() {
-		if len(v.events) >= maxEvents {
-			oldest := slices.MinFunc(slices.Collect(maps.Values(v.events)), func(a, b Event) int { return a.Time.Compare(b.Time) })
-			delete(v.events, oldest.UID)
-		}
-		v.events[string(e.Metadata.UID)] = Event{
-			UID: string(e.Metadata.UID), Time: when.UTC(), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: e.Count,
-			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
-		}
+	return Event{
+		UID: string(e.Metadata.UID), Time: when.UTC(), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: e.Count,
+		Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+	}, nil
+}
+
+// addEvents keeps Events. The caller holds the mutex. It removes the oldest ones only when there
+// are twice as many as are kept, because finding them takes time.
+func (v *Inventory) addEvents(added ...Event) {
+	for _, e := range added {
+		v.events[e.UID] = e
+	}
+	if len(v.events) > 2*maxEvents {
+		v.trimEvents()
+	}
+}
+
+// trimEvents removes the oldest Events beyond maxEvents. The caller holds the mutex.
+func (v *Inventory) trimEvents() {
+	excess := len(v.events) - maxEvents
+	if excess <= 0 {
+		return
+	}
+	all := slices.SortedFunc(maps.Values(v.events), func(a, b Event) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.UID, b.UID))
 	})
+	for _, e := range all[:excess] {
+		delete(v.events, e.UID)
+	}
 }

@@ -4,11 +4,20 @@ import { useEffect, useState } from 'preact/hooks';
 
 /** @typedef {{path: string, parts: string[], query: URLSearchParams}} Route */
 
+/** Decodes a part of a path. @param {string} part */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // not UTF-8: no object has this name
+  }
+}
+
 /** @returns {Route} */
 function current() {
   return {
     path: location.pathname,
-    parts: location.pathname.split('/').filter(Boolean).map((p) => decodeURIComponent(p)),
+    parts: location.pathname.split('/').filter(Boolean).map(decode),
     query: new URLSearchParams(location.search),
   };
 }

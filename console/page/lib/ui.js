@@ -67,6 +67,23 @@ export function Problem({ error }) {
   </div>`;
 }
 
+/** What can't be read, and the reasons. @param {{failures: {what: string, why: string}[]|null|undefined}} props */
+export const Unreadable = ({ failures }) => failures?.length
+  ? html`<section><h2>Not readable</h2><dl class="pairs">${failures.map((f) => html`<dt class="mono">${f.what}</dt><dd>${f.why}</dd>`)}</dl></section>`
+  : null;
+
+/**
+ * Shortens a long list, because browsers need seconds to show tens of thousands of elements. It
+ * returns the items to show, and a part with a button that shows all, or null.
+ * @template T @param {T[]} items @param {number} most @param {string} what the items: "lines"
+ * @returns {[T[], any]}
+ */
+export function useSome(items, most, what) {
+  const [all, setAll] = useState(false);
+  if (all || items.length <= most) return [items, null];
+  return [items.slice(0, most), html`<p class="quiet">${(items.length - most).toLocaleString()} more ${what} <button onClick=${() => setAll(true)}>Show all</button></p>`];
+}
+
 /** A button that copies a text. @param {{text: () => string}} props */
 export function Copy({ text }) {
   const [copied, setCopied] = useState(false);

@@ -1,0 +1,67 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/console/internal/cluster"
+	"kelson.dev/console/internal/web"
+)
+
+// eventJSON returns an Event that was last seen a number of seconds after the epoch.
+func eventJSON(t *testing.T, uid, seconds int) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": fmt.Sprint(uid)}, "lastTimestamp": time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339), "message": fmt.Sprint(seconds),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// The newest Events are kept. An Event that happens again replaces itself, and no other Event.
+func TestNewestEventsAreKept(t *testing.T) {
+	v := &Inventory{changed: web.NewSignal(), events: map[string]Event{}, objects: map[string]map[string]*Object{}, synced: map[string]bool{}, failures: map[string]*web.Error{}}
+	kind := cluster.Kind{Version: "v1", Resource: "events", Kind: "Event"}
+	receiver := v.receiver(context.Background(), kind, "")
+	var items []json.RawMessage
+	for i := range maxEvents + 10 {
+		items = append(items, eventJSON(t, i, i))
+	}
+	list, err := json.Marshal(map[string]any{"items": items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := receiver.Page(list, true, true); err != nil {
+		t.Fatal(err)
+	}
+	check := func(kept, oldest, newest int) {
+		t.Helper()
+		events := v.Snapshot().Events
+		if len(events) != kept || events[0].Message != fmt.Sprint(newest) || events[kept-1].Message != fmt.Sprint(oldest) {
+			t.Errorf("%d Events, %s to %s; want %d, %d to %d", len(events), events[len(events)-1].Message, events[0].Message, kept, oldest, newest)
+		}
+		if all, _ := v.Events(); len(all) != kept {
+			t.Errorf("Events returns %d, want %d", len(all), kept)
+		}
+	}
+	check(maxEvents, 10, maxEvents+9)
+	event := func(uid, seconds int) {
+		t.Helper()
+		if err := receiver.Event(watch.Modified, eventJSON(t, uid, seconds)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event(maxEvents+9, maxEvents+20)
+	check(maxEvents, 10, maxEvents+20)
+	for i := range maxEvents + 1 { // more than are kept between two reads
+		event(maxEvents+100+i, maxEvents+100+i)
+	}
+	check(maxEvents, maxEvents+101, 2*maxEvents+100)
+}

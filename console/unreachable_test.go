@@ -1,0 +1,49 @@
+package console_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/console"
+)
+
+// If the cluster becomes unreachable, Now and Map show the reason, and not that everything has
+// settled.
+func TestUnreachableCluster(t *testing.T) {
+	chromium(t)
+	respond := func(w http.ResponseWriter, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/version":
+			respond(w, map[string]any{"gitVersion": "v1.37.1"})
+		case r.URL.Path == "/api":
+			respond(w, map[string]any{"kind": "APIVersions", "versions": []string{"v1"}})
+		case r.URL.Path == "/apis":
+			respond(w, map[string]any{"kind": "APIGroupList", "groups": []any{}})
+		case r.URL.Path == "/api/v1":
+			respond(w, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": []any{
+				map[string]any{"name": "pods", "kind": "Pod", "namespaced": true, "verbs": []string{"list", "watch"}},
+			}})
+		case r.URL.Query().Get("watch") == "true":
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": []any{}})
+		}
+	}))
+	b := open(t, start(t, console.Config{Cluster: &rest.Config{Host: server.URL}, Name: "test"}))
+	b.shows("Everything has settled.")
+	server.Listener.Close()
+	server.CloseClientConnections()
+	b.until(`/connection refused/.test(document.querySelector('[role=alert]')?.innerText) && !document.querySelector('main').innerText.includes('settled')`)
+	b.goTo("/map")
+	b.until(`[...document.querySelectorAll('.pairs dt')].some((d) => d.innerText === 'pods' && d.nextElementSibling.innerText.includes('connection refused'))`)
+}
