@@ -266,6 +266,21 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// The error about a package that only the go command could find has the go command's own reason.
+func TestGoListFails(t *testing.T) {
+	t.Setenv("GOWORK", "off")
+	dir := tree(t, "-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\nimport \"example.com/missing\"\ntype A struct { F missing.T }\n")
+	t.Setenv("GOFLAGS", "-nonsense")
+	field := open(t, dir).Packages()[0].Type("A").Type().Underlying().(*loader.Struct).Fields[0]
+	bad, ok := field.Type().Underlying().(*loader.Invalid)
+	if !ok {
+		t.Fatalf("the field has type %v", field.Type())
+	}
+	if text := bad.Err.Error(); !strings.Contains(text, "find package example.com/missing: go list: ") || !strings.Contains(text, "-nonsense") {
+		t.Error(text)
+	}
+}
+
 func TestBroken(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	for name, tc := range map[string]struct{ archive, want string }{

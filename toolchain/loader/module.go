@@ -1,8 +1,10 @@
 package loader
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/build"
 	"os"
@@ -230,6 +232,10 @@ func (m *modules) ask(ctx context.Context, importPath string) (string, error) {
 	cmd.Dir = m.root
 	out, err := cmd.Output()
 	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) && len(failed.Stderr) > 0 {
+			err = errors.New(string(bytes.TrimSpace(failed.Stderr))) // more than the exit status
+		}
 		return "", fmt.Errorf("find package %s: go list: %w", importPath, err)
 	}
 	var found struct {
