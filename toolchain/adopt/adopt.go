@@ -51,7 +51,7 @@ func Find(dir string) (Plan, error) {
 		return Plan{Calls: own}, err
 	}
 	f := &finder{dir: dir, seen: map[string]bool{}, read: map[string]bool{}}
-	for _, find := range []func() error{f.makefiles, f.scripts, f.directives} {
+	for _, find := range []func() error{f.makefiles, f.taskfiles, f.scripts, f.directives} {
 		if err := find(); err != nil {
 			return Plan{}, fmt.Errorf("find the calls of controller-gen: %w", err)
 		}
@@ -96,7 +96,7 @@ type finder struct {
 	dir  string
 	plan Plan
 	seen map[string]bool // calls, by folder and arguments
-	read map[string]bool // scripts that a Makefile runs
+	read map[string]bool // scripts that a Makefile runs, and Taskfiles
 }
 
 // add records a call unless it generates nothing or is already known.
