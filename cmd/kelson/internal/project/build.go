@@ -75,6 +75,9 @@ KUBEBUILDER_ASSETS must be a folder of kelson envtest.`,
 			if len(own) > 1 {
 				return fmt.Errorf("unexpected argument %q: put arguments of go test after --", own[1])
 			}
+			if len(own) == 1 && strings.HasSuffix(own[0], "...") {
+				return fmt.Errorf("%s is not a folder: put packages after --, as in kelson test -- %s", own[0], own[0])
+			}
 			if err := checkReleases(releases); err != nil {
 				return fmt.Errorf("--kubernetes: %w", err)
 			}
@@ -225,7 +228,8 @@ func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writ
 }
 
 // run runs a program until it exits. When ctx ends, it calls stop, and kills the program's process
-// group if it does not exit in time. It returns a non-zero exit code as an exit.Code.
+// group if it does not exit in time. The second signal of exit.OnSignal kills the group too. It
+// returns a non-zero exit code as an exit.Code.
 func run(ctx context.Context, cmd *exec.Cmd, stop func(*child.Group) error) error {
 	cmd.WaitDelay = childGrace // other processes may hold the output open
 	// a group, so that Ctrl-C reaches the child only once, when ctx ends
@@ -233,6 +237,7 @@ func run(ctx context.Context, cmd *exec.Cmd, stop func(*child.Group) error) erro
 	if err != nil {
 		return err
 	}
+	defer exit.Last(ctx, func() { _ = group.Kill() })()
 	exited := make(chan error, 1)
 	go func() { exited <- group.Wait() }()
 	select {

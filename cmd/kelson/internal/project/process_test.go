@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,6 +24,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("TESTS") != "" {
 		tests()
+		return
+	}
+	if os.Getenv("KELSON_TEST") != "" {
+		interruptedTwice()
 		return
 	}
 	if os.Getenv("OPERATOR") == "" {
@@ -53,10 +58,72 @@ func tests() {
 		_ = child.Run()
 		os.Exit(1)
 	}
+	if os.Getenv("TESTS") == "stubborn" {
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, os.Interrupt)
+		fmt.Println("ready")
+		go func() {
+			<-interrupted
+			fmt.Println("interrupted")
+		}()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		fmt.Println("continued")
+		return
+	}
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	fmt.Println("ready")
 	fmt.Println("clean up after", <-interrupted)
+}
+
+// interruptedTwice behaves like kelson test. Its tests continue after the first signal, until their
+// standard input ends.
+func interruptedTwice() {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "TESTS=stubborn")
+	cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
+	_ = run(exit.OnSignal(os.Interrupt), cmd, (*child.Group).Interrupt)
+}
+
+// The second signal ends the tests too.
+func TestSecondInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("SKIPPED: Windows cannot send a signal to a process")
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "KELSON_TEST=1")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	cmd.Stdout = write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close() // so that read ends with the last process
+	defer cmd.Process.Kill()
+	lines := bufio.NewReader(read)
+	for _, want := range []string{"ready\n", "interrupted\n"} {
+		if line, err := lines.ReadString('\n'); line != want {
+			t.Fatalf("%q, %v, want %q", line, err, want)
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := cmd.Process.Wait()
+	if err != nil || state.ExitCode() != 128+int(syscall.SIGINT) {
+		t.Errorf("%v, %v", state, err)
+	}
+	input.Close()
+	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 {
+		t.Errorf("the tests have continued: %q, %v", rest, err)
+	}
 }
 
 // A canceled run of tests lasts until the tests have cleaned up.

@@ -107,7 +107,11 @@ func (p *Project) MainImports(path string) bool {
 func (p *Project) Build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-tags="+p.Tags, "-o", binary, ".")
 	cmd.Dir = p.Main
-	if output, err := cmd.CombinedOutput(); err != nil {
+	output, err := cmd.CombinedOutput()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("build %s: %w: install Go, https://go.dev/dl", p.Role(), err)
+	case err != nil:
 		return fmt.Errorf("build %s: %w\n%s", p.Role(), err, bytes.TrimSpace(output))
 	}
 	return nil

@@ -49,6 +49,30 @@ func TestMainImports(t *testing.T) {
 	}
 }
 
+// Without the go command, the error of a build names it and where to get it.
+func TestBuildWithoutGo(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "main.go", "package main")
+	p, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	if err := p.Build(t.Context(), filepath.Join(dir, "program")); err == nil || !strings.HasSuffix(err.Error(), ": install Go, https://go.dev/dl") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A pattern of packages instead of a folder is refused, with the command to use.
+func TestPatternInsteadOfFolder(t *testing.T) {
+	c := TestCommand()
+	c.SetArgs([]string{"./..."})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "kelson test -- ./...") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Without packages, all packages are tested: go test passes what follows unknown flags to the
 // tests, and the value of a flag is not a package.
 func TestPackagesOfTests(t *testing.T) {

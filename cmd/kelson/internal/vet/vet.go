@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -105,7 +106,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 		manifests = append(manifests, built...)
 	}
 	if len(manifests) == 0 {
-		return fmt.Errorf("no objects found in %v: name files or folders with manifests", paths)
+		return fmt.Errorf("no objects found in %s: name files or folders with manifests", strings.Join(paths, ", "))
 	}
 	progress.Step("checking %d objects", len(manifests))
 	plane, err := controlplane.Start(ctx, planeConfig())
