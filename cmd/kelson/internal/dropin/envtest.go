@@ -146,7 +146,11 @@ func apiserverHelp() []byte {
 // link makes name a hard link to the program, or a copy of it if the file system cannot link it. It
 // returns the file to link next.
 func link(program, name string) (string, error) {
-	if have, err := os.Lstat(name); err == nil && have.Mode().IsRegular() {
+	have, err := lookup(name)
+	if err != nil {
+		return "", err
+	}
+	if have != nil && have.Mode().IsRegular() {
 		if current, err := os.Stat(program); err == nil && os.SameFile(current, have) {
 			return program, nil
 		}
@@ -155,7 +159,7 @@ func link(program, name string) (string, error) {
 		}
 	}
 	next := program
-	err := replace(name, true, func(temp string) error {
+	err = replace(name, have, true, func(temp string) error {
 		if os.Link(program, temp) == nil {
 			return nil
 		}
@@ -167,24 +171,35 @@ func link(program, name string) (string, error) {
 
 // write creates a file with a content, unless it has that content.
 func write(name string, content []byte, mode fs.FileMode, program bool) error {
-	have, err := os.Lstat(name)
-	if err == nil && have.Mode() == mode {
+	have, err := lookup(name)
+	if err != nil {
+		return err
+	}
+	if have != nil && have.Mode() == mode {
 		if current, err := os.ReadFile(name); err == nil && bytes.Equal(current, content) {
 			return nil
 		}
 	}
-	return replace(name, program, func(temp string) error { return os.WriteFile(temp, content, mode) })
+	return replace(name, have, program, func(temp string) error { return os.WriteFile(temp, content, mode) })
 }
 
-// replace renames the file that create creates to name. If it is a program, it replaces symbolic
-// links and programs of an earlier call, but no other files. A running server keeps its file.
-func replace(name string, program bool, create func(temp string) error) error {
+// lookup returns what a file is, or nil if it does not exist.
+func lookup(name string) (fs.FileInfo, error) {
 	have, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
 	case err != nil:
-		return fmt.Errorf("create %s: %w", name, err)
-	case program && have.Mode()&os.ModeSymlink == 0 && !isKelson(name):
+		return nil, fmt.Errorf("create %s: %w", name, err)
+	}
+	return have, nil
+}
+
+// replace renames the file that create creates to name. If it is a program, it replaces symbolic
+// links and programs of an earlier call, but no other files. have is the result of lookup; another
+// process may have created the same file since then. A running server keeps its file.
+func replace(name string, have fs.FileInfo, program bool, create func(temp string) error) error {
+	if have != nil && program && have.Mode()&os.ModeSymlink == 0 && !isKelson(name) {
 		return fmt.Errorf("create %s: the file exists and is not kelson: remove it or use another folder", name)
 	}
 	folder, err := os.MkdirTemp(filepath.Dir(name), ".new-") // other processes have their own
