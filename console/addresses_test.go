@@ -24,7 +24,8 @@ func TestAddressesOfNothing(t *testing.T) {
 		{"/object/nothings.example.com/default/x", `the server doesn't have a resource type "nothings.example.com"`, "default/x"},
 		{"/object/nothings.example.com/default/x?tab=why", `the server doesn't have a resource type "nothings.example.com"`, "default/x"},
 		{"/object/configmaps/default/missing", "The object does not exist.", "default/missing"},
-		{"/object/configmaps/default/%FF", "The object does not exist.", "default/%FF"}, // not UTF-8
+		// not UTF-8
+		{"/object/configmaps/default/%FF", "The object does not exist.", "default/%FF"},
 	} {
 		b.goTo(test.path)
 		b.until(`document.querySelector('main h1') && document.querySelector('main').innerText.includes(` + quoted(test.shows) + `) && !document.querySelector('.loading')`)

@@ -21,7 +21,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// unsafeDelete reports whether the client requests the deletion of an object that cannot be decoded.
+// unsafeDelete reports whether the client requests the deletion of an object that cannot be
+// decoded.
 func unsafeDelete(opts *metav1.DeleteOptions) bool {
 	unsafe := opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe

@@ -228,8 +228,8 @@ func (f *foreign) value(obj *unstructured.Unstructured) string {
 // encode returns a value of JSON types as JSON.
 func encode(value any) string {
 	text, err := json.Marshal(value)
-	if err != nil {
-		panic(fmt.Sprintf("explore: encode: %v", err)) // cannot happen: the value was decoded from JSON
+	if err != nil { // cannot happen: the value was decoded from JSON
+		panic(fmt.Sprintf("explore: encode: %v", err))
 	}
 	return string(text)
 }

@@ -75,7 +75,8 @@ func TestForeignWrite(t *testing.T) {
 			return c.Apply(ctx, applied, client.ForceOwnership)
 		}, "apply configmaps default/web #1 " + size, true},
 		"replacement of all annotations": {func(ctx context.Context, c client.Client, _, marked *corev1.ConfigMap) error {
-			marked.ResourceVersion, marked.Annotations = "", map[string]string{"seen": "yes"} // it owns them
+			// it owns them
+			marked.ResourceVersion, marked.Annotations = "", map[string]string{"seen": "yes"}
 			return c.Update(ctx, marked)
 		}, "update configmaps default/web #1 " + annotation, false},
 		"reset of a field": {func(ctx context.Context, c client.Client, read, marked *corev1.ConfigMap) error {
