@@ -204,19 +204,14 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Obj
 	if f.alive.Err() != nil {
 		return nil, ErrClosed
 	}
-	revision, ok, err := f.shared.Commit(ctx, ops)
-	f.note(ops, ok, err)
-	if err == nil {
-		err = f.reach(ctx, revision)
-	}
-	if errors.Is(err, ErrMalformed) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotWritten) {
-		return nil, err
+	revision, ok, err := f.attempt(ctx, ops)
+	for err == nil && !ok {
+		if err = f.conflict(ops, revision); err == nil {
+			revision, ok, err = f.attempt(ctx, ops)
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	if !ok {
-		return nil, f.conflict(ops, revision)
+		return nil, err
 	}
 	f.store.counts.commits.Add(1)
 	objects := make([]*Object, len(ops))
@@ -230,6 +225,20 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Obj
 		}
 	}
 	return objects, nil
+}
+
+// attempt writes through the log and waits until the view includes the revision of the result. ok is
+// false if a precondition did not hold.
+func (f *follower) attempt(ctx context.Context, ops []Op) (revision uint64, ok bool, err error) {
+	revision, ok, err = f.shared.Commit(ctx, ops)
+	f.note(ops, ok, err)
+	if err == nil {
+		err = f.reach(ctx, revision)
+	}
+	if err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrNotWritten) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return revision, ok, err
 }
 
 // note logs why the log has not accepted a write, because clients don't get the cause. If space has
@@ -273,7 +282,8 @@ func (f *follower) written(path, resource string, revision uint64) *Object {
 
 // conflict returns a ConflictError for the first op whose precondition fails against the state at a
 // revision. If all hold, the log has a record that is not an object under one of the keys; another
-// attempt would fail too, so conflict returns an ErrNotWritten.
+// attempt would fail too, so conflict returns an ErrNotWritten. If that state is no longer retained
+// and all preconditions hold now, conflict returns nil: the write can be tried again.
 func (f *follower) conflict(ops []Op, revision uint64) error {
 	sn, err := f.store.at(revision)
 	if err != nil {
@@ -297,7 +307,7 @@ func (f *follower) conflict(ops []Op, revision uint64) error {
 		f.store.log.Warn("write refused", "err", err)
 		return err
 	}
-	return &ConflictError{Key: ops[0].Key, Current: sn.Get(ops[0].Key), Reason: ErrConflict}
+	return nil
 }
 
 // changedAfter reports whether an object of a resource has a newer revision than the given one.

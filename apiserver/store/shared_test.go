@@ -113,6 +113,47 @@ func TestWriteOverMalformed(t *testing.T) {
 	})
 }
 
+// refusing is a log that refuses the first write at a revision that the store no longer retains: so
+// many other writes came after it.
+type refusing struct {
+	store.Shared
+	writes int
+}
+
+func (r *refusing) Commit(ctx context.Context, ops []store.Op) (uint64, bool, error) {
+	if r.writes++; r.writes > 1 {
+		return r.Shared.Commit(ctx, ops)
+	}
+	var first uint64
+	for _, name := range []string{"x", "y", "z"} {
+		revision, _, err := r.Shared.Commit(ctx, []store.Op{create(name)})
+		if err != nil {
+			return 0, false, err
+		}
+		if first == 0 {
+			first = revision
+		}
+	}
+	synctest.Wait() // the store follows
+	return first, false, nil
+}
+
+// API-13: a write is tried again if its precondition failed in a state that is no longer retained,
+// and holds now.
+func TestRefusedAtCompactedRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &refusing{Shared: storetest.NewLog().Shared(false)}
+		s, err := store.Open(store.Config{Shared: log, Retain: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if objs, err := s.Commit(t.Context(), create("a")); err != nil || len(objs) != 1 || log.writes != 2 {
+			t.Errorf("%v after %d writes: %v", objs, log.writes, err)
+		}
+	})
+}
+
 // noSpace is a log without space for data.
 type noSpace struct {
 	store.Shared
