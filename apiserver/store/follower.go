@@ -227,8 +227,8 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Obj
 	return objects, nil
 }
 
-// attempt writes through the log and waits until the view includes the revision of the result. ok is
-// false if a precondition did not hold.
+// attempt writes through the log and waits until the view includes the revision of the result. ok
+// is false if a precondition did not hold.
 func (f *follower) attempt(ctx context.Context, ops []Op) (revision uint64, ok bool, err error) {
 	revision, ok, err = f.shared.Commit(ctx, ops)
 	f.note(ops, ok, err)
