@@ -282,8 +282,8 @@ func (f *follower) written(path, resource string, revision uint64) *Object {
 
 // conflict returns a ConflictError for the first op whose precondition fails against the state at a
 // revision. If all hold, the log has a record that is not an object under one of the keys; another
-// attempt would fail too, so conflict returns an ErrNotWritten. If that state is no longer retained
-// and all preconditions hold now, conflict returns nil: the write can be tried again.
+// attempt would fail too, so conflict returns an ErrNotWritten. If the store no longer has that
+// state and all preconditions hold now, conflict returns nil, and the caller tries the write again.
 func (f *follower) conflict(ops []Op, revision uint64) error {
 	sn, err := f.store.at(revision)
 	if err != nil {

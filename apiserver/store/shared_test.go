@@ -138,8 +138,8 @@ func (r *refusing) Commit(ctx context.Context, ops []store.Op) (uint64, bool, er
 	return first, false, nil
 }
 
-// API-13: a write is tried again if its precondition failed in a state that is no longer retained,
-// and holds now.
+// API-13: the store tries a write again if its precondition failed in a state that the store no
+// longer has, and holds now.
 func TestRefusedAtCompactedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &refusing{Shared: storetest.NewLog().Shared(false)}

@@ -23,7 +23,8 @@ type guard struct {
 // its children, because this process still ends its containers after them.
 const guardScript = `trap "" HUP INT TERM; read nothing; echo 1 >` + killFile
 
-// newGuard returns a guard of a group; nil if the kernel can't kill groups or there is no shell.
+// newGuard starts the guard of a control group. It returns nil if the kernel cannot kill groups or
+// the machine has no shell.
 func newGuard(dir string) *guard {
 	if !exists(filepath.Join(dir, killFile)) || withholdDescriptors() != nil {
 		return nil
