@@ -17,9 +17,10 @@ VULNDB      ?= https://vuln.go.dev
 STAMP   := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean \
 	-X $(STAMP).gitCommit=
-# Without cgo, as in Kubernetes' releases, the binary needs no libc, is smaller and starts faster. Go's own code resolves
-# names of hosts and users.
-CGO     ?= 0
+# All targets but race build without cgo, as Kubernetes' releases do: the programs need no libc, are smaller and start
+# faster, and Go's own code resolves names of hosts and users. One setting for all targets, because package net, and with
+# it nearly every package, is compiled a second time for the other. Operators that make run builds inherit it.
+export CGO_ENABLED := 0
 # make fuzz searches these folders for fuzz targets and runs each for FUZZTIME.
 FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
@@ -37,7 +38,7 @@ DROPIN := cmd/kelson/internal/dropin
 # If the program has not changed, neither does its file, and test results stay cached.
 envtest-program:
 	@mkdir -p bin && program=$(DROPIN)/programs/program-$$($(GO) env GOOS)-$$($(GO) env GOARCH).gz && \
-		CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/envtest-program ./$(DROPIN)/program && \
+		$(GO) build -buildvcs=false -ldflags '-s -w' -o bin/envtest-program ./$(DROPIN)/program && \
 		gzip -9 -n -c bin/envtest-program >bin/envtest-program.gz && \
 		{ cmp -s bin/envtest-program.gz $$program || { rm -f $(DROPIN)/programs/program-*; cp bin/envtest-program.gz $$program; }; }
 
@@ -45,12 +46,12 @@ envtest-program:
 build: envtest-program ## build bin/kelson
 	@mkdir -p bin
 	@{ $(GO) tool buildid $(KELSON) >bin/kelson.id && touch -r $(KELSON) bin/kelson.id; } 2>/dev/null || true
-	CGO_ENABLED=$(CGO) $(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 	@[ "$$($(GO) tool buildid $(KELSON))" != "$$(cat bin/kelson.id)" ] || touch -r bin/kelson.id $(KELSON)
 
 release: envtest-program ## build bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
-	CGO_ENABLED=$(CGO) $(GO) build -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
+	$(GO) build -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
 # make dist PLATFORMS=linux/amd64 builds for one platform. VERSION is by default the commit's tag.
 DIST      := bin/dist
@@ -60,7 +61,7 @@ DISTRIBUTE = bin/release -source . -platforms '$(PLATFORMS)' -version '$(VERSION
 
 release-program:
 	@mkdir -p bin
-	cd release && GOWORK=off CGO_ENABLED=0 $(GO) build -o ../bin/release .
+	cd release && GOWORK=off $(GO) build -o ../bin/release .
 
 dist: release-program ## build a release of the newest commit in bin/dist, for all platforms: ten minutes for each the first time
 	$(DISTRIBUTE) -out $(DIST)
@@ -75,7 +76,7 @@ KREW := sigs.k8s.io/krew/cmd/krew@v0.4.3
 
 bin/peers/krew:
 	@mkdir -p bin/peers
-	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod CGO_ENABLED=0 $(GO) install $(KREW)
+	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod $(GO) install $(KREW)
 
 krew: build bin/peers/krew ## install the kubectl plugin with Krew, from its manifest; builds Krew first
 	KREW=$(abspath bin/peers/krew) $(GO) test -count=1 -v -run Krew ./cmd/kelson
@@ -139,7 +140,7 @@ scaffold-apiserver-kube-apiserver: build ## a scaffolded custom API server, run 
 bench-customserver: ## custom API servers: the library against k8s.io/sample-apiserver, behind one kube-apiserver: about twelve minutes after the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/customserver
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample ./bench/customserver/floor
+	$(GO) build -ldflags '-s -w' -o bin/customserver/ ./bench/customserver/ours ./bench/customserver/sample ./bench/customserver/floor
 	$(GO) run ./test/against -- $(GO) run ./bench/customserver -docs docs/internals/benchmarks.md
 
 operator-kube-apiserver: ## the operator library and its adapter on kube-apiserver; builds the server first
@@ -154,13 +155,13 @@ test-no-fast-paths: ## the suites of the API with all fast paths off (docs/desig
 	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
 
 race: build ## make test with the race detector: about twenty minutes
-	KELSON=$(abspath $(KELSON)) $(GO) test -race -timeout 40m $(TESTED)
+	KELSON=$(abspath $(KELSON)) CGO_ENABLED=1 $(GO) test -race -timeout 40m $(TESTED)
 
 vet-darwin: ## vet the whole program for macOS: compiles Kubernetes for it, as make dist does
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
+	GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
 
 vet-windows: ## vet the whole program for Windows: compiles Kubernetes for it, as make dist does
-	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
+	GOOS=windows GOARCH=amd64 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
 
 # The programs in test and bench run only on Linux.
 PORTABLE := ./cmd/... ./console/... ./kubernetes/... ./lab/... ./toolchain/... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
@@ -254,7 +255,7 @@ bench-nodes: release ## 10,000 simulated pods on 100 nodes, against KWOK on kube
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/bench-nodes ./bench/nodes
 	$(GO) build -o bin/against ./test/against
-	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod CGO_ENABLED=0 $(GO) install sigs.k8s.io/kwok/cmd/kwok@v0.8.0
+	cd / && GOBIN=$(CURDIR)/bin/peers GOFLAGS=-mod=mod $(GO) install sigs.k8s.io/kwok/cmd/kwok@v0.8.0
 	bin/bench-nodes -kelson $(KELSON)
 	bin/bench-nodes -kelson $(KELSON) -stages
 	bin/against -- bin/bench-nodes -kwok bin/peers/kwok
@@ -288,7 +289,7 @@ takeover: build ## Kubernetes' own kube-controller-manager and kube-scheduler be
 bench-operator: release ## the operator library against client-go and controller-runtime: about 40 minutes with the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers bin/bench
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
+	$(GO) build -ldflags '-s -w' -o bin/bench/ ./bench/operator/ours ./bench/operator/theirs
 	$(GO) run ./bench/operator -kelson $(KELSON) -peers bin/peers -sides bin/bench -docs docs/internals/benchmarks.md
 
 bench-adapter: release ## other projects' programs on the operator library's adapter and on controller-runtime: about half an hour with the builds; writes its part of docs/internals/benchmarks.md
@@ -327,10 +328,10 @@ bench-store: ## compare storage engines with group commit: about three minutes
 	$(GO) test -run '^$$' -bench . ./bench/storebench
 
 kelson-node: ## build bin/kelson-node, which runs Kubernetes' kubelet and kube-proxy: about three minutes the first time
-	cd cmd/kelson-node && GOWORK=off CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o ../../bin/kelson-node .
+	cd cmd/kelson-node && GOWORK=off $(GO) build -ldflags '$(LDFLAGS)' -o ../../bin/kelson-node .
 
 kelson-dns: ## build bin/kelson-dns, CoreDNS for clusters with containers: half a minute the first time
-	cd cmd/kelson-dns && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/kelson-dns .
+	cd cmd/kelson-dns && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/kelson-dns .
 
 nodes: build kelson-node kelson-dns ## pods in containers on this machine, as root: five minutes after the builds
 	cd cmd/kelson-node && GOWORK=off $(GO) test ./internal/...
