@@ -25,6 +25,9 @@ export CGO_ENABLED := 0
 FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
 TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
+# make test runs the tests with it. .ci/run sets it to "go run ./test/programs rerun", which runs failed programs a
+# second time, alone, and reports both results.
+TESTER  ?= $(GO) test
 
 # No target is a file.
 .PHONY: $(shell sed -nE 's/^([a-z][a-z -]*):.*/\1/p' Makefile)
@@ -149,7 +152,19 @@ operator-kube-apiserver: ## the operator library and its adapter on kube-apiserv
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
-	KELSON=$(abspath $(KELSON)) $(GO) test -timeout 40m $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(TESTER) -timeout 40m $(TESTED)
+
+# make stress STRESSED='./lab/... ./apiserver/store' RUNS=5 STRESSFLAGS='-short -processors 1'
+STRESSED    ?= $(TESTED)
+RUNS        ?= 20
+STRESSFLAGS ?=
+
+stress: build ## every test program RUNS (20) times with 1, 2 and 8 processors, on a machine that is busy; STRESSED names packages. All of them take hours
+	rm -rf bin/stress
+	KELSON=$(abspath $(KELSON)) $(GO) run ./test/programs stress -runs $(RUNS) $(STRESSFLAGS) $(STRESSED)
+
+count: ## count the test programs, and those that link packages of k8s.io/kubernetes
+	@$(GO) run ./test/programs count $(TESTED)
 
 test-no-fast-paths: ## the suites of the API with all fast paths off (docs/design/fastpaths.md): about two minutes after the builds
 	KELSON_NO_FAST_PATHS=1 $(GO) test ./kubernetes/apitest/... ./apiserver/crd/... ./kubernetes/builtin/...
@@ -172,7 +187,10 @@ platforms: ## check that everything but test and bench compiles for macOS and Wi
 # The projects of this repository.
 GENERATED := $(sort $(dir $(wildcard examples/*/PROJECT))) test/generators/shop
 
-check: build tidy-check ## checks of every change: generated files, tidy modules, format, vet, staticcheck, architecture, short tests
+check: check-code ## checks of every change: generated files, tidy modules, format, vet, staticcheck, architecture, short tests
+	KELSON=$(abspath $(KELSON)) $(GO) test -short . $(TESTED)
+
+check-code: build tidy-check ## make check without the short tests, which make test contains
 	@for dir in $(GENERATED); do echo $(KELSON) generate --check $$dir; $(KELSON) generate --check $$dir || exit 1; done
 	$(GO) run ./toolchain/internal/reference -check docs/reference
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
@@ -180,7 +198,6 @@ check: build tidy-check ## checks of every change: generated files, tidy modules
 	$(GO) run ./test/platforms darwin/arm64,windows/amd64 $(PORTABLE)
 	$(GO) run $(STATICCHECK) $(TESTED) ./bench/...
 	for m in $(APART); do (cd $$m && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) run $(STATICCHECK) ./...) || exit 1; done
-	KELSON=$(abspath $(KELSON)) $(GO) test -short . $(TESTED)
 
 lint: build ## golangci-lint on all modules and on new projects: four minutes with a warm cache, half an hour the first time; .golangci.yml has the linters
 	$(GO) run $(GOLANGCI) run $(TESTED) ./bench/...
