@@ -49,7 +49,7 @@ func serverFor(node Node) (*server, error) {
 
 const (
 	maxPlanes = 10_000
-	startTime = 30 * time.Second // for the binary to report that it serves
+	startTime = 2 * time.Minute // for the binary to report that it serves
 )
 
 // binary finds the kelson binary.

@@ -1,8 +1,6 @@
 package demo_test
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -13,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
-	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
-	"kelson.dev/operator/manager"
+	"kelson.dev/operator/operatortest"
 
 	"kelson.dev/examples/demo/internal/demo"
 )
@@ -43,7 +39,7 @@ func field(obj *unstructured.Unstructured, path ...string) any {
 func until(t *testing.T, what string, try func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}
@@ -55,13 +51,10 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
-// EX-06: the life of Demos, from creation to deletion, with only the dynamic client.
+// The life of Demos, from creation to deletion, with only the dynamic client.
 func TestDemosByTheDynamicClient(t *testing.T) {
-	env := testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
-		return operator.Run(ctx, operator.Config{
-			REST: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"},
-		}, operator.Name("demo"), operator.AddToScheme(demo.AddToScheme), demo.Controller(), demo.Conversion())
-	}))
+	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"), operatortest.Webhooks(),
+		operatortest.Operator(operator.Name("demo"), operator.AddToScheme(demo.AddToScheme), demo.Controller(), demo.Conversion()))
 	client, err := dynamic.NewForConfig(env.RESTConfig())
 	if err != nil {
 		t.Fatal(err)

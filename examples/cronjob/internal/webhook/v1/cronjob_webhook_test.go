@@ -1,8 +1,6 @@
 package v1_test
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
-	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/manager"
+	"kelson.dev/operator/operatortest"
 
 	batchv1 "kelson.dev/examples/cronjob/api/v1"
 	batchv2 "kelson.dev/examples/cronjob/api/v2"
@@ -25,7 +21,7 @@ import (
 
 // newEnv returns a control plane that calls the operator's webhooks over HTTPS. It is ready when
 // all of them are registered.
-func newEnv(t *testing.T) *testenv.Env {
+func newEnv(t *testing.T) *operatortest.Env {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{batchv1.AddToScheme, batchv2.AddToScheme} {
@@ -33,37 +29,22 @@ func newEnv(t *testing.T) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	env := testenv.New(t, testenv.CRDs("../../../config/crd/bases"), testenv.Scheme(scheme),
-		testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
-			return operator.Run(ctx, operator.Config{
-				REST: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"},
-			},
-				operator.Name("cronjob"), operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
-				webhookv1.CronJobWebhook(), operator.Conversion[batchv1.CronJob]())
-		}))
-	until(t, func() bool {
+	env := operatortest.New(t, operatortest.CRDs("../../../config/crd/bases"), operatortest.Scheme(scheme), operatortest.Webhooks(),
+		operatortest.Operator(operator.Name("cronjob"), operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
+			webhookv1.CronJobWebhook(), operator.Conversion[batchv1.CronJob]()))
+	env.Eventually(t, time.Minute, func() bool {
 		probe := &batchv2.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: "default"}}
 		// v2 accepts it, v1 does not: conversion is needed to reject it
 		probe.Spec.Schedule.Minute = "61"
 		probe.Spec.JobTemplate = cron("probe", "").Spec.JobTemplate
 		return apierrors.IsInvalid(env.Client().Create(t.Context(), probe, client.DryRunAll))
 	})
-	until(t, func() bool {
+	env.Eventually(t, time.Minute, func() bool {
 		probe := cron("probe", "* * * * *")
 		err := env.Client().Create(t.Context(), probe, client.DryRunAll)
 		return err == nil && probe.Spec.Suspend != nil
 	})
 	return env
-}
-
-// until retries until a condition holds.
-func until(t *testing.T, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the webhooks are not called")
-		}
-	}
 }
 
 func cron(name, schedule string) *batchv1.CronJob {
@@ -75,7 +56,6 @@ func cron(name, schedule string) *batchv1.CronJob {
 	return c
 }
 
-// EX-02, RUN-05
 func TestWebhooks(t *testing.T) {
 	env := newEnv(t)
 

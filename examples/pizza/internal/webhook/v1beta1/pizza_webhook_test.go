@@ -1,8 +1,6 @@
 package v1beta1_test
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,19 +8,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
-	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/manager"
+	"kelson.dev/operator/operatortest"
 
 	restaurantv1alpha1 "kelson.dev/examples/pizza/api/v1alpha1"
 	restaurantv1beta1 "kelson.dev/examples/pizza/api/v1beta1"
 	webhookv1beta1 "kelson.dev/examples/pizza/internal/webhook/v1beta1"
 )
 
-// EX-08
 func TestWebhooks(t *testing.T) {
 	scheme := runtime.NewScheme()
 	add := []func(*runtime.Scheme) error{restaurantv1alpha1.AddToScheme, restaurantv1beta1.AddToScheme}
@@ -31,28 +26,22 @@ func TestWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env := testenv.New(t, testenv.CRDs("../../../config/crd/bases"), testenv.Scheme(scheme),
-		testenv.Run(func(ctx context.Context, cfg *rest.Config) error {
-			return operator.Run(ctx, operator.Config{
-				REST: cfg, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"},
-			}, operator.Name("pizza"), operator.AddToScheme(add...), webhookv1beta1.PizzaWebhook(), operator.Conversion[restaurantv1beta1.Pizza]())
-		}))
+	env := operatortest.New(t, operatortest.CRDs("../../../config/crd/bases"), operatortest.Scheme(scheme), operatortest.Webhooks(),
+		operatortest.Operator(operator.Name("pizza"), operator.AddToScheme(add...),
+			webhookv1beta1.PizzaWebhook(), operator.Conversion[restaurantv1beta1.Pizza]()))
 	for _, name := range []string{"tomato", "mozzarella", "salami"} {
 		env.Create(t, &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: restaurantv1alpha1.ToppingSpec{Cost: 100}})
 	}
 	old := func(name string, toppings ...string) *restaurantv1alpha1.Pizza {
 		return &restaurantv1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: restaurantv1alpha1.PizzaSpec{Toppings: toppings}}
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	// Objects are defaulted, validated and converted once the webhooks are registered.
+	env.Eventually(t, time.Minute, func() bool {
 		probe := old("probe")
 		wrong := env.Client().Create(t.Context(), old("wrong", "sand"), client.DryRunAll)
-		if err := env.Client().Create(t.Context(), probe, client.DryRunAll); err == nil && len(probe.Spec.Toppings) == 3 && apierrors.IsInvalid(wrong) {
-			break // defaulted, validated and converted
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the webhooks are not called: %v, %v", probe.Spec.Toppings, wrong)
-		}
-	}
+		err := env.Client().Create(t.Context(), probe, client.DryRunAll)
+		return err == nil && len(probe.Spec.Toppings) == 3 && apierrors.IsInvalid(wrong)
+	})
 
 	double := old("double", "salami", "tomato", "salami")
 	env.Create(t, double)
