@@ -58,7 +58,9 @@ needs no --image: the image gets a local name.`,
 					return err
 				}
 			}
-			objects.SetImage(name)
+			if err := objects.SetImage(name); err != nil {
+				return err
+			}
 			progress.Step("applying %d objects", len(objects))
 			if err := cluster.certify(c.Context(), objects); err != nil {
 				return err

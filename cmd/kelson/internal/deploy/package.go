@@ -19,11 +19,12 @@ import (
 type packaging struct {
 	name, short, output string
 	versioned           bool // the format has a version
+	sampled             bool // the format contains the samples
 	make                func(pack.Operator, string) error
 }
 
 var packagings = []packaging{
-	{"installer", "Write all manifests to one file for kubectl apply", "install.yaml", false, func(o pack.Operator, output string) error {
+	{"installer", "Write all manifests to one file for kubectl apply", "install.yaml", false, false, func(o pack.Operator, output string) error {
 		data, err := pack.Installer(o)
 		if err != nil {
 			return err
@@ -33,8 +34,8 @@ var packagings = []packaging{
 		}
 		return os.WriteFile(output, data, 0o644)
 	}},
-	{"helm", "Create a Helm chart with a schema of its values", "chart", true, folderOf(pack.Chart)},
-	{"olm", "Create a bundle for the Operator Lifecycle Manager", "bundle", true, folderOf(pack.Bundle)},
+	{"helm", "Create a Helm chart with a schema of its values", "chart", true, false, folderOf(pack.Chart)},
+	{"olm", "Create a bundle for the Operator Lifecycle Manager", "bundle", true, true, folderOf(pack.Bundle)},
 }
 
 func folderOf(files func(pack.Operator) (pack.Files, error)) func(pack.Operator, string) error {
@@ -88,6 +89,11 @@ func (p packaging) command() *cobra.Command {
 				return err
 			}
 			o.Image, o.Version = image, version
+			if p.sampled {
+				if o.Samples, err = manifests.Samples(dir); err != nil {
+					fmt.Fprintf(c.ErrOrStderr(), "warning: the package has no samples: %v\n", err)
+				}
+			}
 			to := output
 			if to == "" {
 				to = filepath.Join(dir, "dist", p.output)
@@ -127,10 +133,7 @@ func readOperator(dir string) (o pack.Operator, err error) {
 		return o, err
 	}
 	if settings.IsServer() {
-		if o.Objects, err = pack.SelfSigned(o.Objects); err != nil {
-			return o, err
-		}
+		o.Objects, err = pack.SelfSigned(o.Objects)
 	}
-	o.Samples, err = manifests.Samples(dir)
 	return o, err
 }

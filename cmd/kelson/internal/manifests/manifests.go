@@ -2,7 +2,7 @@
 //
 //	definitions, err := manifests.Definitions(dir)
 //	all, err := manifests.Default(dir)
-//	all.SetImage("registry.example/welcome:v1")
+//	err = all.SetImage("registry.example/welcome:v1")
 package manifests
 
 import (
@@ -25,9 +25,6 @@ import (
 
 // ErrNone reports that the project does not have the requested manifests.
 var ErrNone = errors.New("the project has no such manifests")
-
-// Placeholder is the image in manifests that SetImage replaces.
-const Placeholder = "controller"
 
 // Objects are manifests in the order of their files.
 type Objects []*unstructured.Unstructured
@@ -138,31 +135,6 @@ func (o Objects) Reversed() Objects {
 	reversed := slices.Clone(o)
 	slices.Reverse(reversed)
 	return reversed
-}
-
-// SetImage sets the image of all containers that have the placeholder. It does nothing if image is
-// "".
-func (o Objects) SetImage(image string) {
-	if image == "" {
-		return
-	}
-	for _, obj := range o {
-		for _, list := range []string{"containers", "initContainers"} {
-			path := []string{"spec", "template", "spec", list}
-			containers, ok, err := unstructured.NestedSlice(obj.Object, path...)
-			if !ok || err != nil {
-				continue
-			}
-			for _, c := range containers {
-				if c, ok := c.(map[string]any); ok {
-					if is, _ := c["image"].(string); is == Placeholder || strings.HasPrefix(is, Placeholder+":") {
-						c["image"] = image
-					}
-				}
-			}
-			_ = unstructured.SetNestedSlice(obj.Object, containers, path...)
-		}
-	}
 }
 
 // YAML encodes the objects as one stream of documents.

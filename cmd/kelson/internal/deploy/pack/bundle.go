@@ -15,9 +15,12 @@ import (
 // metadata and the Dockerfile of its image. The ClusterServiceVersion contains the Deployment and
 // its permissions; the definitions and other objects are separate files.
 func Bundle(o Operator) (Files, error) {
-	objects, err := o.withImage()
+	objects, manager, err := o.withImage()
 	if err != nil {
 		return nil, err
+	}
+	if kind := manager.Workload.GetKind(); kind != "Deployment" {
+		return nil, fmt.Errorf("package as an OLM bundle: the operator runs in a %s, and OLM installs only Deployments", kind)
 	}
 	if err := withoutServers(objects); err != nil {
 		return nil, err
@@ -40,7 +43,7 @@ func Bundle(o Operator) (Files, error) {
 				return nil, err
 			}
 		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
-			hooks = append(hooks, admissionHooks(obj, o.deployment().GetName())...)
+			hooks = append(hooks, admissionHooks(obj, manager.Workload.GetName())...)
 		case "ClusterRoleBinding":
 		case "ClusterRole":
 			// bound roles are in the ClusterServiceVersion
@@ -62,7 +65,7 @@ func Bundle(o Operator) (Files, error) {
 	for account, rules := range clusterRoles.rules {
 		clusterPermissions = append(clusterPermissions, map[string]any{"serviceAccountName": account, "rules": rules})
 	}
-	hooks = append(hooks, conversionHooks(o.Objects, o.deployment().GetName())...)
+	hooks = append(hooks, conversionHooks(o.Objects, manager.Workload.GetName())...)
 	examples, err := json.Marshal(append(manifests.Objects{}, o.Samples...))
 	if err != nil {
 		return nil, err

@@ -30,9 +30,6 @@ type Operator struct {
 	Samples       manifests.Objects
 }
 
-// ErrNoDeployment reports that the manifests have no Deployment that runs the operator.
-var ErrNoDeployment = errors.New("config/default has no Deployment")
-
 // Files maps the paths of files in a folder to their content.
 type Files map[string][]byte
 
@@ -114,46 +111,33 @@ func readRecord(dir string) (names []string, err error) {
 
 // Installer returns all manifests as one file.
 func Installer(o Operator) ([]byte, error) {
-	objects, err := o.withImage()
+	objects, _, err := o.withImage()
 	if err != nil {
 		return nil, err
 	}
 	return objects.YAML()
 }
 
-func (o Operator) withImage() (manifests.Objects, error) {
-	if o.deployment() == nil {
-		return nil, ErrNoDeployment
-	}
+// withImage returns copies of the objects in which the operator has its image, and its container.
+func (o Operator) withImage() (manifests.Objects, *manifests.Manager, error) {
 	var all manifests.Objects
 	for _, obj := range o.Objects {
 		all = append(all, obj.DeepCopy())
 	}
-	all.SetImage(o.Image)
-	return all, nil
-}
-
-// deployment returns the first Deployment, or nil if there is none.
-func (o Operator) deployment() *unstructured.Unstructured {
-	for _, obj := range o.Objects {
-		if obj.GetKind() == "Deployment" {
-			return obj
-		}
+	m, err := all.Manager()
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil
+	if o.Image != "" {
+		all.ReplaceImage(m.Image, o.Image)
+		m.Image = o.Image
+	}
+	return all, m, nil
 }
 
 // has reports whether the manifests contain an object of a kind.
 func (o Operator) has(kind string) bool {
 	return slices.ContainsFunc(o.Objects, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == kind })
-}
-
-// namespace returns the namespace of the operator's Deployment.
-func (o Operator) namespace() string {
-	if d := o.deployment(); d != nil {
-		return d.GetNamespace()
-	}
-	return ""
 }
 
 // fileName returns the name of the file for an object.

@@ -59,7 +59,7 @@ func wantContains(t *testing.T, files pack.Files, name string, parts ...string) 
 	}
 }
 
-// CLI-04
+// The chart has values for the settings of the operator, and Helm creates its namespace.
 func TestChart(t *testing.T) {
 	files, err := pack.Chart(welcome(t))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestChart(t *testing.T) {
 	wantContains(t, files, "values.yaml", "repository: registry.example:5000/welcome\n", "tag: v1\n")
 	wantContains(t, files, "templates/crds/as.example.com.yaml", "{{- if .Values.crds.install }}", `not a {{ "{{" }} template {{ "}}" }}`, "helm.sh/resource-policy")
 	wantContains(t, files, "templates/deployment-manager.yaml", "namespace: {{ .Release.Namespace }}\n", "  replicas: {{ .Values.replicas }}\n",
-		"      - args:\n        {{- toYaml .Values.args | nindent 10 }}\n", "        image: \"{{ .Values.image.repository }}", "serviceAccountName: manager\n")
+		"      - args:\n        {{- toYaml .Values.args | nindent 10 }}\n", "        image: \"{{ .Values.image.repository }}{{ with .Values.image.digest }}@", "serviceAccountName: manager\n")
 	wantContains(t, files, "templates/mutatingwebhookconfiguration-hooks.yaml", "namespace: {{ .Release.Namespace }}\n")
 	for name, text := range files {
 		if strings.Contains(string(text), "PLACE-") || strings.Contains(string(text), "kind: Namespace\n") {
@@ -77,7 +77,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// CLI-04
+// The bundle describes the operator, its roles, kinds and webhooks for OLM.
 func TestBundle(t *testing.T) {
 	files, err := pack.Bundle(welcome(t))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// CLI-04
+// The installer has all objects and the image.
 func TestInstaller(t *testing.T) {
 	o := welcome(t)
 	data, err := pack.Installer(o)

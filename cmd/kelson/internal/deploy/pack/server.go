@@ -27,7 +27,7 @@ const namespaceVariable = "POD_NAMESPACE"
 // permissions that this needs. The names in its arguments follow the namespace in which it is
 // installed.
 func SelfSigned(objects manifests.Objects) (manifests.Objects, error) {
-	var secret, deployment *unstructured.Unstructured
+	var secret *unstructured.Unstructured
 	var services []any
 	var all manifests.Objects
 	for _, obj := range objects {
@@ -36,19 +36,19 @@ func SelfSigned(objects manifests.Objects) (manifests.Objects, error) {
 		switch {
 		case obj.GetKind() == "Secret" && obj.GetAnnotations()[AuthorityAnnotation] == "true":
 			secret = obj
-		case obj.GetKind() == "Deployment" && deployment == nil:
-			deployment = obj
 		case obj.GetKind() == "APIService":
 			services = append(services, obj.GetName())
 		}
 	}
-	switch {
-	case secret == nil:
+	if secret == nil {
 		return nil, ErrNoAuthority
-	case deployment == nil:
-		return nil, ErrNoDeployment
 	}
-	if err := certifyItself(deployment, secret); err != nil {
+	manager, err := all.Manager()
+	if err != nil {
+		return nil, err
+	}
+	deployment := manager.Workload
+	if err := certifyItself(manager, secret); err != nil {
 		return nil, fmt.Errorf("change deployment %s: %w", deployment.GetName(), err)
 	}
 	account, _, _ := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "serviceAccountName")
@@ -59,12 +59,13 @@ func SelfSigned(objects manifests.Objects) (manifests.Objects, error) {
 
 // certifyItself changes the container of an API server so that the server reads and writes its
 // Secret through the API instead of mounting it.
-func certifyItself(deployment, secret *unstructured.Unstructured) error {
-	path := []string{"spec", "template", "spec"}
-	pod, _, err := unstructured.NestedMap(deployment.Object, path...)
+func certifyItself(manager *manifests.Manager, secret *unstructured.Unstructured) error {
+	deployment, container := manager.Workload, manager.Container
+	found, _, err := unstructured.NestedFieldNoCopy(deployment.Object, manifests.PodSpec(deployment.GetKind())...)
 	if err != nil {
 		return err
 	}
+	pod, _ := found.(map[string]any)
 	volumes, _ := pod["volumes"].([]any)
 	volume := ""
 	pod["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
@@ -75,11 +76,6 @@ func certifyItself(deployment, secret *unstructured.Unstructured) error {
 		volume, _ = volumeFields["name"].(string)
 		return true
 	})
-	containers, _ := pod["containers"].([]any)
-	if len(containers) == 0 {
-		return ErrNoDeployment
-	}
-	container, _ := containers[0].(map[string]any)
 	mounts, _ := container["volumeMounts"].([]any)
 	container["volumeMounts"] = slices.DeleteFunc(mounts, func(m any) bool {
 		mount, _ := m.(map[string]any)
@@ -97,7 +93,7 @@ func certifyItself(deployment, secret *unstructured.Unstructured) error {
 	env, _ := container["env"].([]any)
 	container["env"] = append(env, map[string]any{"name": namespaceVariable,
 		"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.namespace"}}})
-	return unstructured.SetNestedMap(deployment.Object, pod, path...)
+	return nil
 }
 
 // authorityRoles allow an account to fill the Secret, and to write to the APIServices.
