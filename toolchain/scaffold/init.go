@@ -43,7 +43,7 @@ func Init(opts InitOptions) ([]Change, error) {
 	if opts.Name == "" {
 		opts.Name = strings.ToLower(filepath.Base(dir))
 	}
-	if err := checkProjectName(opts.Name); err != nil {
+	if err := checkProjectName(opts.Name, opts.Server); err != nil {
 		return nil, err
 	}
 	st := newStage(dir)

@@ -24,9 +24,27 @@ func checkDomain(domain string) error {
 	return nil
 }
 
-func checkProjectName(name string) error {
+// The longest suffixes of the project's name in names that are DNS labels: those of Services and
+// Namespaces. An operator's objects are in config/default, those of an API server in
+// config/apiserver.
+const (
+	longestSuffix       = "-controller-manager-metrics"
+	longestServerSuffix = "-system"
+)
+
+func checkProjectName(name string, server bool) error {
+	problem := ""
+	limit := validation.DNS1123LabelMaxLength - len(longestSuffix)
+	if server {
+		limit = validation.DNS1123LabelMaxLength - len(longestServerSuffix)
+	}
 	if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
-		return fmt.Errorf("project name %q cannot be part of the names of Kubernetes objects: %s; set another with --project-name", name, errs[0])
+		problem = errs[0]
+	} else if len(name) > limit {
+		problem = fmt.Sprintf("must be no more than %d characters", limit)
+	}
+	if problem != "" {
+		return fmt.Errorf("project name %q cannot be part of the names of Kubernetes objects: %s; set another with --project-name", name, problem)
 	}
 	return nil
 }

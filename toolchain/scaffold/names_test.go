@@ -1,14 +1,73 @@
 package scaffold
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
 )
+
+// The longest name of a project gives valid names of Services and Namespaces, and no longer one
+// does. The kustomization prefixes names that do not contain the project's.
+func TestLongestProjectName(t *testing.T) {
+	for _, test := range []struct {
+		server bool
+		limit  int
+		steps  []string
+	}{
+		{false, 36, []string{"project", "webhooks"}},
+		{true, 56, []string{"server-project"}},
+	} {
+		longest := strings.Repeat("a", test.limit)
+		if err := checkProjectName(longest, test.server); err != nil {
+			t.Error(err)
+		}
+		if err := checkProjectName(longest+"a", test.server); err == nil || !strings.Contains(err.Error(), "--project-name") {
+			t.Errorf("server %v: a name of %d characters is refused with %v", test.server, test.limit+1, err)
+		}
+		used := 0
+		for _, step := range test.steps {
+			p := &Project{Domain: "example.com", Repo: "example.com/z", Name: longest}
+			files, err := render(currentTemplate(), step, p.valuesOf(&Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				if path.Ext(f.name) != ".yaml" {
+					continue
+				}
+				for _, document := range bytes.Split(f.data, []byte("\n---\n")) {
+					var obj struct {
+						Kind     string
+						Metadata struct{ Name string }
+					}
+					if yaml.Unmarshal(document, &obj) != nil || obj.Kind != "Service" && obj.Kind != "Namespace" || obj.Metadata.Name == "system" {
+						continue
+					}
+					name := obj.Metadata.Name
+					if !strings.Contains(name, longest) {
+						name = longest + "-" + name
+					}
+					used = max(used, len(name))
+					if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+						t.Errorf("%s: %s %s: %s", f.name, obj.Kind, name, errs[0])
+					}
+				}
+			}
+		}
+		if used != validation.DNS1123LabelMaxLength {
+			t.Errorf("server %v: the longest name has %d characters: change the limit", test.server, used)
+		}
+	}
+}
 
 func TestGroupPackages(t *testing.T) {
 	p := &Project{Domain: "example.com", Repo: "example.com/z", MultiGroup: true}

@@ -72,7 +72,12 @@ to a folder.`,
   kelson image shop/operator:dev --load
   kelson image shop/operator:dev --archive operator.tar --sbom .
   kelson image shop/operator:dev --load --file templates:/templates`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the name of the image is missing: kelson " + c.Use)
+			}
+			return cobra.RangeArgs(1, 2)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[len(args)-1]
 			if !d.Wanted() {

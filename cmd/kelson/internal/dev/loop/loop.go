@@ -79,6 +79,8 @@ type Loop struct {
 	applied  map[string][sha256.Size]byte // by kind and name
 
 	generated map[string][]byte // by path
+
+	unreadable string // the logged error of samples that cannot be read, or ""
 }
 
 // Start generates, builds and runs the project and applies its samples. It calls started, if not
@@ -94,6 +96,9 @@ func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err 
 		}
 	}()
 	if err := l.generate(ctx, true); err != nil {
+		return nil, err
+	}
+	if err := l.checkSamples(); err != nil {
 		return nil, err
 	}
 	if cfg.Deploy != nil && !cfg.Project.Server {
@@ -447,11 +452,29 @@ func (l *Loop) wantedSamples() (all manifests.Objects, err error) {
 	return all, nil
 }
 
+// checkSamples reads the samples before anything is built. It returns an error if those of
+// Config.Samples cannot be read. If only the project's own cannot, it logs that none is applied.
+func (l *Loop) checkSamples() error {
+	_, err := l.wantedSamples()
+	if err == nil || len(l.cfg.Samples) > 0 {
+		return err
+	}
+	l.fail("samples", err)
+	l.cfg.Log.Printf("samples", "continuing without samples until they can be read: --samples names other files or folders")
+	l.unreadable = err.Error()
+	return nil
+}
+
 func (l *Loop) samples(ctx context.Context) error {
 	all, err := l.wantedSamples()
 	if err != nil {
+		if err.Error() == l.unreadable {
+			return nil // already logged
+		}
+		l.unreadable = err.Error()
 		return err
 	}
+	l.unreadable = ""
 	if l.deployed != nil {
 		return l.deployed.samples(ctx, l, all)
 	}
