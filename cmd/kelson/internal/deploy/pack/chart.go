@@ -15,8 +15,8 @@ import (
 // returns, in the release's namespace. The values have the settings that differ between clusters;
 // their defaults are those of the manifests. CustomResourceDefinitions are templates too, so that
 // upgrading the release updates them. Uninstalling the release keeps them unless crds.keep is
-// false, and keeps PersistentVolumeClaims unless state.keep is false; the annotation for this is the
-// only field that an installer does not have. Helm creates the namespace of the release.
+// false, and keeps PersistentVolumeClaims unless state.keep is false; the annotation for this is
+// the only field that an installer does not have. Helm creates the namespace of the release.
 func Chart(o Operator) (Files, error) {
 	objects, manager, err := o.withImage()
 	if err != nil {
@@ -116,7 +116,7 @@ var settings = struct{ container, pod map[string]string }{
 }
 
 // parametrize replaces the fields that values set by placeholders, in the manager's workload and in
-// the containers that have its image. The default of a value is what the field had.
+// the containers that have its image. The defaults of the values are the contents of these fields.
 func (c *chart) parametrize(objects manifests.Objects, manager *manifests.Manager) {
 	repository, tag, digest := splitImage(manager.Image)
 	image := map[string]any{"repository": repository, "tag": tag, "digest": digest, "pullPolicy": ""}
