@@ -18,12 +18,12 @@ import (
 	"kelson.dev/apiserver/store/filelock"
 )
 
-// unfinished is between the name of a backup and a number in the name of its temporary file.
-const unfinished = ".unfinished-"
+// Unfinished is between the name of a backup and a number in the name of its temporary file.
+const Unfinished = ".unfinished-"
 
-// writeBackup writes a temporary file in the same folder, verifies it and renames it to name. It
+// WriteBackup writes a temporary file in the same folder, verifies it and renames it to name. It
 // first removes the temporary files of backups to name that were killed.
-func writeBackup(name string, read func(io.Writer) error) (revision uint64, err error) {
+func WriteBackup(name string, read func(io.Writer) error) (revision uint64, err error) {
 	folder, err := os.OpenRoot(filepath.Dir(name)) // Windows can rename and remove its open files
 	if err != nil {
 		return 0, err
@@ -60,7 +60,7 @@ func writeBackup(name string, read func(io.Writer) error) (revision uint64, err 
 // not remove it either.
 func createUnfinished(folder *os.Root, base string) (f *os.File, name string, err error) {
 	for {
-		name = base + unfinished + strconv.FormatUint(uint64(rand.Uint32()), 10)
+		name = base + Unfinished + strconv.FormatUint(uint64(rand.Uint32()), 10)
 		f, err = folder.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		switch {
 		case errors.Is(err, fs.ErrExist):
@@ -82,7 +82,7 @@ func createUnfinished(folder *os.Root, base string) (f *os.File, name string, er
 func removeUnfinished(folder *os.Root, base string) {
 	entries, _ := fs.ReadDir(folder.FS(), ".")
 	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), base+unfinished)
+		number, ok := strings.CutPrefix(e.Name(), base+Unfinished)
 		if _, err := strconv.ParseUint(number, 10, 32); !ok || err != nil || !e.Type().IsRegular() {
 			continue
 		}

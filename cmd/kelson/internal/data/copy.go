@@ -111,7 +111,7 @@ func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encrypti
 	if now, err = log.Current(ctx); err != nil {
 		return 0, err
 	}
-	fmt.Fprint(notes, longRaise(now, revision))
+	fmt.Fprint(notes, RaiseNote(now, revision))
 	err = log.Fill(ctx, revision, func() error {
 		for _, r := range records {
 			_, ok, err := shared.Commit(ctx, []store.Op{{Key: r.Key, Data: r.Data}})
@@ -134,9 +134,9 @@ func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encrypti
 // raisedPerSecond is about how many revisions a second a cluster on one machine can be raised by.
 const raisedPerSecond = 5000
 
-// longRaise returns a note if it takes more than a minute to raise the revision of etcd from now to
+// RaiseNote returns a note if it takes more than a minute to raise the revision of etcd from now to
 // that of the directory; otherwise "".
-func longRaise(now, revision uint64) string {
+func RaiseNote(now, revision uint64) string {
 	if revision <= now || revision-now <= 60*raisedPerSecond {
 		return ""
 	}

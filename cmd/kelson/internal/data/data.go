@@ -149,7 +149,7 @@ remains, which the next backup to the same FILE removes.`,
 			}
 			progress := output.NewProgress(c.ErrOrStderr())
 			progress.Step("writing %s", args[0])
-			revision, err := writeBackup(args[0], read)
+			revision, err := WriteBackup(args[0], read)
 			progress.Done()
 			if err != nil {
 				return err

@@ -96,14 +96,14 @@ func install(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create %s: %w", dir, err)
 	}
-	return installFrom(programs, self, dir)
+	return InstallFrom(programs, self, dir)
 }
 
-// installFrom creates the three programs. kubectl is a link to self. If programs has the small
+// InstallFrom creates the three programs. kubectl is a link to self. If programs has the small
 // program, etcd is the small program, and so is kube-apiserver on systems where a process can
 // replace itself by another program. Otherwise they are links to self, too. Several processes can
 // create the same folder at the same time, and current files stay as they are.
-func installFrom(programs fs.FS, self, dir string) error {
+func InstallFrom(programs fs.FS, self, dir string) error {
 	self, err := link(self, filepath.Join(dir, "kubectl"))
 	if err != nil {
 		return err

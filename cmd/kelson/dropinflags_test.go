@@ -1,4 +1,4 @@
-package dropin
+package main
 
 import (
 	"slices"
@@ -6,14 +6,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kelson.dev/cmd/kelson/internal/dropin"
 	"kelson.dev/cmd/kelson/internal/dropin/etcd"
-
 	"kelson.dev/cmd/kelson/internal/flags"
 )
 
-// This command accepts every flag of kube-apiserver.
+// The replacement for kube-apiserver accepts every flag of kube-apiserver.
 func TestFlagsOfKubeAPIServer(t *testing.T) {
-	c := APIServerCommand()
+	c := dropin.APIServerCommand()
 	c.InitDefaultHelpFlag()
 	for _, u := range flags.KubeAPIServer() {
 		if f := c.Flags().Lookup(u.Name); f == nil || f.Shorthand != u.Shorthand {

@@ -1,4 +1,4 @@
-package plan
+package main
 
 import (
 	"io"
@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/cmd/kelson/internal/plan"
 )
 
-// LAB-04: a missing kubeconfig is reported before the operator is built.
-func TestMissingKubeconfig(t *testing.T) {
+// A missing kubeconfig is reported before the operator is built.
+func TestPlanMissingKubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() { undefined() }\n"} {
 		file := filepath.Join(dir, name)
@@ -20,7 +22,7 @@ func TestMissingKubeconfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := Command()
+	c := plan.Command()
 	c.SetArgs([]string{dir, "--generate=false", "--kubeconfig", filepath.Join(dir, "missing")})
 	c.SetOut(io.Discard)
 	c.SetErr(io.Discard)

@@ -1,4 +1,4 @@
-package blame
+package main
 
 import (
 	"bytes"
@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/cmd/kelson/internal/blame"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
 
-// EXT-01, LAB-06: who set each field of an object, of any kind.
+// TestBlame checks who set each field of an object, of any kind.
 func TestBlame(t *testing.T) {
 	env := testenv.New(t)
 	kubeconfig := env.Kubeconfig(t)
@@ -34,7 +35,7 @@ func TestBlame(t *testing.T) {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 
 	run := func(args ...string) (string, error) {
-		c := Command()
+		c := blame.Command()
 		var out bytes.Buffer
 		c.SetOut(&out)
 		c.SetErr(&out)
@@ -87,7 +88,7 @@ func TestBlame(t *testing.T) {
 	out, err := run("service/web", ".spec.type", "-o", "json")
 	var got struct {
 		Kind, Namespace, Name string
-		Fields                []Field
+		Fields                []blame.Field
 	}
 	if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Kind != "Service" || len(got.Fields) != 1 || got.Fields[0].Value != "ClusterIP" || got.Fields[0].Time.IsZero() {
 		t.Errorf("%v: %s", err, out)

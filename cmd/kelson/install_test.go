@@ -1,19 +1,22 @@
-package dropin
+package main
 
 import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
 	"testing/fstest"
+
+	"kelson.dev/cmd/kelson/internal/dropin"
 )
 
 // The small program replaces links to kelson, and both servers also work without it.
-func TestInstall(t *testing.T) {
+func TestInstallEnvtest(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable() // plays kelson
 	if err != nil {
@@ -24,7 +27,7 @@ func TestInstall(t *testing.T) {
 		other, err2 := os.Stat(filepath.Join(dir, b))
 		return err1 == nil && err2 == nil && os.SameFile(one, other)
 	}
-	if err := installFrom(fstest.MapFS{}, self, dir); err != nil {
+	if err := dropin.InstallFrom(fstest.MapFS{}, self, dir); err != nil {
 		t.Fatal(err)
 	}
 	if !same("kubectl", "etcd") || !same("kubectl", "kube-apiserver") {
@@ -38,12 +41,8 @@ func TestInstall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, _ = w.Write([]byte("small"))
-	_ = w.Close()
-	from := fstest.MapFS{"programs/program-" + runtime.GOOS + "-" + runtime.GOARCH + ".gz": {Data: packed.Bytes()}}
-	if err := installFrom(from, self, dir); err != nil {
+	from := smallProgram(t)
+	if err := dropin.InstallFrom(from, self, dir); err != nil {
 		t.Fatal(err)
 	}
 	have, err := os.ReadFile(filepath.Join(dir, "etcd"))
@@ -60,13 +59,27 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("other"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := installFrom(from, self, dir); err == nil {
+	if err := dropin.InstallFrom(from, self, dir); err == nil {
 		t.Error("replaced a file that is not kelson's")
 	}
 }
 
+// smallProgram returns the folder of the small program, with another content.
+func smallProgram(t *testing.T) fstest.MapFS {
+	t.Helper()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte("small")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fstest.MapFS{"programs/program-" + runtime.GOOS + "-" + runtime.GOARCH + ".gz": {Data: packed.Bytes()}}
+}
+
 // Suites in several processes, such as those of make -j, create the folder at the same time.
-func TestInstallAtTheSameTime(t *testing.T) {
+func TestInstallEnvtestAtTheSameTime(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
@@ -75,7 +88,7 @@ func TestInstallAtTheSameTime(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 8 {
 		calls.Go(func() {
-			if err := installFrom(programs, self, dir); err != nil {
+			if err := dropin.InstallFrom(smallProgram(t), self, dir); err != nil {
 				t.Error(err)
 			}
 		})
@@ -87,21 +100,33 @@ func TestInstallAtTheSameTime(t *testing.T) {
 }
 
 // A folder with current programs, which may be copies of the first ones, does not change.
-func TestInstallAgain(t *testing.T) {
+func TestInstallEnvtestAgain(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := installFrom(programs, self, dir); err != nil {
+	if err := dropin.InstallFrom(smallProgram(t), self, dir); err != nil {
 		t.Fatal(err)
 	}
 	kubectl := filepath.Join(dir, "kubectl")
-	if err := errors.Join(os.Remove(kubectl), copyFile(self, kubectl)); err != nil {
+	program, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if err := os.Remove(kubectl); err != nil {
+		t.Fatal(err)
+	}
+	replaced, err := os.OpenFile(kubectl, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err == nil {
+		_, err = io.Copy(replaced, program)
+	}
+	if err := errors.Join(err, replaced.Close()); err != nil {
 		t.Fatal(err)
 	}
 	state := func() (all []os.FileInfo) {
-		for _, name := range Names {
+		for _, name := range dropin.Names {
 			info, err := os.Stat(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)
@@ -111,12 +136,12 @@ func TestInstallAgain(t *testing.T) {
 		return all
 	}
 	before := state()
-	if err := installFrom(programs, self, dir); err != nil {
+	if err := dropin.InstallFrom(smallProgram(t), self, dir); err != nil {
 		t.Fatal(err)
 	}
 	for i, info := range state() {
 		if !os.SameFile(info, before[i]) {
-			t.Errorf("replaced %s by an equal program", Names[i])
+			t.Errorf("replaced %s by an equal program", dropin.Names[i])
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package data
+package main
 
 import (
 	"bytes"
@@ -15,9 +15,10 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/cmd/kelson/internal/data"
 )
 
-// API-13: a backup of a directory changes nothing there, so that it also saves one that is damaged
+// A backup of a directory changes nothing there, so that it also saves one that is damaged
 // or read-only.
 func TestBackupChangesNothing(t *testing.T) {
 	dir := t.TempDir()
@@ -47,9 +48,9 @@ func TestBackupChangesNothing(t *testing.T) {
 	if err := os.WriteFile(logs[0], log[:len(log)-30], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := files(t, dir)
+	before := contents(t, dir)
 	backup := filepath.Join(t.TempDir(), "backup")
-	c := Command()
+	c := data.Command()
 	var stderr bytes.Buffer
 	c.SetArgs([]string{"backup", "--data-dir", dir, backup})
 	c.SetOut(&bytes.Buffer{})
@@ -60,7 +61,7 @@ func TestBackupChangesNothing(t *testing.T) {
 	if !strings.Contains(stderr.String(), "warning: acknowledged writes are MISSING") {
 		t.Error(stderr.String())
 	}
-	if !maps.Equal(before, files(t, dir)) {
+	if !maps.Equal(before, contents(t, dir)) {
 		t.Error("the backup changed the directory")
 	}
 	f, err := os.Open(backup)
@@ -75,7 +76,7 @@ func TestBackupChangesNothing(t *testing.T) {
 	}
 }
 
-func files(t *testing.T, dir string) map[string]string {
+func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -92,7 +93,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// API-13: users learn at the beginning that a copy to etcd will take hours, and how to avoid it.
+// Users learn at the beginning that a copy to etcd will take hours, and how to avoid it.
 func TestLongCopyIsAnnounced(t *testing.T) {
 	for _, c := range []struct {
 		now, revision uint64
@@ -104,29 +105,29 @@ func TestLongCopyIsAnnounced(t *testing.T) {
 		{1, 1_000_000_001, "1000000000 writes. At 5000 a second, they take 55h33m."},
 		{1, 1 << 63, "--bump-revision=9223372036854775808 "},
 	} {
-		if got := longRaise(c.now, c.revision); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+		if got := data.RaiseNote(c.now, c.revision); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("from %d to %d: %q, want %q", c.now, c.revision, got, c.want)
 		}
 	}
 }
 
-// API-13: a backup removes the files that killed backups to the same name left, and no others.
+// A backup removes the files that killed backups to the same name left, and no others.
 func TestUnfinishedBackups(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "backup")
 	content := func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) }
-	left := name + unfinished + "1"
-	for _, other := range []string{left, name + unfinished + "x", name + ".old", filepath.Join(dir, "other") + unfinished + "1"} {
+	left := name + data.Unfinished + "1"
+	for _, other := range []string{left, name + data.Unfinished + "x", name + ".old", filepath.Join(dir, "other") + data.Unfinished + "1"} {
 		if err := os.WriteFile(other, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(name+unfinished+"2", 0o700); err != nil {
+	if err := os.Mkdir(name+data.Unfinished+"2", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	// The second backup runs while the first one does.
-	_, err := writeBackup(name, func(w io.Writer) error {
-		if _, err := writeBackup(name, content); err != nil {
+	_, err := data.WriteBackup(name, func(w io.Writer) error {
+		if _, err := data.WriteBackup(name, content); err != nil {
 			t.Error(err)
 		}
 		return content(w)
@@ -147,14 +148,14 @@ func TestUnfinishedBackups(t *testing.T) {
 	}
 }
 
-// API-13: backups to one name that run at once do not remove each other's files.
+// Backups to one name that run at once do not remove each other's files.
 func TestConcurrentBackups(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "backup")
 	var backups sync.WaitGroup
 	for range 8 {
 		backups.Go(func() {
 			for range 20 {
-				_, err := writeBackup(name, func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) })
+				_, err := data.WriteBackup(name, func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) })
 				if err != nil {
 					t.Error(err)
 				}

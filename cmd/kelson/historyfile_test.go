@@ -1,4 +1,4 @@
-package history
+package main
 
 import (
 	"os"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	historycommand "kelson.dev/cmd/kelson/internal/history"
 	"kelson.dev/lab/history"
 )
 
-// record writes a history of a ConfigMap that a person creates and a reconcile changes, and the
+// recordHistory writes a history of a ConfigMap that a person creates and a reconcile changes, and the
 // trace of that reconcile.
-func record(t *testing.T) (file, trace string) {
+func recordHistory(t *testing.T) (file, trace string) {
 	t.Helper()
 	file, trace = filepath.Join(t.TempDir(), "h"), filepath.Join(t.TempDir(), "trace")
 	f, err := os.Create(file)
@@ -53,9 +54,8 @@ func record(t *testing.T) (file, trace string) {
 	return file, trace
 }
 
-// LAB-06
-func TestBlameCommand(t *testing.T) {
-	file, trace := record(t)
+func TestHistoryBlame(t *testing.T) {
+	file, trace := recordHistory(t)
 	const first = `configmaps/default/c
 
 7  2020-01-02T15:04:05Z  or earlier
@@ -87,12 +87,12 @@ func TestBlameCommand(t *testing.T) {
 		{args: "cm/c --at 8 --cluster other", err: "--cluster has no effect without --trace"},
 		{args: "cm/c --at 8 --token secret --trace " + trace, err: "--token has no effect"},
 	} {
-		c := blameCommand()
+		c := historycommand.Command()
 		var out strings.Builder
 		c.SetOut(&out)
 		c.SetErr(&out)
 		c.SilenceUsage, c.SilenceErrors = true, true
-		c.SetArgs(append(strings.Fields(tt.args), "--file", file))
+		c.SetArgs(append(append([]string{"blame"}, strings.Fields(tt.args)...), "--file", file))
 		err := c.ExecuteContext(t.Context())
 		switch {
 		case tt.err != "":
@@ -105,8 +105,8 @@ func TestBlameCommand(t *testing.T) {
 	}
 }
 
-// LAB-06: kinds without namespaces, and what does not count as a difference.
-func TestHistoryAndDiff(t *testing.T) {
+// Kinds without namespaces, and what does not count as a difference.
+func TestHistoryAndDiffOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "h")
 	f, err := os.Create(file)
 	if err != nil {
@@ -133,9 +133,9 @@ func TestHistoryAndDiff(t *testing.T) {
 		args []string
 		want string
 	}{
-		{Command(), []string{"node/n", "-n", "default"}, ".spec.unschedulable: true → false"},
-		{DiffCommand(), []string{"node/n", "-n", "default", "--from", "7", "--to", "8"}, "nodes/n: changed"},
-		{DiffCommand(), []string{"--from", "7", "--to", "9"}, ""},
+		{historycommand.Command(), []string{"node/n", "-n", "default"}, ".spec.unschedulable: true → false"},
+		{historycommand.DiffCommand(), []string{"node/n", "-n", "default", "--from", "7", "--to", "8"}, "nodes/n: changed"},
+		{historycommand.DiffCommand(), []string{"--from", "7", "--to", "9"}, ""},
 	} {
 		var out strings.Builder
 		tt.c.SetOut(&out)

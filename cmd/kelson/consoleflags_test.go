@@ -1,4 +1,4 @@
-package console
+package main
 
 import (
 	"os"
@@ -7,21 +7,21 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	consolecommand "kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/console"
 )
 
-// LAB-07: no connection without encryption leaves the machine.
-func TestListen(t *testing.T) {
+// No connection without encryption leaves the machine.
+func TestConsoleListens(t *testing.T) {
 	for _, tt := range []struct {
-		opts Options
+		opts consolecommand.Options
 		err  string
 	}{
-		{Options{Listen: "127.0.0.1:0"}, ""},
-		{Options{Listen: "localhost:0"}, ""},
-		{Options{Listen: "0.0.0.0:0"}, "would not be encrypted"},
-		{Options{Listen: ":0"}, "would not be encrypted"},
-		{Options{Listen: "0.0.0.0:0", certFile: "absent", key: "absent"}, "no such file"},
-		{Options{Listen: "127.0.0.1:70000"}, "invalid port"},
+		{consolecommand.Options{Listen: "127.0.0.1:0"}, ""},
+		{consolecommand.Options{Listen: "localhost:0"}, ""},
+		{consolecommand.Options{Listen: "0.0.0.0:0"}, "would not be encrypted"},
+		{consolecommand.Options{Listen: ":0"}, "would not be encrypted"},
+		{consolecommand.Options{Listen: "127.0.0.1:70000"}, "invalid port"},
 	} {
 		c, err := tt.opts.New(console.Config{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}})
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -33,18 +33,19 @@ func TestListen(t *testing.T) {
 	}
 }
 
-func TestFlagsWithoutEffect(t *testing.T) {
+func TestConsoleFlags(t *testing.T) {
 	for _, tt := range []struct{ args, err string }{
 		{"--token x --trace file", "--token has no effect"},
 		{"--insecure-skip-tls-verify", "--insecure-skip-tls-verify has no effect"},
 		{"--tls-cert-file x", "must all be set"},
+		{"--listen 0.0.0.0:0 --tls-cert-file absent --tls-private-key-file absent", "no such file"},
 		{"--history x --data-dir y", "none of the others can be"},
 		{"--data-dir .", ". has no history"},
 	} {
-		c := Command()
+		c := consolecommand.Command()
 		c.SilenceUsage, c.SilenceErrors = true, true
 		kubeconfig := t.TempDir() + "/kubeconfig"
-		write(t, kubeconfig)
+		writeKubeconfig(t, kubeconfig)
 		c.SetArgs(append(strings.Fields(tt.args), "--kubeconfig", kubeconfig))
 		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v", tt.args, err)
@@ -52,7 +53,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, name string) {
+func writeKubeconfig(t *testing.T, name string) {
 	t.Helper()
 	const config = `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`
 	if err := os.WriteFile(name, []byte(config), 0o600); err != nil {

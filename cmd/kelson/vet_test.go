@@ -1,4 +1,4 @@
-package vet
+package main
 
 import (
 	"bytes"
@@ -11,59 +11,67 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/exit"
-	"kelson.dev/cmd/kelson/internal/output"
+	vetcommand "kelson.dev/cmd/kelson/internal/vet"
 	"kelson.dev/toolchain/vet"
 )
 
-const vetted = "../../../../toolchain/vet/testdata/project/config"
+const vetted = "../../toolchain/vet/testdata/project/config"
 
-// CLI-06
+// runVet runs kelson vet and returns its output.
+func runVet(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	c := vetcommand.Command()
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(io.Discard)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err := c.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
 func TestVetCommand(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		o    options
-		path []string
+		args []string
 		code int
 		want []string
 	}{
-		{"errors", options{}, []string{vetted}, 1, []string{
+		{"errors", []string{vetted}, 1, []string{
 			`wrong.yaml:35: Deploiment typo: kind: no matches for kind "Deploiment" in version "apps/v1"`,
 			"DEFINITION", "self.replicas <= 10", "6 errors, 5 warnings",
 		}},
-		{"valid", options{}, []string{"../../../../examples/cnat/config/crd/bases", "../../../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
-		{"strict", options{strict: true}, []string{vetted + "/samples/good.yaml"}, 1, []string{"0 errors, 1 warnings"}},
-		{"kustomization", options{kustomize: []string{vetted + "/default"}}, nil, 1, []string{"1 objects: 3 errors"}},
+		{"valid", []string{"../../examples/cnat/config/crd/bases", "../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
+		{"strict", []string{"--strict", vetted + "/samples/good.yaml"}, 1, []string{"0 errors, 1 warnings"}},
+		{"kustomization", []string{"-k", vetted + "/default"}, 1, []string{"1 objects: 3 errors"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out bytes.Buffer
-			err := run(t.Context(), c.o, c.path, &out, output.NewProgress(io.Discard))
+			out, err := runVet(t, c.args...)
 			var code exit.Code
 			if errors.As(err, &code); err != nil && code == 0 || int(code) != c.code {
 				t.Fatalf("%v, want exit code %d", err, c.code)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("%q is missing from:\n%s", want, out.String())
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is missing from:\n%s", want, out)
 				}
 			}
 		})
 	}
-	var out bytes.Buffer
-	if err := run(t.Context(), options{output: "json"}, []string{vetted}, &out, output.NewProgress(io.Discard)); err == nil {
+	out, err := runVet(t, "-o", "json", vetted)
+	if err == nil {
 		t.Error("no error")
 	}
 	var report vet.Report
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil || report.Count(vet.Error) != 6 || len(report.Rules) != 2 {
-		t.Errorf("%v: %s", err, out.String())
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Count(vet.Error) != 6 || len(report.Rules) != 2 {
+		t.Errorf("%v: %s", err, out)
 	}
-	for _, o := range []options{{kustomize: []string{"nowhere"}}} {
-		if err := run(t.Context(), o, nil, &out, output.NewProgress(io.Discard)); err == nil || errors.As(err, new(exit.Code)) {
-			t.Errorf("%+v: %v", o, err)
-		}
+	if _, err := runVet(t, "-k", "nowhere"); err == nil || errors.As(err, new(exit.Code)) {
+		t.Errorf("a kustomization that does not exist: %v", err)
 	}
 }
 
-// CLI-06: samples are checked against the definitions that config/crd patches.
+// Samples are checked against the definitions that config/crd patches.
 func TestPatchedDefinitions(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -93,9 +101,9 @@ spec:
 		}
 	}
 	for _, paths := range [][]string{{dir}, {dir + "/crd", dir + "/samples"}} {
-		var out bytes.Buffer
-		if err := run(t.Context(), options{}, paths, &out, output.NewProgress(io.Discard)); err != nil || !strings.Contains(out.String(), "2 objects: 0 errors, 0 warnings") {
-			t.Errorf("%s: %v\n%s", paths, err, out.String())
+		out, err := runVet(t, paths...)
+		if err != nil || !strings.Contains(out, "2 objects: 0 errors, 0 warnings") {
+			t.Errorf("%s: %v\n%s", paths, err, out)
 		}
 	}
 }
