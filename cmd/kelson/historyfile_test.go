@@ -13,8 +13,8 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// recordHistory writes a history of a ConfigMap that a person creates and a reconcile changes, and the
-// trace of that reconcile.
+// recordHistory writes a history of a ConfigMap that a person creates and a reconcile changes, and
+// the trace of that reconcile.
 func recordHistory(t *testing.T) (file, trace string) {
 	t.Helper()
 	file, trace = filepath.Join(t.TempDir(), "h"), filepath.Join(t.TempDir(), "trace")
