@@ -419,7 +419,7 @@ kustomize: build ## kustomizations, applied with the linked-in kubectl and built
 	test/kustomize/run.sh
 
 client-go: build ## run client-go's informers and leader election over a port
-	test/client-go/run.sh
+	test/clients/run.sh
 
 client-node: build ## run the JavaScript client from npm; needs Node.js
 	test/client-node/run.sh

@@ -80,7 +80,7 @@ refused() {
 # record TITLE TEXT writes the suite's section of docs/internals/conformance.md and ends the script. The exit code is 1 if a step failed.
 record() {
 	{
-		echo "<!-- $suite: written by test/$suite/run.sh -->"
+		echo "<!-- $suite: written by ${script:-test/$suite/run.sh} -->"
 		printf '## %s\n\n%s Run it with `make %s`.\n\n' "$1" "$2" "$suite"
 		printf '**%d steps: %d passed, %d failed.**\n\n| step | result |\n|---|---|\n' $((passed + failed)) $passed $failed
 		cat "$scratch/rows"

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-//go:generate go test . -run TestPolicyText -update
+//go:generate go test ../apitest -run TestPolicyText -update
 
 // text has the objects of the policy in their stored form, one per line: resource, namespace or
 // "-", name, JSON. Marks replace the values that differ between control planes. A second line for

@@ -2,17 +2,17 @@
 # Runs the Go tests of this folder: client-go's informers and leader election against a control plane on a TLS port. Prints a table of them and
 # writes it to docs/internals/conformance.md.
 #
-#   test/client-go/run.sh
+#   test/clients/run.sh
 #
 # The output is in bin/client-go/log.
 root=$(cd "$(dirname "$0")/../.." && pwd)
-suite=client-go
+suite=client-go script=test/clients/run.sh
 . "$root/test/steps.sh"
 
 cd "$root"
 version=$(go list -m -f '{{.Version}}' k8s.io/client-go)
-go test -c -o "$scratch/suite.test" ./test/client-go
-cd test/client-go
+go test -c -o "$scratch/suite.test" ./test/clients
+cd test/clients
 tests() { "$scratch/suite.test" -test.v -test.run "^$1\$"; }
 step 'An informer receives all objects, then every change once and in order, although its connection is cut' tests TestInformer
 step 'A dynamic informer of a custom kind' tests TestDynamicInformer

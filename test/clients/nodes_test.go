@@ -1,4 +1,4 @@
-package kubectl
+package clients_test
 
 import (
 	"os"

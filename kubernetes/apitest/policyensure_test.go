@@ -1,4 +1,4 @@
-package bootstrappolicy_test
+package apitest_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package authorizers_test
+package apitest_test
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func (c chance) subjects() (subjects []rbacv1.Subject) {
 	return subjects
 }
 
-func (c chance) question() *authorizer.AttributesRecord {
+func (c chance) asks() *authorizer.AttributesRecord {
 	q := &authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: c.one("ann", "dev", "system:serviceaccount:x:ann", "system:serviceaccount:y:dev"), Groups: c.subset("dev", "ann", "ops")},
 		Verb: c.one("get", "list", "update", "delete"),
@@ -133,7 +133,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 				}
 			}
 			for range 10 {
-				q := c.question()
+				q := c.asks()
 				want, _, wantErr := oracle.Authorize(t.Context(), q)
 				got, reason, err := index.Authorize(t.Context(), q)
 				if got != want || err != nil || wantErr != nil {
@@ -143,7 +143,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 					allowed++
 				}
 			}
-			q := c.question()
+			q := c.asks()
 			wantRules, _, _, _ := oracle.RulesFor(t.Context(), q.User, q.Namespace)
 			rules, _, _, _ := index.RulesFor(t.Context(), q.User, q.Namespace)
 			if len(rules) != len(wantRules) {

@@ -1,4 +1,4 @@
-package tokens_test
+package apitest_test
 
 import (
 	"crypto"
@@ -49,11 +49,11 @@ func remove(t *testing.T, st *store.Store, resource, namespace, name string) {
 	}
 }
 
-func meta(namespace, name, uid string) metav1.ObjectMeta {
+func objectMeta(namespace, name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}
 }
 
-var robot = &core.ServiceAccount{ObjectMeta: meta("lab", "robot", "u1")}
+var robot = &core.ServiceAccount{ObjectMeta: objectMeta("lab", "robot", "u1")}
 
 func issuer(t *testing.T, cfg tokens.Config) *tokens.Issuer {
 	t.Helper()
@@ -95,8 +95,8 @@ func TestAuthenticate(t *testing.T) {
 	put(t, st, "serviceaccounts", "lab", "robot", "u1")
 	put(t, st, "pods", "lab", "web", "p1")
 	i := issuer(t, tokens.Config{Store: st})
-	pod := &core.Pod{ObjectMeta: meta("lab", "web", "p1")}
-	resp := check(t, i, issue(t, i, tokens.Bound{Pod: pod, Node: &core.Node{ObjectMeta: meta("", "n", "n1")}}, time.Hour), "")
+	pod := &core.Pod{ObjectMeta: objectMeta("lab", "web", "p1")}
+	resp := check(t, i, issue(t, i, tokens.Bound{Pod: pod, Node: &core.Node{ObjectMeta: objectMeta("", "n", "n1")}}, time.Hour), "")
 	if resp == nil {
 		return
 	}
@@ -119,9 +119,9 @@ func TestRevocation(t *testing.T) {
 		refused, recreated                string
 	}{
 		{"account", "serviceaccounts", "lab", "robot", tokens.Bound{}, `serviceaccounts "robot" not found`, "service account UID (new) does not match claim (u1)"},
-		{"pod", "pods", "lab", "web", tokens.Bound{Pod: &core.Pod{ObjectMeta: meta("lab", "web", "u1")}}, "invalidated", "pod UID (new) does not match"},
-		{"secret", "secrets", "lab", "key", tokens.Bound{Secret: &core.Secret{ObjectMeta: meta("lab", "key", "u1")}}, "invalidated", "secret UID (new) does not match"},
-		{"node", "nodes", "", "n", tokens.Bound{Node: &core.Node{ObjectMeta: meta("", "n", "u1")}}, "invalidated", "node UID (new) does not match"},
+		{"pod", "pods", "lab", "web", tokens.Bound{Pod: &core.Pod{ObjectMeta: objectMeta("lab", "web", "u1")}}, "invalidated", "pod UID (new) does not match"},
+		{"secret", "secrets", "lab", "key", tokens.Bound{Secret: &core.Secret{ObjectMeta: objectMeta("lab", "key", "u1")}}, "invalidated", "secret UID (new) does not match"},
+		{"node", "nodes", "", "n", tokens.Bound{Node: &core.Node{ObjectMeta: objectMeta("", "n", "u1")}}, "invalidated", "node UID (new) does not match"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			st := open(t)
@@ -145,7 +145,7 @@ func TestExpiry(t *testing.T) {
 		put(t, st, "serviceaccounts", "lab", "robot", "u1")
 		put(t, st, "pods", "lab", "web", "p1")
 		i := issuer(t, tokens.Config{Store: st})
-		pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: meta("lab", "web", "p1")}}
+		pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: objectMeta("lab", "web", "p1")}}
 		short, long := issue(t, i, tokens.Bound{}, 10*time.Minute), issue(t, i, pod, 3607*time.Second)
 		time.Sleep(9 * time.Minute)
 		check(t, i, short, "")
@@ -164,7 +164,7 @@ func TestTokensWhenTheClockIsSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: meta("lab", "web", "p1")}}
+	pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: objectMeta("lab", "web", "p1")}}
 	// Every bubble begins at the same time.
 	at := func(clock time.Duration, do func(*testing.T, *tokens.Issuer)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package stages_test
+package controllers_test
 
 import (
 	"os"
@@ -24,7 +24,7 @@ import (
 // recipe returns the YAML of a section of the guide, as a user copies it.
 func recipe(t *testing.T, heading string) string {
 	t.Helper()
-	guide, err := os.ReadFile("../../../docs/guides/nodes-that-fail.md")
+	guide, err := os.ReadFile("../../docs/guides/nodes-that-fail.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,19 +62,13 @@ func deployment(name, image string, replicas int32, labels map[string]string) *a
 	}}
 }
 
-func after(t *testing.T, env *testenv.Env, d time.Duration) {
-	t.Helper()
-	time.Sleep(d)
-	env.Settle(t)
-}
-
 // deletes checks that a pod ends when it is deleted.
 func deletes(t *testing.T, env *testenv.Env, p *corev1.Pod) {
 	t.Helper()
 	if err := env.Client().Delete(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	after(t, env, time.Minute)
+	letPass(t, env, time.Minute)
 	if exists(t, env, p) {
 		t.Errorf("the deleted pod %s is still there", p.Name)
 	}
@@ -87,7 +81,7 @@ func TestImagePullFailures(t *testing.T) {
 		env.Settle(t)
 		web := deployment("web", "example.com/missing:1", 2, nil)
 		env.Create(t, web)
-		after(t, env, time.Minute)
+		letPass(t, env, time.Minute)
 		pods, err := client.List[corev1.Pod](t.Context(), env.Client())
 		if err != nil || len(pods) != 2 {
 			t.Fatalf("%d pods, %v", len(pods), err)
@@ -105,7 +99,7 @@ func TestImagePullFailures(t *testing.T) {
 		if err := env.Client().Update(t.Context(), web); err != nil {
 			t.Fatal(err)
 		}
-		after(t, env, time.Minute)
+		letPass(t, env, time.Minute)
 		if env.Get(t, web); web.Status.ReadyReplicas != 2 || web.Status.Replicas != 2 {
 			t.Errorf("after the rollout: %+v", web.Status)
 		}
@@ -129,7 +123,7 @@ func TestReadinessProbes(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1))
 		p := probe(newPod("p"))
 		env.Create(t, p)
-		after(t, env, 5*time.Second)
+		letPass(t, env, 5*time.Second)
 		if env.Get(t, p); !ready(p) {
 			t.Errorf("without Stages: %+v", p.Status)
 		}
@@ -140,14 +134,14 @@ func TestReadinessProbes(t *testing.T) {
 		p, other := probe(newPod("p")), newPod("other")
 		env.Create(t, p)
 		env.Create(t, other)
-		after(t, env, 25*time.Second)
+		letPass(t, env, 25*time.Second)
 		if env.Get(t, other); !ready(other) {
 			t.Errorf("a pod without a probe: %+v", other.Status)
 		}
 		if env.Get(t, p); ready(p) || p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" {
 			t.Errorf("after 25 seconds: %+v", p.Status)
 		}
-		after(t, env, 10*time.Second)
+		letPass(t, env, 10*time.Second)
 		if env.Get(t, p); !ready(p) {
 			t.Errorf("after 35 seconds: %+v", p.Status)
 		}
@@ -163,7 +157,7 @@ func TestSlowStart(t *testing.T) {
 		slow := deployment("slow", "x", 1, map[string]string{"start": "slow"})
 		env.Create(t, slow)
 		env.Create(t, deployment("fast", "x", 1, nil))
-		after(t, env, 25*time.Second)
+		letPass(t, env, 25*time.Second)
 		fast := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "fast"}}
 		if env.Get(t, fast); fast.Status.ReadyReplicas != 1 {
 			t.Errorf("the other Deployment: %+v", fast.Status)
@@ -171,7 +165,7 @@ func TestSlowStart(t *testing.T) {
 		if env.Get(t, slow); slow.Status.ReadyReplicas != 0 {
 			t.Error("ready after less than 30 seconds")
 		}
-		after(t, env, 20*time.Second)
+		letPass(t, env, 20*time.Second)
 		if env.Get(t, slow); slow.Status.ReadyReplicas != 1 {
 			t.Errorf("after 45 seconds: %+v", slow.Status)
 		}
@@ -192,7 +186,7 @@ func TestCrashLoop(t *testing.T) {
 		env := testenv.New(t, simulatedNodes(1))
 		p := recipePod(t, "Crash loops", "crash")
 		env.Create(t, p)
-		after(t, env, 2*time.Minute)
+		letPass(t, env, 2*time.Minute)
 		c := pod(t, env, "crash").Status.ContainerStatuses[0]
 		if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.LastTerminationState.Terminated.ExitCode != 1 || c.RestartCount < 3 {
 			t.Errorf("%+v", c)
@@ -218,12 +212,12 @@ func TestFlappingReadiness(t *testing.T) {
 				env.Create(t, p)
 				steady := newPod("steady")
 				env.Create(t, steady)
-				after(t, env, time.Second)
+				letPass(t, env, time.Second)
 				got := ""
 				for range 10 {
 					status, _ := condition(pod(t, env, "flaps").Status.Conditions, "Ready")
 					got += status + " "
-					after(t, env, 10*time.Second)
+					letPass(t, env, 10*time.Second)
 				}
 				want := "True True False True True False True True False True "
 				if count == 1 {
@@ -250,7 +244,7 @@ func TestOOMKills(t *testing.T) {
 		env := testenv.New(t, simulatedNodes(1))
 		p := recipePod(t, "OOM kills", "hungry")
 		env.Create(t, p)
-		after(t, env, 90*time.Second)
+		letPass(t, env, 90*time.Second)
 		c := pod(t, env, "hungry").Status.ContainerStatuses[0]
 		if c.State.Running == nil || c.RestartCount != 1 || c.LastTerminationState.Terminated.Reason != "OOMKilled" || c.LastTerminationState.Terminated.ExitCode != 137 {
 			t.Errorf("%+v", c)
@@ -266,7 +260,7 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 			testenv.Stage(recipeStages(t, "A node that goes silent and comes back")...),
 			testenv.Nodes(controlplane.NodeSimulated,
 				simulatednodes.Group{Count: 1, Labels: map[string]string{"fails": "true"}}, simulatednodes.Group{Count: 1, Name: "spare", Taints: []corev1.Taint{{Key: "spare", Effect: corev1.TaintEffectPreferNoSchedule}}}))
-		after(t, env, time.Second)
+		letPass(t, env, time.Second)
 		web := deployment("web", "x", 1, nil)
 		env.Create(t, web)
 		places := func() (all []string) {
@@ -284,11 +278,11 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 			slices.Sort(all)
 			return all
 		}
-		after(t, env, time.Minute)
+		letPass(t, env, time.Minute)
 		if got := places(); !slices.Equal(got, []string{"node-1"}) {
 			t.Fatalf("pods on %q", got)
 		}
-		after(t, env, 10*time.Minute)
+		letPass(t, env, 10*time.Minute)
 		if status, _ := condition(node(t, env).Status.Conditions, "Ready"); status != "Unknown" {
 			t.Errorf("the silent node: Ready %s", status)
 		}
@@ -300,7 +294,7 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 		if err := env.Client().Update(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		after(t, env, time.Minute)
+		letPass(t, env, time.Minute)
 		if status, _ := condition(node(t, env).Status.Conditions, "Ready"); status != "True" || len(node(t, env).Spec.Taints) != 0 {
 			t.Errorf("the node is back: Ready %s, taints %v", status, node(t, env).Spec.Taints)
 		}
@@ -308,4 +302,11 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 			t.Errorf("pods on %q", got)
 		}
 	})
+}
+
+// letPass lets virtual time pass.
+func letPass(t *testing.T, env *testenv.Env, d time.Duration) {
+	t.Helper()
+	time.Sleep(d)
+	env.Settle(t)
 }

@@ -1,4 +1,4 @@
-package kubectl
+package clients_test
 
 import (
 	"encoding/json"
@@ -145,7 +145,7 @@ func TestOtherMetricsWin(t *testing.T) {
 // until waits until a condition holds.
 func until(t *testing.T, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not true after 20 seconds")
 		}

@@ -1,4 +1,4 @@
-package resourcequota_test
+package plugins_test
 
 import (
 	"encoding/json"
@@ -15,10 +15,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-const ns = "/api/v1/namespaces/default"
-
-// inBubble runs a test on its own control plane, in virtual time.
-func inBubble(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
+// quotaBubble runs a test on its own control plane, in virtual time.
+func quotaBubble(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), cfg)
@@ -39,7 +37,7 @@ func configMap(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name)
 }
 
-func pod(name, spec string) string {
+func quotaPod(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"containers":[{"name":"c","image":"i"%s}`, name, spec)
 }
 
@@ -125,7 +123,7 @@ func TestConcurrentCreators(t *testing.T) {
 
 // ADM-03
 func TestNewQuotaAppliesImmediately(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"1"}}`))
 		refused(t, p, "POST", ns+"/configmaps", configMap("b"),
@@ -158,7 +156,7 @@ func TestNewQuotaAppliesImmediately(t *testing.T) {
 
 // ADM-03: a failed write uses nothing.
 func TestFailedWriteUsesNothing(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
 		synctest.Wait()
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
@@ -174,7 +172,7 @@ func TestFailedWriteUsesNothing(t *testing.T) {
 
 // ADM-03: an update adds its difference to the usage, even if it creates the object.
 func TestUpdates(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas",
 			quota("q", `{"hard":{"services":"3","services.nodeports":"1","services.loadbalancers":"0","configmaps":"1"}}`))
 		synctest.Wait()
@@ -204,7 +202,7 @@ func TestUpdates(t *testing.T) {
 
 // ADM-03
 func TestPodsByScope(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("best", `{"hard":{"pods":"1"},"scopes":["BestEffort"]}`))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("others", `{"hard":{"pods":"5","requests.cpu":"1"},"scopes":["NotBestEffort"]}`))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("ending", `{"hard":{"pods":"1"},"scopes":["Terminating"]}`))
@@ -213,32 +211,32 @@ func TestPodsByScope(t *testing.T) {
 		p.Want(t, 201, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses",
 			`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":1000}`)
 		synctest.Wait()
-		p.Want(t, 201, "POST", ns+"/pods", pod("a", `}]}`))
-		refused(t, p, "POST", ns+"/pods", pod("b", `}]}`), `pods "b" is forbidden: exceeded quota: best, requested: pods=1, used: pods=1, limited: pods=1`)
+		p.Want(t, 201, "POST", ns+"/pods", quotaPod("a", `}]}`))
+		refused(t, p, "POST", ns+"/pods", quotaPod("b", `}]}`), `pods "b" is forbidden: exceeded quota: best, requested: pods=1, used: pods=1, limited: pods=1`)
 		const cpu = `,"resources":{"requests":{"cpu":"600m"}}}]`
-		p.Want(t, 201, "POST", ns+"/pods", pod("c", cpu+`}`))
+		p.Want(t, 201, "POST", ns+"/pods", quotaPod("c", cpu+`}`))
 		used(t, p, "others", "requests.cpu", "600m")
 		used(t, p, "best", "pods", "1")
-		refused(t, p, "POST", ns+"/pods", pod("d", cpu+`}`),
+		refused(t, p, "POST", ns+"/pods", quotaPod("d", cpu+`}`),
 			`pods "d" is forbidden: exceeded quota: others, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1`)
-		refused(t, p, "POST", ns+"/pods", pod("e", `,"resources":{"requests":{"memory":"1Mi"}}}]}`),
+		refused(t, p, "POST", ns+"/pods", quotaPod("e", `,"resources":{"requests":{"memory":"1Mi"}}}]}`),
 			`pods "e" is forbidden: failed quota: others: must specify requests.cpu for: c`)
 		const little = `,"resources":{"requests":{"cpu":"1m"}}}]`
-		refused(t, p, "POST", ns+"/pods", pod("f", little+`,"priorityClassName":"high"}`),
+		refused(t, p, "POST", ns+"/pods", quotaPod("f", little+`,"priorityClassName":"high"}`),
 			`pods "f" is forbidden: exceeded quota: critical, requested: pods=1, used: pods=0, limited: pods=0`)
-		p.Want(t, 201, "POST", ns+"/pods", pod("g", little+`,"activeDeadlineSeconds":60}`))
-		p.Want(t, 403, "POST", ns+"/pods", pod("h", little+`,"activeDeadlineSeconds":60}`))
+		p.Want(t, 201, "POST", ns+"/pods", quotaPod("g", little+`,"activeDeadlineSeconds":60}`))
+		p.Want(t, 403, "POST", ns+"/pods", quotaPod("h", little+`,"activeDeadlineSeconds":60}`))
 		// The end of a pod releases what it used.
 		p.Want(t, 200, "PATCH", ns+"/pods/c/status", `{"status":{"phase":"Succeeded"}}`, "Content-Type: application/merge-patch+json")
 		synctest.Wait()
 		used(t, p, "others", "requests.cpu", "1m")
-		p.Want(t, 201, "POST", ns+"/pods", pod("d", cpu+`}`))
+		p.Want(t, 201, "POST", ns+"/pods", quotaPod("d", cpu+`}`))
 	})
 }
 
 // ADM-03: objects of any kind can be counted, including custom kinds that are not defined yet.
 func TestCountsOfAnyKind(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"count/widgets.example.com":"1","count/leases.coordination.k8s.io":"0",
 			"persistentvolumeclaims":"2","requests.storage":"5Gi","gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
 		p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
@@ -266,7 +264,7 @@ func TestCountsOfAnyKind(t *testing.T) {
 
 // ADM-03: claims count for their device class and for the extended resource of the class.
 func TestDeviceClasses(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		const class = `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":%q},"spec":{"extendedResourceName":%q}}`
 		const classes, claims = "/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 		claim := func(name, class string, count int) string {
@@ -295,7 +293,7 @@ func TestDeviceClasses(t *testing.T) {
 		used(t, p, "q", "requests.example.com/gpu", "0")
 
 		// The claim that the scheduler creates for a pod counts only once, with the pod.
-		created := p.Want(t, 201, "POST", ns+"/pods", pod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
+		created := p.Want(t, 201, "POST", ns+"/pods", quotaPod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
 		used(t, p, "q", "requests.example.com/gpu", "2")
 		own := strings.Replace(claim("p-gpu", "gpu", 2), `"name":"p-gpu"`, fmt.Sprintf(`"name":"p-gpu","annotations":{"resource.kubernetes.io/extended-resource-claim":"true"},
 			"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q,"controller":true}]`, apitest.At(created, "metadata", "uid")), 1)
@@ -308,7 +306,7 @@ func TestDeviceClasses(t *testing.T) {
 
 // ADM-03: the status has the same field managers as in Kubernetes.
 func TestManagersOfTheStatus(t *testing.T) {
-	inBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas?fieldManager=me", quota("q", `{"hard":{"configmaps":"5"}}`))
 		synctest.Wait()
 		managers := func() string {
@@ -349,7 +347,7 @@ limitedResources:
 `)}
 	const claim = `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c"},"spec":{"accessModes":["ReadWriteOnce"],
 		"storageClassName":"gold","resources":{"requests":{"storage":"1Gi"}}}}`
-	inBubble(t, cfg, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, cfg, func(t *testing.T, p *apitest.Plane) {
 		refused(t, p, "POST", ns+"/persistentvolumeclaims", claim,
 			`persistentvolumeclaims "c" is forbidden: insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage`)
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
@@ -365,7 +363,7 @@ limitedResources:
 // ADM-03: without controllers, as with kube-apiserver alone, a quota is in force when a client has
 // written its status.
 func TestWithoutControllers(t *testing.T) {
-	inBubble(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"1"},"used":{"configmaps":"0"}}}`,
@@ -375,7 +373,7 @@ func TestWithoutControllers(t *testing.T) {
 	})
 	off := controlplane.Config{}
 	off.Admission.Disable = []string{"ResourceQuota"}
-	inBubble(t, off, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, off, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 	})

@@ -1,4 +1,4 @@
-package clientgo_test
+package clients_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package authorizers_test
+package apitest_test
 
 import (
 	"encoding/json"

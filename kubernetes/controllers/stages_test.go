@@ -1,4 +1,4 @@
-package stages_test
+package controllers_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package ephemeral_test
+package apitest_test
 
 import (
 	"context"
@@ -111,9 +111,9 @@ func (s *server) create(body string) string {
 	return s.do("admin", "POST", "/planes", body, 201)["path"].(string)
 }
 
-const configMaps = "/api/v1/namespaces/default/configmaps"
+const planeConfigMaps = "/api/v1/namespaces/default/configmaps"
 
-func configMap(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
+func planeConfigMap(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
 
 // CLI-05, LAB-01: planes are isolated from each other; forks and bases copy the state.
 func TestPlanes(t *testing.T) {
@@ -124,21 +124,21 @@ func TestPlanes(t *testing.T) {
 		if created["url"] != "http://server"+one || created["kubeconfig"] != "kubeconfig of http://server"+one || one != "/planes/"+created["id"].(string) {
 			t.Errorf("made %v", created)
 		}
-		s.do("admin", "POST", one+configMaps, configMap("a"), 201)
+		s.do("admin", "POST", one+planeConfigMaps, planeConfigMap("a"), 201)
 		two := s.create("")
-		s.do("admin", "GET", two+configMaps+"/a", "", 404)
+		s.do("admin", "GET", two+planeConfigMaps+"/a", "", 404)
 
 		// A base is the state at one moment, and outlives the plane.
 		s.do("admin", "PUT", "/planes/bases/prepared", `{"plane":"`+created["id"].(string)+`"}`, 200)
-		s.do("admin", "POST", one+configMaps, configMap("b"), 201)
+		s.do("admin", "POST", one+planeConfigMaps, planeConfigMap("b"), 201)
 		fork := s.create(`{"fork":"` + created["id"].(string) + `"}`)
 		s.do("admin", "DELETE", one, "", 204)
 		s.do("admin", "DELETE", one, "", 404)
-		s.do("admin", "GET", one+configMaps, "", 404)
+		s.do("admin", "GET", one+planeConfigMaps, "", 404)
 		prepared := s.create(`{"base":"prepared"}`)
-		s.do("admin", "GET", prepared+configMaps+"/a", "", 200)
-		s.do("admin", "GET", prepared+configMaps+"/b", "", 404)
-		s.do("admin", "GET", fork+configMaps+"/b", "", 200)
+		s.do("admin", "GET", prepared+planeConfigMaps+"/a", "", 200)
+		s.do("admin", "GET", prepared+planeConfigMaps+"/b", "", 404)
+		s.do("admin", "GET", fork+planeConfigMaps+"/b", "", 200)
 
 		list := s.do("admin", "GET", "/planes", "", 200)
 		if got := list["planes"].([]any); len(got) != 3 {
@@ -154,7 +154,7 @@ func TestPlanes(t *testing.T) {
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusedPlanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 2, 0)
 		one := s.create("")
@@ -172,7 +172,7 @@ func TestRefusals(t *testing.T) {
 			{"jane", "DELETE", "/planes/none", "", 403},
 			// The plane itself decides about requests to it.
 			{"jane", "GET", one + "/version", "", 200},
-			{"jane", "GET", one + configMaps, "", 403},
+			{"jane", "GET", one + planeConfigMaps, "", 403},
 			// Invalid requests.
 			{"admin", "POST", "/planes", `{"base":"none"}`, 404},
 			{"admin", "POST", "/planes", `{"fork":"none"}`, 404},
@@ -244,13 +244,13 @@ func TestIdlePlanesExpire(t *testing.T) {
 		s := newServer(t, 10, 10*time.Minute)
 		plane := s.create("")
 		time.Sleep(9 * time.Minute)
-		s.do("admin", "GET", plane+configMaps, "", 200)
+		s.do("admin", "GET", plane+planeConfigMaps, "", 200)
 		time.Sleep(9 * time.Minute)
 		// An open watch keeps its plane.
 		ctx, cancel := context.WithCancel(t.Context())
-		watch := s.open(ctx, "admin", "GET", plane+configMaps+"?watch=true", "")
+		watch := s.open(ctx, "admin", "GET", plane+planeConfigMaps+"?watch=true", "")
 		time.Sleep(25 * time.Minute)
-		s.do("admin", "GET", plane+configMaps, "", 200)
+		s.do("admin", "GET", plane+planeConfigMaps, "", 200)
 		cancel()
 		watch.Body.Close()
 		time.Sleep(9 * time.Minute)
@@ -259,7 +259,7 @@ func TestIdlePlanesExpire(t *testing.T) {
 		if left := s.do("admin", "GET", "/planes", "", 200)["planes"].([]any); len(left) != 0 {
 			t.Errorf("planes: %v", left)
 		}
-		s.do("admin", "GET", plane+configMaps, "", 404)
+		s.do("admin", "GET", plane+planeConfigMaps, "", 404)
 	})
 }
 
@@ -269,7 +269,7 @@ func TestEndsWatches(t *testing.T) {
 		s := newServer(t, 10, 0)
 		one, two := s.create(""), s.create("")
 		open := func(plane string) io.Reader {
-			resp := s.open(t.Context(), "admin", "GET", plane+configMaps+"?watch=true", "")
+			resp := s.open(t.Context(), "admin", "GET", plane+planeConfigMaps+"?watch=true", "")
 			t.Cleanup(func() { resp.Body.Close() })
 			return resp.Body
 		}

@@ -1,4 +1,4 @@
-package clientgo_test
+package clients_test
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // overPort returns clients of a control plane that serves on a port.
 func overPort(t *testing.T, opts ...testenv.Option) *rest.Config {
@@ -147,7 +147,7 @@ func TestInformer(t *testing.T) {
 
 // API-07, CRD-01: an informer of objects without a Go type.
 func TestDynamicInformer(t *testing.T) {
-	config := overPort(t, testenv.CRDs("testdata"))
+	config := overPort(t, testenv.CRDs("testdata/things.yaml"))
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package authorizers_test
+package apitest_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"kelson.dev/kubernetes/authorizers"
 )
 
-func question(name, verb string, groups ...string) authorizer.AttributesRecord {
+func asks(name, verb string, groups ...string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: name, Groups: groups}, Verb: verb, ResourceRequest: true, Namespace: "x", APIVersion: "v1", Resource: "pods", Name: "p",
 	}
@@ -68,9 +68,9 @@ func TestModeOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, a, question("root", "get", user.SystemPrivilegedGroup), test.root)
-		want(t, a, question("ann", "get"), test.ann)
-		want(t, a, question("bob", "get"), test.bob)
+		want(t, a, asks("root", "get", user.SystemPrivilegedGroup), test.root)
+		want(t, a, asks("ann", "get"), test.ann)
+		want(t, a, asks("bob", "get"), test.bob)
 	}
 	a, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes)
 	if err != nil {
@@ -159,15 +159,15 @@ func TestWebhook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, a, question("root", "get", user.SystemPrivilegedGroup), allow)
+		want(t, a, asks("root", "get", user.SystemPrivilegedGroup), allow)
 		if n := server.asked.Load(); n != 0 {
 			t.Errorf("%d requests about system:masters", n)
 		}
-		want(t, a, question("ann", "get"), allow)
-		want(t, a, question("ann", "get"), allow) // cached
-		want(t, a, question("eve", "get"), deny)
-		want(t, a, question("eve", "get"), deny) // not cached
-		want(t, a, question("bob", "get"), pass)
+		want(t, a, asks("ann", "get"), allow)
+		want(t, a, asks("ann", "get"), allow) // cached
+		want(t, a, asks("eve", "get"), deny)
+		want(t, a, asks("eve", "get"), deny) // not cached
+		want(t, a, asks("bob", "get"), pass)
 		if n := server.asked.Load(); n != 4 {
 			t.Errorf("%d requests", n)
 		}
@@ -226,13 +226,13 @@ func TestConfigurationFile(t *testing.T) {
 			t.Errorf("the first got %d requests, the second %d, want %d and %d", f, s, wantFirst, wantSecond)
 		}
 	}
-	want(t, a, question("ann", "update"), allow)
+	want(t, a, asks("ann", "update"), allow)
 	counts(1, 0)
-	want(t, a, question("ann", "get"), allow)
+	want(t, a, asks("ann", "get"), allow)
 	counts(0, 1)
-	want(t, a, question("bob", "update"), pass)
+	want(t, a, asks("bob", "update"), pass)
 	counts(1, 1)
-	want(t, a, question("eve", "update"), deny)
+	want(t, a, asks("eve", "update"), deny)
 	counts(1, 0)
 
 	// An invalid file has no effect and is logged once.
@@ -247,8 +247,8 @@ func TestConfigurationFile(t *testing.T) {
 	} {
 		warned = nil
 		write(t, file, content)
-		want(t, a, question("ann", "update"), allow)
-		want(t, a, question("ann", "update"), allow)
+		want(t, a, asks("ann", "update"), allow)
+		want(t, a, asks("ann", "update"), allow)
 		if len(warned) != 1 || !strings.Contains(warned[0].Error(), text) {
 			t.Errorf("warned of %v, want one of %s", warned, text)
 		}
@@ -261,13 +261,13 @@ func TestConfigurationFile(t *testing.T) {
 	// A valid file applies to the next request.
 	warned = nil
 	write(t, file, configuration(second.config, first.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"))
-	want(t, a, question("ann", "update"), allow)
+	want(t, a, asks("ann", "update"), allow)
 	counts(0, 1)
 	// If a webhook does not respond, its failure policy decides.
 	second.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no time for retries
-	if decision, _, err := a.Authorize(ctx, question("ann", "update")); decision != deny || err == nil {
+	if decision, _, err := a.Authorize(ctx, asks("ann", "update")); decision != deny || err == nil {
 		t.Error(decision, err)
 	}
 	if len(warned) > 0 {

@@ -1,4 +1,4 @@
-package podsecurity_test
+package plugins_test
 
 import (
 	"fmt"
@@ -33,10 +33,9 @@ const (
 	privileged = `{"containers":[{"name":"c","image":"i","securityContext":{"privileged":true}}]}`
 	restricted = `{"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"c","image":"i",
 		"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}`
-	merge = "Content-Type: application/merge-patch+json"
 )
 
-func pod(name, spec string) string {
+func standardsPod(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":%s}`, name, spec)
 }
 
@@ -59,14 +58,14 @@ func warned(t *testing.T, p *apitest.Plane, code int, method, path, body, warnin
 // ADM-03
 func TestByLabels(t *testing.T) {
 	p := start(t, "")
-	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", pod("free", privileged))
+	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", standardsPod("free", privileged))
 	p.Want(t, 201, "POST", "/api/v1/namespaces", namespace("strict", `"pod-security.kubernetes.io/enforce":"restricted"`))
 	const pods = "/api/v1/namespaces/strict/pods"
-	status := p.Want(t, 403, "POST", pods, pod("a", privileged))
+	status := p.Want(t, 403, "POST", pods, standardsPod("a", privileged))
 	if message := fmt.Sprint(status["message"]); !strings.Contains(message, `violates PodSecurity "restricted:latest": privileged (container "c" must not set securityContext.privileged=true)`) {
 		t.Error(message)
 	}
-	p.Want(t, 201, "POST", pods, pod("a", restricted))
+	p.Want(t, 201, "POST", pods, standardsPod("a", restricted))
 	p.Want(t, 403, "PATCH", pods+"/a/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"i","securityContext":{"privileged":true}}]}}`,
 		"Content-Type: application/strategic-merge-patch+json")
 	// Workloads that create pods are admitted with a warning.
@@ -75,13 +74,13 @@ func TestByLabels(t *testing.T) {
 
 	p.Want(t, 201, "POST", "/api/v1/namespaces", namespace("told", `"pod-security.kubernetes.io/warn":"baseline"`))
 	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/told/deployments", deployment("d", privileged), `would violate PodSecurity \"baseline:latest\"`)
-	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", pod("a", privileged), `would violate PodSecurity \"baseline:latest\"`)
-	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", pod("b", restricted), "")
+	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", standardsPod("a", privileged), `would violate PodSecurity \"baseline:latest\"`)
+	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", standardsPod("b", restricted), "")
 
 	p.Want(t, 422, "POST", "/api/v1/namespaces", namespace("wrong", `"pod-security.kubernetes.io/enforce":"nonsense"`))
 	warned(t, p, 200, "PATCH", "/api/v1/namespaces/told", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`,
 		`existing pods in namespace \"told\" violate the new PodSecurity enforce level \"baseline:latest\"`, merge)
-	p.Want(t, 403, "POST", "/api/v1/namespaces/told/pods", pod("c", privileged))
+	p.Want(t, 403, "POST", "/api/v1/namespaces/told/pods", standardsPod("c", privileged))
 }
 
 // ADM-03
@@ -92,8 +91,8 @@ kind: PodSecurityConfiguration
 defaults: {enforce: baseline}
 exemptions: {namespaces: [kube-system], runtimeClasses: [vm]}
 `)
-	p.Want(t, 403, "POST", "/api/v1/namespaces/default/pods", pod("a", privileged))
-	p.Want(t, 201, "POST", "/api/v1/namespaces/kube-system/pods", pod("a", privileged))
+	p.Want(t, 403, "POST", "/api/v1/namespaces/default/pods", standardsPod("a", privileged))
+	p.Want(t, 201, "POST", "/api/v1/namespaces/kube-system/pods", standardsPod("a", privileged))
 	cfg := controlplane.Config{}
 	cfg.Admission.Plugins = map[string][]byte{"PodSecurity": []byte(
 		"apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\ndefaults: {enforce: nonsense}\n")}

@@ -1,9 +1,9 @@
-package bootstrappolicy_test
+package apitest_test
 
 import (
 	"flag"
 	"fmt"
-	"maps"
+	gomaps "maps"
 	"os"
 	"regexp"
 	"slices"
@@ -35,7 +35,7 @@ func TestPolicyText(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# Made by go generate from Kubernetes' bootstrap policy; policy.go says how it is read.\n")
 	for _, resource := range resources {
-		for _, key := range slices.SortedFunc(maps.Keys(posted), func(a, b store.Key) int {
+		for _, key := range slices.SortedFunc(gomaps.Keys(posted), func(a, b store.Key) int {
 			return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 		}) {
 			if key.Resource != resource {
@@ -49,12 +49,12 @@ func TestPolicyText(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("policy.txt", []byte(text.String()), 0o666); err != nil {
+		if err := os.WriteFile("../bootstrappolicy/policy.txt", []byte(text.String()), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if have, err := os.ReadFile("policy.txt"); err != nil || string(have) != text.String() {
+	if have, err := os.ReadFile("../bootstrappolicy/policy.txt"); err != nil || string(have) != text.String() {
 		t.Error("policy.txt is out of date: run go generate", err)
 	}
 }

@@ -1,2 +1,0 @@
-// Package kubectl tests the control plane with the upstream kubectl, linked in and run in process.
-package kubectl
