@@ -1,4 +1,4 @@
-package follow_test
+package controllers_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func open(t *testing.T, cfg store.Config) *store.Store {
 	return st
 }
 
-func put(t *testing.T, st *store.Store, resource, name string) {
+func putOfFollow(t *testing.T, st *store.Store, resource, name string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)
 	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data, Expect: store.AnyRevision}); err != nil {
@@ -37,7 +37,7 @@ func keys(obj *store.Object, add func(string)) { add(obj.Key.Resource + "/" + ob
 func TestSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{})
-		put(t, st, "apples", "a")
+		putOfFollow(t, st, "apples", "a")
 		var mu sync.Mutex // protects seen, because retries run concurrently with after
 		var seen []string
 		failures := 2
@@ -72,12 +72,12 @@ func TestSync(t *testing.T) {
 			seen = nil
 		}
 		after("existing objects", 0, "apples/a")
-		put(t, st, "apples", "a")
-		put(t, st, "plums", "p")
+		putOfFollow(t, st, "apples", "a")
+		putOfFollow(t, st, "plums", "p")
 		after("what comes", 0, "apples/a")
-		put(t, st, "pears", "fails")
+		putOfFollow(t, st, "pears", "fails")
 		after("after errors", time.Minute, "pears/fails pears/fails pears/fails")
-		put(t, st, "pears", "later")
+		putOfFollow(t, st, "pears", "later")
 		after("after a time", 30*time.Minute, "pears/later")
 		after("after a time", 31*time.Minute, "pears/later")
 		st.Close()
@@ -91,7 +91,7 @@ func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{})
 		defer st.Close()
-		put(t, st, "apples", "a")
+		putOfFollow(t, st, "apples", "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		working := make(chan struct{})
 		ended := make(chan error)
@@ -127,7 +127,7 @@ func TestFallingBehind(t *testing.T) {
 					if first { // write more events than the log retains
 						first = false
 						for i := range 50 {
-							put(t, st, "apples", fmt.Sprint(i))
+							putOfFollow(t, st, "apples", fmt.Sprint(i))
 						}
 					}
 					keys(obj, add)
@@ -135,7 +135,7 @@ func TestFallingBehind(t *testing.T) {
 				Sync: func(_ context.Context, key string) (time.Duration, error) { seen[key] = true; return 0, nil },
 			})
 		}()
-		put(t, st, "apples", "a")
+		putOfFollow(t, st, "apples", "a")
 		synctest.Wait()
 		if len(seen) != 51 {
 			t.Errorf("%d keys were synced, want 51", len(seen))

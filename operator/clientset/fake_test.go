@@ -1,4 +1,4 @@
-package fake_test
+package clientset_test
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"kelson.dev/operator/clientset/fake"
 )
 
-func must(t *testing.T, err error) {
+func mustOfFake(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func must(t *testing.T, err error) {
 func newClientset(t *testing.T, objects ...runtime.Object) *fake.Clientset {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	must(t, corev1.AddToScheme(scheme))
+	mustOfFake(t, corev1.AddToScheme(scheme))
 	c := &fake.Clientset{}
 	c.Track(fake.Config{Scheme: scheme, Decoder: serializer.NewCodecFactory(scheme).UniversalDecoder(), Kinds: []fake.Kind{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true},
@@ -38,7 +38,7 @@ func newClientset(t *testing.T, objects ...runtime.Object) *fake.Clientset {
 	return c
 }
 
-func configMap(name string) *corev1.ConfigMap {
+func configMapOfFake(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
@@ -46,16 +46,16 @@ func configMap(name string) *corev1.ConfigMap {
 // can answer and tests can inspect.
 func TestActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fakes := newClientset(t, configMap("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
+		fakes := newClientset(t, configMapOfFake("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
 		fakes.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("no")
 		})
 		c := fakes.Client()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		cm := configMap("late")
-		must(t, c.Create(ctx, cm))
-		if err := c.Create(ctx, configMap("late")); !apierrors.IsAlreadyExists(err) {
+		cm := configMapOfFake("late")
+		mustOfFake(t, c.Create(ctx, cm))
+		if err := c.Create(ctx, configMapOfFake("late")); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("created twice: %v", err)
 		}
 		if err := c.Update(ctx, cm); err == nil {
@@ -71,7 +71,7 @@ func TestActions(t *testing.T) {
 		if err != nil || len(all) != 2 {
 			t.Errorf("got %d, %v", len(all), err)
 		}
-		must(t, c.Delete(ctx, cm))
+		mustOfFake(t, c.Delete(ctx, cm))
 		var verbs []string
 		for _, a := range fakes.Actions() {
 			verbs = append(verbs, a.GetVerb()+" "+a.GetResource().Resource)
@@ -84,8 +84,8 @@ func TestActions(t *testing.T) {
 		f := clientset.NewFactory(c, 0)
 		lister := clientset.NewLister[*corev1.ConfigMap](f.InformerFor(&corev1.ConfigMap{}), corev1.Resource("configmaps"))
 		f.StartWithContext(ctx)
-		must(t, f.WaitForCacheSyncWithContext(ctx))
-		must(t, c.Create(ctx, configMap("watched")))
+		mustOfFake(t, f.WaitForCacheSyncWithContext(ctx))
+		mustOfFake(t, c.Create(ctx, configMapOfFake("watched")))
 		synctest.Wait()
 		for _, name := range []string{"early", "watched"} {
 			if _, err := lister.Namespaced("default").Get(name); err != nil {
@@ -99,7 +99,7 @@ func TestActions(t *testing.T) {
 // MACH-01: discovery of a fake clientset has its kinds.
 func TestDiscovery(t *testing.T) {
 	list, err := newClientset(t).Discovery().ServerResourcesForGroupVersion("v1")
-	must(t, err)
+	mustOfFake(t, err)
 	if len(list.APIResources) != 2 || !list.APIResources[0].Namespaced || list.APIResources[1].Name != "nodes" || list.APIResources[1].Namespaced {
 		t.Errorf("got %+v", list.APIResources)
 	}
@@ -111,7 +111,7 @@ func TestResult(t *testing.T) {
 	if got, err := fake.Result(empty, nil, nil); got != empty || err != nil {
 		t.Errorf("without an object: %v, %v", got, err)
 	}
-	if got, err := fake.Result(empty, configMap("a"), nil); got.Name != "a" || err != nil {
+	if got, err := fake.Result(empty, configMapOfFake("a"), nil); got.Name != "a" || err != nil {
 		t.Errorf("with an object: %v, %v", got, err)
 	}
 	if _, err := fake.Result(empty, &corev1.Node{}, nil); err == nil {

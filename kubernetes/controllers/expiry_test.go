@@ -1,4 +1,4 @@
-package expiry_test
+package controllers_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package lifecycle_test
+package toolchain_test
 
 import (
 	"context"

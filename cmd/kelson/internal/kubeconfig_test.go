@@ -1,4 +1,4 @@
-package kubeconfig_test
+package internal_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package yamledit_test
+package scaffold_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package fieldlabels_test
+package internal_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package filewatch_test
+package internal_test
 
 import (
 	"os"

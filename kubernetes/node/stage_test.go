@@ -1,4 +1,4 @@
-package stage_test
+package node_test
 
 import (
 	"encoding/json"
@@ -34,7 +34,7 @@ func parse(t *testing.T, name, spec string) *stage.Program {
 	return p
 }
 
-const pod = `{"metadata":{"name":"p","labels":{"app":"x"},"annotations":{"a":"any value at all","n":"3","at":"2006-01-02T15:04:15Z","for":"1m"},
+const podOfStage = `{"metadata":{"name":"p","labels":{"app":"x"},"annotations":{"a":"any value at all","n":"3","at":"2006-01-02T15:04:15Z","for":"1m"},
 	"creationTimestamp":"2006-01-02T15:04:05Z","finalizers":["a/1","b/2"]},
 	"status":{"phase":"Running","containerStatuses":[{"restartCount":3,"ready":true}]}}`
 
@@ -61,11 +61,11 @@ func TestSelectors(t *testing.T) {
 		`{matchExpressions: [{cel: {expression: "Now() - self.metadata.creationTimestamp > duration('1h')"}}]}`:    true,
 		`{matchExpressions: [{cel: {expression: "Rand() < 0.0 || UnixSecond(Now()) < 0.0"}}]}`:                     false,
 	} {
-		if got := parse(t, "s", "  selector: "+selector).Matches(t.Context(), object(t, pod)); got != want {
+		if got := parse(t, "s", "  selector: "+selector).Matches(t.Context(), object(t, podOfStage)); got != want {
 			t.Errorf("%s: %v, want %v", selector, got, want)
 		}
 	}
-	if parse(t, "s", "  weight: 1").Matches(t.Context(), object(t, pod)) {
+	if parse(t, "s", "  weight: 1").Matches(t.Context(), object(t, podOfStage)) {
 		t.Error("a Stage without a selector matches")
 	}
 }
@@ -84,11 +84,11 @@ func TestDelays(t *testing.T) {
 		"{durationMilliseconds: 5, jitterDurationFrom: {expressionFrom: '.metadata.annotations.at'}}": {5 * time.Millisecond, 10 * time.Second},
 	} {
 		p := parse(t, "s", "  delay: "+delay)
-		shortest, longest, ok := p.DelayRange(t.Context(), object(t, pod), now)
+		shortest, longest, ok := p.DelayRange(t.Context(), object(t, podOfStage), now)
 		if !ok || shortest != want[0] || longest != want[1] {
 			t.Errorf("%s: %v to %v, want %v", delay, shortest, longest, want)
 		}
-		got := p.Delay(t.Context(), object(t, pod), now, func(n int64) int64 { return n - 1 })
+		got := p.Delay(t.Context(), object(t, podOfStage), now, func(n int64) int64 { return n - 1 })
 		if got < want[0] || got > want[1] {
 			t.Errorf("%s: chose %v", delay, got)
 		}
@@ -106,7 +106,7 @@ func TestWeights(t *testing.T) {
 	}
 	choices := func(l stage.Lifecycle, total int64) (names string) {
 		for at := range total {
-			names += l.Choose(t.Context(), object(t, pod), func(n int64) int64 {
+			names += l.Choose(t.Context(), object(t, podOfStage), func(n int64) int64 {
 				if n != total {
 					t.Errorf("random number below %d, want %d", n, total)
 				}
@@ -122,10 +122,10 @@ func TestWeights(t *testing.T) {
 		t.Errorf("without weights: %s", got)
 	}
 	l := lifecycle("  weightFrom: {expressionFrom: '.metadata.annotations.a'}", "")
-	if got := l.Choose(t.Context(), object(t, pod), nil); got.Name != "b" {
+	if got := l.Choose(t.Context(), object(t, podOfStage), nil); got.Name != "b" {
 		t.Errorf("chose %s", got.Name)
 	}
-	if got := (stage.Lifecycle{}).Choose(t.Context(), object(t, pod), nil); got != nil {
+	if got := (stage.Lifecycle{}).Choose(t.Context(), object(t, podOfStage), nil); got != nil {
 		t.Errorf("chose %s", got.Name)
 	}
 }
@@ -145,7 +145,7 @@ func TestActions(t *testing.T) {
 		{"YAML", "  steps: [{patch: {root: spec, template: \"labels: {{ YAML .metadata.labels 1 }}\"}}]", `{"spec":{"labels":{"app":"x"}}}`},
 		{"sprig", "  steps: [{patch: {template: 'x: {{ list 1 2 | toJson }}'}}]", `{"x":[1,2]}`},
 	} {
-		actions, err := parse(t, "s", test.spec).Actions(object(t, pod), nil)
+		actions, err := parse(t, "s", test.spec).Actions(object(t, podOfStage), nil)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -222,7 +222,7 @@ func TestBadStages(t *testing.T) {
 func TestEndlessQuery(t *testing.T) {
 	p := parse(t, "s", "  selector: {matchExpressions: [{key: 'def f: f; f', operator: Exists}]}")
 	began := time.Now()
-	if p.Matches(t.Context(), object(t, pod)) || time.Since(began) > time.Minute {
+	if p.Matches(t.Context(), object(t, podOfStage)) || time.Since(began) > time.Minute {
 		t.Errorf("after %v", time.Since(began))
 	}
 }

@@ -1,4 +1,4 @@
-package stage_test
+package node_test
 
 import (
 	"encoding/json"

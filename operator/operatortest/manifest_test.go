@@ -1,4 +1,4 @@
-package manifest_test
+package operatortest_test
 
 import (
 	"errors"
@@ -24,18 +24,18 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func configMap(name string) string {
+func configMapOfManifest(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
 }
 
 func TestRead(t *testing.T) {
 	dir := write(t, map[string]string{
-		"b.yml":              configMap("b"),
-		"a.yaml":             "# only a comment\n---\n" + configMap("a1") + "---\n" + configMap("a2") + "---\n",
+		"b.yml":              configMapOfManifest("b"),
+		"a.yaml":             "# only a comment\n---\n" + configMapOfManifest("a1") + "---\n" + configMapOfManifest("a2") + "---\n",
 		"c.json":             `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`,
 		"kustomization.yaml": "resources: [a.yaml]",
 		"README.md":          "nothing",
-		"below/d.yaml":       configMap("d"),
+		"below/d.yaml":       configMapOfManifest("d"),
 	})
 	got, err := manifest.Read(dir, filepath.Join(dir, "below", "d.yaml"))
 	if err != nil {
@@ -70,7 +70,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestRBAC(t *testing.T) {
+func TestManifestRBAC(t *testing.T) {
 	const account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a, namespace: system}\n"
 	dir := write(t, map[string]string{
 		"a.yaml": account,
@@ -93,7 +93,7 @@ func TestRBAC(t *testing.T) {
 	if want := "system:serviceaccount:system:a"; user != want {
 		t.Errorf("the user is %s, want %s", user, want)
 	}
-	for _, accounts := range []string{configMap("none"), account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
+	for _, accounts := range []string{configMapOfManifest("none"), account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
 		dir := write(t, map[string]string{"a.yaml": accounts})
 		if _, _, err := manifest.RBAC(dir); !errors.Is(err, manifest.ErrServiceAccounts) {
 			t.Errorf("%q: %v, want %v", accounts, err, manifest.ErrServiceAccounts)

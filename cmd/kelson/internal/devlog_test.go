@@ -1,4 +1,4 @@
-package devlog_test
+package internal_test
 
 import (
 	"bytes"

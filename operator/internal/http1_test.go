@@ -1,4 +1,4 @@
-package http1_test
+package internal_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package randomtest_test
+package internal_test
 
 import (
 	"testing"

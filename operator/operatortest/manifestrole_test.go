@@ -1,4 +1,4 @@
-package manifest_test
+package operatortest_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 // LAB-05
-func TestRole(t *testing.T) {
+func TestManifestRole(t *testing.T) {
 	dir := write(t, map[string]string{
 		"role.yaml": `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -22,7 +22,7 @@ metadata: {name: manager-role, namespace: shop}
 rules: []
 `,
 		"leader.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: leader-election-role}\nrules: []\n",
-		"other.yaml":  configMap("c"),
+		"other.yaml":  configMapOfManifest("c"),
 	})
 	all, err := manifest.Role(dir)
 	if err != nil {

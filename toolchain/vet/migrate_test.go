@@ -1,4 +1,4 @@
-package migrate_test
+package vet_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"kelson.dev/toolchain/vet/migrate"
 )
 
-// read reads a fixture, whose modules are all local.
-func read(t *testing.T, dir string) *migrate.Report {
+// readOfMigrate reads a fixture, whose modules are all local.
+func readOfMigrate(t *testing.T, dir string) *migrate.Report {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
@@ -25,7 +25,7 @@ func read(t *testing.T, dir string) *migrate.Report {
 
 // RUN-10: each use in a small project has the right verdict, for both ways to move.
 func TestRead(t *testing.T) {
-	report := read(t, "testdata/shop")
+	report := readOfMigrate(t, "migrate/testdata/shop")
 	if report.Module != "example.com/shop" || report.Runtime != "v0.24.1" || report.Packages != 2 {
 		t.Errorf("module %s, controller-runtime %s, %d packages", report.Module, report.Runtime, report.Packages)
 	}

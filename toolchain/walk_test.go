@@ -1,4 +1,4 @@
-package walk_test
+package toolchain_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package redact_test
+package apitest_test
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 
 const secret = "hunter2-in-the-environment"
 
-func pod() *corev1.Pod {
+func podOfRedact() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"a": secret}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "E", Value: secret}}}}},
@@ -46,7 +46,7 @@ func logged(t *testing.T, log func(*slog.Logger)) string {
 
 // issue 28: objects are logged by name; their contents are not logged, in any form.
 func TestContentsAreNotLogged(t *testing.T) {
-	p := pod()
+	p := podOfRedact()
 	asJSON, _ := json.Marshal(p)
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{field.Invalid(field.NewPath("spec", "x"), secret, "no")})
 	for name, value := range map[string]any{
@@ -75,7 +75,7 @@ func TestContentsAreNotLogged(t *testing.T) {
 		"map %v":        fmt.Sprint(map[string]string{"k": secret}),
 		"YAML":          "apiVersion: v1\nmetadata:\n  name: " + secret,
 		"diff":          "changed:\n-\tValue: \"" + secret + "\"",
-		"error":         fmt.Errorf("expected a pod, got %#v", p),
+		"error":         fmt.Errorf("expected a podOfRedact, got %#v", p),
 		"invalid":       invalid,
 		"wrapped":       fmt.Errorf("sync: %w", invalid),
 		"joined":        errors.Join(invalid, errors.New("b")),
@@ -110,7 +110,7 @@ func (v valuer) LogValue() slog.Value { return slog.AnyValue(v.v) }
 
 // Identifying values are logged unchanged.
 func TestNamesAreLogged(t *testing.T) {
-	p := pod()
+	p := podOfRedact()
 	for want, value := range map[string]any{
 		`"(*v1.Pod ns/web)"`: p,
 		"ns/two":             types.NamespacedName{Namespace: "ns", Name: "two"},

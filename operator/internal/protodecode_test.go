@@ -1,4 +1,4 @@
-package protodecode_test
+package internal_test
 
 import (
 	"fmt"
@@ -25,17 +25,19 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// shared is a Sharing that retains all values.
-type shared struct {
+// sharedOfProtodecode is a Sharing that retains all values.
+type sharedOfProtodecode struct {
 	texts map[string]string
 	parts *protodecode.Parts
 }
 
-func newShared() *shared { return &shared{map[string]string{}, &protodecode.Parts{}} }
+func newShared() *sharedOfProtodecode {
+	return &sharedOfProtodecode{map[string]string{}, &protodecode.Parts{}}
+}
 
-func (s *shared) Parts() *protodecode.Parts { return s.parts }
+func (s *sharedOfProtodecode) Parts() *protodecode.Parts { return s.parts }
 
-func (s *shared) Text(b []byte) string {
+func (s *sharedOfProtodecode) Text(b []byte) string {
 	text, ok := s.texts[string(b)]
 	if !ok {
 		if len(s.texts) > 512 {
@@ -67,7 +69,7 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s is not read", kind)
 			}
 			share := newShared()
-			for range 3 { // the second time with values shared from the first
+			for range 3 { // the second time with values sharedOfProtodecode from the first
 				same(t, typ, raw, share)
 			}
 		}
@@ -189,7 +191,7 @@ func TestMalformed(t *testing.T) {
 		turned[n] ^= 1 << rand.Intn(8)
 		same(t, reflect.TypeFor[corev1.Pod](), turned, nil)
 	}
-	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &own{}, &resource.Quantity{}} {
+	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &ownOfProtodecode{}, &resource.Quantity{}} {
 		if protodecode.Decode(raw, into, nil) {
 			t.Errorf("%T was decoded", into)
 		}
@@ -199,12 +201,12 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// own has a custom protobuf encoding.
-type own struct {
+// ownOfProtodecode has a custom protobuf encoding.
+type ownOfProtodecode struct {
 	Name string `protobuf:"bytes,1,opt,name=name"`
 }
 
-func (*own) Unmarshal([]byte) error { return nil }
+func (*ownOfProtodecode) Unmarshal([]byte) error { return nil }
 
 // Unknown fields are dropped.
 func TestUnknownFields(t *testing.T) {
@@ -219,7 +221,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// Parts that were decoded twice are shared from then on, except items of lists, whose kinds are set
+// Parts that were decoded twice are sharedOfProtodecode from then on, except items of lists, whose kinds are set
 // later.
 func TestParts(t *testing.T) {
 	raw, err := newPod(1).Marshal()
@@ -243,9 +245,9 @@ func TestParts(t *testing.T) {
 	}
 	third.Spec.Containers = append(third.Spec.Containers, corev1.Container{Name: "more"})
 	if !reflect.DeepEqual(fourth, first) || len(read().Spec.Containers) != 2 {
-		t.Error("appending to a shared slice changes another one")
+		t.Error("appending to a sharedOfProtodecode slice changes another one")
 	}
-	// Equal bytes of different fields are not shared: limits are not requests.
+	// Equal bytes of different fields are not sharedOfProtodecode: limits are not requests.
 	for n := range 2000 { // more than the cache retains
 		pod := newPod(n)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: pod.Spec.Containers[1].Resources.Limits}

@@ -1,4 +1,4 @@
-package child_test
+package internal_test
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package manifest_test
+package operatortest_test
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 )
 
 // LAB-10
-func TestWebhooks(t *testing.T) {
+func TestManifestWebhooks(t *testing.T) {
 	dir := write(t, map[string]string{
 		"hooks.yaml": `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: v}
 `,
-		"other.yaml": configMap("c"),
+		"other.yaml": configMapOfManifest("c"),
 	})
 	hooks, err := manifest.Webhooks(dir)
 	if err != nil || len(hooks) != 1 || hooks[0].Object.GetName() != "v" {

@@ -1,4 +1,4 @@
-package merge_test
+package scaffold_test
 
 import (
 	"strings"

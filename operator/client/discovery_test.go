@@ -1,4 +1,4 @@
-package discovery_test
+package client_test
 
 import (
 	"net/http"
@@ -19,10 +19,10 @@ import (
 	"kelson.dev/operator/discovery"
 )
 
-var widget = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+var widgetOfDiscovery = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 
 func newServer() (*clienttest.Server, *atomic.Int64) {
-	server := clienttest.New(clienttest.Kind{GroupVersionKind: widget, Resource: "widgets", Namespaced: true})
+	server := clienttest.New(clienttest.Kind{GroupVersionKind: widgetOfDiscovery, Resource: "widgets", Namespaced: true})
 	asked := &atomic.Int64{}
 	server.SetFaults(clienttest.Faults{Intercept: func(http.ResponseWriter, *http.Request) bool { asked.Add(1); return false }})
 	return server, asked
@@ -163,7 +163,7 @@ func TestMapper(t *testing.T) {
 	names(t, open(t, server, cfg))
 	asked.Store(0)
 	m := open(t, server, cfg).Mapper()
-	if mapping, err := m.RESTMapping(widget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
+	if mapping, err := m.RESTMapping(widgetOfDiscovery.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
 		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	gadget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}

@@ -1,4 +1,4 @@
-package emulation_test
+package apitest_test
 
 import (
 	"errors"

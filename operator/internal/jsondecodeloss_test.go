@@ -1,4 +1,4 @@
-package jsondecode_test
+package internal_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package strategic_test
+package client_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package record_test
+package operatortest_test
 
 import (
 	"bytes"

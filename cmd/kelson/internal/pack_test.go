@@ -1,4 +1,4 @@
-package pack_test
+package internal_test
 
 import (
 	"maps"

@@ -1,4 +1,4 @@
-package boundedmap_test
+package internal_test
 
 import (
 	"maps"
