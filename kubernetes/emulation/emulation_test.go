@@ -1,4 +1,4 @@
-package apitest_test
+package emulation_test
 
 import (
 	"errors"
