@@ -44,7 +44,7 @@ var forbidden = []struct {
 		except: []string{"kelson.dev/operator/tree"}, tests: true, why: "only controllers and nodes use the operator library"},
 	{from: "kelson.dev/toolchain/...", to: "kelson.dev/kubernetes/...", but: []string{"kelson.dev/toolchain/vet/..."}, why: "generators need no control plane"},
 	{from: "kelson.dev/toolchain/...", to: "kelson.dev/apiserver/...", but: []string{"kelson.dev/toolchain/vet/..."}, why: "generators need no API server"},
-	{from: "kelson.dev/toolchain/...", to: "kelson.dev/operator/...", why: "generators need no runtime"},
+	{from: "kelson.dev/toolchain/...", to: "kelson.dev/operator/...", tests: true, why: "generators need no runtime"},
 	{from: "kelson.dev/...", to: "kelson.dev/console/...", but: []string{"kelson.dev/console/...", "kelson.dev/cmd/..."}, why: "only commands serve the console"},
 	{from: "kelson.dev/console/...", to: "kelson.dev/kubernetes/...", tests: true, why: "the console is a client of any cluster"},
 	{from: "kelson.dev/console/...", to: "kelson.dev/apiserver/...", why: "the console is a client of any cluster"},

@@ -36,7 +36,7 @@ func TestPublishedAuthoritiesChange(t *testing.T) {
 	want := func(who string, client *http.Client, user string, code int) {
 		t.Helper()
 		var got int
-		for until := time.Now().Add(30 * time.Second); got != code && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(time.Minute); got != code && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +117,7 @@ func as(t *testing.T, by *pki.Authority, name string, groups ...string) *http.Cl
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &loaded, nil },
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
 // AGG-02: servers share an authority in a Secret, which the first one fills, and write it to the

@@ -86,7 +86,7 @@ func behind(t *testing.T, cluster *rest.Config, log io.Writer) func(u user.Info,
 // watches.
 func eventually(t *testing.T, what string, check func() (bool, string)) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		done, seen := check()
 		if done {
 			return

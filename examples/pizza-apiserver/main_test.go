@@ -190,7 +190,7 @@ func TestDelegated(t *testing.T) {
 		if pair != nil {
 			config.Certificates = []tls.Certificate{*pair}
 		}
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: 30 * time.Second}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: time.Minute}
 	}
 	identity := func(authority *pki.Authority, name string) *tls.Certificate {
 		pair, err := authority.Client(name)

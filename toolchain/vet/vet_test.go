@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/operatortest"
 	"kelson.dev/toolchain/vet"
 )
 
@@ -17,7 +17,7 @@ const project = "testdata/project/config"
 
 func check(t *testing.T, ms vet.Manifests) *vet.Report {
 	t.Helper()
-	report, err := vet.Check(t.Context(), testenv.New(t).RESTConfig(), ms)
+	report, err := vet.Check(t.Context(), operatortest.New(t).RESTConfig(), ms)
 	if err != nil {
 		t.Fatal(err)
 	}
