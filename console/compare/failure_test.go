@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"kelson.dev/lab/explore"
 )
 
 // show returns the page's content for a failure file.
@@ -30,10 +28,13 @@ func show(t *testing.T, file any, query string) (*FailureState, error) {
 	return got.(map[string]any)["failure"].(*FailureState), nil
 }
 
-// LAB-07: the files that kelson explore writes.
+// A file that kelson explore writes.
 func TestFailureOfExplore(t *testing.T) {
-	f, err := show(t, explore.Failure{Oracle: "O1", What: "another end", Detail: "pods differ", Plan: "kill-after create pods default/web #1",
-		Steps: []string{"input: create web", "FAULT kill-after"}, Curve: []explore.CurvePoint{{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}}}, "")
+	written, err := os.ReadFile("../../lab/explore/testdata/failure.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := show(t, json.RawMessage(written), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,27 @@
+package explore_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"kelson.dev/lab/explore"
+)
+
+// The console's tests read this file as one of kelson explore.
+func TestFailureFile(t *testing.T) {
+	failure := explore.Failure{
+		Oracle: "O1", What: "another end", Detail: "pods differ", Plan: "kill-after create pods default/web #1",
+		Steps: []string{"input: create web", "FAULT kill-after"},
+		Curve: []explore.CurvePoint{{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}},
+	}
+	data, err := json.MarshalIndent(failure, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/failure.json")
+	if err != nil || strings.TrimSpace(string(want)) != string(data) {
+		t.Errorf("testdata/failure.json is not (%v):\n%s", err, data)
+	}
+}
