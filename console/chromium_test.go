@@ -111,7 +111,7 @@ func startOnce(path string) (context.Context, func(), error) {
 	timer.Stop()
 	if err == nil && limited.Err() == nil {
 		return ctx, func() {
-			closing, done := context.WithTimeout(ctx, 10*time.Second)
+			closing, done := context.WithTimeout(ctx, time.Minute)
 			defer done()
 			_ = chromedp.Cancel(closing) // a browser that crashed cannot be closed
 			kill()

@@ -335,7 +335,7 @@ func TestStartErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := operator.Run(ctx, operator.Config{REST: apitest.New().REST()}, tt.parts...)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -128,7 +128,7 @@ func boat(version, name string, spec map[string]any) *unstructured.Unstructured 
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}

@@ -44,7 +44,7 @@ func TestRefusesLargeTypes(t *testing.T) {
 	} {
 		start := time.Now()
 		errs := new(Scope).Check(field.NewPath("rule"), expression)
-		if len(errs) != 1 || !strings.Contains(errs[0].Detail, "expression is too complex") || time.Since(start) > time.Second {
+		if len(errs) != 1 || !strings.Contains(errs[0].Detail, "expression is too complex") || time.Since(start) > time.Minute {
 			t.Errorf("%s: %v after %v: %.200s", name, errs, time.Since(start), expression)
 		}
 	}

@@ -249,7 +249,7 @@ func TestUnreadResponsesKeepNoHeads(t *testing.T) {
 // API-03, API-13: a watch whose client does not read does not delay the end of the server.
 func TestUnreadWatchesEndAtShutdown(t *testing.T) {
 	v := newVictim(t, time.Minute, time.Minute)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := v.dial(t)
 	id := request(t, c, "GET", "/api/v1/watch/namespaces/x/configmaps/endless", true)

@@ -33,7 +33,7 @@ func TestDropInListensOnLoopback(t *testing.T) {
 	run := func(args ...string) (port, stderr string) {
 		t.Helper()
 		port = strconv.Itoa(freePort(t))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		args = append([]string{"--secure-port=" + port, "--cert-dir=" + dir, "--token-auth-file=" + tokens}, args...)
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, "kube-apiserver"), args...)
@@ -121,7 +121,7 @@ func TestVerboseServerLogsNoContents(t *testing.T) {
 	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		now, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
 		if err == nil && now.Status.ReadyReplicas == 1 {
 			break

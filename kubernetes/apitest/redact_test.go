@@ -75,7 +75,7 @@ func TestContentsAreNotLogged(t *testing.T) {
 		"map %v":        fmt.Sprint(map[string]string{"k": secret}),
 		"YAML":          "apiVersion: v1\nmetadata:\n  name: " + secret,
 		"diff":          "changed:\n-\tValue: \"" + secret + "\"",
-		"error":         fmt.Errorf("expected a podOfRedact, got %#v", p),
+		"error":         fmt.Errorf("expected a pod, got %#v", p),
 		"invalid":       invalid,
 		"wrapped":       fmt.Errorf("sync: %w", invalid),
 		"joined":        errors.Join(invalid, errors.New("b")),

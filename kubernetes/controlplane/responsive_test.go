@@ -199,7 +199,7 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 	until := func(want int) {
 		t.Helper()
 		line := fmt.Sprintf("apiserver_current_inflight_requests{request_kind=\"mutating\"} %d\n", want)
-		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 			resp, err := root.Get(s.url + "/metrics")
 			if err != nil {
 				t.Fatal(err)

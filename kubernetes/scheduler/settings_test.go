@@ -95,7 +95,7 @@ func TestExtender(t *testing.T) {
 		createNode(t, env, name, "one", nil)
 	}
 	createPod(t, env, "p", "1", nil)
-	env.Eventually(t, 20*time.Second, func() bool { return verdict(t, env, "p") == "b" })
+	env.Eventually(t, time.Minute, func() bool { return verdict(t, env, "p") == "b" })
 }
 
 // EXT-02: a bad file causes a one-line error that names the file and the cause.

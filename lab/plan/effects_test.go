@@ -44,7 +44,7 @@ func TestPlanOfWritesBesides(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "quota"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/services": resource.MustParse("5")}},
 	})
-	env.Eventually(t, 10*time.Second, func() bool {
+	env.Eventually(t, time.Minute, func() bool {
 		quota, err := client.Get[corev1.ResourceQuota](t.Context(), env.Client(), operator.Key{Namespace: tenant, Name: "quota"})
 		return err == nil && len(quota.Status.Used) > 0
 	})

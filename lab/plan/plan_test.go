@@ -94,7 +94,7 @@ func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	t.Helper()
 	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()}, opts...)...)
 	// Without this, the copy has a node on which no pods can be scheduled.
-	env.Eventually(t, 30*time.Second, func() bool {
+	env.Eventually(t, time.Minute, func() bool {
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
 		return err == nil && len(nodes) == 1 && len(nodes[0].Spec.Taints) == 0
 	})
@@ -211,7 +211,7 @@ func TestPlan(t *testing.T) {
 	stop.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"}, Data: map[string][]byte{"password": []byte(password)}})
 	done := app("web")
 	stop.Create(t, done)
-	stop.Eventually(t, 30*time.Second, func() bool {
+	stop.Eventually(t, time.Minute, func() bool {
 		stop.Get(t, done)
 		return done.Annotations["note"] != ""
 	})

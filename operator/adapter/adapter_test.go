@@ -198,7 +198,7 @@ func TestClientStory(t *testing.T) {
 		t.Errorf("written by %q", cm.ManagedFields[0].Manager)
 	}
 	pod := &corev1.Pod{}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if err := c.Get(ctx, crclient.ObjectKeyFromObject(cm), pod); err == nil {
 			break
 		} else if time.Now().After(end) {

@@ -314,7 +314,7 @@ func (w *twins) write(t *testing.T, verb int, obj client.Object, change uint64) 
 // collect stores the events of a watch up to the creation of the last object.
 func (w *twins) collect(ctx context.Context, from watch.Interface, into runtime.Object) error {
 	defer from.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	var events []any
 	for {
 		select {

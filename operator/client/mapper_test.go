@@ -48,7 +48,7 @@ func eventually(t *testing.T, f func() error) {
 		if err == nil {
 			return
 		}
-		if time.Since(begin) > 20*time.Second {
+		if time.Since(begin) > time.Minute {
 			t.Fatal(err)
 		}
 	}

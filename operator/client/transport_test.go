@@ -132,7 +132,7 @@ func TestLeasesHaveTheirOwnConnections(t *testing.T) {
 				})
 				<-arrived
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			must(t, c.Get(ctx, client.KeyOf(lease), lease))
 			must(t, c.Update(ctx, lease))

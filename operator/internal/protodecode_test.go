@@ -69,7 +69,7 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s is not read", kind)
 			}
 			share := newShared()
-			for range 3 { // the second time with values sharedOfProtodecode from the first
+			for range 3 { // the second time with values shared from the first
 				same(t, typ, raw, share)
 			}
 		}
@@ -221,7 +221,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// Parts that were decoded twice are sharedOfProtodecode from then on, except items of lists, whose kinds are set
+// Parts that were decoded twice are shared from then on, except items of lists, whose kinds are set
 // later.
 func TestParts(t *testing.T) {
 	raw, err := newPod(1).Marshal()
@@ -245,9 +245,9 @@ func TestParts(t *testing.T) {
 	}
 	third.Spec.Containers = append(third.Spec.Containers, corev1.Container{Name: "more"})
 	if !reflect.DeepEqual(fourth, first) || len(read().Spec.Containers) != 2 {
-		t.Error("appending to a sharedOfProtodecode slice changes another one")
+		t.Error("appending to a shared slice changes another one")
 	}
-	// Equal bytes of different fields are not sharedOfProtodecode: limits are not requests.
+	// Equal bytes of different fields are not shared: limits are not requests.
 	for n := range 2000 { // more than the cache retains
 		pod := newPod(n)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: pod.Spec.Containers[1].Resources.Limits}

@@ -99,7 +99,7 @@ func listening(t *testing.T, h http.Handler, open *atomic.Int32) *httptest.Serve
 // eventually waits until a condition holds, with a long timeout for busy machines.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for range 3000 {
+	for range 12_000 {
 		if is() {
 			return
 		}

@@ -70,7 +70,7 @@ func TestSecureMetrics(t *testing.T) {
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		for range 3000 { // until there is a certificate
+		for range 12_000 { // until there is a certificate
 			resp, err := c.Do(req)
 			if err != nil {
 				time.Sleep(10 * time.Millisecond)

@@ -70,7 +70,7 @@ func TestFailoverStory(t *testing.T) {
 		stop = stopNext
 	}
 	var wrong string
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		children, err := client.List[corev1.Secret](t.Context(), direct, client.InNamespace(ns))
 		must(t, err)
 		count := map[string]int{}

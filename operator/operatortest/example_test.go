@@ -24,7 +24,7 @@ func Example() {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
 		}
 		env.Create(t, pod)
-		env.Eventually(t, 10*time.Second, func() bool {
+		env.Eventually(t, time.Minute, func() bool {
 			env.Get(t, pod)
 			return pod.Status.Phase == corev1.PodRunning
 		})

@@ -83,7 +83,7 @@ func TestEnv(t *testing.T) {
 	env.Create(t, configMap("a", "1"))
 	b := configMap("b", "")
 	b.Namespace = "default"
-	env.Eventually(t, 10*time.Second, func() bool { return env.Client().Get(t.Context(), client.KeyOf(b), b) == nil })
+	env.Eventually(t, time.Minute, func() bool { return env.Client().Get(t.Context(), client.KeyOf(b), b) == nil })
 	env.Get(t, b)
 	if b.Data["v"] != "1" {
 		t.Errorf("b is %v", b.Data)
@@ -135,7 +135,7 @@ func TestSimulatedNodes(t *testing.T) {
 	env := operatortest.New(t, operatortest.Nodes(operatortest.NodeSimulated))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	env.Create(t, pod)
-	env.Eventually(t, 20*time.Second, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
+	env.Eventually(t, time.Minute, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
 }
 
 // LAB-01, CTRL-08: groups of nodes and Stages on a throwaway plane; bad ones fail the test.
@@ -147,7 +147,7 @@ func TestNodeGroupsAndStages(t *testing.T) {
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "b"}
 	env.Create(t, pod)
-	env.Eventually(t, 20*time.Second, func() bool { env.Get(t, pod); return pod.Status.Reason == "ByStage" })
+	env.Eventually(t, time.Minute, func() bool { env.Get(t, pod); return pod.Status.Reason == "ByStage" })
 	if pod.Spec.NodeName != "node-2" || pod.Status.Phase != corev1.PodFailed {
 		t.Errorf("%s on %s", pod.Status.Phase, pod.Spec.NodeName)
 	}
@@ -175,7 +175,7 @@ func TestWorkloads(t *testing.T) {
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 		start := time.Now()
 		env.Create(t, d)
-		env.Eventually(t, 30*time.Second, func() bool { env.Get(t, d); return d.Status.ReadyReplicas == 2 })
+		env.Eventually(t, time.Minute, func() bool { env.Get(t, d); return d.Status.ReadyReplicas == 2 })
 		took := time.Since(start)
 		t.Logf("ready after %v", took)
 		if took > time.Second {
@@ -283,7 +283,7 @@ func TestEndsWithItsProcess(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(20 * time.Second); dial(address) == nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); dial(address) == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("kelson continues after its test process was killed")
 		}

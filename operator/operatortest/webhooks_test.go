@@ -39,7 +39,7 @@ func TestWebhooks(t *testing.T) {
 	run := operatortest.Operator(operator.Name("keeper"), operator.Webhook[corev1.ConfigMap](func(operator.Client) keeper { return keeper{} }))
 	check := func(env *operatortest.Env) {
 		t.Helper()
-		env.Eventually(t, 20*time.Second, func() bool {
+		env.Eventually(t, time.Minute, func() bool {
 			bad := configMap("bad", "bad")
 			bad.Namespace = "default"
 			err := env.Client().Create(t.Context(), bad, client.WriteOptions{DryRun: true})

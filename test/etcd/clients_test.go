@@ -112,7 +112,7 @@ func pause(ctx context.Context, d time.Duration) {
 // do performs one use and records its outcome. For a get it returns the object, an empty one if it
 // does not exist, and nil if there was no response.
 func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *corev1.ConfigMap) *corev1.ConfigMap {
-	ask, cancel := context.WithTimeout(ctx, 6*time.Second)
+	ask, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	server, acknowledged := c.any(r), c.acked.Load()
 	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: u.key}, Data: map[string]string{"payload": u.value}}

@@ -203,7 +203,7 @@ func TestInterruptedCopy(t *testing.T) {
 	if err := log.Fill(t.Context(), 0, put("c")); err == nil || !strings.Contains(err.Error(), etcd.ErrNotEmpty.Error()) {
 		t.Errorf("copy to a prefix in use: %v, want %v", err, etcd.ErrNotEmpty)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	old := <-client.Watch(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithRev(300))
 	if old.CompactRevision == 0 {

@@ -76,7 +76,7 @@ func TestFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 				if round == 1 { // no writes
-					for until := time.Now().Add(30 * time.Second); s.Failed() != nil && time.Now().Before(until); {
+					for until := time.Now().Add(time.Minute); s.Failed() != nil && time.Now().Before(until); {
 						time.Sleep(10 * time.Millisecond)
 					}
 					if err := s.Failed(); err != nil {

@@ -147,7 +147,7 @@ func TestMarkOfAnOpenStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "mark")
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if content, err := os.ReadFile(name); err == nil && len(content) == 32 && content[12] == 2 {
 			return
 		}

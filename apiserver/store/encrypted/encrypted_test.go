@@ -190,7 +190,7 @@ func TestRotation(t *testing.T) {
 // with writes.
 func until(t *testing.T, s *store.Store, dir, has, hasNot string) {
 	t.Helper()
-	for n := range 2000 {
+	for n := range 12_000 {
 		if n%100 == 0 { // several times: a write starts no checkpoint while one is running
 			put(t, s, "configmaps", "any", strconv.Itoa(n))
 		}

@@ -258,7 +258,7 @@ func TestLeaveHangingMember(t *testing.T) {
 	}
 	defer log.Close()
 	m.set(func() { m.hangs = true })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var waiting sync.WaitGroup
 	for range 3 {
@@ -378,7 +378,7 @@ func TestMemberLosesWatches(t *testing.T) {
 		t.Error("a consistent read returned writes that no watch has delivered")
 	}
 	m.set(func() { m.silent = false }) // for new watches
-	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	sn, err := s.Fresh(ctx)
 	if err != nil || sn.Revision() != 9 {
@@ -416,7 +416,7 @@ func TestMemberReturnsWrongRevision(t *testing.T) {
 			}
 			m.set(func() { m.revision = 8 })
 			sn, err := s.Fresh(t.Context())
-			for end := time.Now().Add(30 * time.Second); wrong > 0 && errors.Is(err, etcd.ErrWentBack) && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); wrong > 0 && errors.Is(err, etcd.ErrWentBack) && time.Now().Before(end); {
 				time.Sleep(10 * time.Millisecond)
 				sn, err = s.Fresh(t.Context())
 			}

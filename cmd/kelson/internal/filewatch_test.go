@@ -33,7 +33,7 @@ func TestChangesOfContentAreReported(t *testing.T) {
 	want := func(names ...string) {
 		t.Helper()
 		var got []string
-		for deadline := time.After(10 * time.Second); len(got) < len(names); {
+		for deadline := time.After(time.Minute); len(got) < len(names); {
 			select {
 			case more := <-w.C():
 				got = append(got, more...)

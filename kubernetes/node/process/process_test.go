@@ -156,7 +156,7 @@ func TestProcessGroupIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // until init has reaped it
+	for range 12_000 { // until init has reaped it
 		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) || zombie(pid) {
 			return
 		}

@@ -229,7 +229,7 @@ time.sleep(20)`))
 	c.Stop(0)
 	select {
 	case <-c.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the container runs")
 	}
 }
@@ -302,7 +302,7 @@ func TestProcessesEndWithKilledAgent(t *testing.T) {
 				titles = titles[:2]
 			}
 			for _, title := range titles {
-				for end := time.Now().Add(30 * time.Second); running(title); time.Sleep(strayPause) {
+				for end := time.Now().Add(time.Minute); running(title); time.Sleep(strayPause) {
 					if time.Now().After(end) {
 						t.Fatalf("the process %s has not ended", title)
 					}

@@ -45,7 +45,7 @@ func TestFleetStory(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		var got []string
-		hub.Eventually(t, 30*time.Second, func() bool {
+		hub.Eventually(t, time.Minute, func() bool {
 			got = append(got, v.visits()...)
 			return slices.Contains(got, want)
 		})
@@ -67,7 +67,7 @@ func TestFleetStory(t *testing.T) {
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+kubeconfig.DefaultLabel+`":null}}}`))
 	must(t, hub.Client().Patch(t.Context(), s, label))
 	m := <-managers
-	hub.Eventually(t, 30*time.Second, func() bool {
+	hub.Eventually(t, time.Minute, func() bool {
 		_, err := m.Cluster("east")
 		return errors.Is(err, manager.ErrClusterNotFound)
 	})

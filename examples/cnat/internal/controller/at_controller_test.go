@@ -289,7 +289,7 @@ func TestShellSyntax(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	at := at("2019-07-03T02:00:00Z", `for w in "it's" 'a "test"'; do echo $w; done | tr a-z A-Z > `+out+` && echo $((6*7)) >> `+out)
 	env.Create(t, at)
-	env.Eventually(t, 20*time.Second, func() bool {
+	env.Eventually(t, time.Minute, func() bool {
 		env.Get(t, at)
 		return at.Status.Phase == cnat.Done || at.Status.Phase == cnat.Failed
 	})

@@ -58,7 +58,7 @@ func TestAtOnAServer(t *testing.T) {
 	eventually := func(check func() error) {
 		t.Helper()
 		var err error
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			if err = check(); err == nil {
 				return
 			}
