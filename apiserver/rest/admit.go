@@ -99,7 +99,7 @@ func (a *admit) mayCreate() upstream.ValidateObjectFunc {
 		attributes := authorizer.AttributesRecord{
 			User: user, Verb: "create", ResourceRequest: true, Path: s.req.URL.Path,
 			APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural, Subresource: s.info.Subresource,
-			Namespace: s.namespace, Name: s.name,
+			Namespace: request.NamespaceValue(s.ctx), Name: s.name,
 		}
 		decision, reason, err := s.authorizer.Authorize(ctx, attributes)
 		switch {

@@ -72,7 +72,7 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if s.sub != nil && !s.sub.GVK.Empty() {
 		s.kind = s.sub.GVK
 	}
-	s.ctx = s.withEffects(request.WithNamespace(req.Context(), s.namespace))
+	s.ctx = s.withEffects(request.WithNamespace(req.Context(), info.Namespace))
 	return s, nil
 }
 
@@ -84,7 +84,9 @@ func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource,
 	return res, version, ok
 }
 
-// resolvePath completes the scope of a kind with paths in kube-apiserver's router.
+// resolvePath completes the scope of a kind with paths in kube-apiserver's router. It clears the
+// namespace of a request on a Namespace, which is stored without one; the context keeps it, because
+// admission and authorization see such a request in the namespace that it names.
 func (s *scope) resolvePath() error {
 	if s.info.Subresource != "" {
 		var ok bool

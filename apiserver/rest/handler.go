@@ -83,7 +83,7 @@ type scope struct {
 	*Handler
 	w    http.ResponseWriter
 	req  *http.Request
-	ctx  context.Context // context of req, with the namespace
+	ctx  context.Context // context of req, with the namespace that admission and authorization see
 	info *request.RequestInfo
 
 	set       *resource.Set
@@ -91,7 +91,7 @@ type scope struct {
 	sub       *resource.Subresource // nil: the request is for the object itself
 	version   string
 	kind      schema.GroupVersionKind // kind of the body, in version
-	namespace string
+	namespace string                  // "" also for a Namespace
 	name      string
 	effects   effects
 }

@@ -44,7 +44,8 @@ func (s *scope) mayDeleteUnsafely(opts *metav1.DeleteOptions) error {
 	user, _ := request.UserFrom(s.ctx)
 	decision, reason, err := s.authorizer.Authorize(s.ctx, authorizer.AttributesRecord{
 		User: user, Verb: unsafeVerb, ResourceRequest: true,
-		APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural, Namespace: s.namespace, Name: s.name,
+		APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural,
+		Namespace: request.NamespaceValue(s.ctx), Name: s.name,
 	})
 	attributes := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts }).attributes(nil, nil, admission.Delete)
 	switch {
