@@ -26,8 +26,9 @@ func (sn *Snapshot) Get(key Key) *Object {
 	return obj
 }
 
-// Scan yields the objects of a resource in key order; namespace "" means all namespaces. It begins
-// after the given key unless that is the zero Key.
+// Scan yields the objects of a resource in the order of Kubernetes' keys in etcd, that of the bytes
+// of namespace/name; namespace "" means all namespaces. It begins after the given key unless that
+// is the zero Key.
 func (sn *Snapshot) Scan(resource, namespace string, after Key) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) { sn.scan(resource, namespace, after, yield) }
 }
@@ -37,7 +38,13 @@ func scope(resource, namespace string) string {
 	if namespace == "" {
 		return resource + separator
 	}
-	return resource + separator + namespace + separator
+	return resource + separator + namespace + slash
+}
+
+// end returns the least path after all that have a prefix, which ends with a separator or a slash.
+func end(prefix string) string {
+	last := len(prefix) - 1
+	return prefix[:last] + string(prefix[last]+1)
 }
 
 // begin returns the least path with the prefix that follows a key, unless that is the zero Key.
@@ -95,7 +102,7 @@ func (sn *Snapshot) Count(resource, namespace string) int {
 // CountAfter returns the number of objects that Scan would yield, in logarithmic time.
 func (sn *Snapshot) CountAfter(resource, namespace string, after Key) int {
 	prefix := scope(resource, namespace)
-	return max(0, sn.rank(strings.TrimSuffix(prefix, separator)+nextSeparator)-sn.rank(begin(prefix, after)))
+	return max(0, sn.rank(end(prefix))-sn.rank(begin(prefix, after)))
 }
 
 // rank returns the number of paths less than this one. The tree stores the size of each subtree.

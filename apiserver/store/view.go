@@ -9,10 +9,10 @@ import (
 
 // view is a state in copy-on-write trees. A driver changes one; every Snapshot has a frozen one.
 //
-//	objects  resource \0 namespace \0 name           → object
-//	counts   resource                                → number of objects
-//	uids     uid       \0 resource \0 namespace \0 name
-//	owners   owner uid \0 resource \0 namespace \0 name
+//	objects  resource \0 namespace / name           → object
+//	counts   resource                               → number of objects
+//	uids     uid       \0 resource \0 namespace / name
+//	owners   owner uid \0 resource \0 namespace / name
 //
 // The indexes hold paths, not objects, so that a write that changes neither uid nor owners does not
 // change them.
@@ -110,25 +110,27 @@ func sameReferences(a, b *Head) bool {
 	return true
 }
 
-// separator sorts before every character that names may contain, so that paths sort like keys.
+// separator sorts before every character that the names of resources may contain, so that the paths
+// of a resource are together.
 const separator = "\x00"
 
-// nextSeparator sorts after every path that continues with separator, and before all other paths.
-const nextSeparator = "\x01"
+// slash separates namespace and name. It sorts after the hyphen, so that paths have the order of
+// Kubernetes' keys in etcd: the objects of the namespace a-b come before those of a.
+const slash = "/"
 
 func join(uid types.UID, path string) string { return string(uid) + separator + path }
 
-func (k Key) path() string { return k.Resource + separator + k.Namespace + separator + k.Name }
+func (k Key) path() string { return k.Resource + separator + k.Namespace + slash + k.Name }
 
 // split returns the key whose strings are substrings of path, so that one allocation holds all.
 func split(path string) Key {
 	resource, rest, _ := strings.Cut(path, separator)
-	namespace, name, _ := strings.Cut(rest, separator)
+	namespace, name, _ := strings.Cut(rest, slash)
 	return Key{resource, namespace, name}
 }
 
 // valid reports whether the key has a resource and a name, and a path that no other key has.
 func (k Key) valid() bool {
 	return k.Resource != "" && k.Name != "" && !strings.Contains(k.Resource, separator) &&
-		!strings.Contains(k.Namespace, separator) && !strings.Contains(k.Name, separator)
+		!strings.Contains(k.Namespace, separator) && !strings.Contains(k.Namespace, slash) && !strings.Contains(k.Name, separator)
 }

@@ -69,8 +69,9 @@ func check(t testing.TB, sn *store.Snapshot, units bool) {
 	}
 }
 
+// compare has the order of Kubernetes' keys in etcd.
 func compare(a, b store.Key) int {
-	return slices.Compare([]string{a.Resource, a.Namespace, a.Name}, []string{b.Resource, b.Namespace, b.Name})
+	return slices.Compare([]string{a.Resource, a.Namespace + "/" + a.Name}, []string{b.Resource, b.Namespace + "/" + b.Name})
 }
 
 // decoded has the fields of the tests' objects.

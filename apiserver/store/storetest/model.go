@@ -62,7 +62,7 @@ var modelResources = []string{"pods", "nodes", "things.example.com"}
 func modelKey(r *rand.Rand) store.Key {
 	k := store.Key{Resource: modelResources[r.IntN(3)], Name: fmt.Sprint("n", r.IntN(6))}
 	if k.Resource != "nodes" {
-		k.Namespace = []string{"default", "other"}[r.IntN(2)]
+		k.Namespace = []string{"default", "default-b", "other"}[r.IntN(3)]
 	}
 	return k
 }

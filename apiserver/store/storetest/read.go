@@ -35,9 +35,11 @@ func testScan(t *testing.T, s *store.Store) {
 		after               store.Key
 		want                string
 	}{
-		{"pods", "", store.Key{}, "pods/a/x pods/a/x-1 pods/a/y pods/a-b/x pods/b/x"},
+		{"pods", "", store.Key{}, "pods/a-b/x pods/a/x pods/a/x-1 pods/a/y pods/b/x"},
+		{"pods", "", store.Key{Resource: "pods", Namespace: "a-b", Name: "x"}, "pods/a/x pods/a/x-1 pods/a/y pods/b/x"},
 		{"pods", "a", store.Key{}, "pods/a/x pods/a/x-1 pods/a/y"},
-		{"pods", "", store.Key{Resource: "pods", Namespace: "a", Name: "x"}, "pods/a/x-1 pods/a/y pods/a-b/x pods/b/x"},
+		{"pods", "a-b", store.Key{}, "pods/a-b/x"},
+		{"pods", "", store.Key{Resource: "pods", Namespace: "a", Name: "x"}, "pods/a/x-1 pods/a/y pods/b/x"},
 		{"pods", "a", store.Key{Resource: "pods", Namespace: "a", Name: "x-1"}, "pods/a/y"},
 		{"pods", "a", store.Key{Resource: "pods", Namespace: "a", Name: "w (never was)"}, "pods/a/x pods/a/x-1 pods/a/y"},
 		{"pods", "b", store.Key{Resource: "pods", Namespace: "a", Name: "x"}, "pods/b/x"},
