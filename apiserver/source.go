@@ -126,7 +126,7 @@ func writeThrough[T runtime.Object](source any, m *mirror, res *resource.Resourc
 			return unlessDryRun(dryRun, func() error { return d.Delete(ctx, hub.DeepCopyObject().(T)) })
 		}
 	}
-	hooks.AfterCommit = func(context.Context, runtime.Object, runtime.Object, uint64) { m.expire() }
+	hooks.AfterCommit = func(context.Context, runtime.Object, runtime.Object, *store.Object) { m.expire() }
 	return hooks
 }
 

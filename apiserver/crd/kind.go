@@ -22,6 +22,7 @@ type kind struct {
 	*compiled
 	definition *apiextensionsv1.CustomResourceDefinition
 	revision   uint64 // of definition
+	created    uint64 // the revision that created the definition
 	resource   *resource.Resource
 }
 
@@ -49,7 +50,7 @@ type compiled struct {
 // newKind returns the kind of a definition at a revision. It reuses the compiled part of old if the
 // spec is the same.
 func newKind(d *Definitions, r *definitionRevision, old *kind) *kind {
-	k := &kind{definition: r.definition, revision: r.revision}
+	k := &kind{definition: r.definition, revision: r.revision, created: r.created}
 	if old != nil && sameSpec(old.definition, r.definition) {
 		k.compiled = old.compiled
 	} else {
@@ -170,6 +171,7 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 		Subresources:   k.subresources(hub),
 		Hooks:          k.hooks(),
 		Owner:          Owner,
+		Since:          k.created,
 	}
 	for _, v := range k.definition.Spec.Versions {
 		if v.Served {

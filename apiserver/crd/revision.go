@@ -14,6 +14,7 @@ import (
 // immutable.
 type definitionRevision struct {
 	revision   uint64
+	created    uint64 // the revision that created the definition
 	hub        *apiextensions.CustomResourceDefinition
 	definition *apiextensionsv1.CustomResourceDefinition
 
@@ -21,9 +22,10 @@ type definitionRevision struct {
 	shared *compiled
 }
 
-// newRevision returns a revision. It keeps hub: the caller must not change it afterwards.
-func newRevision(hub *apiextensions.CustomResourceDefinition, revision uint64) (*definitionRevision, error) {
-	r := &definitionRevision{revision: revision, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
+// newRevision returns a revision with its decoded hub. It keeps hub: the caller must not change it
+// afterwards.
+func newRevision(hub *apiextensions.CustomResourceDefinition, obj *store.Object) (*definitionRevision, error) {
+	r := &definitionRevision{revision: obj.Revision, created: obj.Created, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
 	if err := sharedScheme().Convert(hub.DeepCopy(), r.definition, nil); err != nil {
 		return nil, fmt.Errorf("convert definition %s: %w", hub.Name, err)
 	}
@@ -40,7 +42,7 @@ func read(obj *store.Object) (*definitionRevision, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newRevision(hub.(*apiextensions.CustomResourceDefinition), obj.Revision)
+		return newRevision(hub.(*apiextensions.CustomResourceDefinition), obj)
 	})
 	if err != nil {
 		return nil, err

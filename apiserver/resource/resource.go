@@ -127,6 +127,9 @@ type Resource struct {
 	// encoded differently. Watches that began before such a change end, and their clients resume at
 	// their last resourceVersion. "" for kinds that never change.
 	Edition string
+	// Since is the revision from which the kind can have objects: that of the creation of its
+	// definition. Watches from an earlier revision get 410. 0 for kinds that always exist.
+	Since uint64
 }
 
 // Version is one served version.
@@ -396,8 +399,12 @@ type Hooks struct {
 	// again if one of them conflicts with another write.
 	OnRemove func(ctx context.Context, hub runtime.Object) (extra []store.Op, err error)
 	// AfterCommit is called when the write is visible and before the response: created (old nil),
-	// updated, or deleted (hub nil). Definitions use it to serve their paths immediately.
-	AfterCommit func(ctx context.Context, hub, old runtime.Object, revision uint64)
+	// updated, or deleted (hub nil). stored is the result of the commit; for a deletion, it is the
+	// last state with the revision of the deletion. What outlives the call must be computed from
+	// the bytes in stored, which a restart and other servers decode: the hub may be another object
+	// in memory, depending on the encoding of the request. Definitions use AfterCommit to serve
+	// their paths immediately.
+	AfterCommit func(ctx context.Context, hub, old runtime.Object, stored *store.Object)
 }
 
 // GroupResource returns the resource's plural name with its group.

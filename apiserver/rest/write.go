@@ -245,7 +245,7 @@ func (w *write) committed(ctx context.Context, obj *store.Object) {
 	if object, err := meta.Accessor(w.hub); err == nil {
 		object.SetResourceVersion(revisionString(obj.Revision))
 	}
-	w.after(ctx, w.hub, obj.Revision)
+	w.after(ctx, w.hub, obj)
 }
 
 // remove deletes the object, together with other operations, instead of storing a new state. It
@@ -262,14 +262,14 @@ func (w *write) remove(ctx context.Context, extra ...store.Op) (*store.Object, e
 	if err != nil {
 		return nil, err
 	}
-	w.after(ctx, nil, objs[0].Revision)
+	w.after(ctx, nil, objs[0])
 	return objs[0], nil
 }
 
 // after runs AfterCommit for a visible write.
-func (w *write) after(ctx context.Context, hub runtime.Object, revision uint64) {
+func (w *write) after(ctx context.Context, hub runtime.Object, stored *store.Object) {
 	if w.res.Hooks != nil && w.res.Hooks.AfterCommit != nil {
-		w.res.Hooks.AfterCommit(ctx, hub, w.old, revision)
+		w.res.Hooks.AfterCommit(ctx, hub, w.old, stored)
 	}
 }
 

@@ -44,7 +44,7 @@ func newTransaction(t *testing.T, early, dryRun bool, current *store.Object, h *
 		OnUpdate: func(ctx context.Context, hub, _ runtime.Object, dry bool) ([]store.Op, func(), error) {
 			return hook(ctx, hub, dry)
 		},
-		AfterCommit: func(context.Context, runtime.Object, runtime.Object, uint64) { note("after") },
+		AfterCommit: func(context.Context, runtime.Object, runtime.Object, *store.Object) { note("after") },
 	}}
 	hub := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "n": int64(1)}}
 	var old runtime.Object

@@ -112,7 +112,8 @@ func (s *services) hooks() *resource.Hooks {
 			svc, _ := hub.(*core.Service)
 			return addressOps(s.kinds.cfg.Store.Snapshot(), nil, svc)
 		},
-		AfterCommit: func(_ context.Context, hub, old runtime.Object, _ uint64) { s.releasePorts(hub, old) },
+		// The ports of the hub are those that are stored: TestHubsEqualStoredBytes.
+		AfterCommit: func(_ context.Context, hub, old runtime.Object, _ *store.Object) { s.releasePorts(hub, old) },
 	}
 }
 
