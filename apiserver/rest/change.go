@@ -90,7 +90,7 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.Object) (*written, error) {
 	old, err := c.res.Codec.Load(current.Data)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, undecodable(current, err)
 	}
 	if err := c.precondition(old); err != nil {
 		return nil, err

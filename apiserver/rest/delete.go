@@ -110,7 +110,7 @@ type deletion struct {
 func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObjectFunc) (*removed, error) {
 	var err error
 	if d.hub, err = d.res.Codec.Load(d.current.Data); err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, corrupt(d.res, d.current, err)
 	}
 	if d.object, err = meta.Accessor(d.hub); err != nil {
 		return nil, apierrors.NewInternalError(err)

@@ -159,7 +159,10 @@ func (s *scope) respondOf(code int, f wire.Format, obj *store.Object, hub runtim
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
 	bare, err := fm.bareOf(obj, hub)
-	if err != nil {
+	switch {
+	case err != nil && hub == nil:
+		return corrupt(s.res, obj, err)
+	case err != nil:
 		return err
 	}
 	s.send(code, f, fm.kind(), bare)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,15 +24,29 @@ type unreadable struct {
 	causes []metav1.StatusCause
 }
 
+// undecodable returns kube-apiserver's error for a stored object that cannot be decoded or
+// converted. It has only the text of err, because a Status in it would be the response.
+func undecodable(obj *store.Object, err error) error {
+	return fmt.Errorf("object not decodable revision=%d: %v", obj.Revision, err)
+}
+
+// corrupt returns the error of a request that reads one object, which cannot be decoded.
+func corrupt(res *resource.Resource, obj *store.Object, err error) error {
+	path := strings.TrimPrefix(storagePath(res, obj.Key), "/registry")
+	return apierrors.NewInternalError(storage.NewCorruptObjError(path, undecodable(obj, err)))
+}
+
 // add adds an object that causes an error. It returns the error of the list if that must not
 // continue, because the error is not the object's or there are too many.
 func (u *unreadable) add(obj *store.Object, err error) error {
-	if _, ok := errors.AsType[*apierrors.StatusError](err); ok { // a conversion webhook failed
-		return err
-	}
+	// A conversion webhook that failed is not called for the other objects.
+	_, failed := errors.AsType[*apierrors.StatusError](err)
 	path := storagePath(u.res, obj.Key)
-	err = storage.NewCorruptObjError(path, fmt.Errorf("object not decodable revision=%d: %w", obj.Revision, err))
+	err = storage.NewCorruptObjError(path, undecodable(obj, err))
 	u.causes = append(u.causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: path, Message: err.Error()})
+	if failed {
+		return u.err()
+	}
 	if len(u.causes) < maxUnreadable {
 		return nil
 	}

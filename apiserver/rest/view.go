@@ -32,7 +32,7 @@ func (s *scope) getView() error {
 	}
 	hub, err := s.res.Codec.Load(obj.Data)
 	if err != nil {
-		return err
+		return corrupt(s.res, obj, err)
 	}
 	return s.respondViewOf(f, hub)
 }

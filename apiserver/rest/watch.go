@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -10,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
@@ -69,10 +71,13 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	serve := func() {
 		// From here on errors are events.
 		if err == nil {
+			err = ended(opts, timeout)
+		}
+		if err == nil && timeout > 0 {
 			err = w.initial()
 		}
 		w.initialized()
-		if err == nil {
+		if err == nil && timeout > 0 {
 			err = w.run(timeout)
 		}
 		if err != nil {
@@ -96,6 +101,19 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	flusher.Flush()
 	serve()
 	return nil
+}
+
+// ended returns the error of a watch whose timeout is negative, so that it ends at once. Like
+// kube-apiserver, it reports the passed deadline only if the watch would have to read the state.
+func ended(opts *metainternalversion.ListOptions, timeout time.Duration) error {
+	initial := opts.ResourceVersion == "" || opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	if timeout >= 0 || !initial {
+		return nil
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: context.DeadlineExceeded.Error(),
+	}}
 }
 
 // watcher is one watch. One goroutine uses its state.
@@ -150,6 +168,9 @@ func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) 
 		revision = now.Revision()
 	}
 	w.sent = revision
+	if revision < w.res.Since { // no list of this kind has had such a revision
+		return w.expired(&store.CompactedError{Floor: w.res.Since}, revision)
+	}
 	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
 		return w.expired(err, revision)
 	}
