@@ -104,10 +104,11 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 }
 
 // ended returns the error of a watch whose timeout is negative, so that it ends at once. Like
-// kube-apiserver, it reports the passed deadline only if the watch would have to read the state.
+// kube-apiserver, it reports the passed deadline only if the watch would have to read the newest
+// state.
 func ended(opts *metainternalversion.ListOptions, timeout time.Duration) error {
-	initial := opts.ResourceVersion == "" || opts.SendInitialEvents != nil && *opts.SendInitialEvents
-	if timeout >= 0 || !initial {
+	asList := opts.SendInitialEvents != nil && *opts.SendInitialEvents && opts.AllowWatchBookmarks
+	if timeout >= 0 || opts.ResourceVersion != "" && !asList {
 		return nil
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
