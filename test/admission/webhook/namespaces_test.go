@@ -22,7 +22,7 @@ func TestRequestsOnNamespaces(t *testing.T) {
 			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}},
 		}}
 	}
-	c.validating(t, "others", h, rule("*", "", "v1", "namespaces/*"), others) // also the objects themselves
+	c.validating(t, "others", h, rule("*", "", "v1", "namespaces/*"), others) // the objects, too
 
 	namespaces := c.CoreV1().Namespaces()
 	ctx := t.Context()
