@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 )
 
 // throwaway is a client of a server's /planes.
@@ -224,10 +226,78 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	if w.client, err = rest.HTTPClientFor(config); err != nil {
 		t.Fatal(err)
 	}
-	w.do("POST", "/planes", "", 403)
-	w.do("GET", "/planes", "", 403)
-	w.do("PUT", "/planes/bases/c", `{"plane":"`+one.ID+`"}`, 403)
-	w.do("DELETE", one.Path, "", 403)
+	w.do("POST", "/planes", "", 401)
+	w.do("GET", "/planes", "", 401)
+	w.do("PUT", "/planes/bases/c", `{"plane":"`+one.ID+`"}`, 401)
+	w.do("DELETE", one.Path, "", 401)
+}
+
+// The requests that manage planes pass the server's pipeline: impersonation and roles decide about
+// them, tokens identify their users, and audit records them.
+func TestPlanesBehindThePipeline(t *testing.T) {
+	dir := t.TempDir()
+	policy, tokens, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "audit.log")
+	for file, text := range map[string]string{
+		policy: "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [\"/planes*\"]}, {level: None}]\n",
+		tokens: "t-maker,maker,1,makers\nt-root,root,2,system:masters\nt-other,other,3\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startServer(t, "--in-memory", "--node=none", "--planes=5", "--token-auth-file="+tokens, "--audit-policy-file="+policy, "--audit-log-path="+log)
+	kubectl := kubectlOf(t, s)
+	kubectl("create", "clusterrole", "makers", "--verb=get,post,put,delete", "--non-resource-url=/planes,/planes/*")
+	kubectl("create", "clusterrolebinding", "makers", "--clusterrole=makers", "--group=makers")
+	w := newThrowaway(t, s)
+	admin, token := w.client.Transport, func(bearer string) http.RoundTripper {
+		return transport.NewBearerAuthRoundTripper(bearer, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
+	}
+	as := func(name string, groups ...string) http.RoundTripper {
+		return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: name, Groups: groups}, admin)
+	}
+	for _, test := range []struct {
+		who     string
+		through http.RoundTripper
+		may     bool
+	}{
+		{"the administrator", admin, true}, {"a member of system:masters with a token", token("t-root"), true}, {"a user with a role", token("t-maker"), true},
+		{"a user without a role", token("t-other"), false}, {"--as guest", as("guest"), false}, {"--as a user with the role", as("someone", "makers"), true},
+	} {
+		w.client = &http.Client{Transport: admin}
+		one := w.do("POST", "/planes", "", 201)
+		w.client = &http.Client{Transport: test.through}
+		code := func(allowed int) int {
+			if !test.may {
+				return 403
+			}
+			return allowed
+		}
+		t.Log(test.who)
+		w.do("GET", "/planes", "", code(200))
+		made := w.do("POST", "/planes", "", code(201))
+		w.do("PUT", "/planes/bases/b", `{"plane":"`+one.ID+`"}`, code(200))
+		w.do("DELETE", "/planes/bases/b", "", code(204))
+		w.do("DELETE", one.Path, "", code(204))
+		w.client = &http.Client{Transport: admin}
+		for _, left := range []string{one.Path, made.Path} {
+			if test.may == (left == made.Path) && left != "" {
+				w.do("DELETE", left, "", 204)
+			}
+		}
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"requestURI":"/planes","verb":"post","user":{"username":"maker"`, `"impersonatedUser":{"username":"guest"`,
+		`"requestURI":"/planes/bases/b","verb":"put","user":{"username":"root"`, `"authorization.k8s.io/decision":"forbid"`,
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, data)
+		}
+	}
 }
 
 func TestPlanesAreOffByDefault(t *testing.T) {

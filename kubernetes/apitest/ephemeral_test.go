@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/kubernetes/controlplane"
@@ -31,7 +32,7 @@ type server struct {
 func callers(req *http.Request) (*authenticator.Response, bool, error) {
 	switch name := req.Header.Get("User"); name {
 	case "":
-		return nil, false, nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous}}, true, nil
 	case "admin":
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
 	default:
@@ -65,12 +66,18 @@ func newServer(t *testing.T, most int, idle time.Duration) *server {
 			}
 			return openPlane{plane}, nil
 		},
-		Authenticator: authenticator.RequestFunc(callers),
-		Max:           most,
-		Idle:          idle,
+		Max:  most,
+		Idle: idle,
 	})
 	t.Cleanup(all.Close)
-	return &server{t, all, &http.Client{Transport: &inprocess.Transport{Handler: all}}}
+	return &server{t, all, &http.Client{Transport: &inprocess.Transport{Handler: behindPipeline(all)}}}
+}
+
+// behindPipeline returns a server's handler: administrators may do everything.
+func behindPipeline(all *ephemeral.Planes) http.Handler {
+	return all.Front(filters.New(filters.Config{
+		Paths: all.Paths(), Authenticator: authenticator.RequestFunc(callers), Authorizer: authz.Masters(),
+	}))
 }
 
 // do sends a request as a user, checks the status, and returns the decoded response.
@@ -298,8 +305,7 @@ func BenchmarkCreateAndDrop(b *testing.B) {
 			plane, err := controlplane.Start(ctx, controlplane.Config{From: start.From})
 			return openPlane{plane}, err
 		},
-		Authenticator: authenticator.RequestFunc(callers),
-		Max:           10,
+		Max: 10,
 	})
 	defer all.Close()
 	client := &http.Client{Transport: &inprocess.Transport{Handler: all}}

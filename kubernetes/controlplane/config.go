@@ -148,6 +148,9 @@ type Config struct {
 	// Profiling serves profiles of the process below ProfilingPath, and the verbosity of the logs
 	// of Kubernetes' libraries below /debug/flags.
 	Profiling bool
+	// Paths are further paths to serve: they pass all filters, such as authorization and audit, as
+	// non-resource URLs. See filters.Config.Paths for their form.
+	Paths map[string]http.Handler
 	// Flags are the names and values that /flagz shows. If nil, /flagz is not served.
 	Flags map[string]string
 	// NoFastPaths turns all fast paths off: the libraries of Kubernetes do all the work, with the

@@ -57,6 +57,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		BackupPath:  backup(st),
 	}
 	maps.Copy(paths, issuer.Discovery())
+	maps.Copy(paths, cfg.Paths)
 	if flows != nil {
 		maps.Copy(paths, flows.Pages())
 	}

@@ -14,18 +14,21 @@
 // millisecond. A plane with a base, or forked from another plane, is a copy-on-write fork of that
 // state, so the time does not depend on the state's size.
 //
-// Only members of system:masters may create, list, save and delete. The plane itself authenticates
-// and authorizes requests below /planes/<id>/. The credentials of a plane's administrator are valid
-// only for that plane; see [Plane].Kubeconfig.
+// The server that has the planes authenticates, authorizes and audits the requests that create,
+// list, save and delete, as all its requests: [Planes] is one of the handlers behind its pipeline,
+// and the paths are non-resource URLs in roles. A plane has a pipeline of its own, which
+// authenticates and authorizes the requests below /planes/<id>/. [Planes.Front] passes them to it
+// before the server's pipeline. The credentials of a plane's administrator are valid only for that
+// plane; see [Plane].Kubeconfig.
 //
 // There are at most [Config.Max] planes, and as many bases. A plane without requests for
 // [Config.Idle] is deleted; an open watch is a request. Planes and bases are not durable.
 //
-// [Planes] is an [http.Handler] for these paths. It is safe for concurrent use, and runs nothing in
-// the background except a timer per idle plane.
+// [Planes] is safe for concurrent use, and runs nothing in the background except a timer per idle
+// plane.
 //
-//	handler := ephemeral.New(ephemeral.Config{Start: start, Authenticator: certificates, Max: 100})
-//	defer handler.Close()
-//	mux.Handle("/planes", handler)
-//	mux.Handle("/planes/", handler)
+//	planes := ephemeral.New(ephemeral.Config{Start: start, Max: 100})
+//	defer planes.Close()
+//	pipeline := filters.New(filters.Config{Paths: planes.Paths(), Authenticator: users, Authorizer: roles})
+//	server := http.Server{Handler: planes.Front(pipeline)}
 package ephemeral

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/rest/wire"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
@@ -80,28 +79,55 @@ const maxBody = 1 << 20
 // baseName matches valid names of bases.
 var baseName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$`)
 
-// ServeHTTP serves /planes and everything below it.
+// Paths returns the handlers of the requests that manage planes, for the pipeline of a server,
+// which must authenticate and authorize them.
+func (p *Planes) Paths() map[string]http.Handler {
+	return map[string]http.Handler{collection: p, prefix: p}
+}
+
+// Front returns a handler that passes requests for planes to them, and all other requests to next,
+// also those that manage planes.
+func (p *Planes) Front(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if id, ok := planeOf(req); ok {
+			p.servePlane(w, req, id)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+// planeOf returns the id of the plane that serves a request itself. ok is false for requests that
+// manage planes and for other paths.
+func planeOf(req *http.Request) (id string, ok bool) {
+	rest, below := strings.CutPrefix(req.URL.Path, prefix)
+	id, _, deeper := strings.Cut(rest, "/")
+	return id, below && rest != "" && !strings.HasPrefix(req.URL.Path, saved) && (deeper || req.Method != http.MethodDelete)
+}
+
+// ServeHTTP serves the requests that manage planes and bases.
 func (p *Planes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	path := req.URL.Path
-	name, isBase := strings.CutPrefix(path, saved)
-	id, isPlane := strings.CutPrefix(path, prefix)
-	id, _, deeper := strings.Cut(id, "/")
-	switch {
-	case path == collection || path == prefix:
-		p.serveCollection(w, req)
-	case isBase:
-		p.serveBase(w, req, name)
-	case isPlane && !deeper && req.Method == http.MethodDelete:
-		p.administrators(w, req, func() {
-			if err := p.drop(req.Context(), id); err != nil {
-				fail(w, req, err)
-				return
-			}
-			w.WriteHeader(http.StatusNoContent)
-		})
-	default:
-		p.servePlane(w, req, id)
+	if err := origins.Check(req); err != nil {
+		wire.Error(w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Details: &metav1.StatusDetails{}, Message: "forbidden: " + err.Error(),
+		}})
+		return
 	}
+	path := req.URL.Path
+	if name, isBase := strings.CutPrefix(path, saved); isBase {
+		p.serveBase(w, req, name)
+		return
+	}
+	if path == collection || path == prefix {
+		p.serveCollection(w, req)
+		return
+	}
+	if err := p.drop(req.Context(), strings.TrimPrefix(path, prefix)); err != nil {
+		fail(w, req, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // servePlane passes a request to a plane, with the original response writer, so that the plane can
@@ -133,66 +159,66 @@ func below(prefix string, h http.Handler) http.Handler {
 }
 
 func (p *Planes) serveCollection(w http.ResponseWriter, req *http.Request) {
-	p.administrators(w, req, func() {
-		switch req.Method {
-		case http.MethodPost:
-			var body createRequest
-			if err := read(req, &body); err != nil {
-				fail(w, req, err)
-				return
-			}
-			created, err := p.create(req.Context(), body)
-			if err != nil {
-				fail(w, req, err)
-				return
-			}
-			p.mu.Lock()
-			info := created.info(req)
-			p.mu.Unlock()
-			if info.Kubeconfig, err = created.Kubeconfig(info.URL); err != nil {
-				_ = p.drop(req.Context(), created.id) // the client does not receive its id
-				fail(w, req, err)
-				return
-			}
-			w.Header().Set("Location", info.Path)
-			wire.JSON(w, req, http.StatusCreated, info)
-		case http.MethodGet, http.MethodHead:
-			wire.JSON(w, req, http.StatusOK, p.list(req))
-		default:
-			notAllowed(w, req, "GET, HEAD, POST")
-		}
-	})
+	switch req.Method {
+	case http.MethodPost:
+		p.serveCreate(w, req)
+	case http.MethodGet, http.MethodHead:
+		wire.JSON(w, req, http.StatusOK, p.list(req))
+	default:
+		notAllowed(w, req, "GET, HEAD, POST")
+	}
+}
+
+func (p *Planes) serveCreate(w http.ResponseWriter, req *http.Request) {
+	var body createRequest
+	if err := read(req, &body); err != nil {
+		fail(w, req, err)
+		return
+	}
+	created, err := p.create(req.Context(), body)
+	if err != nil {
+		fail(w, req, err)
+		return
+	}
+	p.mu.Lock()
+	info := created.info(req)
+	p.mu.Unlock()
+	if info.Kubeconfig, err = created.Kubeconfig(info.URL); err != nil {
+		_ = p.drop(req.Context(), created.id) // the client does not receive its id
+		fail(w, req, err)
+		return
+	}
+	w.Header().Set("Location", info.Path)
+	wire.JSON(w, req, http.StatusCreated, info)
 }
 
 func (p *Planes) serveBase(w http.ResponseWriter, req *http.Request, name string) {
-	p.administrators(w, req, func() {
-		switch req.Method {
-		case http.MethodPut:
-			var body saveRequest
-			err := read(req, &body)
-			if err == nil && !baseName.MatchString(name) {
-				err = fmt.Errorf("%w: base name %q: must be letters, digits, '-', '_' and '.', begin and end with a letter or digit, and have at most 253 characters",
-					ErrInvalid, name)
-			}
-			var b *base
-			if err == nil {
-				b, err = p.save(name, body.Plane)
-			}
-			if err != nil {
-				fail(w, req, err)
-				return
-			}
-			wire.JSON(w, req, http.StatusOK, b.info())
-		case http.MethodDelete:
-			if err := p.forget(name); err != nil {
-				fail(w, req, err)
-				return
-			}
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			notAllowed(w, req, "DELETE, PUT")
+	switch req.Method {
+	case http.MethodPut:
+		var body saveRequest
+		err := read(req, &body)
+		if err == nil && !baseName.MatchString(name) {
+			err = fmt.Errorf("%w: base name %q: must be letters, digits, '-', '_' and '.', begin and end with a letter or digit, and have at most 253 characters",
+				ErrInvalid, name)
 		}
-	})
+		var b *base
+		if err == nil {
+			b, err = p.save(name, body.Plane)
+		}
+		if err != nil {
+			fail(w, req, err)
+			return
+		}
+		wire.JSON(w, req, http.StatusOK, b.info())
+	case http.MethodDelete:
+		if err := p.forget(name); err != nil {
+			fail(w, req, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		notAllowed(w, req, "DELETE, PUT")
+	}
 }
 
 func (p *Planes) list(req *http.Request) listAnswer {
@@ -231,36 +257,6 @@ func (b *base) info() baseInfo {
 // certificates automatically, and POST /planes does not need a body or a header that would trigger
 // a preflight request.
 var origins = http.NewCrossOriginProtection()
-
-// administrators calls allowed if the request is from a member of system:masters.
-func (p *Planes) administrators(w http.ResponseWriter, req *http.Request, allowed func()) {
-	if err := origins.Check(req); err != nil {
-		refused(w, req, http.StatusForbidden, metav1.StatusReasonForbidden, "forbidden: "+err.Error())
-		return
-	}
-	who, ok, err := p.cfg.Authenticator.AuthenticateRequest(req)
-	switch {
-	case err != nil:
-		wire.Error(w, req, apierrors.NewUnauthorized("Unauthorized"))
-	case !ok:
-		forbidden(w, req, user.Anonymous)
-	case !slices.Contains(who.User.GetGroups(), user.SystemPrivilegedGroup):
-		forbidden(w, req, who.User.GetName())
-	default:
-		allowed()
-	}
-}
-
-func forbidden(w http.ResponseWriter, req *http.Request, name string) {
-	refused(w, req, http.StatusForbidden, metav1.StatusReasonForbidden,
-		fmt.Sprintf("forbidden: User %q cannot %s path %q: only members of %s may", name, strings.ToLower(req.Method), req.URL.Path, user.SystemPrivilegedGroup))
-}
-
-func refused(w http.ResponseWriter, req *http.Request, code int32, reason metav1.StatusReason, message string) {
-	wire.Error(w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: reason, Details: &metav1.StatusDetails{}, Message: message,
-	}})
-}
 
 func notAllowed(w http.ResponseWriter, req *http.Request, methods string) {
 	w.Header().Set("Allow", methods)

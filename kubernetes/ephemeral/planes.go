@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/node/stage"
@@ -51,8 +49,6 @@ type Start struct {
 type Config struct {
 	// Start starts a plane. If it returns an error that wraps ErrInvalid, the client gets 400.
 	Start func(ctx context.Context, start Start) (Plane, error)
-	// Authenticator authenticates the requests that manage planes.
-	Authenticator authenticator.Request
 	// Max limits the number of planes and of bases. It must be positive.
 	Max int
 	// Idle is how long a plane is kept without requests; 0 means forever.

@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kelson.dev/apiserver/authn"
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/kubernetes/controlplane"
@@ -51,12 +48,8 @@ func (o *planesOptions) check() error {
 
 // newPlanes returns the pool of throwaway control planes. Each keeps its state in memory, has its
 // own credential and uses the server's kind of node unless a request names another.
-func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) (*ephemeral.Planes, error) {
+func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) *ephemeral.Planes {
 	node := own.Node
-	identify, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
-	if err != nil {
-		return nil, err
-	}
 	return ephemeral.New(ephemeral.Config{
 		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
 			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages, Version: own.Version, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
@@ -87,10 +80,9 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 			}
 			return made, nil
 		},
-		Authenticator: identify,
-		Max:           opts.max,
-		Idle:          opts.idle,
-	}), nil
+		Max:  opts.max,
+		Idle: opts.idle,
+	})
 }
 
 // throwawayPlane is a control plane of the pool. Its administrator has a bearer token that no other
@@ -120,15 +112,4 @@ func (p *throwawayPlane) removeFiles() error {
 		return nil
 	}
 	return os.RemoveAll(p.dir)
-}
-
-// withPlanes routes /planes to the throwaway control planes, and everything else to own.
-func withPlanes(all *ephemeral.Planes, own http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/planes" || strings.HasPrefix(r.URL.Path, "/planes/") {
-			all.ServeHTTP(w, r)
-			return
-		}
-		own.ServeHTTP(w, r)
-	})
 }

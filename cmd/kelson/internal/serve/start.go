@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,9 +62,7 @@ func Start(ctx context.Context, opts Options, errOut io.Writer) (_ *Plane, err e
 	if err := s.startControlPlane(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.addHandlers(); err != nil {
-		return nil, err
-	}
+	s.addHandlers()
 	if err := provideKubeconfig(s.Kubeconfig, s.URL(), s.state.authority, s.log); err != nil {
 		return nil, err
 	}
@@ -255,6 +254,7 @@ func (s *start) configure() error {
 }
 
 func (s *start) startControlPlane(ctx context.Context) (err error) {
+	s.cfg.Paths = s.managePlanes()
 	s.ControlPlane, err = controlplane.Start(ctx, s.cfg)
 	if errors.Is(err, process.ErrNotConfined) && s.opts.pods.mayFallBack {
 		s.cfg.NodeUnconfined = true
@@ -270,9 +270,19 @@ func (s *start) startControlPlane(ctx context.Context) (err error) {
 	return nil
 }
 
+// managePlanes returns the paths of the requests that manage throwaway control planes. They pass
+// the pipeline of the control plane, which exists before the others.
+func (s *start) managePlanes() map[string]http.Handler {
+	if s.opts.planes.max == 0 {
+		return nil
+	}
+	serve := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { s.throwaway.ServeHTTP(w, req) })
+	return map[string]http.Handler{"/planes": serve, "/planes/": serve}
+}
+
 // addHandlers sets the server's handler: the control plane's, what a state from a history refuses,
 // and throwaway control planes.
-func (s *start) addHandlers() (err error) {
+func (s *start) addHandlers() {
 	var stopManaging func()
 	s.handler.Handler, stopManaging = memory.Manage(s.ControlPlane.Handler(), s.Store().Pack)
 	s.onClose(stopManaging)
@@ -284,12 +294,9 @@ func (s *start) addHandlers() (err error) {
 		s.from = "continues from " + s.state.from
 	}
 	if s.opts.planes.max == 0 {
-		return nil
+		return
 	}
-	if s.throwaway, err = newPlanes(s.opts.planes, s.cfg, s.state.dir, s.state.authority, s.log); err != nil {
-		return err
-	}
+	s.throwaway = newPlanes(s.opts.planes, s.cfg, s.state.dir, s.state.authority, s.log)
 	s.onClose(s.throwaway.Close)
-	s.handler.Handler = withPlanes(s.throwaway, s.handler.Handler)
-	return nil
+	s.handler.Handler = s.throwaway.Front(s.handler.Handler)
 }
