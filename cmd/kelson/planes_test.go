@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -296,6 +298,39 @@ func TestPlanesBehindThePipeline(t *testing.T) {
 	} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, data)
+		}
+	}
+}
+
+// Every path of the port passes the pipeline: a user without roles may get only those that Kubernetes
+// gives to every user.
+func TestListedPathsNeedRights(t *testing.T) {
+	s := startServer(t, "--in-memory", "--node=none", "--planes=1")
+	w := newThrowaway(t, s)
+	get := func(path string, through http.RoundTripper) (int, []byte) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := through.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		data, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, data
+	}
+	_, data := get("/", w.client.Transport)
+	var index struct{ Paths []string }
+	if err := json.Unmarshal(data, &index); err != nil || !slices.Contains(index.Paths, "/planes") {
+		t.Fatalf("%v: %s", err, data)
+	}
+	guest := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: "guest"}, w.client.Transport)
+	public := regexp.MustCompile(`^/(healthz|livez|readyz|version/?)$|^/(api|apis|openapi)(/|$)`)
+	for _, path := range append(index.Paths, "/planes/", "/planes/bases/a", "/backup", "/debug/pprof/", "/nothing") {
+		if code, _ := get(path, guest); code != http.StatusForbidden && !public.MatchString(path) {
+			t.Errorf("GET %s as a user without roles: %d", path, code)
 		}
 	}
 }
