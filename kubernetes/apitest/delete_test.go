@@ -106,10 +106,10 @@ func TestDeletionFinishedByTheNode(t *testing.T) {
 		hooks = *registered.Hooks
 	}
 	overtaken := 0
-	hooks.AfterCommit = func(ctx context.Context, hub, old runtime.Object, revision uint64) {
+	hooks.AfterCommit = func(ctx context.Context, hub, _ runtime.Object, stored *store.Object) {
 		if pod, ok := hub.(metav1.Object); ok && hub != nil && pod.GetDeletionTimestamp() != nil {
 			overtaken++
-			if _, err := p.Store.Commit(ctx, store.Op{Key: res.Key("default", pod.GetName()), Expect: revision}); err != nil {
+			if _, err := p.Store.Commit(ctx, store.Op{Key: res.Key("default", pod.GetName()), Expect: stored.Revision}); err != nil {
 				t.Error(err)
 			}
 		}
