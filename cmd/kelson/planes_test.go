@@ -302,8 +302,8 @@ func TestPlanesBehindThePipeline(t *testing.T) {
 	}
 }
 
-// Every path of the port passes the pipeline: a user without roles may get only those that Kubernetes
-// gives to every user.
+// Every path of the port passes the pipeline: a user without roles may get only those that
+// Kubernetes gives to every user.
 func TestListedPathsNeedRights(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=1")
 	w := newThrowaway(t, s)
