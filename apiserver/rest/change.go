@@ -33,6 +33,7 @@ type change struct {
 	// apply).
 	createMissing bool
 	dryRun        bool
+	applied       bool      // the request is an apply, which needs managedFields
 	uid           types.UID // precondition; "": none
 	// next computes the new state from the current one, once per attempt. For a missing object, old
 	// is an empty hub and current is nil. It must not change old.
@@ -76,6 +77,7 @@ func (h *Handler) replaceMissing(ctx context.Context, c *change) (*written, erro
 	object.SetResourceVersion("")
 	setIdentity(c.res, object)
 	w := h.begin(ctx, c.res, c.key, hub, nil, nil, c.dryRun)
+	w.applied = c.applied
 	defer w.rollback()
 	if err := w.allocateEarly(ctx); err != nil {
 		return nil, err
@@ -106,6 +108,7 @@ func (h *Handler) replaceCurrent(ctx context.Context, c *change, current *store.
 		return nil, err
 	}
 	w := h.begin(ctx, c.res, c.key, hub, old, current, c.dryRun)
+	w.applied = c.applied
 	defer w.rollback()
 	if err := w.allocateEarly(ctx); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -80,7 +81,8 @@ func (p *patcher) patchWith(updateOpts *metav1.UpdateOptions) (*written, error) 
 		return s.replaceView(updateOpts, p.patchView)
 	}
 	c := s.change(updateOpts)
-	c.createMissing = p.isApply() && s.sub == nil
+	c.applied = p.isApply()
+	c.createMissing = c.applied && s.sub == nil
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
 		hub, err := p.patched(old, current)
 		if err != nil {
@@ -263,7 +265,7 @@ func (p *patcher) strictPatch(strict []error, shown string) error {
 }
 
 func invalidPatch(err error, shown string) error {
-	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
 	}
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), shown, err.Error())})

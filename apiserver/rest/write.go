@@ -38,6 +38,7 @@ type write struct {
 	old     runtime.Object // the state before; nil: the object is created
 	current *store.Object  // old as it is stored
 	dryRun  bool
+	applied bool // the object must keep its managedFields
 
 	// admitted is the context of validating admission, whose plugins may join unit.
 	admitted  context.Context
@@ -227,8 +228,22 @@ func (w *write) op(res *resource.Resource) (op store.Op, err error) {
 	if w.current != nil {
 		op.Expect, revision = w.current.Revision, revisionString(w.current.Revision)
 	}
+	if op.Data, err = encode(res, w.hub, revision); err != nil || w.applied || store.CheckSize(op.Key, op.Data) == nil {
+		return op, err
+	}
+	return op, w.withoutOwners(res, revision, &op)
+}
+
+// withoutOwners encodes a new state that is too large again, without managedFields, as
+// kube-apiserver does. They can be much of an object.
+func (w *write) withoutOwners(res *resource.Resource, revision string, op *store.Op) error {
+	object, err := meta.Accessor(w.hub)
+	if err != nil || len(object.GetManagedFields()) == 0 {
+		return err
+	}
+	object.SetManagedFields(nil)
 	op.Data, err = encode(res, w.hub, revision)
-	return op, err
+	return err
 }
 
 // shown returns a committed object with the bytes that the write's own Resource encodes.

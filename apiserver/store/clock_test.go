@@ -52,7 +52,7 @@ func TestPinsAreBoundedBySize(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	const size = 16 << 20
+	const size = 1 << 20
 	write := func() {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":{"k":%q}}`, strings.Repeat("x", size))
 		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data, Expect: AnyRevision}); err != nil {

@@ -38,8 +38,8 @@ func newCommitter(s *Store, st state, backend Backend) *committer {
 	return c
 }
 
-func (c *committer) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error) {
-	r := &request{ops: ops, drafts: drafts, done: make(chan struct{})}
+func (c *committer) commit(ctx context.Context, ops []Op, drafts []draft, size int) ([]*Object, error) {
+	r := &request{ops: ops, drafts: drafts, size: size, done: make(chan struct{})}
 	if err := c.queue.put(r); err != nil {
 		return nil, err
 	}

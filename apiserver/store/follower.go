@@ -200,7 +200,7 @@ func (f *follower) reach(ctx context.Context, revision uint64) error {
 
 // commit writes through the log and returns when the view includes the write, so that writers read
 // their own writes.
-func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error) {
+func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft, _ int) ([]*Object, error) {
 	if f.alive.Err() != nil {
 		return nil, ErrClosed
 	}

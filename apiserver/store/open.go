@@ -58,8 +58,8 @@ type Store struct {
 // driver accepts writes and advances the published state of a Store. Its goroutine is the only
 // caller of Store.publish. There are two: committer and follower.
 type driver interface {
-	// commit implements Store.Commit for a non-empty list of ops.
-	commit(ctx context.Context, ops []Op, drafts []draft) ([]*Object, error)
+	// commit implements Store.Commit for a non-empty list of ops, whose objects have a total size.
+	commit(ctx context.Context, ops []Op, drafts []draft, size int) ([]*Object, error)
 	// fresh implements Store.Fresh.
 	fresh(ctx context.Context) (*Snapshot, error)
 	// failed implements Store.Failed.
@@ -172,13 +172,17 @@ func (s *Store) commit(ctx context.Context, ops []Op) ([]*Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	size, err := s.checkSizes(ops, drafts)
+	if err != nil {
+		return nil, err
+	}
 	if wait := s.gate.Load(); wait != nil {
 		if err := (*wait)(ctx, ops); err != nil {
 			return nil, err
 		}
 	}
 	defer s.counts.waiting.Since(time.Now())
-	return s.driver.commit(ctx, ops, drafts)
+	return s.driver.commit(ctx, ops, drafts, size)
 }
 
 // Fresh returns a state that includes every write that was acknowledged, by any store, before the

@@ -9,6 +9,7 @@ import (
 type request struct {
 	ops       []Op
 	drafts    []draft
+	size      int    // of all its objects
 	taken     bool   // guarded by queue.mu: the committer has it and will answer it
 	withdrawn bool   // guarded by queue.mu: its caller no longer waits
 	task      func() // called after the batch of the request; nil: none
@@ -100,15 +101,16 @@ func (q *queue) withdraw(r *request) bool {
 	return r.withdrawn
 }
 
-// take blocks until requests are pending and returns all of them; ok is false when the queue is
-// closed and empty. The batch is empty if all its requests were withdrawn. last is the slice of the
-// previous batch, which take reuses.
+// take blocks until requests are pending and returns those whose objects have up to MaxUnit bytes,
+// but at least one; ok is false when the queue is closed and empty. The batch is empty if all its
+// requests were withdrawn. last is the slice of the previous batch, which take reuses.
 func (q *queue) take(last []*request) (batch []*request, ok bool) {
 	clear(last)
 	for {
 		q.mu.Lock()
 		if len(q.pending) > 0 {
-			batch, q.pending = q.pending, last[:0]
+			n := fitting(q.pending)
+			batch, q.pending = q.pending[:n], append(last[:0], q.pending[n:]...)
 			live := batch[:0]
 			for _, r := range batch {
 				if !r.withdrawn {
@@ -127,6 +129,17 @@ func (q *queue) take(last []*request) (batch []*request, ok bool) {
 		}
 		<-q.wake
 	}
+}
+
+// fitting returns how many requests one batch may have.
+func fitting(pending []*request) int {
+	total := 0
+	for i, r := range pending {
+		if total += r.size; total > MaxUnit && i > 0 {
+			return i
+		}
+	}
+	return len(pending)
 }
 
 func (q *queue) close() {

@@ -99,7 +99,8 @@ func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.
 //
 // A failed precondition gives a [*ConflictError], which unwraps to ErrNotFound, ErrExists or
 // ErrConflict; then nothing is written. Data without metadata, or a key without resource or name,
-// gives ErrMalformed. A closed store gives ErrClosed.
+// gives ErrMalformed. An object larger than MaxObject gives ErrTooLarge, and one nested deeper than
+// MaxDepth ErrTooDeep. A closed store gives ErrClosed.
 //
 // If ctx ends before the committer takes the unit, nothing is written and Commit returns the error
 // of ctx. After that, Commit waits for the outcome.

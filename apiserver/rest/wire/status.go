@@ -49,6 +49,8 @@ func translate(err error) *apierrors.StatusError {
 		full := apierrors.NewServiceUnavailable("the storage of the server is full; nothing was written")
 		full.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 		return full
+	case errors.Is(err, store.ErrTooDeep):
+		return apierrors.NewRequestEntityTooLargeError("the object is nested too deeply")
 	case errors.Is(err, store.ErrNotWritten):
 		return apierrors.NewInternalError(store.ErrNotWritten)
 	case errors.Is(err, store.ErrFailed):

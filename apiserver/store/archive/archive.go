@@ -39,11 +39,19 @@ const (
 	// Version is the format version that Write writes.
 	Version = 1
 
+	// blockSize is the maximum size of a block of several records.
 	blockSize = 256 << 10
-	// maxBlock is larger than any block. A larger length is damage and must not cause an
-	// allocation.
-	maxBlock = 1 << 30
+	// maxKept is the size from which buffers are released.
+	maxKept = 4 << 20
 )
+
+// MaxBlock is the maximum size of the records in a block, and in a frame of the logs of package
+// disk. Writers check it, so that they never write what readers refuse. For readers, a larger length
+// is damage and must not cause an allocation. No block reaches it: see store.MaxUnit.
+const MaxBlock = 1 << 30
+
+// ErrTooLarge means that a record exceeds MaxBlock.
+var ErrTooLarge = fmt.Errorf("a record has more than %d bytes", MaxBlock)
 
 // ErrDamaged means that a stream differs from what was written.
 var ErrDamaged = errors.New("damaged")
@@ -84,16 +92,23 @@ func Write(ctx context.Context, w io.Writer, revision uint64, records iter.Seq[s
 		block = block[:0]
 	}
 	for r := range records {
-		block = AppendRecord(block, 0, r)
-		count++
-		if len(block) >= blockSize {
+		size := RecordSize(r)
+		if size > MaxBlock {
+			return fmt.Errorf("%s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, ErrTooLarge)
+		}
+		if len(block) > 0 && len(block)+size > blockSize {
 			if flush(); err == nil {
 				err = ctx.Err()
 			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
+		if cap(block) > maxKept && size < blockSize {
+			block = nil // large records are rare; release the memory
 		}
+		block = AppendRecord(block, 0, r)
+		count++
 	}
 	if len(block) > 0 {
 		flush()
@@ -180,7 +195,7 @@ func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error)
 		return false, fmt.Errorf("%w: expected a block after %d records", ErrDamaged, count)
 	}
 	length := binary.LittleEndian.Uint32(head[:])
-	if length > maxBlock {
+	if length > MaxBlock {
 		return false, fmt.Errorf("%w: a block of %d bytes after %d records", ErrDamaged, length, count)
 	}
 	if uint32(cap(*block)) < length {

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -112,3 +113,43 @@ func TestWriteFails(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// The writer never puts records together into a block that exceeds its size, so a block exceeds it
+// only for one record.
+func TestBlocks(t *testing.T) {
+	const headerSize, blockSize = 24, 256 << 10
+	r := rand.New(rand.NewPCG(1, 2))
+	var records []store.Record
+	for i := range uint64(200) {
+		size := r.IntN(blockSize / 8)
+		switch {
+		case i%20 == 7:
+			size = blockSize - r.IntN(200)
+		case i == 100:
+			size = 5 << 20
+		}
+		records = append(records, store.Record{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Revision: i + 1, Created: i + 1, Data: make([]byte, size)})
+	}
+	var out bytes.Buffer
+	if err := archive.Write(t.Context(), &out, 1000, slices.Values(records)); err != nil {
+		t.Fatal(err)
+	}
+	for at := headerSize; string(out.Bytes()[at:at+4]) == "KBLK"; {
+		length := int(binary.LittleEndian.Uint32(out.Bytes()[at+4:]))
+		block := out.Bytes()[at+12 : at+12+length]
+		if _, rest, err := archive.TakeRecord(block, 0); err != nil || length > blockSize && len(rest) > 0 {
+			t.Errorf("a block of %d bytes, of which %d after its first record; %v", length, len(rest), err)
+		}
+		at += 12 + length
+	}
+	read := 0
+	if _, err := archive.Read(&out, func(r store.Record) error {
+		if want := records[read]; r.Key != want.Key || len(r.Data) != len(want.Data) {
+			t.Errorf("read %v, want %v", r.Key, want.Key)
+		}
+		read++
+		return nil
+	}); err != nil || read != len(records) {
+		t.Errorf("%d records, %v", read, err)
+	}
+}

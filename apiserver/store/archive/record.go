@@ -13,6 +13,12 @@ const (
 	removed = 2
 )
 
+// RecordSize returns a size, in bytes, that AppendRecord does not exceed for a record.
+func RecordSize(r store.Record) int {
+	const numbers = 1 + 6*binary.MaxVarintLen64
+	return numbers + len(r.Key.Resource) + len(r.Key.Namespace) + len(r.Key.Name) + len(r.Data)
+}
+
 // AppendRecord appends a record to a buffer. Its revision must not be less than base.
 func AppendRecord(to []byte, base uint64, r store.Record) []byte {
 	kind := byte(written)

@@ -216,7 +216,7 @@ func (b *Backend) begin() error {
 // store.ErrNotWritten if the cause is not missing space.
 func (b *Backend) refused(err error) error {
 	switch {
-	case !errors.Is(err, errCertain):
+	case !errors.Is(err, errCertain): // or an ErrNotWritten already
 		return fmt.Errorf("write %s: %w", b.dir, err)
 	case isFull(err):
 		return fmt.Errorf("write %s: %w: %w", b.dir, store.ErrFull, err)

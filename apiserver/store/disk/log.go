@@ -32,9 +32,6 @@ const (
 	logHeaderSize = len(logTag) + 16
 	frameHead     = len(frameTag) + 16
 	endSize       = len(endTag) + 12
-	// maxFrame is larger than any frame.
-	maxFrame = 1 << 30
-
 	// reserveBytes is how much is reserved at once. The next sync writes that many zeros; about
 	// eighty more syncs then have no file metadata to write.
 	reserveBytes = 256 << 10
@@ -99,15 +96,22 @@ func certain(err, undone error) error {
 	return errors.Join(err, undone)
 }
 
+// errTooLarge is the error of a batch that no frame can hold. Nothing was written.
+var errTooLarge = fmt.Errorf("a batch has more than %d bytes: %w", archive.MaxBlock, store.ErrTooLarge)
+
 // append writes a frame and returns its size.
 func (w *logWriter) append(records []store.Record) (int, error) {
+	size := 0
+	for _, r := range records {
+		size += archive.RecordSize(r)
+	}
+	if size > archive.MaxBlock {
+		return 0, errTooLarge
+	}
 	buf := append(w.buf[:0], frameTag...)
 	buf = append(buf, make([]byte, frameHead-len(frameTag))...)
 	for _, r := range records {
 		buf = archive.AppendRecord(buf, w.newest, r)
-	}
-	if len(buf) > maxFrame {
-		return 0, fmt.Errorf("a batch of %d bytes is too large", len(buf))
 	}
 	head := buf[len(frameTag):frameHead]
 	binary.LittleEndian.PutUint32(head, uint32(len(buf)-frameHead))
@@ -321,7 +325,7 @@ func frameAt(f reader, at int64, buf *[]byte) (*frame, error) {
 	}
 	fields := head[len(frameTag):]
 	length := int64(binary.LittleEndian.Uint32(fields))
-	if string(head[:len(frameTag)]) != frameTag || length > maxFrame || length > f.Size()-at-int64(frameHead) {
+	if string(head[:len(frameTag)]) != frameTag || length > archive.MaxBlock || length > f.Size()-at-int64(frameHead) {
 		return nil, nil
 	}
 	if int64(cap(*buf)) < length {

@@ -29,7 +29,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"kelson.dev/apiserver/internal/histogram"
 	"kelson.dev/apiserver/store"
@@ -91,6 +92,13 @@ type revisionRequest struct {
 
 const defaultPrefix = "/registry"
 
+const (
+	// maxMessage limits requests; etcd has a limit of its own, usually of store.MaxObject.
+	maxMessage = 2 * store.MaxUnit
+	// maxAnswer limits responses. The largest one is a page of objects.
+	maxAnswer = 1 << 30
+)
+
 // Open connects to a cluster. It fails if no member responds in time, or if one responds whose
 // version of etcd has watches that lose events.
 func Open(ctx context.Context, cfg Config) (*Log, error) {
@@ -107,8 +115,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		// detects members that fail without closing the connection
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
-		MaxCallSendMsgSize:   16 << 20,
-		MaxCallRecvMsgSize:   1 << 30,
+		MaxCallSendMsgSize:   maxMessage,
+		MaxCallRecvMsgSize:   maxAnswer,
 		Logger:               zap.NewNop(),
 	})
 	if err != nil {
@@ -183,8 +191,8 @@ func (l *Log) parse(key []byte) (k store.Key, ok bool) {
 	return k, k.Resource != "" && k.Name != ""
 }
 
-// Load reads objects in pages. If a page does not arrive in time, it retries with a smaller one,
-// down to smallestPage.
+// Load reads objects in pages. If a page does not arrive in time or exceeds maxAnswer, it retries
+// with a smaller one, down to smallestPage, which holds as many objects of store.MaxObject.
 const page, smallestPage = 5000, 50
 
 // Load implements [store.Shared].
@@ -193,7 +201,7 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 	from, limit := l.prefix, int64(page)
 	for {
 		answer, err := l.page(ctx, from, limit, revision)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && limit > smallestPage {
+		if (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.ResourceExhausted) && ctx.Err() == nil && limit > smallestPage {
 			limit = max(limit/10, smallestPage)
 			continue
 		}
@@ -326,7 +334,8 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 		l.loaded = false
 		l.wentBack.Store(false)
 	}
-	answers := l.client.Watch(watching, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1), clientv3.WithProgressNotify())
+	// Without fragments, one response has all events that the watch is behind, in any size.
+	answers := l.client.Watch(watching, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1), clientv3.WithProgressNotify(), clientv3.WithFragment())
 	for answer := range answers {
 		switch err := answer.Err(); {
 		case answer.CompactRevision > 0:
@@ -430,8 +439,8 @@ func refused(err error) error {
 		return fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%w: %w: compact and defragment its members or raise their --quota-backend-bytes, then disarm the alarm with etcdctl alarm disarm", store.ErrFull, err)
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return fmt.Errorf("%w: %w", store.ErrNotWritten, apierrors.NewRequestEntityTooLargeError("etcd accepts no value of this size: see its flag --max-request-bytes"))
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max"):
+		return fmt.Errorf("%w: its flag --max-request-bytes sets the limit: %w", store.ErrTooLarge, err)
 	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 	}

@@ -98,7 +98,7 @@ func testOddRecords(t *testing.T, reopen func() *store.Store) {
 		{Resource: "r", Name: "n"}, {Resource: "r", Namespace: "n", Name: "n"}, {Resource: "r.x", Namespace: "n", Name: "ü:ber/%41"},
 		{Resource: "r", Name: strings.Repeat("n", 253)},
 	} {
-		put(t, s, k, object("", strings.Repeat("long ", i*i*50_000)))
+		put(t, s, k, object("", strings.Repeat("long ", i*i*30_000)))
 	}
 	want := s.Snapshot()
 	if got := reopen().Snapshot(); contents(got) != contents(want) {

@@ -68,6 +68,7 @@ func tests() []test {
 		{"Checks", testChecks},
 		{"KeepsItsOwnCopy", testKeepsItsOwnCopy},
 		{"Malformed", testMalformed},
+		{"Limits", testLimits},
 		{"EndedContext", testEndedContext},
 		{"Scan", testScan},
 		{"Indexes", testIndexes},
