@@ -2,6 +2,7 @@ package crd
 
 import (
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -173,6 +174,16 @@ func (c *codec) Load(stored []byte) (runtime.Object, error) {
 		}
 	}
 	u := &unstructured.Unstructured{Object: m}
+	hub, err := c.loaded(u)
+	if errors.Is(err, errDefaults) {
+		// Nothing is written: this is not the error of a client, so its Status must not be used.
+		err = fmt.Errorf("load %s: %v", c.name, err)
+	}
+	return hub, err
+}
+
+// loaded converts an object from the store to the hub.
+func (c *codec) loaded(u *unstructured.Unstructured) (runtime.Object, error) {
 	if c.current(u) {
 		return c.convert(u, c.hub)
 	}
@@ -258,13 +269,21 @@ func (c *codec) Interfaces() resource.Interfaces {
 }
 
 // applyDefaults applies the defaults of the object's version. It leaves objects of other kinds
-// unchanged.
+// unchanged. It fails with errDefaults, and adds nothing, if the defaults are too large.
 func (c *compiled) applyDefaults(u *unstructured.Unstructured) error {
 	s, err := c.schemaOf(u)
 	if err != nil || s == nil || u.GroupVersionKind().Kind != c.name || c.normalized(u) {
 		return err
 	}
-	defaulting.Default(u.Object, s)
+	d, left := c.versions[u.GroupVersionKind().Version].defaults(), int64(store.MaxObject)
+	if !d.fits(u.Object, &left) {
+		return errDefaults
+	}
+	if c.noFastPaths {
+		defaulting.Default(u.Object, s)
+	} else {
+		d.apply(u.Object)
+	}
 	return nil
 }
 

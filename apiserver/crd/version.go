@@ -28,6 +28,8 @@ type version struct {
 	internal func() (*apiextensions.JSONSchemaProps, error)
 	// structural is the schema for pruning, defaulting and CEL; nil when the version has no schema.
 	structural func() (*structuralschema.Structural, error)
+	// defaults are those of structural; nil when the version has none.
+	defaults func() *defaults
 	// shape decides which objects need neither pruning nor defaulting; nil without fast paths.
 	shape func() *shape.Shape
 	// rules validates. It compiles the CEL programs.
@@ -57,6 +59,10 @@ func newVersion(c *compiled, spec *apiextensionsv1.CustomResourceDefinitionVersi
 	v := &version{spec: spec}
 	v.internal = sync.OnceValues(func() (*apiextensions.JSONSchemaProps, error) { return internalSchema(spec) })
 	v.structural = sync.OnceValues(func() (*structuralschema.Structural, error) { return v.newStructural(c) })
+	v.defaults = sync.OnceValue(func() *defaults {
+		s, _ := v.structural()
+		return defaultsOf(s)
+	})
 	v.shape = sync.OnceValue(func() *shape.Shape {
 		if c.noFastPaths {
 			return nil
