@@ -2,6 +2,7 @@ package crd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -155,7 +156,7 @@ func definitionTypes(scheme *runtime.Scheme) (managedfields.TypeConverter, error
 
 // unreadable returns Kubernetes' error for a body that cannot be decoded.
 func unreadable(want string, got *schema.GroupVersionKind, body []byte, err error) error {
-	if _, ok := err.(apierrors.APIStatus); ok {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
 	}
 	if got != nil && got.Kind != "" {
