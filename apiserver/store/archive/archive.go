@@ -46,8 +46,8 @@ const (
 )
 
 // MaxBlock is the maximum size of the records in a block, and in a frame of the logs of package
-// disk. Writers check it, so that they never write what readers refuse. For readers, a larger length
-// is damage and must not cause an allocation. No block reaches it: see store.MaxUnit.
+// disk. Writers check it, so that they never write what readers refuse. For readers, a larger
+// length is damage and must not cause an allocation. No block reaches it: see store.MaxUnit.
 const MaxBlock = 1 << 30
 
 // ErrTooLarge means that a record exceeds MaxBlock.

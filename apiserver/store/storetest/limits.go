@@ -14,7 +14,8 @@ import (
 // ObjectOf returns an object, and its key, that have exactly a size as store.MaxObject limits it.
 func ObjectOf(name string, size int) (store.Key, []byte) {
 	key, frame := key(name), `{"metadata":{"uid":""},"payload":""}`
-	used := 512 + len(key.Resource) + len(key.Namespace) + len(key.Name) + len(frame) // 512 bytes belong to the request
+	const request = 512 // what the store adds for a request to etcd
+	used := request + len(key.Resource) + len(key.Namespace) + len(key.Name) + len(frame)
 	return key, []byte(strings.Replace(frame, `"payload":""`, `"payload":"`+strings.Repeat("x", size-used)+`"`, 1))
 }
 
