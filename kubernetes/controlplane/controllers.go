@@ -92,7 +92,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		parts.run(ctx, "simulated volumes", volumes.Run)
 	}
 	if cfg.Workloads {
-		parts.run(ctx, "workloads", workloads.New(workloads.Config{Store: p.store, REST: p.RESTConfig(), Selected: cfg.Controllers, PodRanges: cfg.PodRanges, Log: cfg.Log}).Run)
+		parts.run(ctx, "workloads", workloads.New(workloads.Config{
+			Store: p.store, REST: p.RESTConfig(), Selected: cfg.Controllers, PodRanges: cfg.PodRanges, Waits: p.waits, Log: cfg.Log,
+		}).Run)
 	}
 	return nil
 }

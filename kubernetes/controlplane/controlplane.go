@@ -37,6 +37,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/cachesync"
 	"kelson.dev/kubernetes/redact"
 	"kelson.dev/kubernetes/tokens"
 	"kelson.dev/kubernetes/usage"
@@ -60,6 +61,8 @@ type ControlPlane struct {
 	parts  parts
 	stop   sync.Once
 
+	waits *cachesync.Waits // the controllers and the scheduler that wait for their caches
+
 	releaseVersion func() // nil until the version is claimed
 
 	leaveEndpoints func() // nil if the server's address is not published
@@ -78,7 +81,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		cfg.EventLifetime = time.Hour
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(), parts: parts{log: cfg.Log}, requests: cfg.Requests}
+	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(), parts: parts{log: cfg.Log}, requests: cfg.Requests, waits: cachesync.New(cfg.Log)}
 	defer func() {
 		if err != nil {
 			p.Stop()
@@ -129,7 +132,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	others := p.newAggregator(cfg, resolver, registry)
-	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs, definitions, others); err != nil {
+	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs, definitions, others, p.waits); err != nil {
 		return nil, err
 	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}

@@ -171,7 +171,7 @@ func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Con
 		return nil
 	}
 	s, err := scheduler.New(scheduler.Config{
-		Store: p.store, REST: p.RESTConfig(), Settings: cfg.Scheduler, Log: cfg.Log,
+		Store: p.store, REST: p.RESTConfig(), Settings: cfg.Scheduler, Waits: p.waits, Log: cfg.Log,
 		Serves: func(r schema.GroupVersionResource) bool { return p.registry.Current().Serves(r, "") },
 	})
 	if err != nil {

@@ -26,13 +26,14 @@ import (
 	verbs "kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/builtin"
+	"kelson.dev/kubernetes/controllers/cachesync"
 	"kelson.dev/kubernetes/openapispec"
 	"kelson.dev/kubernetes/tokens"
 	"kelson.dev/kubernetes/usage"
 )
 
 // newChain builds the request pipeline in front of the handlers of resources and paths.
-func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, authorizer authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator) (*filters.Chain, error) {
+func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, authorizer authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator, waits *cachesync.Waits) (*filters.Chain, error) {
 	effective, err := cfg.Version.Effective()
 	if err != nil {
 		return nil, err
@@ -45,6 +46,8 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 	// A store that failed rejects writes until the process restarts, so liveness also reports it. A
 	// store without space accepts writes again as soon as there is space.
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return st.Failed() }}}
+	// kube-apiserver's check of this name reports the caches of its own informers.
+	ready := append(reachable(st), append(checks, filters.Check{Name: "informer-sync", Func: waits.Check})...)
 	live := []filters.Check{{Name: "store", Func: func(context.Context) error {
 		if err := st.Failed(); !errors.Is(err, store.ErrFull) {
 			return err
@@ -76,7 +79,7 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		AuditSink:     cfg.Audit.Sink,
 		Authorizer:    authorizer,
 		Version:       kubernetesVersion(effective),
-		Checks:        filters.Checks{Health: checks, Live: live, Ready: append(reachable(st), checks...)},
+		Checks:        filters.Checks{Health: checks, Live: live, Ready: ready},
 		Metrics:       metrics,
 		Serves:        serves(registry),
 		FlowControl:   flows,

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
 
@@ -25,7 +26,7 @@ func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("create client: %w", err)
 	}
-	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil)}
+	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil), informers: map[cache.SharedIndexInformer]bool{}}
 	informers.withoutUnserved(cfg)
 	broadcaster := events.NewBroadcaster(&sink{events.EventSinkImpl{Interface: client.EventsV1()}})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {

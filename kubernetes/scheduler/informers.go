@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,27 +14,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/apps"
 	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/policy"
 	"k8s.io/client-go/informers/resource"
 	"k8s.io/client-go/informers/scheduling"
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"kelson.dev/kubernetes/controllers/cachesync"
 )
 
-// factory is an informer factory that records which handlers are added to its informers. Its wait
+// factory is an informer factory that records its informers and their handlers. Its wait
 // replaces Scheduler.WaitForHandlersSync, which polls every 100 ms: the tracker of ResourceSlices
 // reports that it is ready microseconds after its handlers, from a goroutine of its own. If a poll
 // came in between, the first pods waited for the next one.
 type factory struct {
 	informers.SharedInformerFactory
 
-	mu    sync.Mutex
-	added []cache.DoneChecker
+	mu        sync.Mutex
+	informers map[cache.SharedIndexInformer]bool
+	added     []cache.DoneChecker
 }
 
+func (f *factory) Apps() apps.Interface         { return apps.New(f, metav1.NamespaceAll, nil) }
 func (f *factory) Core() core.Interface         { return core.New(f, metav1.NamespaceAll, nil) }
+func (f *factory) Policy() policy.Interface     { return policy.New(f, metav1.NamespaceAll, nil) }
 func (f *factory) Storage() storage.Interface   { return storage.New(f, metav1.NamespaceAll, nil) }
 func (f *factory) Resource() resource.Interface { return resource.New(f, metav1.NamespaceAll, nil) }
 func (f *factory) Scheduling() scheduling.Interface {
@@ -42,17 +50,37 @@ func (f *factory) Scheduling() scheduling.Interface {
 
 // InformerFor returns the shared informer of a type.
 func (f *factory) InformerFor(obj runtime.Object, create internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
-	return recorded{f.SharedInformerFactory.InformerFor(obj, create), f}
+	shared := f.SharedInformerFactory.InformerFor(obj, create)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.informers[shared] {
+		f.informers[shared] = true
+		f.added = append(f.added, shared.HasSyncedChecker())
+	}
+	return recorded{shared, f}
 }
 
 // wait waits until the informers have their first lists and all handlers have received them. It
-// returns false if ctx ends first.
-func (f *factory) wait(ctx context.Context) bool {
-	f.WaitForCacheSyncWithContext(ctx)
+// returns false if ctx ends first. All informers must have been created.
+func (f *factory) wait(ctx context.Context, waits *cachesync.Waits) bool {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return cache.WaitFor(ctx, "", f.added...)
+	added := slices.Clone(f.added)
+	f.mu.Unlock()
+	// The methods of factory may lack a group whose kinds a new version of the scheduler reads.
+	others := make(allSynced)
+	go func() {
+		if f.WaitForCacheSyncWithContext(ctx).AsError() == nil {
+			close(others)
+		}
+	}()
+	return waits.For(ctx, "scheduler", append(added, others)...)
 }
+
+// allSynced is closed when all informers of a factory have their first lists.
+type allSynced chan struct{}
+
+func (allSynced) Name() string            { return "all kinds" }
+func (c allSynced) Done() <-chan struct{} { return c }
 
 // recorded is an informer that records its handlers in the factory.
 type recorded struct {

@@ -40,6 +40,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/cachesync"
 	"kelson.dev/kubernetes/controllers/workloads"
 )
 
@@ -57,6 +58,8 @@ type Config struct {
 	Serves func(schema.GroupVersionResource) bool
 	// Settings come from [Load]; nil means Kubernetes' defaults.
 	Settings *Settings
+	// Waits reports that the scheduler's caches do not fill; nil reports nothing.
+	Waits *cachesync.Waits
 	// Log receives all records at level Debug; nil discards them.
 	Log *slog.Logger
 }
@@ -162,7 +165,7 @@ func (s *Scheduler) schedule(ctx context.Context) error {
 	informers.Start(ctx.Done())
 	defer informers.Shutdown()
 	defer stop() // Shutdown waits for informers that run until ctx ends
-	if !informers.wait(ctx) {
+	if !informers.wait(ctx, s.cfg.Waits) {
 		return nil // ctx has ended
 	}
 	var parts sync.WaitGroup

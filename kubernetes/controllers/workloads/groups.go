@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,6 +91,15 @@ func groups(cfg *Config) []group {
 		}
 	}
 	return groups
+}
+
+// names returns the names of the group's controllers.
+func (g group) names() string {
+	var all []string
+	for _, m := range g.members {
+		all = append(all, m.name)
+	}
+	return strings.Join(all, ", ")
 }
 
 // construct creates the controllers of the group.

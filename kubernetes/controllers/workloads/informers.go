@@ -75,10 +75,12 @@ type informers struct {
 
 	mu      sync.Mutex
 	created []cache.SharedIndexInformer
-	started int // the number of started informers, a prefix of created
+	started int                 // the number of started informers, a prefix of created
+	used    []cache.DoneChecker // of the informers that the group under construction uses
 }
 
-// lazy returns an informer that the first call creates.
+// lazy returns an informer that the first call creates, and records that the group that is under
+// construction uses it.
 type lazy[L any] func() informer[L]
 
 func newInformers(config *rest.Config) (*informers, error) {
@@ -139,21 +141,35 @@ func inLeases(construct newInformer) newInformer {
 }
 
 func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexer) L) lazy[L] {
-	return sync.OnceValue(func() informer[L] {
+	once := sync.OnceValue(func() informer[L] {
 		shared := construct(s.client, "", 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.created = append(s.created, shared)
 		return informer[L]{shared, lister(shared.GetIndexer())}
 	})
+	return func() informer[L] {
+		i := once()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.used = append(s.used, i.shared.HasSyncedChecker())
+		return i
+	}
 }
 
-// construct creates the controllers of a group. It serializes the groups, because controllers check
-// whether an informer has an index before they add it.
-func (s *informers) construct(ctx context.Context, g group) ([]controller, error) {
+// construct creates the controllers of a group, and returns them with the informers that they use.
+// It serializes the groups, because controllers check whether an informer has an index before they
+// add it.
+func (s *informers) construct(ctx context.Context, g group) ([]controller, []cache.DoneChecker, error) {
 	s.constructing.Lock()
 	defer s.constructing.Unlock()
-	return g.construct(ctx, s)
+	s.mu.Lock()
+	s.used = nil
+	s.mu.Unlock()
+	controllers, err := g.construct(ctx, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return controllers, s.used, err
 }
 
 // unstarted returns the informers that have not been started yet; the caller must start them.
@@ -163,17 +179,6 @@ func (s *informers) unstarted() []cache.SharedIndexInformer {
 	news := s.created[s.started:]
 	s.started = len(s.created)
 	return news
-}
-
-// wait waits until all informers have synced or ctx ends.
-func (s *informers) wait(ctx context.Context) {
-	s.mu.Lock()
-	synced := make([]cache.DoneChecker, 0, len(s.created))
-	for _, shared := range s.created {
-		synced = append(synced, shared.HasSyncedChecker())
-	}
-	s.mu.Unlock()
-	cache.WaitFor(ctx, "", synced...)
 }
 
 // informer implements the informer interfaces that the controllers take.

@@ -32,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/cachesync"
 )
 
 // Config configures the controllers. Store and REST are required.
@@ -47,6 +48,8 @@ type Config struct {
 	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
 	// a part as spec.podCIDRs. If empty, nodes get none.
 	PodRanges []*net.IPNet
+	// Waits reports controllers whose caches do not fill; nil reports none.
+	Waits *cachesync.Waits
 	// Log receives all records of the controllers at level Debug; nil discards them.
 	Log *slog.Logger
 }
@@ -95,7 +98,7 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	if err != nil {
 		return err
 	}
-	controllers, err := read.construct(ctx, g)
+	controllers, used, err := read.construct(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (c *Controllers) run(ctx context.Context, g group, shared func() (*informer
 	}
 	// The controllers wait for their informers, too, but check only ten times a second. If ctx has
 	// ended, they must still run, because their queues end with Run.
-	read.wait(ctx)
+	c.cfg.Waits.For(ctx, g.names(), used...)
 	for _, controller := range controllers {
 		parts.Go(func() { controller.Run(ctx, c.cfg.Workers) })
 	}
