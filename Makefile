@@ -15,8 +15,9 @@ VULNDB      ?= https://vuln.go.dev
 # Like upstream's build, the linker sets the version of the linked-in kubectl. The commit stays empty for kubectl and for
 # the server, so that their versions match.
 STAMP   := k8s.io/component-base/version
-LDFLAGS := -s -w -X $(STAMP).gitVersion=v1.37.1 -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=37 -X $(STAMP).gitTreeState=clean \
-	-X $(STAMP).gitCommit=
+KUBERNETES := $(shell sed -nE 's|^\tk8s.io/kubernetes (v[^ ]+).*|\1|p' go.mod)
+LDFLAGS := -s -w -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitMajor=1 -X $(STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES))) \
+	-X $(STAMP).gitTreeState=clean -X $(STAMP).gitCommit=
 # All targets but race build without cgo, as Kubernetes' releases do: the programs need no libc, are smaller and start
 # faster, and Go's own code resolves names of hosts and users. One setting for all targets, because package net, and with
 # it nearly every package, is compiled a second time for the other. Operators that make run builds inherit it.
@@ -438,6 +439,10 @@ bench-generators: build ## time of a run and of an edit, against controller-gen:
 
 cluster-api: build ## run Cluster API's own test suites on this control plane
 	test/cluster-api/run.sh
+
+# VERSION is a variable of make dist, too.
+kubernetes-version: ## change the version of Kubernetes to VERSION (v1.38.0) everywhere: a minute with the modules in the cache; then follow docs/reference/upgrades.md
+	$(GO) run ./kubernetes/linked/move '$(VERSION)'
 
 tidy: ## tidy go.mod and go.sum of every module
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done

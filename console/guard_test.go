@@ -63,7 +63,7 @@ func fakeCluster(t testing.TB, changes *int) *rest.Config {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/version":
-			_, _ = io.WriteString(w, `{"gitVersion":"v1.37.1"}`)
+			_, _ = io.WriteString(w, `{"gitVersion":"v1.2.3"}`)
 		case "/api":
 			_, _ = io.WriteString(w, `{"kind":"APIVersions","versions":["v1"]}`)
 		case "/apis":
@@ -98,7 +98,7 @@ func TestRefusedRequests(t *testing.T) {
 		code               int
 		body               string
 	}{
-		{name: "session", path: "/api/session", code: 200, body: "v1.37.1"},
+		{name: "session", path: "/api/session", code: 200, body: "v1.2.3"},
 		{name: "page", path: "/object/pods/default/x", code: 200, body: "console.js"},
 		{name: "own origin", path: "/api/session", header: map[string]string{"Origin": base, "Sec-Fetch-Site": "same-origin"}, code: 200},
 		{name: "no cookie", path: "/api/session", cookie: "none", code: 401, body: "open the address"},

@@ -22,7 +22,7 @@ func TestUnreachableCluster(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/version":
-			respond(w, map[string]any{"gitVersion": "v1.37.1"})
+			respond(w, map[string]any{"gitVersion": "v1.2.3"})
 		case r.URL.Path == "/api":
 			respond(w, map[string]any{"kind": "APIVersions", "versions": []string{"v1"}})
 		case r.URL.Path == "/apis":

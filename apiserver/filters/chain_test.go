@@ -187,7 +187,7 @@ func TestPaths(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) })
 	}
 	c := filters.New(filters.Config{
-		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.2.3"},
 		Metrics: prometheus.NewRegistry(),
 		Paths:   map[string]http.Handler{"/apis": text("root"), "/apis/": text("below"), "/openapi/v2": text("v2")},
 		Below:   func() []string { return []string{"/apis/apps", "/apis"} },
@@ -201,7 +201,7 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
-	if body := get(c, "/version").Body.String(); !strings.Contains(body, `"gitVersion": "v1.37.1"`) {
+	if body := get(c, "/version").Body.String(); !strings.Contains(body, `"gitVersion": "v1.2.3"`) {
 		t.Error(body)
 	}
 	index := strings.Join(strings.Fields(get(c, "/").Body.String()), "")

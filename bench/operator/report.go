@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"text/tabwriter"
+
+	"kelson.dev/kubernetes/linked"
 )
 
 // unit formats a figure.
@@ -149,8 +151,8 @@ func (t *table) write(page string) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s## The operator library\n\n`make bench-operator`, against client-go v0.37.2 and controller-runtime v0.25.2 (%s/%s, %d processors, %s):\n",
-		sectionBegin, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	fmt.Fprintf(&b, "%s## The operator library\n\n`make bench-operator`, against client-go %s and controller-runtime v0.25.2 (%s/%s, %d processors, %s):\n",
+		sectionBegin, linked.Libraries, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 	for _, g := range t.groups {
 		fmt.Fprintf(&b, "\n| %s | theirs | ours | ratio | target | |\n|---|---|---|---|---|---|\n", g)
 		for _, r := range t.rows[g] {

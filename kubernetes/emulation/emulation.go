@@ -23,10 +23,12 @@ import (
 	serverversion "k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/compatibility"
+
+	"kelson.dev/kubernetes/linked"
 )
 
 // Linked is the version of Kubernetes whose packages are linked.
-const Linked = "1.37.1"
+const Linked = linked.Kubernetes
 
 // Variable is the environment variable with the version that programs and test helpers use by
 // default. kelson test --kubernetes sets it.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/kubernetes/linked"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/events"
 )
@@ -81,7 +82,7 @@ const (
 )
 
 // DefaultVersion is the kubelet version that agents report by default.
-const DefaultVersion = "v1.37.1"
+const DefaultVersion = "v" + linked.Kubernetes
 
 // Agent is a node: it runs the pods that are bound to it. It replaces the kubelet.
 type Agent struct {

@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/kubernetes/node"
 	"kelson.dev/lab/testenv"
 )
 
@@ -59,7 +60,7 @@ func TestOperateNodes(t *testing.T) {
 			return slices.Compact(names)
 		}
 		run("wait", "nodes", "--all", "--for=condition=Ready", "--timeout=60s")
-		contains(run("get", "nodes"), "Ready", "v1.37.1")
+		contains(run("get", "nodes"), "Ready", node.DefaultVersion)
 
 		run("apply", "-f", "-")
 		contains(run("rollout", "status", "deployment/web", "--timeout=60s"), "successfully rolled out")

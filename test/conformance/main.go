@@ -26,6 +26,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"kelson.dev/test/conformance/version"
 )
 
 //go:embed specs.txt
@@ -99,7 +101,11 @@ func run(ctx context.Context, opts options) (err error) {
 	}
 	log.Printf("%s in %s; the logs are in %s", results.counts(), time.Since(begin).Round(time.Second), opts.work)
 	if opts.docs != "" {
-		return writeSection(opts.docs, results.markdown())
+		kubernetes, err := version.Kubernetes(ctx)
+		if err != nil {
+			return err
+		}
+		return writeSection(opts.docs, results.markdown(kubernetes))
 	}
 	return nil
 }

@@ -124,11 +124,11 @@ func (r result) String() string {
 	return s
 }
 
-// markdown writes the section of the documentation.
-func (rs results) markdown() string {
+// markdown writes the section of the documentation. kubernetes is the version of the specs.
+func (rs results) markdown(kubernetes string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Kubernetes: sig-api-machinery\n\n")
-	fmt.Fprintf(&b, "Kubernetes' own conformance specs (`k8s.io/kubernetes/test/e2e/apimachinery` v1.37.1, unchanged) against `kelson serve --in-memory`:\n")
+	fmt.Fprintf(&b, "Kubernetes' own conformance specs (`k8s.io/kubernetes/test/e2e/apimachinery` %s, unchanged) against `kelson serve --in-memory`:\n", kubernetes)
 	fmt.Fprintf(&b, "those of sig-api-machinery that need no running pod. In three groups, a backend replaces the image that the spec\n")
 	fmt.Fprintf(&b, "deploys: agnhost's own handlers of admission and conversion webhooks, in the process of the runner, and Kubernetes' sample API server\n")
 	fmt.Fprintf(&b, "with an etcd, as processes ([backends.go](../../test/conformance/backends.go)). Run them with `make conformance`.\n\n")

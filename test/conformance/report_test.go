@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second call replaces the section
-		if err := writeSection(page, results.markdown()); err != nil {
+		if err := writeSection(page, results.markdown("v1.2.3")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kelson.dev/kubernetes/linked"
 )
 
 // markdown writes the page of a complete run.
@@ -14,14 +16,14 @@ func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Where Kelson differs from kube-apiserver
 
-Written by %[1]smake differential%[1]s: kube-apiserver 1.37.1 with etcd 3.7 and the drop-in %[1]skelson kube-apiserver%[1]s started with the same settings
+Written by %[1]smake differential%[1]s: kube-apiserver %[5]s with etcd 3.7 and the drop-in %[1]skelson kube-apiserver%[1]s started with the same settings
 and received the same requests, and their responses were compared: code, headers and body. The requests are generated from the peer's discovery, from one sample of
 each kind, from the schemas of all kinds and from a seed: all verbs, encodings, patches and options, valid and invalid, on built-in and custom
 kinds; objects generated from their schemas; Services of both address families; watches; discovery and OpenAPI documents. UIDs and resource versions must correspond and have the same order; times must have the same form.
 
 %[2]d streams of requests, %[3]d requests to each side, %[4]s.
 
-`, "`", r.streams, r.requests, r.took.Round(time.Second))
+`, "`", r.streams, r.requests, r.took.Round(time.Second), linked.Kubernetes)
 	b.WriteString("## Known differences, and why\n\n| differences | why |\n|--:|---|\n")
 	for _, k := range r.known() {
 		fmt.Fprintf(&b, "| %d | %s |\n", k.count, k.why)

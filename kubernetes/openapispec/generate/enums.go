@@ -9,10 +9,9 @@ import (
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	generated "k8s.io/kubernetes/pkg/generated/openapi"
-)
 
-// minor is the version in the documents.
-const minor = "1.37"
+	"kelson.dev/kubernetes/linked"
+)
 
 // completed adds the parts of a document that a server adds: the version, and the values of enum
 // fields. where is the path of the schemas in the document.
@@ -24,7 +23,7 @@ func completed(data []byte, where ...string) ([]byte, error) {
 		return nil, err
 	}
 	if info, ok := doc["info"].(map[string]any); ok {
-		info["version"] = minor
+		info["version"] = linked.Minor()
 	}
 	schemas := doc
 	for _, name := range where {

@@ -27,6 +27,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"kelson.dev/test/conformance/version"
 )
 
 type options struct {
@@ -41,6 +43,8 @@ type options struct {
 	limit  time.Duration
 	hold   bool
 	inside bool
+
+	kubernetes string // the version of the specs
 }
 
 // results returns the log to which the output of each run of the suite is appended.
@@ -100,6 +104,9 @@ func run(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
+	if o.kubernetes, err = version.Kubernetes(ctx); err != nil {
+		return err
+	}
 	if err := o.buildSuite(ctx); err != nil {
 		return fmt.Errorf("build the suite: %w", err)
 	}
@@ -120,7 +127,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.docs == "" {
 		return nil
 	}
-	return writeSection(o.docs, found.markdown())
+	return writeSection(o.docs, found.markdown(o.kubernetes))
 }
 
 // inNamespaces starts the cluster and runs the specs that have not passed yet.

@@ -122,7 +122,7 @@ func (r result) reason() string {
 var group = regexp.MustCompile(`^\[(sig-[a-z-]+)\] `)
 
 // markdown writes the section of the documentation.
-func (rs results) markdown() string {
+func (rs results) markdown(kubernetes string) string {
 	type count struct{ all, passed int }
 	groups := map[string]count{}
 	var again int
@@ -140,7 +140,7 @@ func (rs results) markdown() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Kubernetes: all conformance specs, with nodes\n\n")
-	fmt.Fprintf(&b, "All specs with `[Conformance]` of Kubernetes v1.37.1, unchanged, against `kelson serve --node=containers` and a second node that\n")
+	fmt.Fprintf(&b, "All specs with `[Conformance]` of Kubernetes %s, unchanged, against `kelson serve --node=containers` and a second node that\n", kubernetes)
 	fmt.Fprintf(&b, "joined with `kelson-node join`: Kubernetes' kubelet and kube-proxy with containerd. `make conformance-nodes` builds the images that the\n")
 	fmt.Fprintf(&b, "specs deploy from Kubernetes' sources and Debian's packages, runs the specs in namespaces of their own, and writes this section.\n\n")
 	fmt.Fprintf(&b, "**%s.**", rs.counts())

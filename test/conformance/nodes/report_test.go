@@ -66,7 +66,7 @@ func TestReadResults(t *testing.T) {
 	if counts := got.counts(); counts != "3 specs: 1 passed, 1 failed, 1 not run" {
 		t.Errorf("counts: %s", counts)
 	}
-	text := got.markdown()
+	text := got.markdown("v1.2.3")
 	for _, want := range []string{
 		"| sig-apps | 1 | 1 |\n| sig-node | 2 | 0 |\n", "1 of those that passed needed more than one run.",
 		`| [sig-node] Pods should start | failed | unexpected: a \| b c |`, "| [sig-node] Pods should stop | not run |",

@@ -44,15 +44,20 @@ func build(ctx context.Context, args ...string) error {
 	return c.Run()
 }
 
-// stamp sets the suite's version, from which some specs derive their expectations.
-const stamp = "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
+// stamp returns the linker's flags that set the suite's version, from which some specs derive their
+// expectations.
+func stamp(kubernetes string) string {
+	const name = "k8s.io/component-base/version."
+	minor := strings.SplitN(kubernetes, ".", 3)[1] // of v1.38.0
+	return fmt.Sprintf("-s -w -X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=1 -X %[1]sgitMinor=%[3]s", name, kubernetes, minor)
+}
 
 // buildSuite builds upstream's suite and the program that runs it in several processes.
 func (o options) buildSuite(ctx context.Context) error {
 	if err := build(ctx, "build", "-o", filepath.Join(o.work, "ginkgo"), "github.com/onsi/ginkgo/v2/ginkgo"); err != nil || o.suite != "" {
 		return err
 	}
-	return build(ctx, "test", "-c", "-vet=off", "-ldflags="+stamp, "-o", filepath.Join(o.work, "suite.test"), "./nodes/suite")
+	return build(ctx, "test", "-c", "-vet=off", "-ldflags="+stamp(o.kubernetes), "-o", filepath.Join(o.work, "suite.test"), "./nodes/suite")
 }
 
 // runSuite runs specs by name. Failed specs are not an error: the log has the results.

@@ -70,7 +70,7 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 	if k.CgroupVersion == 1 {
 		// kubelet refuses cgroups of version 1 by default. LocalStorageCapacityIsolation needs a
 		// machine whose storage only kubelet manages. CgroupsPerQOS stays true: with false, kubelet
-		// 1.37.1 panics when the resources of a pod change, and again at each start.
+		// 1.37 panics when the resources of a pod change, and again at each start.
 		cfg.FailCgroupV1 = ptr.To(false)
 		cfg.LocalStorageCapacityIsolation = ptr.To(false)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/emulation"
+	"kelson.dev/kubernetes/linked"
 )
 
 // versionFlags are kube-apiserver's flags of compatibility versions.
@@ -15,7 +16,7 @@ type versionFlags struct {
 }
 
 func (o *versionFlags) addEmulated(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.emulated, "emulated-version", nil, "release of Kubernetes to behave like, such as 1.34: its APIs, features and defaults (default: $"+emulation.Variable+", or 1.37)")
+	f.StringSliceVar(&o.emulated, "emulated-version", nil, "release of Kubernetes to behave like, such as 1.34: its APIs, features and defaults (default: $"+emulation.Variable+", or "+linked.Minor()+")")
 }
 
 func (o *versionFlags) addFlags(f *pflag.FlagSet) {
