@@ -77,7 +77,7 @@ var forbidden = []struct {
 		"kelson.dev/kubernetes/authorizers", "kelson.dev/kubernetes/bootstrappolicy", "kelson.dev/kubernetes/builtin/...",
 		"kelson.dev/kubernetes/controllers/certificates", "kelson.dev/kubernetes/controllers/workloads", "kelson.dev/kubernetes/controlplane",
 		"kelson.dev/kubernetes/openapispec/generate",
-		"kelson.dev/kubernetes/plugins/...", "kelson.dev/kubernetes/quota", "kelson.dev/kubernetes/scheduler", "kelson.dev/kubernetes/tokens"}, tests: true,
+		"kelson.dev/kubernetes/plugins/...", "kelson.dev/kubernetes/quota", "kelson.dev/kubernetes/scheduler", "kelson.dev/kubernetes/tokens", "kelson.dev/kubernetes/upstream"}, tests: true,
 		why: "upstream does not support it as a library: a version bump must touch few packages"},
 
 	// Everywhere.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -19,6 +20,22 @@ func TestFlagsOfKubeAPIServer(t *testing.T) {
 		if f := c.Flags().Lookup(u.Name); f == nil || f.Shorthand != u.Shorthand {
 			t.Errorf("--%s: %v", u.Name, f)
 		}
+	}
+}
+
+func TestFlagReference(t *testing.T) {
+	const page = "../../docs/reference/flags.md"
+	c := dropin.APIServerCommand()
+	c.InitDefaultHelpFlag()
+	c.InitDefaultVersionFlag()
+	text := flags.Reference(func(name string) bool { return c.Flags().Lookup(name) != nil })
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(page); err != nil || string(have) != text {
+		t.Errorf("%s is out of date: run go generate ./cmd/kelson/internal/flags (%v)", page, err)
 	}
 }
 

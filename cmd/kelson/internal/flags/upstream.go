@@ -11,7 +11,7 @@ import (
 )
 
 //go:generate go run ../../../../kubernetes/plugins/flagnames kubeapiserver.tsv
-//go:generate go test -run TestFlagReference -update .
+//go:generate go test -run TestFlagReference -update ../..
 
 // kubeAPIServer lists the flags of kube-apiserver: name, shorthand, type and default, separated by
 // tabs.
@@ -114,8 +114,9 @@ var unimplementedFlags = func() map[string]unimplemented {
 	}
 }()
 
-// Reference returns the page of kube-apiserver's flags for the documentation.
-func Reference() string {
+// Reference returns the page of kube-apiserver's flags for the documentation. implements reports
+// whether the command has a flag of its own; a flag that it lacks is never listed as working.
+func Reference(implements func(name string) bool) string {
 	var b strings.Builder
 	b.WriteString(`# Flags of kube-apiserver
 
@@ -129,6 +130,8 @@ error, and a value that is not supported ends the process with the reason. This 
 		o, found := unimplementedFlags[u.Name]
 		effect := "works"
 		switch {
+		case !found && !implements(u.Name):
+			effect = "refused: unknown flag"
 		case found && !o.refused:
 			effect = "no effect: " + o.reason
 		case found && len(o.accepted) > 0:

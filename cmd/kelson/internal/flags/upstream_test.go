@@ -2,8 +2,11 @@ package flags
 
 import (
 	"bytes"
-	"flag"
-	"os"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,21 +15,6 @@ import (
 
 	"kelson.dev/kubernetes/controlplane"
 )
-
-var update = flag.Bool("update", false, "write docs/reference/flags.md")
-
-func TestFlagReference(t *testing.T) {
-	const page = "../../../../docs/reference/flags.md"
-	if *update {
-		if err := os.WriteFile(page, []byte(Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(page)
-	if err != nil || string(have) != Reference() {
-		t.Errorf("%s is out of date: run go generate ./cmd/kelson/internal/flags (%v)", page, err)
-	}
-}
 
 // The table contains only flags that kube-apiserver has.
 func TestUnsupportedFlagsAreFlagsOfKubeAPIServer(t *testing.T) {
@@ -39,6 +27,68 @@ func TestUnsupportedFlagsAreFlagsOfKubeAPIServer(t *testing.T) {
 			t.Errorf("--%s: known %v, reason %q", name, known[name], o.reason)
 		}
 	}
+}
+
+// Each field that a flag sets is read somewhere. A flag whose value nothing reads would be listed
+// as working, and ignored.
+func TestFlagsAreRead(t *testing.T) {
+	set := map[string]string{} // by field, the flag that sets it
+	uses := map[string]int{}   // by field, the number of selectors
+	// Some flags set the exported fields of configurations of the engine.
+	engine := "../../../../apiserver/"
+	for _, dir := range []string{".", "../dropin", "../serve", engine + "authn", engine + "authz", engine + "audit", engine + "delegated"} {
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %v", dir, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					uses[n.Sel.Name]++
+				case *ast.CallExpr:
+					if field, flag := registration(n); field != "" {
+						set[field] = flag
+					}
+				}
+				return true
+			})
+		}
+	}
+	if len(set) < 80 {
+		t.Fatalf("only %d flags found", len(set))
+	}
+	for field, flag := range set {
+		if uses[field] < 2 { // one is the registration
+			t.Errorf("--%s sets the field %s, which nothing reads", flag, field)
+		}
+	}
+}
+
+// registration returns the field and the flag of a call such as f.StringVar(&o.field, "flag", …).
+func registration(call *ast.CallExpr) (field, flag string) {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !strings.Contains(method.Sel.Name, "Var") || len(call.Args) < 3 {
+		return "", ""
+	}
+	pointer, ok := call.Args[0].(*ast.UnaryExpr)
+	if !ok {
+		return "", ""
+	}
+	variable, ok := pointer.X.(*ast.SelectorExpr)
+	name, named := call.Args[1].(*ast.BasicLit)
+	if !ok || !named {
+		return "", ""
+	}
+	flag, _ = strconv.Unquote(name.Value)
+	return variable.Sel.Name, flag
 }
 
 func TestRest(t *testing.T) {
