@@ -143,6 +143,9 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 		if k.String() == "v1/services" {
 			streams = append(streams, familyStream(k, seed))
 		}
+		if k.String() == "v1/pods" {
+			streams = append(streams, podStreams(k, seed)...)
+		}
 	}
 	streams = append(streams, generatedStreams(ctx, r.peer, common, seed)...)
 	documents, err := documentStreams(ctx, r.peer)
