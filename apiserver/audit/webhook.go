@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"log/slog"
-	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -13,7 +12,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/webhook"
 	"k8s.io/client-go/rest"
 
-	"kelson.dev/apiserver/internal/bounded"
+	"kelson.dev/apiserver/bounded"
 )
 
 // hook sends events to a server. Requests and retries end with ctx.
@@ -28,7 +27,7 @@ func newHook(ctx context.Context, cfg Webhook, log *slog.Logger) (*hook, error) 
 	if err != nil {
 		return nil, err
 	}
-	client.Wrap(func(rt http.RoundTripper) http.RoundTripper { return bounded.Transport{RoundTripper: rt} })
+	client.Wrap(bounded.Wrap)
 	generic, err := hookutil.NewGenericWebhook(audit.Scheme, audit.Codecs, client, []schema.GroupVersion{auditv1.SchemeGroupVersion},
 		hookutil.DefaultRetryBackoffWithInitialDelay(cfg.InitialBackoff))
 	if err != nil {

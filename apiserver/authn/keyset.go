@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/client-go/util/cert"
 
-	"kelson.dev/apiserver/internal/bounded"
+	"kelson.dev/apiserver/bounded"
 )
 
 // keySet holds the keys of an issuer. The first token starts the discovery of their URL. The keys
@@ -46,7 +46,7 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 		}
 	}
 	base := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: config})
-	var transport http.RoundTripper = bounded.Transport{RoundTripper: base}
+	transport := bounded.Wrap(base)
 	if issuer.DiscoveryURL != "" {
 		target, err := url.Parse(issuer.DiscoveryURL)
 		if err != nil {
@@ -54,7 +54,7 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 		}
 		transport = discoveryRedirect{transport, strings.TrimSuffix(issuer.URL, "/") + "/.well-known/openid-configuration", target}
 	}
-	k := &keySet{issuer: issuer.URL, client: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	k := &keySet{issuer: issuer.URL, client: &http.Client{Transport: transport, Timeout: bounded.Timeout}}
 	k.ctx = oidc.ClientContext(ctx, k.client)
 	context.AfterFunc(ctx, base.CloseIdleConnections)
 	return k, nil

@@ -3,7 +3,6 @@ package authn
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	hookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 
-	"kelson.dev/apiserver/internal/bounded"
+	"kelson.dev/apiserver/bounded"
 )
 
 // Webhook configures a server that authenticates tokens with TokenReviews.
@@ -42,7 +41,7 @@ func (h *Webhook) authenticator(audiences authenticator.Audiences) (authenticato
 	if err != nil {
 		return nil, err
 	}
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return bounded.Transport{RoundTripper: rt} })
+	config.Wrap(bounded.Wrap)
 	backoff := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	client := sync.OnceValues(func() (authenticator.Token, error) {
 		hook, err := webhook.New(config, version, audiences, backoff)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
 
 	"kelson.dev/apiserver/flowcontrol"
-	"kelson.dev/apiserver/internal/bounded"
+	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/internal/turn"
 )
 
@@ -29,7 +29,7 @@ func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, err
 		return nil, err
 	}
 	client.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		return turn.Transport{RoundTripper: bounded.Transport{RoundTripper: rt}}
+		return turn.Transport{RoundTripper: bounded.Wrap(rt)}
 	})
 	if c.Timeout.Duration != 0 {
 		client.Timeout = c.Timeout.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
@@ -75,11 +77,8 @@ func New(cfg Config) (*Definitions, error) {
 	if authentication == nil {
 		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return delegate }
 	}
-	if cfg.Dial != nil {
-		inner := authentication
-		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
-			return dialing{inner(delegate), cfg.Dial}
-		}
+	limited := func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+		return limiting{authentication(delegate), cfg.Dial}
 	}
 	d := &Definitions{
 		store:    cfg.Store,
@@ -87,7 +86,7 @@ func New(cfg Config) (*Definitions, error) {
 		objects:  cfg.Objects,
 		scheme:   sharedScheme(),
 		converters: sync.OnceValues(func() (*conversion.CRConverterFactory, error) {
-			return conversion.NewCRConverterFactory(services, authentication)
+			return conversion.NewCRConverterFactory(services, limited)
 		}),
 		noFastPaths: cfg.NoFastPaths,
 		names:       nameTable{groups: map[string]map[string]claim{}},
@@ -100,28 +99,37 @@ func New(cfg Config) (*Definitions, error) {
 	return d, nil
 }
 
-// dialing sets the function that connects to conversion webhooks.
-type dialing struct {
+// limiting limits the responses of conversion webhooks and the time until they arrive. A conversion
+// has no context, so a request's deadline does not end it. dial, if not nil, connects to webhooks.
+type limiting struct {
 	webhook.AuthenticationInfoResolver
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // ClientConfigFor implements webhook.AuthenticationInfoResolver.
-func (d dialing) ClientConfigFor(hostPort string) (*rest.Config, error) {
-	return d.set(d.AuthenticationInfoResolver.ClientConfigFor(hostPort))
+func (l limiting) ClientConfigFor(hostPort string) (*rest.Config, error) {
+	return l.set(l.AuthenticationInfoResolver.ClientConfigFor(hostPort))
 }
 
 // ClientConfigForService implements webhook.AuthenticationInfoResolver.
-func (d dialing) ClientConfigForService(name, namespace string, port int) (*rest.Config, error) {
-	return d.set(d.AuthenticationInfoResolver.ClientConfigForService(name, namespace, port))
+func (l limiting) ClientConfigForService(name, namespace string, port int) (*rest.Config, error) {
+	return l.set(l.AuthenticationInfoResolver.ClientConfigForService(name, namespace, port))
 }
 
-func (d dialing) set(cfg *rest.Config, err error) (*rest.Config, error) {
+func (l limiting) set(cfg *rest.Config, err error) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
 	cfg = rest.CopyConfig(cfg)
-	cfg.Dial = d.dial
+	if l.dial != nil {
+		cfg.Dial = l.dial
+	}
+	if cfg.Timeout == 0 || cfg.Timeout > bounded.Timeout {
+		cfg.Timeout = bounded.Timeout
+	}
+	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return bounded.Transport{RoundTripper: rt, Max: bounded.MaxObject}
+	})
 	return cfg, nil
 }
 

@@ -54,20 +54,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // dial function.
 func serveWebhook(t *testing.T, convert func(obj map[string]any, version string) string) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
 	t.Helper()
-	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := authority.Server("hook.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return serveHandler(t, func(w http.ResponseWriter, req *http.Request) {
 		var review apiextensionsv1.ConversionReview
 		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
 			t.Error(err)
@@ -90,7 +77,26 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 		if err := json.NewEncoder(w).Encode(review); err != nil {
 			t.Error(err)
 		}
-	})}
+	})
+}
+
+// serveHandler is like serveWebhook for requests that handle answers.
+func serveHandler(t *testing.T, handle http.HandlerFunc) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
+	t.Helper()
+	authority, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Server("hook.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: handle}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -52,11 +53,15 @@ func (c Kubelets) withDefaults() Kubelets {
 // connection outlives the control plane. It uses HTTP/1.1, which exec and port-forward need.
 func (c Kubelets) transport(verify bool) *http.Transport {
 	settings := &tls.Config{GetClientCertificate: c.Certificate, RootCAs: c.Authorities, InsecureSkipVerify: !verify || c.Authorities == nil}
-	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: settings, TLSHandshakeTimeout: kubeletHandshake}
+	return &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: settings, TLSHandshakeTimeout: maxHandshake}
 }
 
-// kubeletHandshake is how long the TLS handshake with a kubelet may take.
-const kubeletHandshake = 10 * time.Second
+// maxHandshake is how long a TLS handshake with a kubelet or a pod may take.
+const maxHandshake = 10 * time.Second
+
+// dial connects to a kubelet or a pod, within the time that kube-apiserver allows. Streams such as
+// logs have no deadline that would end an attempt.
+var dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 
 // remoteKubelet returns how to connect to the kubelet of a node that does not run in this process.
 // It calls the port in the node's status at the first address of a preferred type.

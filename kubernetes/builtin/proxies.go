@@ -134,7 +134,7 @@ func (k *kinds) toPod(ctx context.Context, p *core.Pod) (*http.Transport, error)
 
 // toNetwork returns a transport to pods on other machines.
 func toNetwork() *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyCertificate()}
+	return &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: anyCertificate(), TLSHandshakeTimeout: maxHandshake}
 }
 
 // anyCertificate accepts every certificate, as kube-apiserver does: certificates of pods are not

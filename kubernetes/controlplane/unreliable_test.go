@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/websocket"
 
+	"kelson.dev/apiserver/audit"
 	"kelson.dev/apiserver/authn"
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/kubernetes/controlplane"
@@ -169,6 +170,81 @@ func TestEndlessResponses(t *testing.T) {
 		request()
 		if <-done; written >= all/4 {
 			t.Errorf("%s: the server read %d MiB", name, written>>20)
+		}
+	}
+}
+
+// endless makes the server respond without end. The returned function reports how many bytes it
+// could send in the largest response, after the last one has ended.
+func (r *remote) endless() func() int {
+	const all = 256 << 20
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	most := 0
+	r.set(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		running.Add(1)
+		mu.Unlock()
+		defer running.Done()
+		_, _ = io.Copy(io.Discard, req.Body)
+		w.Header().Set("Content-Type", "application/json")
+		written, chunk := 0, strings.Repeat(" ", 64<<10)
+		for written < all {
+			n, err := io.WriteString(w, chunk)
+			if written += n; err != nil {
+				break
+			}
+		}
+		mu.Lock()
+		most = max(most, written)
+		mu.Unlock()
+	})
+	return func() int {
+		running.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return most
+	}
+}
+
+// The server stops reading the response of an admission, image policy or audit webhook that does
+// not end.
+func TestEndlessResponsesOfHooks(t *testing.T) {
+	hook, images, sink := newRemote(t), newRemote(t), newRemote(t)
+	responses := map[string]func() int{"admission": hook.endless(), "image policy": images.endless(), "audit": sink.endless()}
+
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	write(t, policy, []byte(`{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],
+		"rules":[{"level":"Metadata","users":["ann"],"verbs":["create"]},{"level":"None"}]}`))
+	recording := audit.Defaults()
+	recording.PolicyFile = policy
+	recording.Webhook.ConfigFile, recording.Webhook.InitialBackoff, recording.Webhook.Delivery.Mode = sink.kubeconfig(t), time.Millisecond, audit.ModeBlocking
+	trail, err := audit.Open(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = trail.Close() })
+	s := onPort(t, controlplane.Config{NoControllers: true, Audit: controlplane.Audit{Policy: trail, Sink: trail}, Admission: controlplane.Admission{
+		Enable: []string{"ImagePolicyWebhook"}, Disable: []string{"ServiceAccount"},
+		Plugins: map[string][]byte{"ImagePolicyWebhook": fmt.Appendf(nil,
+			`{imagePolicy: {kubeConfigFile: %q, allowTTL: 50, denyTTL: 50, retryBackoff: 1, defaultAllow: false}}`, images.kubeconfig(t))},
+	}})
+	ann := s.browser(t, "ann", "system:masters")
+	send := func(want int, path, body string) {
+		t.Helper()
+		if got := s.code(t.Context(), ann, "POST", path, "application/json", strings.NewReader(body)); got != want {
+			t.Errorf("POST %s: %d, want %d", path, got, want)
+		}
+	}
+	send(http.StatusCreated, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", fmt.Sprintf(
+		`{"metadata":{"name":"h"},"webhooks":[{"name":"h.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None",
+		"admissionReviewVersions":["v1"],"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]}]}`,
+		hook.URL, base64.StdEncoding.EncodeToString(hook.ca())))
+	send(http.StatusInternalServerError, "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"c"}}`)
+	send(http.StatusForbidden, "/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	for name, written := range responses {
+		if n := written(); n == 0 || n >= 64<<20 {
+			t.Errorf("the server read %d MiB of the response of the %s webhook", n>>20, name)
 		}
 	}
 }

@@ -44,6 +44,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
 
+	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 )
@@ -125,8 +126,13 @@ func New(name string, cfg Config) (admission.Interface, error) {
 	if err != nil { // without the prefix, which the plugin chain adds, too
 		return nil, errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("couldn't init admission plugin %q: ", name)))
 	}
-	if name == serviceaccount.PluginName {
+	switch name {
+	case serviceaccount.PluginName:
 		plugin = newAccounts(cfg.Store, plugin)
+	case imagepolicy.PluginName:
+		if err := bounded.Inside(bounded.MaxResponse, plugin, "webhook", "RestClient", "Client"); err != nil {
+			return nil, err
+		}
 	}
 	return scopedTo(plugin, l.resources), nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/resource"
 )
 
@@ -50,8 +51,17 @@ func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, err
 	if err != nil {
 		return nil, nil, err
 	}
+	for _, extender := range sched.Extenders {
+		if err := bounded.Inside(maxExtenderResponse, extender, "client"); err != nil {
+			return nil, nil, err
+		}
+	}
 	return sched, informers, nil
 }
+
+// maxExtenderResponse is the maximum size of an extender's response in bytes. It may contain the
+// Node objects of a whole cluster.
+const maxExtenderResponse = 64 << 20
 
 // The first call of signal.Notify in a process starts a goroutine that never ends. Upstream's
 // scheduler calls it for its cache debugger; if that happened first in a testing/synctest bubble,

@@ -98,6 +98,41 @@ func TestExtender(t *testing.T) {
 	env.Eventually(t, time.Minute, func() bool { return verdict(t, env, "p") == "b" })
 }
 
+// The scheduler stops reading the response of an extender that does not end, and schedules no pod
+// by it.
+func TestEndlessExtender(t *testing.T) {
+	const all = 256 << 20
+	sent := make(chan int, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		written, chunk := 0, make([]byte, 64<<10)
+		_, _ = w.Write([]byte(`{"error":"`))
+		for i := range chunk {
+			chunk[i] = 'x'
+		}
+		for written < all {
+			n, err := w.Write(chunk)
+			if written += n; err != nil {
+				break
+			}
+		}
+		select {
+		case sent <- written:
+		default:
+		}
+	}))
+	defer server.Close()
+	env := testenv.New(t, testenv.Workloads(), testenv.SchedulerConfig(
+		write(t, header+"extenders:\n- {urlPrefix: '"+server.URL+"', filterVerb: filter, nodeCacheCapable: true, httpTimeout: 10m}\n")))
+	createNode(t, env, "a", "one", nil)
+	createPod(t, env, "p", "1", nil)
+	if n := <-sent; n >= all {
+		t.Errorf("the scheduler read %d MiB", n>>20)
+	}
+	if node := verdict(t, env, "p"); node == "a" {
+		t.Error("the pod was scheduled")
+	}
+}
+
 // EXT-02: a bad file causes a one-line error that names the file and the cause.
 func TestLoadErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{

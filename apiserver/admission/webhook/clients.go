@@ -21,7 +21,7 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
-	"kelson.dev/apiserver/internal/bounded"
+	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/services"
 )
 
@@ -136,7 +136,7 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 	if next == nil {
 		next = base
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded.Transport{RoundTripper: next})
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, bounded.Wrap(next))
 	if err != nil {
 		return nil, err
 	}
