@@ -74,7 +74,8 @@ func Inside(most int64, of any, field string, path ...string) error {
 	if v = v.Elem().FieldByName(field); !v.IsValid() || v.Kind() != reflect.Pointer || v.IsNil() {
 		return fmt.Errorf("limit responses of %T: no pointer in field %s", of, field)
 	}
-	v = reflect.NewAt(v.Type().Elem(), v.UnsafePointer()) // its field is unexported, its target is not
+	// The field is unexported, but the value that it points to may be used.
+	v = reflect.NewAt(v.Type().Elem(), v.UnsafePointer())
 	for _, name := range path {
 		if v = v.Elem().FieldByName(name); !v.IsValid() || v.Kind() != reflect.Pointer || v.IsNil() {
 			return fmt.Errorf("limit responses of %T: no pointer in field %s.%s", of, field, name)
