@@ -55,7 +55,8 @@ func TestConversionWebhookLimits(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ca, dial := serveHandler(t, func(w http.ResponseWriter, req *http.Request) {
-					_, _ = io.Copy(io.Discard, req.Body) // so that net/http sees when the client leaves
+					// After that, net/http sees when the client leaves.
+					_, _ = io.Copy(io.Discard, req.Body)
 					test.handle(w, req)
 				})
 				p := newPlane(t, withWebhookDial(dial))
