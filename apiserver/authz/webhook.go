@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook"
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
 
-	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/bounded"
+	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/internal/turn"
 )
 
