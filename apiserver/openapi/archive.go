@@ -6,19 +6,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // archive reads packed documents.
 type archive struct {
 	packed  string
 	entries map[string]*zip.File
-	opened  time.Time
 }
 
 // openArchive opens a zip archive. The empty string is an archive without entries.
 func openArchive(packed string) (*archive, error) {
-	a := &archive{packed: packed, entries: map[string]*zip.File{}, opened: time.Now()}
+	a := &archive{packed: packed, entries: map[string]*zip.File{}}
 	if packed == "" {
 		return a, nil
 	}

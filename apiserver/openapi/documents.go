@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -15,7 +14,6 @@ import (
 // document is one encoding of one document.
 type document struct {
 	etag  string
-	made  time.Time
 	plain func() ([]byte, error)
 	gzip  func() ([]byte, error)
 }
@@ -24,7 +22,6 @@ type document struct {
 func newDocument(data []byte) *document {
 	return &document{
 		etag:  fmt.Sprintf("%X", sha256.Sum256(data)),
-		made:  time.Now(),
 		plain: func() ([]byte, error) { return data, nil },
 		gzip:  sync.OnceValues(func() ([]byte, error) { return compress(data) }),
 	}
@@ -156,7 +153,6 @@ func (d *documents) v3(path, mediaType string) (*document, error) {
 	}
 	return &document{
 		etag:  d.hashes[path],
-		made:  d.archive.opened,
 		plain: func() ([]byte, error) { return d.archive.plain(name) },
 		gzip:  func() ([]byte, error) { return d.archive.gzip(name) },
 	}, nil

@@ -222,11 +222,10 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	}
 	header.Set("Content-Type", mediaType)
 	if !zipped {
-		http.ServeContent(w, req, "", doc.made, bytes.NewReader(data))
+		http.ServeContent(w, req, "", undated, bytes.NewReader(data))
 		return
 	}
 	header.Set("Content-Encoding", "gzip")
-	header.Set("Last-Modified", doc.made.UTC().Format(http.TimeFormat))
 	header.Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(http.StatusOK)
 	if req.Method != http.MethodHead {
@@ -234,7 +233,12 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	}
 }
 
-// sendIndex writes the index, which is small and has no ETag in Kubernetes either.
+// undated makes http.ServeContent ignore If-Modified-Since. Several versions of a document can exist
+// within a second, the precision of that header, so only the ETag says whether a client has the
+// current one. Clients such as kubectl keep documents on disk.
+var undated time.Time
+
+// sendIndex writes the index. It is small and not compressed.
 func sendIndex(w http.ResponseWriter, req *http.Request, doc *document) {
 	data, err := doc.plain()
 	if err != nil {
@@ -242,7 +246,8 @@ func sendIndex(w http.ResponseWriter, req *http.Request, doc *document) {
 		return
 	}
 	w.Header().Set("Content-Type", indexType)
-	http.ServeContent(w, req, "", doc.made, bytes.NewReader(data))
+	w.Header().Set("Etag", strconv.Quote(doc.etag))
+	http.ServeContent(w, req, "", undated, bytes.NewReader(data))
 }
 
 func fail(w http.ResponseWriter, err error) {
