@@ -3,6 +3,7 @@ package crd
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -162,7 +163,7 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 		Behavior:       customBehavior,
 		StorageVersion: k.storage,
 		StoragePath:    k.group + "/" + names.Plural,
-		Edition:        fmt.Sprintf("%s/%d", k.definition.UID, k.definition.Generation),
+		Edition:        edition(k.definition),
 		Codec:          &codec{compiled: k.compiled, hub: hub},
 		Strategy:       &strategy{compiled: k.compiled, hub: hub},
 		Fields:         k.versions[hub].selectable(),
@@ -182,6 +183,13 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 		return utilversion.CompareKubeAwareVersionStrings(b.Name, a.Name)
 	})
 	return res
+}
+
+// edition identifies what a definition says about its kind: its spec and its accepted names.
+func edition(d *apiextensionsv1.CustomResourceDefinition) string {
+	n := d.Status.AcceptedNames
+	return fmt.Sprintf("%s/%d/%s/%s/%s/%s/%s/%s", d.UID, d.Generation, n.Plural, n.Singular, n.Kind, n.ListKind,
+		strings.Join(n.ShortNames, ","), strings.Join(n.Categories, ","))
 }
 
 // deprecation returns the warning for requests in a version; "" if the version is not deprecated.

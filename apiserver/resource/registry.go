@@ -24,6 +24,7 @@ type Set struct {
 	byName  map[schema.GroupResource]*Resource
 	byKind  map[schema.GroupKind]*Resource
 	ordered []*Resource // by group, then plural
+	retired map[schema.GroupResource]chan struct{}
 }
 
 // NewRegistry returns a registry of the given kinds.
@@ -63,12 +64,18 @@ func (r *Registry) change(edit func(map[schema.GroupResource]*Resource)) {
 		Generation: old.Generation + 1,
 		byName:     make(map[schema.GroupResource]*Resource, len(old.byName)+1),
 		byKind:     make(map[schema.GroupKind]*Resource, len(old.byName)+1),
+		retired:    make(map[schema.GroupResource]chan struct{}, len(old.byName)+1),
 	}
 	for name, res := range old.byName {
 		next.byName[name] = res
 	}
 	edit(next.byName)
-	for _, res := range next.byName {
+	for name, res := range next.byName {
+		if before := old.byName[name]; before != nil && before.Edition == res.Edition {
+			next.retired[name] = old.retired[name]
+		} else {
+			next.retired[name] = make(chan struct{})
+		}
 		next.byKind[schema.GroupKind{Group: res.Group, Kind: res.Kind}] = res
 		next.ordered = append(next.ordered, res)
 	}
@@ -76,6 +83,11 @@ func (r *Registry) change(edit func(map[schema.GroupResource]*Resource)) {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Plural, b.Plural))
 	})
 	r.set.Store(next)
+	for name, retired := range old.retired {
+		if next.retired[name] != retired {
+			close(retired)
+		}
+	}
 }
 
 // ByName returns the resource with a group and plural name.
@@ -83,6 +95,10 @@ func (s *Set) ByName(name schema.GroupResource) (*Resource, bool) {
 	res, ok := s.byName[name]
 	return res, ok
 }
+
+// Retired returns a channel that is closed when the Registry no longer serves the resource with a
+// name, or serves it in another Edition. It is nil if the set has no such resource.
+func (s *Set) Retired(name schema.GroupResource) <-chan struct{} { return s.retired[name] }
 
 // Serves reports whether a resource is served in a version and, unless subresource is "", has that
 // subresource there.

@@ -124,8 +124,9 @@ type Resource struct {
 	// Other kinds take precedence over definitions.
 	Yields bool
 	// Edition changes with every change of the definition after which objects may be stored or
-	// encoded differently. Watches that began before such a change end, and their clients resume at
-	// their last resourceVersion. "" for kinds that never change.
+	// encoded differently, or the kind is served differently. Watches that began before such a
+	// change end, and their clients resume at their last resourceVersion. "" for kinds that never
+	// change.
 	Edition string
 	// Since is the revision from which the kind can have objects: that of the creation of its
 	// definition. Watches from an earlier revision get 410. 0 for kinds that always exist.

@@ -239,7 +239,8 @@ func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
 }
 
 // run sends events until the timeout, the end of the request, or an error. A closed connection is
-// not an error.
+// not an error. The watch also ends when the definition of its kind changes or is deleted, as in
+// kube-apiserver: its client then lists again, and learns how the kind is served now.
 func (w *watcher) run(timeout time.Duration) error {
 	end := time.NewTimer(timeout)
 	defer end.Stop()
@@ -249,12 +250,15 @@ func (w *watcher) run(timeout time.Duration) error {
 	pace := pace{crowd: w.crowds.join(w.res.Prefix())}
 	defer pace.end()
 	ahead, due := w.ahead(), false
+	name := w.res.GroupResource()
+	retired := w.registry.Current().Retired(name)
 	for {
 		events, revision, err := w.cursor.Next()
 		if err != nil {
 			return w.expired(err, w.sent)
 		}
-		if now, ok := w.registry.Current().ByName(w.res.GroupResource()); ok && now.Edition != w.res.Edition {
+		now, served := w.registry.Current().ByName(name)
+		if served && now.Edition != w.res.Edition {
 			return nil // the events that follow may be stored in another version
 		}
 		for _, event := range events {
@@ -273,6 +277,9 @@ func (w *watcher) run(timeout time.Duration) error {
 			return nil
 		}
 		w.cursor.Delivered()
+		if !served && len(events) == 0 {
+			return nil // the last events were those of the deletion of all objects
+		}
 		if len(events) > 0 {
 			pace.sent()
 			select {
@@ -290,6 +297,7 @@ func (w *watcher) run(timeout time.Duration) error {
 			if !pace.wait(w.done) {
 				return nil
 			}
+		case <-retired:
 		case <-ahead:
 			ahead = nil
 			tick.Reset(bookmarkEvery)
