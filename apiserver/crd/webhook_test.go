@@ -179,10 +179,11 @@ func TestConversionWebhook(t *testing.T) {
 		t.Errorf("list: %v", list)
 	}
 	before := calls
-	p.do("GET", path+"/a", "").want(200)
-	p.do("GET", path+"/a", "").want(200)
+	p.do("GET", path, "").want(200)
+	p.do("GET", path, "").want(200)
+	p.do("GET", widgetsPath+"/a", "").want(200)
 	if calls != before {
-		t.Errorf("%d calls for a revision that was converted before", calls-before)
+		t.Errorf("%d calls for lists of a revision that was converted before, and for a read that needs no conversion", calls-before)
 	}
 	if n := waiting.now.Load(); n != 0 {
 		t.Errorf("%d requests wait after their responses", n)
@@ -190,6 +191,80 @@ func TestConversionWebhook(t *testing.T) {
 	refused := p.do("POST", path, strings.NewReplacer("green", "broken", `"a"`, `"b"`).Replace(body))
 	if refused.code != 500 || !strings.Contains(refused.message(), "conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {
 		t.Errorf("%d %s", refused.code, refused.message())
+	}
+}
+
+// CRD-06: a read of one object, and each change of it, converts the object again, so that no client
+// writes back what a webhook returned before it was repaired.
+func TestRepairedConversionWebhook(t *testing.T) {
+	broken := true
+	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
+		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)
+		from, to := "colour", "color"
+		if version != "example.com/v1" {
+			from, to = to, from
+		}
+		if value, ok := spec[from]; ok && !(broken && to == "colour") {
+			spec[to] = value
+		}
+		delete(spec, from)
+		if version != "example.com/v1" && !broken {
+			metadata["labels"] = map[string]any{"repaired": "yes"}
+		} else {
+			delete(metadata, "labels")
+		}
+		return ""
+	})
+	p := newPlane(t, withWebhookDial(dial))
+	v1 := `{"name":"v1","served":true,"storage":true,`
+	old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+		"spec":{"type":"object","properties":{"colour":{"type":"string"}}}}}}},` + v1
+	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
+	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
+	const table, partial = "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	for _, test := range []struct {
+		name   string
+		change func(name string)
+	}{
+		{"read", func(string) {}},
+		{"PUT of what was read", func(name string) {
+			p.do("PUT", path+"/"+name, string(p.do("GET", path+"/"+name, "").want(200).body)).want(200)
+		}},
+		{"merge patch", func(name string) {
+			p.do("PATCH", path+"/"+name, `{"metadata":{"annotations":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json").want(200)
+		}},
+		{"JSON patch", func(name string) {
+			p.do("PATCH", path+"/"+name, `[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`, "Content-Type", "application/json-patch+json").want(200)
+		}},
+		{"apply", func(name string) {
+			p.do("PATCH", path+"/"+name+"?fieldManager=m&force=true", `{"apiVersion":"example.com/v1beta1","kind":"Widget","metadata":{"name":"`+name+`","annotations":{"a":"b"}}}`,
+				"Content-Type", "application/apply-patch+yaml").want(200)
+		}},
+	} {
+		broken = true
+		name := strings.ReplaceAll(strings.ToLower(test.name), " ", "-")
+		p.do("POST", widgetsPath, widget(name, `{"color":"green"}`)).want(201)
+		for _, accept := range []string{"application/json", table, partial} {
+			p.do("GET", path+"/"+name+"?includeObject=Object", "", "Accept", accept).want(200)
+		}
+		p.do("GET", path, "").want(200)
+		broken = false
+		test.change(name)
+		if a := p.do("GET", widgetsPath+"/"+name, "").want(200); a.field("spec.color") != "green" {
+			t.Errorf("%s: the field is lost: %s", test.name, a.body)
+		}
+		if a := p.do("GET", path+"/"+name, "").want(200); a.field("spec.colour") != "green" {
+			t.Errorf("%s: GET: %s", test.name, a.body)
+		}
+		if a := p.do("GET", path+"/"+name, "", "Accept", partial).want(200); a.field("metadata.labels.repaired") != "yes" {
+			t.Errorf("%s: metadata: %s", test.name, a.body)
+		}
+		for _, a := range []*answer{p.do("GET", path+"/"+name+"?includeObject=Object", "", "Accept", table).want(200), p.do("GET", path, "").want(200)} {
+			if strings.Count(string(a.body), `"colour":"green"`) == 0 {
+				t.Errorf("%s: the table, or the list after it: %s", test.name, a.body)
+			}
+		}
+		p.do("DELETE", widgetsPath+"/"+name, "").want(200)
 	}
 }
 

@@ -45,16 +45,33 @@ func (f form) kind() schema.GroupVersionKind {
 	return f.res.GVK(f.version)
 }
 
-// bare returns the encoding of an object in a form. It is computed once per revision.
-func (f form) bare(obj *store.Object) ([]byte, error) { return f.bareOf(obj, nil) }
+// bare returns the encoding of an object in a form. It is computed once per revision. For lists and
+// watches, this includes the result of a conversion webhook, as in kube-apiserver, whose watch
+// cache keeps it.
+func (f form) bare(obj *store.Object) ([]byte, error) {
+	return f.encoded(obj, nil, (*store.Object).Memo)
+}
 
-// bareOf is like bare, for an object that was just encoded from hub. It consumes hub, which may be
-// nil.
-func (f form) bareOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
+// current is like bare, for reads and changes of one object. It calls a conversion webhook again: a
+// client that writes an object back must not lose what the webhook dropped before it was repaired.
+// Later lists share the result.
+func (f form) current(obj *store.Object) ([]byte, error) { return f.currentOf(obj, nil) }
+
+// currentOf is like current, for an object that was just encoded from hub. It consumes hub, which
+// may be nil.
+func (f form) currentOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
+	if codec, ok := f.res.Codec.(resource.Waiting); ok && codec.Waits() {
+		return f.encoded(obj, hub, (*store.Object).Renew)
+	}
+	return f.encoded(obj, hub, (*store.Object).Memo)
+}
+
+// encoded returns the encoding of an object, which keep keeps.
+func (f form) encoded(obj *store.Object, hub runtime.Object, keep func(*store.Object, any, func() (any, error)) (any, error)) ([]byte, error) {
 	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj, hub != nil) {
 		return obj.Data, nil
 	}
-	v, err := obj.Memo(f.key(), func() (any, error) {
+	v, err := keep(obj, f.key(), func() (any, error) {
 		if !f.as.Empty() {
 			return f.partial(obj)
 		}

@@ -158,7 +158,7 @@ func (s *scope) respondOf(code int, f wire.Format, obj *store.Object, hub runtim
 		return s.notList()
 	}
 	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As}
-	bare, err := fm.bareOf(obj, hub)
+	bare, err := fm.currentOf(obj, hub)
 	switch {
 	case err != nil && hub == nil:
 		return corrupt(s.res, obj, err)

@@ -155,7 +155,7 @@ func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Ob
 // merged applies a JSON, merge or strategic merge patch to the stored object in the request's
 // version.
 func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
-	before, err := form{res: p.res, version: p.version, media: resource.MediaJSON}.bare(current)
+	before, err := form{res: p.res, version: p.version, media: resource.MediaJSON}.current(current)
 	if err != nil {
 		return nil, err
 	}

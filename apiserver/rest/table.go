@@ -30,6 +30,7 @@ type tableForm struct {
 	format  wire.Format
 	object  form // form of the rows' objects; zero: rows have no objects
 	headed  bool // the column definitions were sent
+	single  bool // the table shows one object that the request names; see form.current
 }
 
 // tableForm reads the options of a table from the query.
@@ -67,6 +68,7 @@ func (s *scope) respondTable(code int, f wire.Format, list metav1.ListMeta, obje
 	if err != nil {
 		return err
 	}
+	t.single = s.name != ""
 	table, err := t.table(list, objects)
 	if err != nil {
 		return err
@@ -145,7 +147,11 @@ func (t *tableForm) rowObject(obj *store.Object) (runtime.RawExtension, error) {
 	if t.object.res == nil {
 		return runtime.RawExtension{}, nil
 	}
-	raw, err := t.object.bare(obj)
+	encode := t.object.bare
+	if t.single {
+		encode = t.object.current
+	}
+	raw, err := encode(obj)
 	return runtime.RawExtension{Raw: raw}, err
 }
 

@@ -51,6 +51,16 @@ type Owner struct {
 // writes to its resource.
 func (o *Object) Memo(key any, make func() (any, error)) (any, error) { return o.memo.get(key, make) }
 
+// Renew is like Memo, but it always calls make, and the result replaces an earlier one.
+func (o *Object) Renew(key any, make func() (any, error)) (any, error) {
+	v, err := make()
+	if err != nil {
+		return nil, err
+	}
+	o.memo.put(key, v)
+	return v, nil
+}
+
 // memo is a small map that is filled on demand.
 type memo struct {
 	mu     sync.Mutex
@@ -69,6 +79,19 @@ func (m *memo) seal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.m, m.sealed = nil, true
+}
+
+// put sets a value. It does nothing if the memo is sealed.
+func (m *memo) put(key, v any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sealed {
+		return
+	}
+	if m.m == nil {
+		m.m = map[any]any{}
+	}
+	m.m[key] = v
 }
 
 func (m *memo) get(key any, make func() (any, error)) (any, error) {
