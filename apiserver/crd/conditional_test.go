@@ -9,7 +9,7 @@ import (
 
 // A client that has a document about the API gets 304 only while the document is the same, even if
 // the document changes within the second of the first response. kubectl keeps documents on disk, so
-// that a wrong 304 would hide a kind for good.
+// that a wrong 304 would hide a new kind.
 func TestConditionalDocuments(t *testing.T) {
 	const (
 		aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
