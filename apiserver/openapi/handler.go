@@ -233,9 +233,9 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	}
 }
 
-// undated makes http.ServeContent ignore If-Modified-Since. Several versions of a document can exist
-// within a second, the precision of that header, so only the ETag says whether a client has the
-// current one. Clients such as kubectl keep documents on disk.
+// undated makes http.ServeContent ignore If-Modified-Since. Several versions of a document can
+// exist within a second, the precision of that header, so only the ETag says whether a client has
+// the current one. Clients such as kubectl keep documents on disk.
 var undated time.Time
 
 // sendIndex writes the index. It is small and not compressed.
