@@ -98,6 +98,11 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	checked := formats.Check(os.Stdout)
 	if checked != nil {
 		root.SetOut(checked)
+	} else if terminal := formats.TerminalOf(os.Stdout); terminal != nil {
+		root.SetOut(terminal)
+	}
+	if terminal := formats.TerminalOf(os.Stderr); terminal != nil {
+		root.SetErr(terminal)
 	}
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -110,7 +115,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	default:
-		fmt.Fprintln(os.Stderr, "kelson:", err)
+		fmt.Fprintln(root.ErrOrStderr(), "kelson:", err)
 		return 1
 	}
 }

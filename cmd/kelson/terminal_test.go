@@ -100,6 +100,63 @@ func (term *terminal) wrote(text string) {
 	})
 }
 
+// On a terminal, all commands that print values of objects escape characters that would move the
+// cursor, change the order of the text or be invisible. A pipe gets the values as they are.
+func TestDeceptiveValuesOnATerminal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	kelson, err := filepath.Abs(built(t, binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "--in-memory", "--node=none")
+	kubectl := kubectlOf(t, s)
+	file := filepath.Join(t.TempDir(), "test.history")
+	recorder := exec.Command(kelson, "record", "--kubeconfig", s.kubeconfig, "--out", file)
+	if err := recorder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { recorder.Process.Kill() })
+	history := func() string {
+		got := command(t, nil, kelson, "history", "cm/evil", "--file", file)
+		return got.stdout + got.stderr
+	}
+	kubectl("create", "configmap", "evil", "--from-literal=step=one")
+	eventually(t, "the recording has the object", func() bool { return strings.Contains(history(), "created") })
+	const deceptive = "\u009b31m\u202erorre\u2066\u200b\u2028"
+	created := kubectl("get", "configmap", "evil", "-o", "jsonpath={.metadata.resourceVersion}")
+	kubectl("patch", "configmap", "evil", "-p", `{"data":{"step":"`+deceptive+`"},"metadata":{"annotations":{"why":"`+deceptive+`"}}}`)
+	eventually(t, "the recording has the change", func() bool { return strings.Contains(history(), ".data.step") })
+	recorder.Process.Signal(syscall.SIGINT)
+	if err := recorder.Wait(); err != nil {
+		t.Error(err)
+	}
+
+	if piped := kubectl("get", "configmap", "evil", "-o", "jsonpath={.data.step}"); piped != deceptive {
+		t.Errorf("a pipe gets %q", piped)
+	}
+	term := openTerminal(t, "KELSON="+kelson, "KUBECONFIG="+s.kubeconfig)
+	for _, line := range []string{
+		"history cm/evil --file " + file, "history cm/evil -o yaml --file " + file, "diff --from " + created + " cm --file " + file, "history blame cm/evil --file " + file,
+		"blame cm/evil", "why cm/evil", "kubectl get cm evil -o json", "kubectl get cm evil -o 'jsonpath={.data.step}'", "kubectl -n default describe cm evil",
+	} {
+		shown := term.run("$KELSON " + line + " 2>&1")
+		if !strings.HasPrefix(line, "why") && !strings.Contains(shown, `\u202e`) {
+			t.Errorf("%s shows no escape:\n%s", line, shown)
+		}
+		written, err := os.ReadFile(term.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range deceptive {
+			if r > 0x7f && strings.ContainsRune(string(written), r) {
+				t.Fatalf("%s writes %U to the terminal:\n%s", line, r, shown)
+			}
+		}
+	}
+}
+
 // EXT-01: on a terminal, long operations show their steps in one line, which they remove at the
 // end, and results have colors. Elsewhere, the output has neither, and is the same each time.
 func TestOnATerminal(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"kelson.dev/lab/history"
+	"kelson.dev/lab/printable"
 )
 
 // Painter colors parts of a text for a terminal.
@@ -353,16 +353,11 @@ func (d Difference) title(compared string) string {
 	return fmt.Sprintf("~ %s", d.Object)
 }
 
-// clean replaces control characters, including line breaks, by spaces, so that a text is one line
-// on a terminal.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
+// clean replaces line breaks and tabs by spaces and escapes what a terminal does not show, so that a
+// text is one line.
+func clean(text string) string { return printable.Escape(oneLine.Replace(text)) }
+
+var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
 
 func count(n int, what string) string {
 	if n == 1 {

@@ -2,6 +2,7 @@
 package kubectl
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 
 	"kelson.dev/cmd/kelson/internal/completion"
+	"kelson.dev/cmd/kelson/internal/output"
 )
 
 // Run runs kubectl and returns its exit code; on errors it exits the process as kubectl does. args
@@ -29,12 +31,39 @@ func Run(invoked string, args []string) int {
 	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{
 		PluginHandler: pluginHandler{cmd.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes), invoked},
 		Arguments:     os.Args,
-		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: stdout(args), ErrOut: os.Stderr},
 	})
 	if err := cli.RunNoErrOutput(command); err != nil {
 		util.CheckErr(err) // prints the error as kubectl does and exits
 	}
 	return 0
+}
+
+// stdout returns the standard output. The commands that print objects escape on a terminal what
+// could deceive its user; the output of others, such as exec and logs, is a program's own.
+func stdout(args []string) io.Writer {
+	terminal := output.TerminalOf(os.Stdout)
+	if terminal == nil || !slices.Contains([]string{"get", "describe", "events", "top", "diff"}, verb(args)) {
+		return os.Stdout
+	}
+	return terminal
+}
+
+// verb returns the command in kubectl's arguments. After a flag that has no value, it may return the
+// argument after the command.
+func verb(args []string) string {
+	value := false // the argument may be the value of the flag before it
+	for _, arg := range args[1:] {
+		switch flag := strings.HasPrefix(arg, "-"); {
+		case flag:
+			value = !strings.Contains(arg, "=")
+		case !value:
+			return arg
+		default:
+			value = false
+		}
+	}
+	return ""
 }
 
 // pluginHandler runs plugins of kubectl. If this binary was called as kubectl, KUBECTL_PATH tells

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/lab/printable"
 )
 
 // Format is the value of --output.
@@ -57,7 +59,13 @@ func (f Format) Print(out io.Writer, value any) error {
 		return err
 	}
 	if f == YAML {
-		if data, err = yaml.JSONToYAML(data); err != nil {
+		// The parser refuses control characters that JSON may have as they are. The escapes of the
+		// remaining characters, which are in strings, have the same meaning in YAML.
+		lines := strings.Split(string(data), "\n")
+		for i := range lines {
+			lines[i] = printable.Escape(lines[i])
+		}
+		if data, err = yaml.JSONToYAML([]byte(strings.Join(lines, "\n"))); err != nil {
 			return err
 		}
 	}
@@ -71,7 +79,7 @@ type Colors bool
 // ColorsFor returns whether out is a terminal that shows colors. The environment variable NO_COLOR
 // turns them off.
 func ColorsFor(out io.Writer) Colors {
-	f, ok := out.(*os.File)
+	f, ok := Raw(out).(*os.File)
 	return Colors(ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
 }
 

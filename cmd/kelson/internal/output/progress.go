@@ -38,7 +38,7 @@ func NewProgress(errOut io.Writer) *Progress {
 // TerminalWidth returns the width of a terminal, or 0 if the writer is not a terminal that can
 // replace lines.
 func TerminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := Raw(w).(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return 0
 	}

@@ -18,6 +18,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/toolchain/scaffold"
 )
@@ -126,7 +127,7 @@ func testReleases(c *cobra.Command, dir, self string, releases, args []string) e
 		cmd := exec.Command("go", args...)
 		cmd.Dir = dir
 		cmd.Env = append(append(os.Environ(), "KELSON="+self), env...)
-		cmd.Stdout, cmd.Stderr = c.OutOrStdout(), c.ErrOrStderr()
+		cmd.Stdout, cmd.Stderr = output.Raw(c.OutOrStdout()), output.Raw(c.ErrOrStderr())
 		// like Ctrl-C in go test: SIGTERM would end the go command before the tests have cleaned up
 		return run(c.Context(), cmd, (*child.Group).Interrupt)
 	}
@@ -223,7 +224,7 @@ func RunChild(ctx context.Context, dir string, env []string, out, errOut io.Writ
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = out, errOut
+	cmd.Stdout, cmd.Stderr = output.Raw(out), output.Raw(errOut)
 	return run(ctx, cmd, (*child.Group).Terminate)
 }
 
