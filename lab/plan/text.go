@@ -353,8 +353,8 @@ func (d Difference) title(compared string) string {
 	return fmt.Sprintf("~ %s", d.Object)
 }
 
-// clean replaces line breaks and tabs by spaces and escapes what a terminal does not show, so that a
-// text is one line.
+// clean replaces line breaks and tabs by spaces and escapes what a terminal does not show, so that
+// a text is one line.
 func clean(text string) string { return printable.Escape(oneLine.Replace(text)) }
 
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
