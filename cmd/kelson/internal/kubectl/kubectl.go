@@ -49,8 +49,8 @@ func stdout(args []string) io.Writer {
 	return terminal
 }
 
-// verb returns the command in kubectl's arguments. After a flag that has no value, it may return the
-// argument after the command.
+// verb returns the command in kubectl's arguments. After a flag that has no value, it may return
+// the argument after the command.
 func verb(args []string) string {
 	value := false // the argument may be the value of the flag before it
 	for _, arg := range args[1:] {
