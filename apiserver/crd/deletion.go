@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/resource"
@@ -110,7 +109,7 @@ func (r *runner) removeInstance(ctx context.Context, res *resource.Resource, obj
 	_, err := r.objects().Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &obj.Head.UID},
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) {
+	if now := r.store.Snapshot().Get(obj.Key); now == nil || now.Head.UID != obj.Head.UID || errors.Is(err, context.Canceled) {
 		return nil // deleted or recreated meanwhile: removeInstances checks again
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	strategies "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -96,12 +95,11 @@ func (d *Definitions) waiting() []string {
 // updateStatus changes a definition's status and finalizers. It returns nil if the definition no
 // longer exists.
 func (d *Definitions) updateStatus(ctx context.Context, name string, change func(*apiextensions.CustomResourceDefinition)) error {
-	_, err := d.objects().Update(ctx, d.resource, "", name, strategies.NewStatusStrategy(d.scheme), false,
-		func(hub runtime.Object) error {
-			change(hub.(*apiextensions.CustomResourceDefinition))
-			return nil
-		})
-	if apierrors.IsNotFound(err) {
+	_, err := d.objects().UpdateStatus(ctx, d.resource, "", name, false, func(hub runtime.Object) error {
+		change(hub.(*apiextensions.CustomResourceDefinition))
+		return nil
+	})
+	if apierrors.IsNotFound(err) && d.store.Snapshot().Get(d.resource.Key("", name)) == nil {
 		return nil
 	}
 	return err

@@ -88,7 +88,11 @@ func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pen
 		if current := apihelpers.GetFlowSchemaConditionByType(fs, want.Type); current != nil && current.Status == want.Status && current.Reason == want.Reason && current.Message == want.Message {
 			continue
 		}
-		if err := c.writeStatus(ctx, fs.Name, want); err != nil && !apierrors.IsNotFound(err) {
+		err = c.writeStatus(ctx, fs.Name, want)
+		if apierrors.IsNotFound(err) && c.store.Snapshot().Get(store.Key{Resource: flowSchemas, Name: fs.Name}) == nil {
+			continue // deleted meanwhile
+		}
+		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 				return false, err
 			}

@@ -27,6 +27,9 @@ type Config struct {
 	Admission admission.Interface
 	// Authorizer decides whether an update or a patch may create an object. nil allows it.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Loopback sends requests of the server itself through its whole pipeline; see UpdateStatus. nil:
+	// there is no pipeline.
+	Loopback http.RoundTripper
 	// CatchUp updates the registry with definitions that other servers wrote to the store. It is
 	// called for unknown paths. nil: no other server writes to the store.
 	CatchUp func(context.Context) error
@@ -48,6 +51,7 @@ type Handler struct {
 	registry   *resource.Registry
 	admission  admission.Interface
 	authorizer authorizer.UnconditionalAuthorizer
+	loopback   http.RoundTripper
 	catchUp    func(context.Context) error
 	metrics    *metrics.Verbs
 	maxBody    int64
@@ -66,6 +70,7 @@ func New(cfg Config) *Handler {
 		registry:     cfg.Registry,
 		admission:    cfg.Admission,
 		authorizer:   cfg.Authorizer,
+		loopback:     cfg.Loopback,
 		catchUp:      cfg.CatchUp,
 		metrics:      cfg.Metrics,
 		maxBody:      cfg.MaxBody,

@@ -82,10 +82,7 @@ func (h *Handler) List(ctx context.Context, res *resource.Resource, namespace st
 // inProcess returns a context as strategies expect it: with the namespace and the RequestInfo of
 // the equivalent request.
 func inProcess(ctx context.Context, res *resource.Resource, namespace, name, verb string) context.Context {
-	version := res.StorageVersion
-	if _, served := res.Serves(version); !served && len(res.Versions) > 0 {
-		version = res.Versions[0].Name
-	}
+	version := storedOrServed(res)
 	return request.WithRequestInfo(request.WithNamespace(ctx, namespace), &request.RequestInfo{
 		IsResourceRequest: true, Verb: verb,
 		APIGroup: res.Group, APIVersion: version, Resource: res.Plural, Namespace: namespace, Name: name,

@@ -17,7 +17,6 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/policy"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
-	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 
 	"kelson.dev/apiserver/resource"
 )
@@ -170,16 +169,9 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 		}
 	}
 	budget := k.resource("policy", "poddisruptionbudgets")
-	_, err = objects.Update(ctx, budget, b.Namespace, b.Name, poddisruptionbudget.StatusStrategy, dryRun, func(hub runtime.Object) error {
-		old := hub.DeepCopyObject()
-		if err := take(hub.(*policy.PodDisruptionBudget), p.Name); err != nil {
-			return err
-		}
-		// kube-apiserver writes the budget through its own API.
-		if err := budget.Own(old, hub, "v1", "status", "kube-apiserver"); err != nil {
-			return fmt.Errorf("write disruption budget: %w", err)
-		}
-		return nil
+	// Like kube-apiserver, write the budget through the API.
+	_, err = objects.UpdateStatus(ctx, budget, b.Namespace, b.Name, dryRun, func(hub runtime.Object) error {
+		return take(hub.(*policy.PodDisruptionBudget), p.Name)
 	})
 	return false, false, err
 }
