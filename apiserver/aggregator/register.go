@@ -30,8 +30,12 @@ const (
 // Register brings the stored local APIServices in line with local, the group versions that this
 // server always serves. It creates missing ones, restores changed ones, and deletes those of other
 // group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New
-// ones are written as one unit, in the form that the POST of a client would produce.
-func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) error {
+// ones are written as one unit, in the form that the POST of a client would produce. If visible is
+// set, they are created with a request each instead, so that admission and audit see them.
+func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion, visible bool) error {
+	if visible {
+		return a.registerVisibly(ctx, local)
+	}
 	for {
 		changed, err := a.createLocal(ctx, local)
 		var conflict *store.ConflictError
@@ -43,6 +47,20 @@ func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) 
 			return a.restoreLocal(ctx, local, changed)
 		}
 	}
+}
+
+// registerVisibly is Register with a request for each APIService. Like restoreLocal, it logs errors.
+func (a *Aggregator) registerVisibly(ctx context.Context, local []schema.GroupVersion) error {
+	sn := a.cfg.Store.Snapshot()
+	for _, gv := range local {
+		if sn.Get(store.Key{Resource: Resource, Name: nameOf(gv)}) != nil {
+			continue
+		}
+		if err := a.create(ctx, gv, onStart); err != nil {
+			a.cfg.Log.Warn("create APIService", "apiservice", nameOf(gv), "err", err)
+		}
+	}
+	return a.restoreLocal(ctx, local, local)
 }
 
 // createLocal commits the missing APIServices and returns the group versions of those that differ.
@@ -143,7 +161,7 @@ func (a *Aggregator) restore(ctx context.Context, obj *store.Object, want *spec)
 	if err != nil {
 		return err
 	}
-	return ignoreOvertaken(a.write(ctx, http.MethodPatch, collection+"/"+obj.Key.Name, patch))
+	return a.ignoreOvertaken(obj.Key.Name, obj, a.write(ctx, http.MethodPatch, collection+"/"+obj.Key.Name, patch))
 }
 
 // delete deletes an APIService, unless it was replaced by another object.
@@ -154,7 +172,7 @@ func (a *Aggregator) delete(ctx context.Context, obj *store.Object) error {
 	if err != nil {
 		return err
 	}
-	return ignoreOvertaken(a.write(ctx, http.MethodDelete, collection+"/"+obj.Key.Name, options))
+	return a.ignoreOvertaken(obj.Key.Name, obj, a.write(ctx, http.MethodDelete, collection+"/"+obj.Key.Name, options))
 }
 
 // create creates a local APIService.
@@ -167,5 +185,5 @@ func (a *Aggregator) create(ctx context.Context, gv schema.GroupVersion, label s
 	if err != nil {
 		return err
 	}
-	return ignoreOvertaken(a.write(ctx, http.MethodPost, collection, body))
+	return a.ignoreOvertaken(nameOf(gv), nil, a.write(ctx, http.MethodPost, collection, body))
 }

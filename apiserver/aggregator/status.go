@@ -51,7 +51,7 @@ func (a *Aggregator) report(ctx context.Context, name string, uid types.UID, now
 	}
 	err = a.write(ctx, http.MethodPatch, collection+"/"+name+"/status", patch)
 	switch {
-	case ctx.Err() != nil || err != nil && ignoreOvertaken(err) == nil:
+	case ctx.Err() != nil || err != nil && a.ignoreOvertaken(name, obj, err) == nil:
 		// a later check sees the change
 	case err != nil:
 		a.cfg.Log.Warn("write status of APIService", "apiservice", name, "err", err)
@@ -76,10 +76,16 @@ func (a *Aggregator) write(ctx context.Context, method, path string, body []byte
 	return err
 }
 
-// ignoreOvertaken returns nil for the errors of writes that came too late, because the events of
-// the other writes lead to new attempts.
-func ignoreOvertaken(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+// ignoreOvertaken returns nil for the error of a write that came too late, because the event of the
+// other write leads to a new attempt. read is the state on which the write was based; nil for a
+// create. If the store still has this state, the error has another cause, such as admission, and is
+// returned.
+func (a *Aggregator) ignoreOvertaken(name string, read *store.Object, err error) error {
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	now := a.cfg.Store.Snapshot().Get(store.Key{Resource: Resource, Name: name})
+	if (now == nil) != (read == nil) || now != nil && now.Revision != read.Revision {
 		return nil
 	}
 	return err

@@ -46,9 +46,12 @@ const (
 // Config configures Ensure and MaintainFlows.
 type Config struct {
 	Store *store.Store
-	// REST returns an administrator's client configuration. It is called only if objects must be
-	// updated.
+	// REST returns the client configuration of system:apiserver. It is called only if objects must be
+	// updated or Visible is set. If it is nil, only missing objects are created.
 	REST func() *rest.Config
+	// Visible creates missing objects with a request each, as kube-apiserver does, so that admission
+	// and audit see them. Otherwise they are written to the store at once.
+	Visible bool
 	// Aggregated creates aggregated roles with their rules. Without it, the cluster role
 	// aggregation controller must add them.
 	Aggregated bool
@@ -81,10 +84,21 @@ func Ensure(ctx context.Context, cfg Config) error {
 func (cfg *Config) create(ctx context.Context) (changed []*object, err error) {
 	sn, now := cfg.Store.Snapshot(), time.Now().UTC().Format(time.RFC3339)
 	var ops []store.Op
-	for _, o := range policy() {
+	all := policy()
+	if cfg.REST != nil {
+		gated, err := ofGates()
+		if err != nil {
+			return nil, err
+		}
+		changed = gated
+		all = slices.DeleteFunc(slices.Clone(all), func(o *object) bool {
+			return slices.ContainsFunc(gated, func(g *object) bool { return g.key == o.key })
+		})
+	}
+	for _, o := range all {
 		stored := sn.Get(o.key)
 		switch {
-		case stored == nil && predecessor(sn, o) != nil:
+		case stored == nil && (cfg.Visible || predecessor(sn, o) != nil):
 			changed = append(changed, o)
 		case stored == nil:
 			from := o.posted

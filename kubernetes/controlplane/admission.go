@@ -30,7 +30,7 @@ func (p *ControlPlane) newAdmission(cfg Config, authorizer authorizer.Authorizer
 		Webhooks:     cfg.Webhooks,
 		DialWebhooks: cfg.DialWebhooks,
 		Objects:      func() resource.Objects { return p.verbs },
-		Transport:    p.Transport(),
+		Transport:    p.serverTransport(),
 		Authorizer:   authorizer,
 		Controllers:  !cfg.NoControllers,
 		Metrics:      metrics,

@@ -7,9 +7,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/apiserver/authn"
@@ -44,7 +42,7 @@ func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, me
 		proxies = *cfg.Authentication.RequestHeader
 	}
 	return aggregator.New(aggregator.Config{
-		Store: p.store, Services: resolver, Client: p.Transport(),
+		Store: p.store, Services: resolver, Client: p.serverTransport(),
 		ProxyClient: cfg.Aggregation.ProxyClient, ForwardRedirects: cfg.Aggregation.ForwardRedirects, Dial: cfg.Aggregation.Dial,
 		UserHeaders: slices.Concat(proxies.Usernames, proxies.UIDs, proxies.Groups), UserPrefixes: proxies.ExtraPrefixes,
 		Priorities: builtin.Priorities, Metrics: metrics, Log: cfg.Log,
@@ -70,6 +68,5 @@ func localVersions(set *resource.Set) []schema.GroupVersion {
 // serversAs returns the API servers behind this one for a controller. Its requests have the
 // permissions of the controller's service account.
 func (p *ControlPlane) serversAs(others *aggregator.Aggregator, controller string) *aggregated.Servers {
-	account := &serviceaccount.ServiceAccountInfo{Namespace: metav1.NamespaceSystem, Name: controller}
-	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes, REST: p.RESTConfigAs(account.UserInfo())})
+	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes, REST: p.controllerConfig(controller)})
 }

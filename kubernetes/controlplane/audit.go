@@ -14,9 +14,12 @@ type Audit struct {
 	Sink   audit.Sink
 }
 
+// records reports whether audit logging is on.
+func (a Audit) records() bool { return a.Policy != nil && a.Sink != nil }
+
 // annotated makes plugins add their annotations to the request's audit record.
 func (a Audit) annotated(plugins admission.Interface) admission.Interface {
-	if a.Policy == nil || a.Sink == nil {
+	if !a.records() {
 		return plugins
 	}
 	return admission.WithAudit(plugins)

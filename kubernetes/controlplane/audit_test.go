@@ -27,7 +27,8 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
-- {level: None, users: [kelson-admin]}
+- {level: None, users: [kelson-admin, "system:apiserver", "system:kube-controller-manager"]}
+- {level: None, userGroups: ["system:serviceaccounts:kube-system"]}
 - {level: None, nonResourceURLs: [/healthz]}
 - {level: Metadata, resources: [{group: "", resources: [secrets]}]}
 - {level: Request, resources: [{group: "", resources: [services, serviceaccounts/token]}]}

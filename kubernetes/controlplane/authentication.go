@@ -47,12 +47,12 @@ func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*token
 	return issuer, nil
 }
 
-// patchSecret applies a merge patch to a Secret, as an administrator.
+// patchSecret applies a merge patch to a Secret, as system:apiserver.
 func (p *ControlPlane) patchSecret(ctx context.Context, namespace, name string, patch []byte) error {
 	_, err := inprocess.Call{
 		Method: http.MethodPatch, Path: "/api/v1/namespaces/" + namespace + "/secrets/" + name,
 		Body: patch, ContentType: string(types.MergePatchType),
-	}.Do(context.WithoutCancel(ctx), p.Transport())
+	}.Do(context.WithoutCancel(ctx), p.serverTransport())
 	if err != nil {
 		return fmt.Errorf("patch secret: %w", err)
 	}

@@ -1,13 +1,17 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 
+	upstream "k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/kubernetes/authorizers"
+	"kelson.dev/kubernetes/identity"
 )
 
 // Authorization configures the authorization of requests. The zero value uses the modes Node and
@@ -40,5 +44,43 @@ func (p *ControlPlane) newAuthorizer(cfg Config) (authz.Authorizer, rbac.Rules, 
 	if err != nil {
 		return nil, rbac.Rules{}, fmt.Errorf("create authorizers: %w", err)
 	}
-	return authorizer, roles.Rules(), nil
+	own := []upstream.UnconditionalAuthorizer{roles}
+	if p.nodes.exist() {
+		own = append(own, lazyAuthorizer(modes[authz.ModeNode]))
+	}
+	return withComponents{authorizer, own}, roles.Rules(), nil
+}
+
+// withComponents decides requests of the control plane's own components with the bootstrap roles
+// and as those of nodes too, if the configured modes have no opinion. Without the modes RBAC and
+// Node, no component could work otherwise.
+type withComponents struct {
+	authz.Authorizer
+	own []upstream.UnconditionalAuthorizer
+}
+
+// Authorize implements [authz.Authorizer].
+func (w withComponents) Authorize(ctx context.Context, a upstream.Attributes) (upstream.Decision, string, error) {
+	decision, reason, err := w.Authorizer.Authorize(ctx, a)
+	if decision != upstream.DecisionNoOpinion || !identity.IsComponent(a.GetUser()) {
+		return decision, reason, err
+	}
+	for _, own := range w.own {
+		if allowed, why, _ := own.Authorize(ctx, a); allowed == upstream.DecisionAllow {
+			return allowed, why, nil
+		}
+	}
+	return decision, reason, err
+}
+
+// lazyAuthorizer is an authorizer that is made for the first decision.
+type lazyAuthorizer func() (authz.Authorizer, error)
+
+// Authorize implements UnconditionalAuthorizer.
+func (l lazyAuthorizer) Authorize(ctx context.Context, a upstream.Attributes) (upstream.Decision, string, error) {
+	made, err := l()
+	if err != nil {
+		return upstream.DecisionNoOpinion, "", err
+	}
+	return made.Authorize(ctx, a)
 }

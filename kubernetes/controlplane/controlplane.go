@@ -123,6 +123,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		Metrics:   counts,
 		// A PUT or an apply that creates an object needs permission to create.
 		Authorizer:   authorizer,
+		Loopback:     p.serverTransport(),
 		CatchUp:      catchUp(p.store, definitions),
 		WatchTimeout: cfg.WatchTimeout,
 		NoFastPaths:  cfg.NoFastPaths,
@@ -135,11 +136,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs, definitions, others, p.waits); err != nil {
 		return nil, err
 	}
-	policy := bootstrappolicy.Config{Store: p.store, REST: p.RESTConfig, Aggregated: !cfg.NoControllers, Log: cfg.Log}
+	policy := bootstrappolicy.Config{Store: p.store, REST: p.serverConfig, Visible: p.observed(cfg), Aggregated: !cfg.NoControllers, Log: cfg.Log}
 	if err := p.createInitialObjects(ctx, cfg, policy); err != nil {
 		return nil, err
 	}
-	if err := others.Register(ctx, localVersions(p.registry.Current())); err != nil {
+	if err := others.Register(ctx, localVersions(p.registry.Current()), policy.Visible); err != nil {
 		return nil, err
 	}
 	if files := cfg.Authentication; files.ClientCAFile != "" || files.RequestHeader != nil {
@@ -176,6 +177,12 @@ func (p *ControlPlane) openStore(ctx context.Context, cfg Config) (err error) {
 	case p.store != nil:
 	case cfg.From != nil:
 		p.store, p.ownsStore = cfg.From.Fork(), true
+	case cfg.Audit.records():
+		// The creation of the bootstrap policy is recorded.
+		if p.store, err = store.Open(store.Config{}); err != nil {
+			return fmt.Errorf("create store: %w", err)
+		}
+		p.ownsStore = true
 	default:
 		if p.store, err = bootstrappolicy.Fresh(ctx, !cfg.NoControllers); err != nil {
 			return fmt.Errorf("create store: %w", err)
@@ -215,10 +222,10 @@ func (p *ControlPlane) registerKinds(cfg Config, issuer *tokens.Issuer, authoriz
 
 // createInitialObjects creates the objects that every cluster has.
 func (p *ControlPlane) createInitialObjects(ctx context.Context, cfg Config, policy bootstrappolicy.Config) error {
-	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport(), cfg.ServiceRange, cfg.Log); err != nil {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport(), cfg.ServiceRange, cfg.Log); err != nil {
 		return fmt.Errorf("create initial objects: %w", err)
 	}
-	if err := createPriorityClasses(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport()); err != nil {
+	if err := createPriorityClasses(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport()); err != nil {
 		return fmt.Errorf("create initial objects: %w", err)
 	}
 	// the control plane serves clients without it
@@ -228,8 +235,11 @@ func (p *ControlPlane) createInitialObjects(ctx context.Context, cfg Config, pol
 	if err := bootstrappolicy.Ensure(ctx, policy); err != nil {
 		return err
 	}
+	if err := p.createOwnRoles(ctx, cfg, p.store.Snapshot(), p.registry.Current()); err != nil {
+		return fmt.Errorf("create initial objects: %w", err)
+	}
 	if p.nodes.exist() {
-		if err := metricsReader(ctx, p.store.Snapshot(), p.registry.Current(), p.Transport()); err != nil {
+		if err := metricsReader(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport()); err != nil {
 			return fmt.Errorf("create initial objects: %w", err)
 		}
 	}
@@ -319,7 +329,8 @@ func (p *ControlPlane) Store() *store.Store { return p.store }
 // Registry returns the registry of served kinds.
 func (p *ControlPlane) Registry() *resource.Registry { return p.registry }
 
-// admin is the default user of in-process requests.
+// admin is the user of in-process requests of programs that embed the control plane. The control
+// plane's own components have other users; see package identity.
 var admin = &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Transport returns a transport that passes requests to the control plane in process, as an

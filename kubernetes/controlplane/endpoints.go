@@ -60,7 +60,7 @@ func (t withoutRetry) RoundTrip(r *http.Request) (*http.Response, error) {
 // maintainEndpoints keeps the address of this server in the endpoints of the Service "kubernetes"
 // until ctx ends, and then removes it. Kubernetes' own reconcilers do the work.
 func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) error {
-	config := p.RESTConfig()
+	config := p.serverConfig()
 	config.Transport, config.Timeout = withoutRetry{config.Transport}, endpointsTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -25,7 +25,7 @@ func (p *ControlPlane) newFlowControl(cfg Config, metrics *prometheus.Registry) 
 		return nil, fmt.Errorf("priority and fairness needs a positive limit of requests in flight: InFlight=%d, MutatingInFlight=%d",
 			cfg.Limits.InFlight, cfg.Limits.MutatingInFlight)
 	}
-	flows := flowcontrol.New(flowcontrol.Config{Store: p.store, Seats: seats, REST: p.RESTConfig})
+	flows := flowcontrol.New(flowcontrol.Config{Store: p.store, Seats: seats, REST: p.serverConfig})
 	return flows, metrics.Register(flows)
 }
 

@@ -29,7 +29,7 @@ func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Co
 	if !p.store.Follows() {
 		return run(ctx, &p.parts)
 	}
-	config := p.RESTConfig()
+	config := p.serverConfig()
 	// As in Kubernetes' components, one request without a response does not lose the Lease.
 	config.Timeout = renewDeadline / 2
 	client, err := coordination.NewForConfig(config)

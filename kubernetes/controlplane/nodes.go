@@ -16,6 +16,7 @@ import (
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/controllers/stages"
+	"kelson.dev/kubernetes/identity"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/node/simulated"
@@ -63,7 +64,7 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 			drivers = []string{simulatedvolumes.Driver}
 		}
 		if n.stages, err = stages.New(stages.Config{
-			Store: p.store, Registry: p.registry, REST: p.RESTConfig(), Runtime: runtime, Stages: cfg.Stages, Log: cfg.Log,
+			Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime, Stages: cfg.Stages, Log: cfg.Log,
 		}); err != nil {
 			return nil, err
 		}
@@ -73,7 +74,7 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 			groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
 		}
 		if n.simulated, err = simulatednodes.New(simulatednodes.Config{
-			Store: p.store, REST: p.RESTConfig(), Runtime: runtime, Groups: groups, Stages: n.stages, Drivers: drivers,
+			Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime, Groups: groups, Stages: n.stages, Drivers: drivers,
 			LeaseDuration: cfg.NodeLease, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
 		}); err != nil {
 			return nil, err
@@ -97,8 +98,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
 	if n.agent, err = node.NewAgent(node.AgentConfig{
-		Config: p.RESTConfig(), Name: nodeName, Runtime: containers, Server: cfg.NodeServer, Drivers: drivers,
-		ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, Log: cfg.Log,
+		Config: p.RESTConfigAs(identity.Node(nodeName)), Name: nodeName, Runtime: containers, Server: cfg.NodeServer, Drivers: drivers,
+		ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, KeepTaints: true, Log: cfg.Log,
 	}); err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Con
 		return nil
 	}
 	s, err := scheduler.New(scheduler.Config{
-		Store: p.store, REST: p.RESTConfig(), Settings: cfg.Scheduler, Waits: p.waits, Log: cfg.Log,
+		Store: p.store, REST: p.RESTConfigAs(identity.Scheduler), Settings: cfg.Scheduler, Waits: p.waits, Log: cfg.Log,
 		Serves: func(r schema.GroupVersionResource) bool { return p.registry.Current().Serves(r, "") },
 	})
 	if err != nil {

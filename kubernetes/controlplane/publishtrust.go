@@ -70,7 +70,7 @@ func (p *ControlPlane) publishTrust(ctx context.Context, rootCA []byte) error {
 		if stored != nil && maps.Equal(now.Data, stored.Data) {
 			return nil
 		}
-		_, err = writeAsServer(method, path, now).Do(ctx, p.Transport())
+		_, err = writeAsServer(method, path, now).Do(ctx, p.serverTransport())
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 			return err
 		}

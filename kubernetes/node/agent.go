@@ -41,6 +41,10 @@ type AgentConfig struct {
 	// Address in an annotation, and an initialized one keeps the addresses that the manager
 	// sets.
 	ExternalCloud bool
+	// KeepTaints leaves the taint not-ready, which admission adds to every new Node, to the node
+	// lifecycle controller of the cluster. Without that controller, the Agent must remove the taint
+	// itself, which the admission plugin NodeRestriction does not allow to nodes.
+	KeepTaints bool
 	// Server is the address ("host:port") at which pods reach the API server, for
 	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT; "" means that of the Service.
 	Server string

@@ -30,12 +30,24 @@ func writeStatus(ctx context.Context, c client.Client, pod *corev1.Pod, status c
 	answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	err = c.Subresource("status").Patch(ctx, answer, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+	case isGone(ctx, c, pod, err):
 		return nil, fmt.Errorf("write status: %w", errPodGone)
 	case err != nil:
 		return nil, fmt.Errorf("write status: %w", err)
 	}
 	return answer, nil
+}
+
+// isGone reports whether a write failed because the pod was deleted or replaced. It reads the pod
+// again, because the error of the write can come from admission and name another object.
+func isGone(ctx context.Context, c client.Client, pod *corev1.Pod, err error) bool {
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return false
+	}
+	// Nodes may get only pods that exist, but list the pods of their node.
+	now, err := client.List[corev1.Pod](ctx, c, client.InNamespace(pod.Namespace),
+		client.MatchingFields{"metadata.name": pod.Name, "spec.nodeName": pod.Spec.NodeName})
+	return err == nil && (len(now) == 0 || now[0].UID != pod.UID)
 }
 
 // statusPatch returns a strategic merge patch from the pod's status to another, or nil if they are
@@ -68,7 +80,7 @@ func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
 func (a *Agent) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	err := a.client.Delete(ctx, obj, client.GracePeriodSeconds(0), client.Preconditions{UID: pod.UID})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !isGone(ctx, a.client, pod, err) {
 		return fmt.Errorf("delete pod: %w", err)
 	}
 	return nil

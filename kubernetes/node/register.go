@@ -86,7 +86,7 @@ func (a *Agent) putNode(ctx context.Context) error {
 	if err := a.putDrivers(ctx, node); err != nil || a.config.Writes > WritesStatus {
 		return err
 	}
-	if err := a.putNodeStatus(ctx, node); err != nil {
+	if err := a.putNodeStatus(ctx, node); err != nil || a.config.KeepTaints {
 		return err
 	}
 	return a.untaint(ctx, node)

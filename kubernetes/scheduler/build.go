@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/kubernetes/identity"
 )
 
 // build creates upstream's scheduler and its informers. The caller must start the informers. Parts
@@ -22,7 +23,7 @@ import (
 func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, error) {
 	config := rest.CopyConfig(cfg.REST)
 	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON
-	config.UserAgent = "kelson-scheduler"
+	config.UserAgent = identity.UserAgent(identity.SchedulerProgram, "scheduler")
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create client: %w", err)

@@ -98,10 +98,11 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	force := true
 	_, err = c.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(ctx, name, types.ApplyPatchType, apply,
 		metav1.PatchOptions{FieldManager: FieldOwner, Force: &force}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return 0, nil // deleted, or deleted and created again
+	// The event of another object with this name queues it again.
+	if apierrors.IsConflict(err) && !follow.Exists(c.cfg.Store, store.Key{Resource: policies, Name: name}, policy.UID) {
+		return 0, nil
 	}
-	return 0, err
+	return 0, follow.IgnoreGone(c.cfg.Store, store.Key{Resource: policies, Name: name}, policy.UID, err)
 }
 
 // kinds is a RESTMapper over the registry. It implements only KindsFor, the one method that the

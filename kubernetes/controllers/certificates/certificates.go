@@ -47,6 +47,9 @@ type Config struct {
 	Store *store.Store
 	// Client writes and deletes requests.
 	Client client.Client
+	// Serving approves the serving certificates of kubelets, and PodRequests deletes
+	// PodCertificateRequests; nil means Client.
+	Serving, PodRequests client.Client
 	// Authorizer decides who may get a kubelet's certificate. If nil, no request is approved
 	// automatically.
 	Authorizer authorizer.UnconditionalAuthorizer
@@ -71,6 +74,12 @@ const DefaultLifetime = 365 * 24 * time.Hour
 func New(cfg Config) *Controller {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Serving == nil {
+		cfg.Serving = cfg.Client
+	}
+	if cfg.PodRequests == nil {
+		cfg.PodRequests = cfg.Client
 	}
 	if cfg.Lifetime == 0 {
 		cfg.Lifetime = DefaultLifetime
@@ -116,13 +125,14 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 	default:
 		retry, err = c.approve(ctx, stored.DeepCopy())
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		err = nil // the newer state queues the request again
+	if err != nil {
+		// A conflict means that there is a newer state, which is read when the key is synced again.
+		return 0, follow.IgnoreGone(c.cfg.Store, store.Key{Resource: resource, Name: name}, stored.UID, err)
 	}
 	if !ends || retry > 0 {
 		left = retry
 	}
-	return left, err
+	return left, nil
 }
 
 // approve approves requests of kubelets for client and serving certificates. If retry is not 0, the

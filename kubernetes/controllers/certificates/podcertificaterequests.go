@@ -7,7 +7,9 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/operator/client"
 )
 
@@ -32,8 +34,8 @@ func (c *Controller) clearPodRequest(ctx context.Context, namespace, name string
 	if stored.DeletionTimestamp != nil {
 		return 0, nil // waiting for a finalizer
 	}
-	err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	err = c.cfg.PodRequests.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
+	if !follow.Exists(c.cfg.Store, store.Key{Resource: podRequests, Namespace: namespace, Name: name}, stored.UID) {
 		err = nil // deleted, or created again, by another client
 	}
 	return 0, err

@@ -49,7 +49,7 @@ func (c *Controller) approveServing(ctx context.Context, r *certificatesv1.Certi
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved",
 		Message: "The kubelet requested a certificate for the name and addresses of its own node.",
 	})
-	return 0, c.cfg.Client.Subresource("approval").Update(ctx, r, nil)
+	return 0, c.cfg.Serving.Subresource("approval").Update(ctx, r, nil)
 }
 
 // checkServing returns why a node may not have a serving certificate with the names of a request.

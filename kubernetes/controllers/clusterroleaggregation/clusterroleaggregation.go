@@ -18,7 +18,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -79,7 +78,7 @@ func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error
 		}
 		rules, err := aggregate(role, roles)
 		if err == nil && !equality.Semantic.DeepEqual(rules, role.Rules) {
-			err = c.apply(ctx, role, rules)
+			err = c.apply(ctx, obj, role, rules)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("aggregate cluster role %s: %w", role.Name, err))
@@ -90,13 +89,10 @@ func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error
 
 // apply writes the rules of a role. The uid prevents the apply from creating a role that was
 // deleted meanwhile.
-func (c *Controller) apply(ctx context.Context, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
+func (c *Controller) apply(ctx context.Context, read *store.Object, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
 	err := c.cfg.Client.Apply(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID}, Rules: rules},
 		client.FieldOwner(FieldOwner))
-	if apierrors.IsConflict(err) {
-		return nil // deleted or replaced; the event triggers another pass
-	}
-	return err
+	return follow.IgnoreChanged(c.cfg.Store, read, err) // if it was deleted or replaced, the event triggers another pass
 }
 
 // aggregate returns the rules of an aggregated role. all is sorted by name.

@@ -158,7 +158,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		return again, nil
 	}
 	if err := c.cfg.Client.Subresource("status").Update(ctx, next, nil); err != nil {
-		return 0, client.IgnoreNotFound(err)
+		return 0, follow.IgnoreGone(c.cfg.Store, key, b.UID, err)
 	}
 	return again, nil
 }
@@ -194,8 +194,7 @@ func (c *Controller) release(ctx context.Context, sn *store.Snapshot, key store.
 	next := pod.DeepCopy()
 	*target(next) = corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
 		ObservedGeneration: set.ObservedGeneration}
-	err = c.cfg.Client.Subresource("status").Update(ctx, next, nil)
-	return 0, client.IgnoreNotFound(err)
+	return 0, follow.IgnoreGone(c.cfg.Store, key, pod.UID, c.cfg.Client.Subresource("status").Update(ctx, next, nil))
 }
 
 // status computes a budget's status, without conditions. again is when it must be computed again

@@ -21,7 +21,8 @@
 // other work. An owner in a server that does not answer counts as existing.
 //
 // Every event queues the objects that it may affect. One worker at a time processes an object, and
-// always uses the newest state.
+// always uses the newest state. The collector writes through the API, so that admission and audit
+// apply; it repeats a deletion that is denied, with backoff.
 package garbagecollector
 
 import (
@@ -39,6 +40,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/aggregated"
+	"kelson.dev/kubernetes/controllers/objects"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/events"
 	"kelson.dev/operator/workqueue"
@@ -48,8 +50,8 @@ import (
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	// Objects writes and deletes objects, with the full semantics of the API's verbs.
-	Objects resource.Objects
+	// Objects writes and deletes objects.
+	Objects *objects.Client
 	// Client records Events.
 	Client client.Client
 	// Servers are the API servers behind this one; nil means that there are none.
@@ -195,7 +197,7 @@ func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struc
 		queue.Forget(target)
 		return
 	}
-	switch err := c.collect(asCollector(ctx), target); {
+	switch err := c.collect(ctx, target); {
 	case err == nil:
 		queue.Forget(target)
 	case errors.Is(err, errUnresolved):

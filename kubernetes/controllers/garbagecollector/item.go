@@ -7,8 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/workqueue"
@@ -19,15 +17,6 @@ var errUnresolved = errors.New("kind of an owner is not served")
 
 func newQueue() *workqueue.Queue[item, struct{}] {
 	return workqueue.New(workqueue.Config[item, struct{}]{})
-}
-
-// asCollector returns the context of the collector's own requests, with Kubernetes' user name for
-// it.
-func asCollector(ctx context.Context) context.Context {
-	return request.WithUser(ctx, &user.DefaultInfo{
-		Name:   "system:serviceaccount:kube-system:generic-garbage-collector",
-		Groups: []string{user.SystemPrivilegedGroup, "system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
-	})
 }
 
 // collect processes one object: it compares the newest state with the object's owners and

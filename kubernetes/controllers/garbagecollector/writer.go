@@ -7,15 +7,15 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/aggregated"
-	"kelson.dev/operator/client"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/kubernetes/controllers/objects"
 )
 
 // writer changes the objects of a resource, in this server or in another one.
@@ -36,44 +36,45 @@ func (c *Collector) writer(name string) (writer, bool) {
 		return remote{c.cfg.Servers, kind}, ok
 	}
 	res, ok := c.cfg.Registry.Current().ByPrefix(name)
-	return local{c.cfg.Objects, res}, ok
+	return local{c.cfg.Store, c.cfg.Objects, res}, ok
 }
 
-// local is the store of this server.
+// local is the store of this server. It writes through the API, so that admission and audit apply.
 type local struct {
-	objects resource.Objects
+	store   *store.Store
+	objects *objects.Client
 	res     *resource.Resource
 }
 
 func (l local) namespaced() bool { return l.res.Namespaced }
 
+// conflicts is how often update computes a patch for a newer state before the item is queued again.
+const conflicts = 5
+
 func (l local) update(ctx context.Context, obj *store.Object, change func(metav1.Object)) error {
-	_, err := l.objects.Update(ctx, l.res, obj.Key.Namespace, obj.Key.Name, nil, false, func(hub runtime.Object) error {
-		object, err := meta.Accessor(hub)
-		if err != nil {
+	for attempt := 1; ; attempt++ {
+		patch, err := metadataPatch(obj, change)
+		if err != nil || patch == nil {
 			return err
 		}
-		if object.GetUID() != obj.Head.UID {
-			return apierrors.NewNotFound(l.res.GroupResource(), obj.Key.Name)
+		err = l.objects.Patch(ctx, l.res, obj.Key.Namespace, obj.Key.Name, patch)
+		if !apierrors.IsConflict(err) || attempt == conflicts {
+			return follow.IgnoreGone(l.store, obj.Key, obj.Head.UID, err)
 		}
-		before := hub.DeepCopyObject()
-		change(object)
-		return l.res.Own(before, hub, l.servedVersion(), "", "kelson-controllers")
-	})
-	return client.IgnoreNotFound(err)
-}
-
-// servedVersion returns the version of managedFields: the storage version, if it is served.
-func (l local) servedVersion() string {
-	if _, served := l.res.Serves(l.res.StorageVersion); !served && len(l.res.Versions) > 0 {
-		return l.res.Versions[0].Name
+		newer := l.store.Snapshot().Get(obj.Key)
+		if newer == nil || newer.Head.UID != obj.Head.UID {
+			return nil
+		}
+		if newer.Revision == obj.Revision {
+			return err // the conflict has another cause
+		}
+		obj = newer
 	}
-	return l.res.StorageVersion
 }
 
 func (l local) delete(ctx context.Context, obj *store.Object, policy metav1.DeletionPropagation) error {
-	_, err := l.objects.Delete(ctx, l.res, obj.Key.Namespace, obj.Key.Name, deleteOptions(obj, strconv.FormatUint(obj.Revision, 10), policy))
-	return client.IgnoreNotFound(err)
+	err := l.objects.Delete(ctx, l.res, obj.Key.Namespace, obj.Key.Name, deleteOptions(obj, strconv.FormatUint(obj.Revision, 10), policy))
+	return follow.IgnoreGone(l.store, obj.Key, obj.Head.UID, err)
 }
 
 func deleteOptions(obj *store.Object, version string, policy metav1.DeletionPropagation) *metav1.DeleteOptions {
@@ -83,20 +84,13 @@ func deleteOptions(obj *store.Object, version string, policy metav1.DeletionProp
 	}
 }
 
-// remote is another server.
-type remote struct {
-	servers *aggregated.Servers
-	kind    aggregated.Kind
-}
-
-func (r remote) namespaced() bool { return r.kind.Namespaced }
-
-// update sends a merge patch, which every server supports, on condition that the object still has
-// this version.
-func (r remote) update(ctx context.Context, obj *store.Object, change func(metav1.Object)) error {
+// metadataPatch returns a merge patch, which every server supports, for a change of the metadata of
+// an object, or nil if nothing changes. The patch fails if the object does not have this version any
+// longer.
+func metadataPatch(obj *store.Object, change func(metav1.Object)) ([]byte, error) {
 	before, err := metadataOf(obj)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now := before.DeepCopy()
 	change(now)
@@ -108,10 +102,22 @@ func (r remote) update(ctx context.Context, obj *store.Object, change func(metav
 		fields["finalizers"] = now.Finalizers
 	}
 	if len(fields) == 2 {
-		return nil
+		return nil, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": fields})
-	if err != nil {
+	return json.Marshal(map[string]any{"metadata": fields})
+}
+
+// remote is another server.
+type remote struct {
+	servers *aggregated.Servers
+	kind    aggregated.Kind
+}
+
+func (r remote) namespaced() bool { return r.kind.Namespaced }
+
+func (r remote) update(ctx context.Context, obj *store.Object, change func(metav1.Object)) error {
+	patch, err := metadataPatch(obj, change)
+	if err != nil || patch == nil {
 		return err
 	}
 	at, err := r.servers.Client(r.kind.GroupVersionResource, obj.Key.Namespace)
@@ -121,7 +127,7 @@ func (r remote) update(ctx context.Context, obj *store.Object, change func(metav
 	ctx, cancel := context.WithTimeout(ctx, aggregated.Timeout)
 	defer cancel()
 	_, err = at.Patch(ctx, obj.Key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return client.IgnoreNotFound(err)
+	return r.ignoreGone(ctx, at, obj, err)
 }
 
 func sameReference(a, b metav1.OwnerReference) bool {
@@ -140,5 +146,18 @@ func (r remote) delete(ctx context.Context, obj *store.Object, policy metav1.Del
 	}
 	ctx, cancel := context.WithTimeout(ctx, aggregated.Timeout)
 	defer cancel()
-	return client.IgnoreNotFound(at.Delete(ctx, obj.Key.Name, *deleteOptions(obj, stored.ResourceVersion, policy)))
+	return r.ignoreGone(ctx, at, obj, at.Delete(ctx, obj.Key.Name, *deleteOptions(obj, stored.ResourceVersion, policy)))
+}
+
+// ignoreGone returns nil for an error NotFound of a write if the object does not exist any longer.
+// The server is asked, because the error can name another object.
+func (r remote) ignoreGone(ctx context.Context, at metadata.ResourceInterface, obj *store.Object, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	found, absent := at.Get(ctx, obj.Key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(absent) || absent == nil && found.UID != obj.Head.UID {
+		return nil
+	}
+	return err
 }

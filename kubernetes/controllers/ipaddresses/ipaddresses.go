@@ -18,7 +18,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
@@ -202,7 +201,8 @@ func (c *Controller) release(ctx context.Context, sn *store.Snapshot, ip *networ
 }
 
 func (c *Controller) create(ctx context.Context, ip *networkingv1.IPAddress) error {
-	if err := c.cfg.Client.Create(ctx, ip); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := follow.IgnoreExists(c.cfg.Store, store.Key{Resource: addresses, Name: ip.Name}, c.cfg.Client.Create(ctx, ip))
+	if err != nil {
 		return fmt.Errorf("create IPAddress: %w", err)
 	}
 	return nil
@@ -211,7 +211,7 @@ func (c *Controller) create(ctx context.Context, ip *networkingv1.IPAddress) err
 // delete deletes this version of an IPAddress.
 func (c *Controller) delete(ctx context.Context, ip *networkingv1.IPAddress) error {
 	err := c.cfg.Client.Delete(ctx, ip.DeepCopy(), client.Preconditions{UID: ip.UID, ResourceVersion: ip.ResourceVersion})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err = follow.IgnoreGone(c.cfg.Store, store.Key{Resource: addresses, Name: ip.Name}, ip.UID, err); err != nil {
 		return fmt.Errorf("delete IPAddress: %w", err)
 	}
 	return nil

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
@@ -125,10 +124,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	} else if slices.Contains(service.Finalizers, finalizer) {
 		err = c.remove(ctx, service)
 	}
-	if apierrors.IsNotFound(err) {
-		return 0, nil
-	}
-	return 0, err
+	return 0, follow.IgnoreGone(c.cfg.Store, key, service.UID, err)
 }
 
 // ensure assigns the addresses that the Service lacks.
@@ -145,10 +141,9 @@ func (c *Controller) ensure(ctx context.Context, sn *store.Snapshot, service *co
 	c.recorder.Event(service, corev1.EventTypeNormal, "EnsuringLoadBalancer", "Ensuring load balancer")
 	service = service.DeepCopy()
 	if !slices.Contains(service.Finalizers, finalizer) {
+		// Like Kubernetes' service controller, this one may write only the status, whose writes can
+		// change metadata too.
 		service.Finalizers = append(service.Finalizers, finalizer)
-		if err := c.cfg.Client.Update(ctx, service); err != nil {
-			return fmt.Errorf("add finalizer: %w", err)
-		}
 	}
 	service.Status.LoadBalancer.Ingress = nil
 	for _, address := range wanted {
@@ -168,13 +163,10 @@ func (c *Controller) remove(ctx context.Context, service *corev1.Service) error 
 	service = service.DeepCopy()
 	if len(service.Status.LoadBalancer.Ingress) > 0 && service.Spec.LoadBalancerClass == nil {
 		service.Status.LoadBalancer.Ingress = nil
-		if err := c.cfg.Client.Subresource("status").Update(ctx, service, nil); err != nil {
-			return fmt.Errorf("clear load balancer status: %w", err)
-		}
 	}
 	service.Finalizers = slices.DeleteFunc(service.Finalizers, func(f string) bool { return f == finalizer })
-	if err := c.cfg.Client.Update(ctx, service); err != nil {
-		return fmt.Errorf("remove finalizer: %w", err)
+	if err := c.cfg.Client.Subresource("status").Update(ctx, service, nil); err != nil {
+		return fmt.Errorf("clear load balancer status: %w", err)
 	}
 	c.recorder.Event(service, corev1.EventTypeNormal, "DeletedLoadBalancer", "Deleted load balancer")
 	return nil

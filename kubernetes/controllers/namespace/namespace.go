@@ -5,7 +5,9 @@
 // The controller deletes all objects in it, pods first, waits for those that need time (pods that
 // are stopping, objects with finalizers), and removes the finalizer when the namespace is empty. It
 // is driven by the store's events and reads the store's index by namespace: no discovery, no
-// polling.
+// polling. It deletes through the API, one request for all objects of a kind, so that admission and
+// audit apply. A deletion that is denied keeps the namespace; the condition
+// NamespaceDeletionContentFailure says why, and the controller tries again.
 //
 // If APIServices refer to other API servers, it also deletes the objects in these, finds their
 // resources by discovery, and retries until they are empty. A server that does not answer keeps the
@@ -25,12 +27,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/aggregated"
+	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/kubernetes/controllers/objects"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/workqueue"
 )
@@ -44,7 +46,8 @@ const (
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
-	Objects  resource.Objects
+	// Objects deletes the contents of namespaces.
+	Objects *objects.Client
 	// Client writes the status and the finalizers of namespaces.
 	Client client.Client
 	// Servers are the API servers behind this one; nil means that there are none.
@@ -138,10 +141,6 @@ func (c *Controller) work(ctx context.Context, name string) {
 	if ctx.Err() != nil {
 		return
 	}
-	ctx = request.WithUser(ctx, &user.DefaultInfo{
-		Name:   "system:serviceaccount:kube-system:namespace-controller",
-		Groups: []string{user.SystemPrivilegedGroup, "system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
-	})
 	if err := c.empty(ctx, name); err != nil && ctx.Err() == nil {
 		if !apierrors.IsConflict(err) {
 			c.cfg.Log.Warn("empty namespace", "namespace", name, "err", err)
@@ -182,31 +181,41 @@ func (c *Controller) empty(ctx context.Context, name string) error {
 			found.finalizers[f]++
 		}
 	}
-	ns := &corev1.Namespace{}
-	if err := c.cfg.Client.Get(ctx, client.Key{Name: name}, ns); err != nil {
-		return client.IgnoreNotFound(err)
+	if err := c.report(ctx, key, &found); err != nil || found.empty() {
+		return err
 	}
-	if setConditions(ns, &found) {
+	err := errors.Join(append(found.failed, found.undiscovered)...)
+	if err == nil && wait {
+		c.queue.AddAfter(name, struct{}{}, remaining)
+	}
+	return err // nil: the event of the last deletion in the store queues the namespace again
+}
+
+// report writes what keeps the namespace to its conditions, and finalizes it if that is nothing.
+func (c *Controller) report(ctx context.Context, key store.Key, found *content) error {
+	ns := &corev1.Namespace{}
+	if err := c.cfg.Client.Get(ctx, client.Key{Name: key.Name}, ns); err != nil {
+		return follow.IgnoreGone(c.cfg.Store, key, "", err)
+	}
+	if setConditions(ns, found) {
 		if err := c.cfg.Client.Subresource("status").Update(ctx, ns, nil); err != nil {
-			return client.IgnoreNotFound(err)
+			return follow.IgnoreGone(c.cfg.Store, key, ns.UID, err)
 		}
 	}
 	if !found.empty() {
-		err := errors.Join(append(found.failed, found.undiscovered)...)
-		if err == nil && wait {
-			c.queue.AddAfter(name, struct{}{}, remaining)
-		}
-		return err // the event of the last deletion in the store queues the namespace again
+		return nil
 	}
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-	return client.IgnoreNotFound(c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
+	return follow.IgnoreGone(c.cfg.Store, key, ns.UID, c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
 }
 
-// deleteStored deletes objects that are not being deleted already.
-func (c *Controller) deleteStored(ctx context.Context, objects iter.Seq[*store.Object], found *content) {
-	background := metav1.DeletePropagationBackground
-	for obj := range objects {
-		if !obj.Head.DeletionTimestamp.IsZero() {
+// deleteStored deletes the objects that are not being deleted already: all of a kind with one
+// request, as Kubernetes' controller does, so that one denied deletion does not keep the objects of
+// other kinds.
+func (c *Controller) deleteStored(ctx context.Context, stored iter.Seq[*store.Object], found *content) {
+	asked := map[string]bool{}
+	for obj := range stored {
+		if !obj.Head.DeletionTimestamp.IsZero() || asked[obj.Key.Resource] {
 			continue
 		}
 		res, ok := c.cfg.Registry.Current().ByPrefix(obj.Key.Resource)
@@ -214,12 +223,22 @@ func (c *Controller) deleteStored(ctx context.Context, objects iter.Seq[*store.O
 			found.failed = append(found.failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource, obj.Key.Name))
 			continue
 		}
-		_, err := c.cfg.Objects.Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, &metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: &obj.Head.UID},
-			PropagationPolicy: &background,
-		})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			found.failed = append(found.failed, fmt.Errorf("delete %s %s: %w", obj.Key.Resource, obj.Key.Name, err))
+		if err := c.deleteKind(ctx, res, obj, asked); err != nil {
+			found.failed = append(found.failed, err)
 		}
 	}
+}
+
+// deleteKind deletes all objects of a kind in the namespace of obj, or only obj if the server does
+// not delete collections of the kind.
+func (c *Controller) deleteKind(ctx context.Context, res *resource.Resource, obj *store.Object, asked map[string]bool) error {
+	background := metav1.DeletePropagationBackground
+	opts := &metav1.DeleteOptions{PropagationPolicy: &background}
+	if objects.Allows(res, resource.DeleteCollection) {
+		asked[obj.Key.Resource] = true
+		return c.cfg.Objects.DeleteCollection(ctx, res, obj.Key.Namespace, opts)
+	}
+	opts.Preconditions = &metav1.Preconditions{UID: &obj.Head.UID}
+	err := c.cfg.Objects.Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, opts)
+	return follow.IgnoreGone(c.cfg.Store, obj.Key, obj.Head.UID, err)
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
@@ -36,10 +35,11 @@ const (
 	description = "The authority of the API server's certificate, for clients that use its internal addresses (kubernetes.default.svc)."
 )
 
-// Config configures the controller. Store and Client are required.
+// Config configures the controller. Store, Accounts and ConfigMaps are required.
 type Config struct {
-	Store  *store.Store
-	Client client.Client
+	Store *store.Store
+	// Accounts creates the ServiceAccounts, and ConfigMaps writes the ConfigMaps.
+	Accounts, ConfigMaps client.Client
 	// RootCA is the certificate (PEM) in the ConfigMap. If nil, the ConfigMap is not created.
 	RootCA []byte
 	Log    *slog.Logger
@@ -85,7 +85,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 		failed = append(failed, c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})))
 	}
 	if sn.Get(store.Key{Resource: "serviceaccounts", Namespace: namespace, Name: ServiceAccount}) == nil {
-		err := c.create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceAccount}})
+		err := c.create(ctx, c.cfg.Accounts, "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceAccount}})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("create service account: %w", err))
 		}
@@ -97,7 +97,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 func (c *Controller) publish(ctx context.Context, namespace string, stored *store.Object) error {
 	want := map[string]string{"ca.crt": string(c.cfg.RootCA)}
 	if stored == nil {
-		err := c.create(ctx, &corev1.ConfigMap{
+		err := c.create(ctx, c.cfg.ConfigMaps, "configmaps", &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ConfigMap, Annotations: map[string]string{describes: description}},
 			Data:       want,
 		})
@@ -119,18 +119,22 @@ func (c *Controller) publish(ctx context.Context, namespace string, stored *stor
 		have.Annotations = map[string]string{}
 	}
 	have.Annotations[describes] = description
-	if err := c.cfg.Client.Update(ctx, have); err != nil && !apierrors.IsNotFound(err) {
+	if err := follow.IgnoreGone(c.cfg.Store, stored.Key, stored.Head.UID, c.cfg.ConfigMaps.Update(ctx, have)); err != nil {
 		return fmt.Errorf("update root CA: %w", err)
 	}
 	return nil
 }
 
-// create creates an object. It ignores errors that mean that the object exists, or that its
-// namespace is terminating or deleted.
-func (c *Controller) create(ctx context.Context, obj client.Object) error {
-	err := c.cfg.Client.Create(ctx, obj)
-	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+// create creates an object. It ignores errors if the object exists, or if its namespace is
+// terminating or deleted.
+func (c *Controller) create(ctx context.Context, as client.Client, resource string, obj client.Object) error {
+	err := as.Create(ctx, obj)
+	if err == nil {
 		return nil
 	}
-	return err
+	ns := c.cfg.Store.Snapshot().Get(store.Key{Resource: "namespaces", Name: obj.GetNamespace()})
+	if ns == nil || !ns.Head.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return follow.IgnoreExists(c.cfg.Store, store.Key{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()}, err)
 }

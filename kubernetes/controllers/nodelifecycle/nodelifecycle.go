@@ -16,7 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
@@ -78,11 +77,8 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		}
 	}
 	err = c.cfg.Client.Subresource("status").Update(ctx, node, nil)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return 0, nil // the node was written, perhaps by its kubelet; the event queues it again
-	}
-	if err != nil {
-		return 0, fmt.Errorf("write node status: %w", err)
+	if err = follow.IgnoreGone(c.cfg.Store, store.Key{Resource: "nodes", Name: name}, node.UID, err); err != nil {
+		return 0, fmt.Errorf("write node status: %w", err) // a conflict means that the node was written, perhaps by its kubelet
 	}
 	return 0, nil
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
@@ -64,7 +63,8 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	}
 	node = node.DeepCopy()
 	node.Spec.Taints = taints
-	if err := c.cfg.Client.Update(ctx, node); err != nil && !apierrors.IsNotFound(err) {
+	key := store.Key{Resource: "nodes", Name: name}
+	if err := follow.IgnoreGone(c.cfg.Store, key, node.UID, c.cfg.Client.Update(ctx, node)); err != nil {
 		return 0, fmt.Errorf("taint node: %w", err)
 	}
 	return 0, nil

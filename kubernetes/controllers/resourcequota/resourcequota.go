@@ -4,15 +4,15 @@
 // Admission (package kelson.dev/kubernetes/plugins/resourcequota) counts new objects in the same
 // write that creates them. This controller handles the rest, on the store's events: new quotas, new
 // limits, and everything that releases resources, such as deletions and the end of pods. It
-// computes the usage in one snapshot and writes the quota only if it still has the snapshot's
-// revision. Every counted write also writes the quota, so the status is exact.
+// computes the usage in one snapshot and writes the quota's status through the API, only if the
+// quota still has the snapshot's revision. Every counted write also writes the quota, so the status
+// is exact.
 //
 // Until the first quota exists, the controller follows only quotas.
 package resourcequota
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,18 +20,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	upstream "k8s.io/apiserver/pkg/quota/v1"
 
-	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/kubernetes/quota"
+	"kelson.dev/operator/client"
 )
 
-// Config configures the controller. Store and Registry are required.
+// Config configures the controller. Store and Client are required.
 type Config struct {
-	Store    *store.Store
-	Registry *resource.Registry
-	Log      *slog.Logger
+	Store *store.Store
+	// Client writes the status of quotas.
+	Client client.Client
+	Log    *slog.Logger
 }
 
 // Controller maintains the resource quotas of one control plane.
@@ -117,18 +118,13 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 		if err != nil || !changed {
 			return 0, err
 		}
-		op, err := quota.Write(c.cfg.Registry, sn, q, quota.ByController)
-		if err != nil {
-			return 0, err
-		}
-		_, err = c.cfg.Store.Commit(ctx, op)
-		var conflict *store.ConflictError
-		switch {
-		case errors.As(err, &conflict) && ctx.Err() == nil: // another counted write was first
-		case err != nil:
-			return 0, fmt.Errorf("write quota: %w", err)
-		default:
+		err = c.cfg.Client.Subresource("status").Update(ctx, q, nil)
+		if err == nil {
 			return 0, nil
 		}
+		if err = follow.IgnoreChanged(c.cfg.Store, sn.Get(key), err); err != nil || ctx.Err() != nil {
+			return 0, fmt.Errorf("write quota: %w", err)
+		}
+		// Another counted write was first, or the quota was deleted.
 	}
 }

@@ -11,22 +11,27 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/kubernetes/identity"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/simulated"
 	"kelson.dev/operator/client"
 )
 
-// Config configures a Controller. Store, REST and Runtime are required.
+// Config configures a Controller. Store, REST, As and Runtime are required.
 type Config struct {
 	Store *store.Store
-	// REST connects the agents to the API server.
+	// REST creates the nodes of Groups.
 	REST *rest.Config
+	// As returns the configuration of a client that acts as a user. Each agent acts as the kubelet
+	// of its node, so that the Node authorizer and the plugin NodeRestriction bound its rights.
+	As func(user.Info) *rest.Config
 	// Runtime runs the containers of all nodes.
 	Runtime *simulated.Runtime
 	// Groups are the nodes to create at the start. Existing Nodes with their names stay as they
@@ -221,8 +226,8 @@ func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: c.cfg.REST, Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
-		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, Log: c.cfg.Log,
+		Config: c.cfg.As(identity.Node(n.Name)), Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
+		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, KeepTaints: true, Log: c.cfg.Log,
 		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})
 	if err != nil {

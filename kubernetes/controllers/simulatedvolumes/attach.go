@@ -7,11 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
 )
 
 // attach makes the VolumeAttachments of a volume correspond to the pods that mount it. Kubernetes'
@@ -24,7 +24,8 @@ func (c *Controller) attach(ctx context.Context, sn *store.Snapshot, volume *cor
 			continue
 		}
 		if !wanted[attachment.Spec.NodeName] {
-			if err := c.cfg.Client.Delete(ctx, attachment.DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
+			key := store.Key{Resource: attachments, Name: attachment.Name}
+			if err := follow.IgnoreGone(c.cfg.Store, key, attachment.UID, c.cfg.Client.Delete(ctx, attachment.DeepCopy())); err != nil {
 				return fmt.Errorf("detach volume: %w", err)
 			}
 			continue
@@ -42,7 +43,7 @@ func (c *Controller) attach(ctx context.Context, sn *store.Snapshot, volume *cor
 			},
 		}
 		if err := c.cfg.Client.Create(ctx, attachment); err != nil {
-			if apierrors.IsAlreadyExists(err) {
+			if follow.IgnoreExists(c.cfg.Store, store.Key{Resource: attachments, Name: attachment.Name}, err) == nil {
 				continue // its event adds the volume again
 			}
 			return fmt.Errorf("attach volume: %w", err)
@@ -60,7 +61,8 @@ func (c *Controller) attached(ctx context.Context, attachment *storagev1.VolumeA
 	}
 	attachment = attachment.DeepCopy()
 	attachment.Status.Attached = true
-	if err := c.cfg.Client.Subresource("status").Update(ctx, attachment, nil); err != nil && !apierrors.IsNotFound(err) {
+	key := store.Key{Resource: attachments, Name: attachment.Name}
+	if err := follow.IgnoreGone(c.cfg.Store, key, attachment.UID, c.cfg.Client.Subresource("status").Update(ctx, attachment, nil)); err != nil {
 		return fmt.Errorf("report attachment: %w", err)
 	}
 	return nil

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/operator/client"
 )
 
@@ -62,7 +62,7 @@ func (c *Controller) provision(ctx context.Context, sn *store.Snapshot, claim *c
 	}
 	c.recorder.Event(claim, corev1.EventTypeNormal, "Provisioning",
 		fmt.Sprintf("External provisioner is provisioning volume for claim %q", claim.Namespace+"/"+claim.Name))
-	if err := c.cfg.Client.Create(ctx, volume); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := follow.IgnoreExists(c.cfg.Store, store.Key{Resource: volumes, Name: volume.Name}, c.cfg.Client.Create(ctx, volume)); err != nil {
 		return 0, fmt.Errorf("create volume: %w", err)
 	}
 	c.recorder.Event(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume "+volume.Name)
@@ -123,6 +123,7 @@ func provisioned(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 
 // reclaim deletes a released volume whose policy is Delete, and completes the deletion of volumes.
 func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolume) error {
+	key := store.Key{Resource: volumes, Name: volume.Name}
 	released := volume.Status.Phase == corev1.VolumeReleased || volume.Status.Phase == corev1.VolumeFailed
 	if volume.Annotations[annotationProvisionedBy] != Driver {
 		return nil
@@ -131,7 +132,8 @@ func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolum
 		if !released || volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 			return nil
 		}
-		if err := c.cfg.Client.Delete(ctx, volume.DeepCopy(), client.Preconditions{UID: volume.UID}); err != nil && !apierrors.IsNotFound(err) {
+		err := c.cfg.Client.Delete(ctx, volume.DeepCopy(), client.Preconditions{UID: volume.UID})
+		if err = follow.IgnoreGone(c.cfg.Store, key, volume.UID, err); err != nil {
 			return fmt.Errorf("delete volume: %w", err)
 		}
 		return nil
@@ -141,7 +143,7 @@ func (c *Controller) reclaim(ctx context.Context, volume *corev1.PersistentVolum
 	}
 	volume = volume.DeepCopy()
 	volume.Finalizers = slices.DeleteFunc(volume.Finalizers, func(f string) bool { return f == finalizer })
-	if err := c.cfg.Client.Update(ctx, volume); err != nil && !apierrors.IsNotFound(err) {
+	if err := follow.IgnoreGone(c.cfg.Store, key, volume.UID, c.cfg.Client.Update(ctx, volume)); err != nil {
 		return fmt.Errorf("remove finalizer of volume: %w", err)
 	}
 	return nil

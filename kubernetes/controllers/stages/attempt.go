@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/operator/client"
 )
@@ -66,10 +67,11 @@ func (k *kind) play(a *attempt) {
 // failed plans the next attempt, unless none can succeed.
 func (k *kind) failed(a *attempt, err error) {
 	log := k.controller.cfg.Log.With("stage", a.program.Name, "object", a.key, "error", err)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTemplate) {
-		if !a.gone(err) {
-			log.Warn("apply Stage")
-		}
+	if !follow.Exists(k.controller.cfg.Store, a.key, a.object.GetUID()) {
+		return // deleted or replaced
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errTemplate) {
+		log.Warn("apply Stage")
 		return
 	}
 	log.Warn("apply Stage; will retry")
@@ -84,9 +86,6 @@ func (k *kind) failed(a *attempt, err error) {
 	k.jobs[a.key] = a.job
 	k.after(delay, func() { k.play(a) }, a.job)
 }
-
-// gone reports whether an error only means that the object was deleted or replaced.
-func (a *attempt) gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // continueWith plans the next Stage for the result of this one, without waiting for its event.
 func (k *kind) continueWith(a *attempt) {
@@ -124,7 +123,8 @@ func (c *Controller) do(ctx context.Context, a *attempt, action stage.Action) er
 		c.events.Recorder("kwok").Event(a.object.Unstructured, kind, action.Event.Reason, action.Event.Message)
 		return nil
 	case action.Delete:
-		return client.IgnoreNotFound(c.client.Delete(ctx, reference(a.object), client.GracePeriodSeconds(0), client.Preconditions{UID: a.object.GetUID()}))
+		err := c.client.Delete(ctx, reference(a.object), client.GracePeriodSeconds(0), client.Preconditions{UID: a.object.GetUID()})
+		return follow.IgnoreGone(c.cfg.Store, a.key, a.object.GetUID(), err)
 	case action.Other:
 		return c.apply(ctx, a, action)
 	}

@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
 )
 
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
@@ -97,8 +99,5 @@ func (c *Controller) report(ctx context.Context, definition *apiextensionsv1.Cus
 	err = c.client.StoragemigrationV1().RESTClient().Patch(types.ApplyPatchType).
 		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition.Name, "status").
 		Param("fieldManager", runner).Param("force", strconv.FormatBool(true)).Body(body).Do(ctx).Error()
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return follow.IgnoreGone(c.cfg.Store, store.Key{Resource: definitions, Name: definition.Name}, definition.UID, err)
 }

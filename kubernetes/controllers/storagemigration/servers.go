@@ -91,7 +91,11 @@ func (c *Controller) touch(ctx context.Context, kind aggregated.Kind, object *me
 	defer cancel()
 	_, err = client.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
+		// The error can name another object.
+		now, absent := client.Get(ctx, object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(absent) || absent == nil && now.ResourceVersion != object.ResourceVersion {
+			return nil
+		}
 	}
 	return err
 }

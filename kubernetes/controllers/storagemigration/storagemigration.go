@@ -147,8 +147,5 @@ func (c *Controller) succeed(ctx context.Context, m *migrationv1.StorageVersionM
 func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) error {
 	set(m, kind, metav1.ConditionTrue, reason, message)
 	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: manager})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return follow.IgnoreGone(c.cfg.Store, store.Key{Resource: migrations, Name: m.Name}, m.UID, err)
 }

@@ -18,7 +18,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
@@ -36,11 +35,12 @@ const (
 	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// Config configures the controller. Store and Client are required.
+// Config configures the controller. All fields except Log are required.
 type Config struct {
-	Store  *store.Store
-	Client client.Client
-	Log    *slog.Logger
+	Store *store.Store
+	// Claims, Volumes and Classes write the objects of these kinds.
+	Claims, Volumes, Classes client.Client
+	Log                      *slog.Logger
 }
 
 // Controller protects the storage objects of one control plane.
@@ -112,11 +112,11 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	}
 	switch key.Resource {
 	case claims:
-		return 0, release(ctx, c.cfg.Client, obj, claimFinalizer, func(*corev1.PersistentVolumeClaim) bool { return claimUsed(sn, key) })
+		return 0, release(ctx, c.cfg.Store, c.cfg.Claims, obj, claimFinalizer, func(*corev1.PersistentVolumeClaim) bool { return claimUsed(sn, key) })
 	case volumes:
-		return 0, release(ctx, c.cfg.Client, obj, volumeFinalizer, func(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumeBound })
+		return 0, release(ctx, c.cfg.Store, c.cfg.Volumes, obj, volumeFinalizer, func(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumeBound })
 	}
-	return 0, release(ctx, c.cfg.Client, obj, classFinalizer, func(*storagev1.VolumeAttributesClass) bool { return classUsed(sn, key.Name) })
+	return 0, release(ctx, c.cfg.Store, c.cfg.Classes, obj, classFinalizer, func(*storagev1.VolumeAttributesClass) bool { return classUsed(sn, key.Name) })
 }
 
 // release removes the finalizer from an object if it isn't used. The update has the object's
@@ -124,7 +124,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 func release[T any, P interface {
 	*T
 	client.Object
-}](ctx context.Context, c client.Client, obj *store.Object, finalizer string, used func(*T) bool) error {
+}](ctx context.Context, st *store.Store, c client.Client, obj *store.Object, finalizer string, used func(*T) bool) error {
 	shared, err := derived.Of[T](obj)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func release[T any, P interface {
 	}
 	copied := P(shared).DeepCopyObject().(P)
 	copied.SetFinalizers(slices.DeleteFunc(copied.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	if err := c.Update(ctx, copied); err != nil && !apierrors.IsNotFound(err) {
+	if err := follow.IgnoreGone(st, obj.Key, obj.Head.UID, c.Update(ctx, copied)); err != nil {
 		return fmt.Errorf("remove finalizer of %s %s: %w", obj.Key.Resource, obj.Key.Name, err)
 	}
 	return nil

@@ -32,11 +32,16 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Config configures the controller. Store, Client and Issue are required.
+// Config configures the controller. All fields except Uses, RootCA and Log are required.
 type Config struct {
 	Store *store.Store
-	// Client writes and deletes Secrets.
+	// Client writes and deletes the Secrets of accounts.
 	Client client.Client
+	// Bootstrap deletes expired bootstrap tokens, and Unused marks and deletes tokens that are not
+	// used.
+	Bootstrap, Unused client.Client
+	// Server records since when the use of tokens is tracked.
+	Server client.Client
 	// Issue signs the token of an account for a Secret.
 	Issue func(context.Context, *corev1.ServiceAccount, *corev1.Secret) (string, error)
 	// Uses reports whether a pod uses a Secret. If nil, no pod does.
@@ -96,7 +101,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Durati
 		}
 		left, expired := secretutil.GetExpiration(secret, time.Now())
 		if expired {
-			return 0, c.delete(ctx, secret)
+			return 0, c.delete(ctx, c.cfg.Bootstrap, secret)
 		}
 		return left, nil
 	}
@@ -136,7 +141,7 @@ func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *
 	account, err := derived.Get[corev1.ServiceAccount](sn, accounts, secret.Namespace, name)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && uid != "" && uid != account.UID:
-		return 0, c.delete(ctx, secret)
+		return 0, c.delete(ctx, c.cfg.Client, secret)
 	case err != nil:
 		return 0, err
 	}
@@ -164,6 +169,6 @@ func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *
 	return 0, c.written(c.cfg.Client.Update(ctx, filled), "fill", secret)
 }
 
-func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
-	return c.written(c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID}), "delete", secret)
+func (c *Controller) delete(ctx context.Context, as client.Client, secret *corev1.Secret) error {
+	return c.written(as.Delete(ctx, secret, client.Preconditions{UID: secret.UID}), "delete", secret)
 }

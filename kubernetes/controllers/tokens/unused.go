@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/operator/client"
 )
 
@@ -66,23 +68,24 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 	}
 	marked, err := time.Parse(time.DateOnly, secret.Labels[invalidSinceLabel])
 	if err != nil {
-		next := secret.DeepCopy()
-		metav1.SetMetaDataLabel(&next.ObjectMeta, invalidSinceLabel, now.Format(time.DateOnly))
-		return 0, c.written(c.cfg.Client.Update(ctx, next), "mark", secret)
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{%q:%q}}}`,
+			secret.UID, secret.ResourceVersion, invalidSinceLabel, now.Format(time.DateOnly))
+		return 0, c.written(c.cfg.Unused.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)), "mark", secret)
 	}
 	if end := endOfDay(marked).Add(keepUnused); now.Before(end) {
 		return end.Sub(now), nil
 	}
-	return 0, c.written(c.cfg.Client.Delete(ctx, secret, client.Preconditions{UID: secret.UID, ResourceVersion: secret.ResourceVersion}), "delete", secret)
+	return 0, c.written(c.cfg.Unused.Delete(ctx, secret, client.Preconditions{UID: secret.UID, ResourceVersion: secret.ResourceVersion}), "delete", secret)
 }
 
 // endOfDay returns the end of a day: labels have no time of day.
 func endOfDay(day time.Time) time.Time { return day.AddDate(0, 0, 1) }
 
-// written drops errors that mean that the Secret was changed or deleted, because the event queues
-// it again.
+// written returns the error of a write. It returns nil if the Secret was deleted or created again,
+// because the event queues it again.
 func (c *Controller) written(err error, what string, secret *corev1.Secret) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	key := store.Key{Resource: secrets, Namespace: secret.Namespace, Name: secret.Name}
+	if err == nil || (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !follow.Exists(c.cfg.Store, key, secret.UID) {
 		return nil
 	}
 	return fmt.Errorf("%s secret %s/%s: %w", what, secret.Namespace, secret.Name, err)
@@ -98,7 +101,7 @@ func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time
 		created := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: trackingName}, Data: map[string]string{trackingKey: today},
 		}
-		if err := c.cfg.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := c.cfg.Server.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
 			return time.Time{}, fmt.Errorf("record start of token tracking: %w", err)
 		}
 		record = created
@@ -112,7 +115,7 @@ func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time
 			next.Data = map[string]string{}
 		}
 		next.Data[trackingKey] = today
-		if err := c.cfg.Client.Update(ctx, next); err != nil {
+		if err := c.cfg.Server.Update(ctx, next); err != nil {
 			return time.Time{}, fmt.Errorf("record start of token tracking: %w", err)
 		}
 		since, _ = time.Parse(time.DateOnly, today)

@@ -15,7 +15,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
@@ -67,7 +66,7 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	revision := strconv.FormatUint(obj.Revision, 10)
 	err = c.cfg.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground),
 		client.Preconditions{UID: obj.Head.UID, ResourceVersion: revision})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err = follow.IgnoreGone(c.cfg.Store, key, obj.Head.UID, err); err != nil {
 		return 0, fmt.Errorf("delete job: %w", err)
 	}
 	return 0, nil

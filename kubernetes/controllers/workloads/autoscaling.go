@@ -50,7 +50,7 @@ func (a autoscaler) Run(ctx context.Context, workers int) {
 // podAutoscaler returns the controller of HorizontalPodAutoscalers. It reads metrics of the groups
 // metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io from the servers that
 // APIServices name.
-func podAutoscaler(ctx context.Context, read *informers) (controller, error) {
+func podAutoscaler(ctx context.Context, read *access) (controller, error) {
 	discovery := read.client.Discovery()
 	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery))
 	versions := custom_metrics.NewAvailableAPIsGetter(discovery)

@@ -31,7 +31,7 @@ const (
 
 // volumeBinder returns the controller that binds claims to volumes and reclaims volumes. It has no
 // in-tree plugins: a provisioner, such as the simulated one, creates and deletes volumes.
-func volumeBinder(ctx context.Context, read *informers) (controller, error) {
+func volumeBinder(ctx context.Context, read *access) (controller, error) {
 	binder, err := persistentvolume.NewController(ctx, persistentvolume.ControllerParameters{
 		KubeClient: read.client, SyncPeriod: binderResync, EnableDynamicProvisioning: true,
 		VolumeInformer: read.volumes(), ClaimInformer: read.claims(), ClassInformer: read.storageClasses(),
@@ -44,14 +44,14 @@ func volumeBinder(ctx context.Context, read *informers) (controller, error) {
 }
 
 // ephemeralVolumes returns the controller that creates the claims of pods' ephemeral volumes.
-func ephemeralVolumes(ctx context.Context, read *informers) (controller, error) {
+func ephemeralVolumes(ctx context.Context, read *access) (controller, error) {
 	return ephemeral.NewController(ctx, read.client, read.pods(), read.claims())
 }
 
 // nodeLifecycle returns the controller that watches the heartbeats of nodes. It starts with the
 // first Lease of a node: on a control plane whose nodes send no heartbeats, it would mark all of
 // them unreachable. It polls ten times a second.
-func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
+func nodeLifecycle(ctx context.Context, read *access) (controller, error) {
 	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.nodeLeases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
 		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster, unhealthyZone)
 	if err != nil {
@@ -62,8 +62,8 @@ func nodeLifecycle(ctx context.Context, read *informers) (controller, error) {
 
 // nodeRanges returns the controller that divides ranges of pod addresses among nodes, in parts of
 // kube-controller-manager's default sizes.
-func nodeRanges(ranges []*net.IPNet) func(context.Context, *informers) (controller, error) {
-	return func(ctx context.Context, read *informers) (controller, error) {
+func nodeRanges(ranges []*net.IPNet) func(context.Context, *access) (controller, error) {
+	return func(ctx context.Context, read *access) (controller, error) {
 		var sizes []int
 		for _, r := range ranges {
 			size := nodeRangeSize
@@ -81,7 +81,7 @@ func nodeRanges(ranges []*net.IPNet) func(context.Context, *informers) (controll
 }
 
 // taintEviction returns the controller that evicts pods from nodes with NoExecute taints.
-func taintEviction(ctx context.Context, read *informers) (controller, error) {
+func taintEviction(ctx context.Context, read *access) (controller, error) {
 	// The controller reads this index and does not add it: in kube-controller-manager, the
 	// node-lifecycle-controller does.
 	if err := kubecontroller.AddPodNodeNameIndexer(read.pods().Informer()); err != nil {

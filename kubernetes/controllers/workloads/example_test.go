@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
@@ -20,7 +21,8 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- workloads.New(workloads.Config{Store: st, REST: &rest.Config{Host: "http://unreachable.invalid"}}).Run(ctx)
+		unreachable := func(user.Info) *rest.Config { return &rest.Config{Host: "http://unreachable.invalid"} }
+		done <- workloads.New(workloads.Config{Store: st, As: unreachable}).Run(ctx)
 	}()
 	cancel()
 	fmt.Println(<-done)

@@ -39,8 +39,13 @@ type group struct {
 // member is a controller of a group.
 type member struct {
 	name      string // as in kube-controller-manager's --controllers
-	construct func(context.Context, *informers) (controller, error)
+	account   string // its service account in kube-system, or serverAccount
+	construct func(context.Context, *access) (controller, error)
 }
+
+// serverAccount stands for the user system:apiserver, of controllers that are part of
+// kube-apiserver.
+const serverAccount = "system:apiserver"
 
 // controller is one of Kubernetes' controllers. Run returns when ctx has ended and its workers have
 // stopped.
@@ -60,28 +65,28 @@ const (
 func groups(cfg *Config) []group {
 	all := []group{
 		{kinds: []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}, members: []member{
-			{"deployment-controller", deployments}, {"replicaset-controller", replicaSets}, {"replicationcontroller-controller", replicationControllers},
+			{"deployment-controller", "deployment-controller", deployments}, {"replicaset-controller", "replicaset-controller", replicaSets}, {"replicationcontroller-controller", "replication-controller", replicationControllers},
 		}},
-		{kinds: []string{"statefulsets.apps"}, members: []member{{"statefulset-controller", statefulSets}}},
-		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", daemonSets}}},
-		{kinds: []string{"jobs.batch"}, members: []member{{"job-controller", jobs}}},
-		{kinds: []string{"cronjobs.batch"}, members: []member{{"cronjob-controller", cronJobs}}},
-		{kinds: []string{"horizontalpodautoscalers.autoscaling"}, members: []member{{"horizontal-pod-autoscaler-controller", podAutoscaler}}},
-		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, members: []member{{"resourceclaim-controller", resourceClaims}}},
+		{kinds: []string{"statefulsets.apps"}, members: []member{{"statefulset-controller", "statefulset-controller", statefulSets}}},
+		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", "daemon-set-controller", daemonSets}}},
+		{kinds: []string{"jobs.batch"}, members: []member{{"job-controller", "job-controller", jobs}}},
+		{kinds: []string{"cronjobs.batch"}, members: []member{{"cronjob-controller", "cronjob-controller", cronJobs}}},
+		{kinds: []string{"horizontalpodautoscalers.autoscaling"}, members: []member{{"horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", podAutoscaler}}},
+		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, members: []member{{"resourceclaim-controller", "resource-claim-controller", resourceClaims}}},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.
 		{kinds: []string{"services"}, needs: func(obj *store.Object) bool { return obj.Key != ownService }, members: []member{
-			{"endpointslice-controller", endpointSlices}, {"endpoints-controller", endpoints}, {"endpointslice-mirroring-controller", mirrors},
+			{"endpointslice-controller", "endpointslice-controller", endpointSlices}, {"endpoints-controller", "endpoint-controller", endpoints}, {"endpointslice-mirroring-controller", "endpointslicemirroring-controller", mirrors},
 		}},
-		{kinds: []string{"persistentvolumeclaims", "persistentvolumes"}, members: []member{{"persistentvolume-binder-controller", volumeBinder}}},
-		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`), members: []member{{"ephemeral-volume-controller", ephemeralVolumes}}},
-		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease), members: []member{{"node-lifecycle-controller", nodeLifecycle}}},
-		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, taintEviction}}},
-		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", newPodCollector}}},
+		{kinds: []string{"persistentvolumeclaims", "persistentvolumes"}, members: []member{{"persistentvolume-binder-controller", "persistent-volume-binder", volumeBinder}}},
+		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`), members: []member{{"ephemeral-volume-controller", "ephemeral-volume-controller", ephemeralVolumes}}},
+		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease), members: []member{{"node-lifecycle-controller", "node-controller", nodeLifecycle}}},
+		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, "node-controller", taintEviction}}},
+		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", "pod-garbage-collector", newPodCollector}}},
 	}
 	all = append(all, gated()...)
 	if len(cfg.PodRanges) > 0 {
-		all = append(all, group{kinds: []string{"nodes"}, members: []member{{"node-ipam-controller", nodeRanges(cfg.PodRanges)}}})
+		all = append(all, group{kinds: []string{"nodes"}, members: []member{{"node-ipam-controller", "node-controller", nodeRanges(cfg.PodRanges)}}})
 	}
 	var groups []group
 	for _, g := range all {
@@ -106,7 +111,11 @@ func (g group) names() string {
 func (g group) construct(ctx context.Context, read *informers) ([]controller, error) {
 	var all []controller
 	for _, m := range g.members {
-		c, err := m.construct(ctx, read)
+		own, err := read.accessAs(m.account)
+		if err != nil {
+			return nil, err
+		}
+		c, err := m.construct(ctx, own)
 		if err != nil {
 			return nil, fmt.Errorf("create %s: %w", m.name, err)
 		}
@@ -132,41 +141,41 @@ type single func(context.Context)
 
 func (run single) Run(ctx context.Context, _ int) { run(ctx) }
 
-func deployments(ctx context.Context, read *informers) (controller, error) {
+func deployments(ctx context.Context, read *access) (controller, error) {
 	return deployment.NewDeploymentController(ctx, read.deployments(), read.replicaSets(), read.pods(), read.client)
 }
 
-func replicaSets(ctx context.Context, read *informers) (controller, error) {
+func replicaSets(ctx context.Context, read *access) (controller, error) {
 	return replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client, replicaset.BurstReplicas), nil
 }
 
-func replicationControllers(ctx context.Context, read *informers) (controller, error) {
+func replicationControllers(ctx context.Context, read *access) (controller, error) {
 	return replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client, replication.BurstReplicas), nil
 }
 
-func statefulSets(ctx context.Context, read *informers) (controller, error) {
+func statefulSets(ctx context.Context, read *access) (controller, error) {
 	return statefulset.NewStatefulSetController(ctx, read.pods(), read.statefulSets(), read.claims(), read.revisions(), read.client), nil
 }
 
-func daemonSets(ctx context.Context, read *informers) (controller, error) {
+func daemonSets(ctx context.Context, read *access) (controller, error) {
 	return daemon.NewDaemonSetsController(ctx, read.daemonSets(), read.revisions(), read.pods(), read.nodes(), read.client,
 		flowcontrol.NewBackOff(daemonBackOff, daemonBackOffMax))
 }
 
-func jobs(ctx context.Context, read *informers) (controller, error) {
+func jobs(ctx context.Context, read *access) (controller, error) {
 	if enabled(features.WorkloadWithJob) {
 		return job.NewController(ctx, read.client, read.pods(), read.jobs(), read.workloads(), read.podGroups())
 	}
 	return job.NewController(ctx, read.client, read.pods(), read.jobs(), nil, nil)
 }
 
-func cronJobs(ctx context.Context, read *informers) (controller, error) {
+func cronJobs(ctx context.Context, read *access) (controller, error) {
 	return cronjob.NewControllerV2(ctx, read.jobs(), read.cronJobs(), read.client)
 }
 
 // resourceClaims returns the controller that creates the claims of pods from their templates, and
 // removes reservations and claims of pods that have ended.
-func resourceClaims(ctx context.Context, read *informers) (controller, error) {
+func resourceClaims(ctx context.Context, read *access) (controller, error) {
 	if enabled(features.DRAWorkloadResourceClaims) {
 		return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), read.podGroups(), read.resourceClaims(), read.claimTemplates())
 	}
@@ -174,16 +183,16 @@ func resourceClaims(ctx context.Context, read *informers) (controller, error) {
 }
 
 // endpointSlices returns the controller that writes the ready pods of Services to EndpointSlices.
-func endpointSlices(ctx context.Context, read *informers) (controller, error) {
+func endpointSlices(ctx context.Context, read *access) (controller, error) {
 	return endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(), endpointsPerSlice, read.client, 0), nil
 }
 
 // endpoints returns the controller that writes the ready pods of Services to the older Endpoints.
-func endpoints(ctx context.Context, read *informers) (controller, error) {
+func endpoints(ctx context.Context, read *access) (controller, error) {
 	return endpoint.NewEndpointController(ctx, read.pods(), read.services(), read.endpoints(), read.client, 0), nil
 }
 
 // mirrors returns the controller that mirrors hand-written Endpoints to EndpointSlices.
-func mirrors(ctx context.Context, read *informers) (controller, error) {
+func mirrors(ctx context.Context, read *access) (controller, error) {
 	return endpointslicemirroring.NewController(ctx, read.endpoints(), read.slices(), read.services(), endpointsPerSubset, read.client, 0), nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	apps "k8s.io/client-go/informers/apps/v1"
 	autoscaling "k8s.io/client-go/informers/autoscaling/v2"
 	batch "k8s.io/client-go/informers/batch/v1"
@@ -34,13 +35,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/kubernetes/identity"
 )
 
 // informers are the shared informers of one control plane, each created on first use. A
 // SharedInformerFactory of client-go would do the same, but would link the informers of all kinds.
 type informers struct {
-	config *rest.Config
-	client kubernetes.Interface
+	as     func(user.Info) *rest.Config
+	client kubernetes.Interface // of the informers
 
 	pods                   lazy[corelisters.PodLister]
 	nodes                  lazy[corelisters.NodeLister]
@@ -83,15 +85,49 @@ type informers struct {
 // construction uses it.
 type lazy[L any] func() informer[L]
 
-func newInformers(config *rest.Config) (*informers, error) {
+// access is what a controller gets: the shared informers, and a client that acts as the controller's
+// service account.
+type access struct {
+	*informers
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+// accessAs returns the access of a controller.
+func (s *informers) accessAs(account string) (*access, error) {
+	config := s.as(identity.Controller(account))
+	config.UserAgent = identity.UserAgent(identity.ControllerManagerProgram, account)
+	if account == serverAccount {
+		config = s.as(identity.APIServer)
+		config.UserAgent = identity.UserAgent("kube-apiserver", account)
+	}
+	config, client, err := newClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return &access{s, config, clientset{client}}, nil
+}
+
+// newClient returns a client that prefers protobuf, and its configuration.
+func newClient(config *rest.Config) (*rest.Config, kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON
-	config.UserAgent = "kelson-workloads"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("create client: %w", err)
+		return nil, nil, fmt.Errorf("create client: %w", err)
 	}
-	s := &informers{config: config, client: clientset{client}}
+	return config, client, nil
+}
+
+// newInformers returns informers that read as kube-controller-manager.
+func newInformers(as func(user.Info) *rest.Config) (*informers, error) {
+	config := as(identity.ControllerManager)
+	config.UserAgent = identity.UserAgent(identity.ControllerManagerProgram, "shared-informers")
+	_, client, err := newClient(config)
+	if err != nil {
+		return nil, err
+	}
+	s := &informers{as: as, client: client}
 	s.pods = lazily(s, core.NewPodInformer, corelisters.NewPodLister)
 	s.nodes = lazily(s, clusterWide(core.NewNodeInformer), corelisters.NewNodeLister)
 	s.claims = lazily(s, core.NewPersistentVolumeClaimInformer, corelisters.NewPersistentVolumeClaimLister)

@@ -52,7 +52,7 @@ type podCollector struct {
 	missing map[string]time.Time // nodes of pods that do not exist, and when that was first seen
 }
 
-func newPodCollector(_ context.Context, read *informers) (controller, error) {
+func newPodCollector(_ context.Context, read *access) (controller, error) {
 	return single((&podCollector{
 		client: read.client, pods: read.pods().Lister(), nodes: read.nodes().Lister(), keep: terminatedPods,
 		missing: map[string]time.Time{},

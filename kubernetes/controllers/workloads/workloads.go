@@ -16,7 +16,7 @@
 // A group of controllers starts, and its informers with it, when the first object of one of its
 // kinds exists, so an unused kind costs nothing. The groups share informers.
 //
-//	c := workloads.New(workloads.Config{Store: st, REST: plane.RESTConfig()})
+//	c := workloads.New(workloads.Config{Store: st, As: plane.RESTConfigAs})
 //	err := c.Run(ctx) // blocks until ctx ends
 package workloads
 
@@ -28,6 +28,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -35,11 +36,14 @@ import (
 	"kelson.dev/kubernetes/controllers/cachesync"
 )
 
-// Config configures the controllers. Store and REST are required.
+// Config configures the controllers. Store and As are required.
 type Config struct {
-	// Store reports when the controllers are needed; they read and write through REST.
+	// Store reports when the controllers are needed.
 	Store *store.Store
-	REST  *rest.Config
+	// As returns the configuration of a client that acts as a user. Each controller writes as its
+	// own service account, with the rights of Kubernetes' bootstrap roles, and the shared informers
+	// read as kube-controller-manager.
+	As func(user.Info) *rest.Config
 	// Workers is how many objects each controller processes concurrently; 0 means 5, as in
 	// Kubernetes.
 	Workers int
@@ -73,7 +77,7 @@ func New(cfg Config) *Controllers {
 func (c *Controllers) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(klog.NewContext(ctx, logr.FromSlogHandler(Debugging(c.cfg.Log.Handler()))))
 	defer end(nil)
-	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.REST) })
+	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.As) })
 	var parts sync.WaitGroup
 	for _, g := range groups(&c.cfg) {
 		parts.Go(func() {

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -229,20 +230,23 @@ func TestStartsOnDemand(t *testing.T) {
 		env := testenv.New(t)
 		read := map[string]int{} // watches started, by path
 		var mu sync.Mutex
-		config := rest.CopyConfig(env.RESTConfig())
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				if strings.Contains(r.URL.RawQuery, "watch=true") {
-					mu.Lock()
-					read[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
-					mu.Unlock()
-				}
-				return next.RoundTrip(r)
+		as := func(u user.Info) *rest.Config {
+			config := env.Plane().RESTConfigAs(u)
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if strings.Contains(r.URL.RawQuery, "watch=true") {
+						mu.Lock()
+						read[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
+						mu.Unlock()
+					}
+					return next.RoundTrip(r)
+				})
 			})
-		})
+			return config
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- workloads.New(workloads.Config{Store: env.Plane().Store(), REST: config}).Run(ctx) }()
+		go func() { ended <- workloads.New(workloads.Config{Store: env.Plane().Store(), As: as}).Run(ctx) }()
 		reads := func(want map[string]int) {
 			t.Helper()
 			after(t, env, time.Minute)
@@ -275,7 +279,8 @@ func TestUnusableConfig(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, job("first", nil))
 		config := &rest.Config{Host: "http://unreachable.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
-		err := workloads.New(workloads.Config{Store: env.Plane().Store(), REST: config}).Run(t.Context())
+		as := func(user.Info) *rest.Config { return rest.CopyConfig(config) }
+		err := workloads.New(workloads.Config{Store: env.Plane().Store(), As: as}).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "create client") {
 			t.Errorf("error %v", err)
 		}
