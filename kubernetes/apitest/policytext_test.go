@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
@@ -99,6 +100,8 @@ func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 			}
 		}
 		create(t, plane)
+		// Without its role, the aggregation controller waits before it tries again.
+		time.Sleep(time.Hour)
 		synctest.Wait()
 		sn = plane.Store().Snapshot()
 		for _, resource := range resources {

@@ -1,4 +1,4 @@
-package identity_test
+package controllers_test
 
 import (
 	"crypto/ecdsa"
@@ -388,7 +388,7 @@ func TestPageHasTables(t *testing.T) {
 			t.Fatal(err)
 		}
 	case want != string(have):
-		t.Errorf("%s is out of date: run go test ./kubernetes/identity -run TestPageHasTables -update", securityPage)
+		t.Errorf("%s is out of date: run go test ./kubernetes/controllers -run TestPageHasTables -update", securityPage)
 	}
 }
 

@@ -1,4 +1,4 @@
-package follow_test
+package controllers_test
 
 import (
 	"testing"
