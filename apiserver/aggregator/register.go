@@ -30,12 +30,8 @@ const (
 // Register brings the stored local APIServices in line with local, the group versions that this
 // server always serves. It creates missing ones, restores changed ones, and deletes those of other
 // group versions. Call it when the server starts; Run keeps the APIServices of custom kinds. New
-// ones are written as one unit, in the form that the POST of a client would produce. If visible is
-// set, they are created with a request each instead, so that admission and audit see them.
-func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion, visible bool) error {
-	if visible {
-		return a.registerVisibly(ctx, local)
-	}
+// ones are written as one unit, in the form that the POST of a client would produce.
+func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion) error {
 	for {
 		changed, err := a.createLocal(ctx, local)
 		var conflict *store.ConflictError
@@ -49,8 +45,9 @@ func (a *Aggregator) Register(ctx context.Context, local []schema.GroupVersion, 
 	}
 }
 
-// registerVisibly is Register with a request for each APIService. Like restoreLocal, it logs errors.
-func (a *Aggregator) registerVisibly(ctx context.Context, local []schema.GroupVersion) error {
+// RegisterVisibly is like Register, but creates each APIService with a request, so that admission
+// and audit see it. It logs errors; the next start tries again.
+func (a *Aggregator) RegisterVisibly(ctx context.Context, local []schema.GroupVersion) error {
 	sn := a.cfg.Store.Snapshot()
 	for _, gv := range local {
 		if sn.Get(store.Key{Resource: Resource, Name: nameOf(gv)}) != nil {

@@ -27,8 +27,8 @@ type Config struct {
 	Admission admission.Interface
 	// Authorizer decides whether an update or a patch may create an object. nil allows it.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Loopback sends requests of the server itself through its whole pipeline; see UpdateStatus. nil:
-	// there is no pipeline.
+	// Loopback sends requests of the server itself through its whole pipeline; see UpdateStatus.
+	// nil: there is no pipeline.
 	Loopback http.RoundTripper
 	// CatchUp updates the registry with definitions that other servers wrote to the store. It is
 	// called for unknown paths. nil: no other server writes to the store.

@@ -46,11 +46,11 @@ const (
 // Config configures Ensure and MaintainFlows.
 type Config struct {
 	Store *store.Store
-	// REST returns the client configuration of system:apiserver. It is called only if objects must be
-	// updated or Visible is set. If it is nil, only missing objects are created.
+	// REST returns the client configuration of system:apiserver. It is called only if objects must
+	// be updated or Visible is set. If it is nil, only missing objects are created.
 	REST func() *rest.Config
-	// Visible creates missing objects with a request each, as kube-apiserver does, so that admission
-	// and audit see them. Otherwise they are written to the store at once.
+	// Visible creates missing objects with a request each, as kube-apiserver does, so that
+	// admission and audit see them. Otherwise they are written to the store at once.
 	Visible bool
 	// Aggregated creates aggregated roles with their rules. Without it, the cluster role
 	// aggregation controller must add them.

@@ -18,7 +18,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// forbid creates a policy and its binding. The expression is what it allows.
+// forbid creates a policy and its binding. The expression allowed must be true for permitted
+// requests.
 func (p garbage) forbid(name, resource string, operation admissionv1.OperationType, condition, allowed string) *admissionv1.ValidatingAdmissionPolicyBinding {
 	p.Helper()
 	group, resource, ok := strings.Cut(resource, "/")

@@ -23,8 +23,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// misleading answers the first attempt of each write of our controllers with 404 for another object,
-// as admission does that does not find a namespace.
+// misleading answers the first attempt of each write of our controllers with 404 for another
+// object, as admission does that does not find a namespace.
 type misleading struct {
 	mu   sync.Mutex
 	seen map[string]bool

@@ -140,7 +140,11 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := p.createInitialObjects(ctx, cfg, policy); err != nil {
 		return nil, err
 	}
-	if err := others.Register(ctx, localVersions(p.registry.Current()), policy.Visible); err != nil {
+	register := others.Register
+	if policy.Visible {
+		register = others.RegisterVisibly
+	}
+	if err := register(ctx, localVersions(p.registry.Current())); err != nil {
 		return nil, err
 	}
 	if files := cfg.Authentication; files.ClientCAFile != "" || files.RequestHeader != nil {

@@ -92,7 +92,8 @@ func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error
 func (c *Controller) apply(ctx context.Context, read *store.Object, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
 	err := c.cfg.Client.Apply(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID}, Rules: rules},
 		client.FieldOwner(FieldOwner))
-	return follow.IgnoreChanged(c.cfg.Store, read, err) // if it was deleted or replaced, the event triggers another pass
+	// If the role was deleted or replaced, the event triggers another pass.
+	return follow.IgnoreChanged(c.cfg.Store, read, err)
 }
 
 // aggregate returns the rules of an aggregated role. all is sorted by name.

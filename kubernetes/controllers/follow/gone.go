@@ -22,8 +22,8 @@ func IgnoreGone(st *store.Store, key store.Key, uid types.UID, err error) error 
 }
 
 // IgnoreChanged is like [IgnoreGone], for writes with a precondition. It also returns nil if err is
-// Conflict and the object does not have the revision any longer that the write depends on. The event
-// of the other write queues the object again.
+// Conflict and the object no longer has the revision that the write depends on. The event of the
+// other write queues the object again.
 func IgnoreChanged(st *store.Store, read *store.Object, err error) error {
 	if apierrors.IsConflict(err) {
 		if now := st.Snapshot().Get(read.Key); now == nil || now.Revision != read.Revision {

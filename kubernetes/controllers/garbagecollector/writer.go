@@ -85,8 +85,7 @@ func deleteOptions(obj *store.Object, version string, policy metav1.DeletionProp
 }
 
 // metadataPatch returns a merge patch, which every server supports, for a change of the metadata of
-// an object, or nil if nothing changes. The patch fails if the object does not have this version any
-// longer.
+// an object, or nil if nothing changes. The patch fails if the object has another version.
 func metadataPatch(obj *store.Object, change func(metav1.Object)) ([]byte, error) {
 	before, err := metadataOf(obj)
 	if err != nil {

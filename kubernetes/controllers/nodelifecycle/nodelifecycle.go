@@ -78,7 +78,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	}
 	err = c.cfg.Client.Subresource("status").Update(ctx, node, nil)
 	if err = follow.IgnoreGone(c.cfg.Store, store.Key{Resource: "nodes", Name: name}, node.UID, err); err != nil {
-		return 0, fmt.Errorf("write node status: %w", err) // a conflict means that the node was written, perhaps by its kubelet
+		return 0, fmt.Errorf("write node status: %w", err) // for example, the kubelet was first
 	}
 	return 0, nil
 }

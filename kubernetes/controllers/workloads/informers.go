@@ -85,8 +85,8 @@ type informers struct {
 // construction uses it.
 type lazy[L any] func() informer[L]
 
-// access is what a controller gets: the shared informers, and a client that acts as the controller's
-// service account.
+// access is passed to the constructors of controllers: the shared informers, and a client that acts
+// as the controller's service account.
 type access struct {
 	*informers
 	config *rest.Config
