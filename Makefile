@@ -317,6 +317,15 @@ bench-adapter: release ## other projects' programs on the operator library's ada
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
 	$(GO) test -count=1 -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
 
+explore-versions: build ## explore operators on releases of controller-runtime and client-go since 2022, each with a bug that kelson explore must find: a few minutes for the first build
+	@rm -rf bin/versions && cp -r bench/explore/versions bin/versions
+	@find bin/versions -name '*.go.txt' | while read -r file; do mv "$$file" "$${file%.txt}"; done
+	@for dir in bin/versions/*/; do \
+		echo "$$dir:"; GOWORK=off $(KELSON) explore $$dir --generate=false --for 20s >bin/explore.log 2>&1; \
+		grep -q 'secrets default/web-cert: is missing' bin/explore.log || { cat bin/explore.log; exit 1; }; \
+		grep '^explored' bin/explore.log | tail -1; \
+	done
+
 explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans; fails if that takes five minutes
 	KELSON_EXPLORE_PLANS=2380 KELSON_EXPLORE_FOR=5m $(GO) test -count=1 -timeout 10m -v -run '^TestExplore$$' ./bench/explore/fleet/internal/controller
 

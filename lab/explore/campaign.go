@@ -58,6 +58,9 @@ type Report struct {
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted. They may be leaks.
 	Remaining []string
+	// External lists the addresses outside of the cluster to which a Program tried to connect.
+	// These connections have failed.
+	External []string
 	// Unconfirmed is the number of alarms of a Binary that were dropped, because fewer than two of
 	// three further runs of the plan raised one.
 	Unconfirmed int
@@ -80,6 +83,9 @@ func (r Report) Summary() string {
 	}
 	if r.Unequal > 0 {
 		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, referenceRuns-1, r.Difference)
+	}
+	if len(r.External) > 0 {
+		text += "\nthe operator tried to connect to other systems, and these connections failed: " + strings.Join(r.External, ", ") + "; --allow permits them"
 	}
 	for _, line := range r.Failing {
 		text += "\nwithout any fault, a reconcile fails again and again: " + line
@@ -128,10 +134,10 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	c.report.Remaining = reference.remaining()
 	c.explore()
 	c.report.Took = time.Since(begin)
-	if e.wire != nil && e.wire.scope.ctx.Err() != nil {
-		return c.report, e.wire.scope.ctx.Err()
+	if e.virtual != nil {
+		c.report.External = slices.Sorted(maps.Keys(e.virtual.external))
 	}
-	return c.report, nil
+	return c.report, e.interrupted()
 }
 
 // campaign is one exploration.
@@ -211,7 +217,15 @@ func (c *campaign) explore() {
 // over reports whether the time or the plans are used up.
 func (c *campaign) over() bool {
 	return time.Now().After(c.end) || c.options.UntilAlarm && len(c.report.Alarms) > 0 || c.options.Plans > 0 && c.started >= c.options.Plans ||
-		c.wire != nil && c.wire.scope.ctx.Err() != nil
+		c.interrupted() != nil
+}
+
+// interrupted returns the error of the context of an exploration.
+func (e *explorer) interrupted() error {
+	if e.wire != nil {
+		return e.wire.scope.ctx.Err()
+	}
+	return e.ctx.Err()
 }
 
 // further returns plans with one more fault, at the writes and events of a run that no earlier run

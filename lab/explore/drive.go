@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"kelson.dev/lab/agent/inside"
 )
 
 // The environment variables of Drive. SeedVariable selects the random plans; ReportVariable is the
@@ -118,13 +120,70 @@ func DriveBinary(ctx context.Context, s Scenario, plan string, o Options, send f
 	send(report.message("done"))
 }
 
+// DriveProgram does the same as DriveBinary for a scenario with a Program. It may be called once in
+// a process: from then on, the process has one processor, and the random numbers of Kubernetes'
+// libraries are not random.
+func DriveProgram(ctx context.Context, s Scenario, plan string, o Options, send func(Message)) {
+	ended := make(chan struct{})
+	go inside.InTest(func(t *testing.T) {
+		defer func() {
+			close(ended)
+			select {} // the end of the test would end the process
+		}()
+		e := &explorer{t: t, ctx: ctx}
+		defer func() {
+			if e.failure != "" { // a part of the test has failed
+				send(Message{Kind: "error", Text: e.failure})
+			}
+		}()
+		report, err := driveProgram(e, s, plan, o, send)
+		if err != nil {
+			send(Message{Kind: "error", Text: err.Error()})
+			return
+		}
+		send(report.message("done"))
+	})
+	<-ended
+}
+
+func driveProgram(e *explorer, s Scenario, plan string, o Options, send func(Message)) (Report, error) {
+	parsed, err := ParsePlan(plan)
+	if err != nil {
+		return Report{}, err
+	}
+	begin := time.Now()
+	defer e.close()
+	if _, err := e.start(s); err != nil {
+		return Report{}, err
+	}
+	if plan == "" {
+		o.sendProgress(send)
+		return e.explore(o, begin)
+	}
+	return e.replayTo(parsed, begin, send)
+}
+
 func (a Alarm) message() Message {
 	return Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String(), Finding: a.finding(), Failure: a.failure()}
 }
 
 func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report, error) {
 	begin := time.Now()
-	r, alarms, base, err := replay(t, s, text)
+	plan, err := ParsePlan(text)
+	if err != nil {
+		return Report{}, err
+	}
+	e, err := newExplorer(t, s)
+	if err != nil {
+		return Report{}, err
+	}
+	defer e.close()
+	return e.replayTo(plan, begin, send)
+}
+
+// replayTo runs a plan, and sends its alarm.
+func (e *explorer) replayTo(plan Plan, begin time.Time, send func(Message)) (Report, error) {
+	r, alarms, base, err := e.replay(plan)
 	if err != nil {
 		return Report{}, err
 	}

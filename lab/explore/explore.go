@@ -27,6 +27,7 @@
 package explore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -150,6 +151,9 @@ func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 type explorer struct {
 	t        *testing.T // nil if the operator is a Binary
 	wire     *wireExplorer
+	virtual  *virtual // nil unless the operator is a Program
+	ctx      context.Context
+	failure  string // with which the test has failed
 	scenario Scenario
 	base     *testenv.Env
 	variants map[string]*result // results of runs with only actions, by plan
@@ -162,10 +166,19 @@ func (e *explorer) close() {
 	if e.wire != nil {
 		e.wire.scope.end()
 	}
+	if e.virtual != nil {
+		e.virtual.close()
+	}
 }
 
 func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	t.Helper()
+	return (&explorer{t: t, ctx: t.Context()}).start(s)
+}
+
+// start prepares the base, and runs the operator for the first time.
+func (e *explorer) start(s Scenario) (*explorer, error) {
+	t := e.t
 	if s.Binary != nil {
 		return newWireExplorer(t.Context(), s)
 	}
@@ -173,11 +186,19 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 		return nil, err
 	}
 	makeDeterministic(t)
-	e := &explorer{t: t, scenario: s, variants: map[string]*result{}}
+	e.scenario, e.variants = s, map[string]*result{}
+	if s.Program != nil {
+		var err error
+		if e.virtual, err = newVirtual(s.Program); err != nil {
+			return nil, err
+		}
+		t.Cleanup(e.virtual.close)
+	}
 	// The runs fork the base in bubbles of their own. The state of the base remains after its
 	// bubble has ended.
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(inner *testing.T) {
 		startClock()
+		t := noting{inner, &e.failure}
 		e.base = testenv.New(t, s.Env...)
 		e.base.Settle(t)
 		if err := setConversions(t.Context(), e.base.Client(), s.conversions); err != nil {
@@ -185,6 +206,11 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 		}
 		if err := e.base.TrustWebhooks(t.Context()); err != nil {
 			t.Fatalf("explore: %v", err)
+		}
+		if e.virtual != nil && testenv.HasWebhooks(e.base.OperatorContext(t.Context())) {
+			if err := e.base.WriteWebhookCertificate(t.Context(), e.virtual.certificates); err != nil {
+				t.Fatalf("explore: %v", err)
+			}
 		}
 		if s.Prepare != nil {
 			if err := s.Prepare(t.Context(), e.base.Client()); err != nil {
@@ -199,8 +225,28 @@ func newExplorer(t *testing.T, s Scenario) (*explorer, error) {
 	}
 	// The first run in a program fills caches that later runs share, such as those of type
 	// converters and CEL programs. Meanwhile, goroutines may run in another order.
-	e.run(nil)
+	if first := e.run(nil); e.virtual != nil && first.failed != nil {
+		return nil, first.failed
+	}
 	return e, nil
+}
+
+// noting is a test that notes the error with which it fails.
+type noting struct {
+	*testing.T
+	failure *string
+}
+
+func (n noting) Fatalf(format string, args ...any) {
+	n.Helper()
+	*n.failure = fmt.Sprintf(format, args...)
+	n.T.Fatalf(format, args...)
+}
+
+func (n noting) Fatal(args ...any) {
+	n.Helper()
+	*n.failure = fmt.Sprint(args...)
+	n.T.Fatal(args...)
 }
 
 // errLeft means that an operator has left goroutines behind.
@@ -255,11 +301,12 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 			found = &result{failed: errLeft}
 		}
 	}()
-	synctest.Test(e.t, func(t *testing.T) {
+	synctest.Test(e.t, func(inner *testing.T) {
 		startClock()
+		t := noting{inner, &e.failure}
 		seed()
 		t.Cleanup(expireTimers)
-		trial := &trial{t: t, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll}
+		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result

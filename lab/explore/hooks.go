@@ -69,7 +69,7 @@ func (t *trial) passWebhook(from net.Conn) {
 	if p == nil {
 		return
 	}
-	to, err := p.connect(net.JoinHostPort("127.0.0.1", cmp.Or(t.wire.binary.WebhookPort, t.scenario.webhookPort, defaultWebhookPort)))
+	to, err := p.connect(net.JoinHostPort("127.0.0.1", cmp.Or(t.binary().WebhookPort, t.scenario.webhookPort, defaultWebhookPort)))
 	if err != nil {
 		t.missed.Add(1)
 		return
@@ -104,6 +104,9 @@ func closed(group *sync.WaitGroup) <-chan struct{} {
 
 // connect connects to a port of the process, in its network.
 func (p *process) connect(address string) (net.Conn, error) {
+	if p.link != nil {
+		return p.link.Dial(address)
+	}
 	p.mu.Lock()
 	dial := p.dial
 	p.mu.Unlock()

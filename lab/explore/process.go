@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
+
+	"kelson.dev/lab/agent"
 )
 
 var (
@@ -45,6 +47,10 @@ type process struct {
 
 	// old, if not nil, serves the reads that may be older than the newest state.
 	old http.RoundTripper
+
+	// link connects to the operating system's process of a Program; nil for other operators.
+	link    *agent.Link
+	program *agent.Process
 
 	// The remaining fields are for a process of a Binary.
 	requests, inflight atomic.Int64 // all requests, and those that the server processes
@@ -76,6 +82,10 @@ func (t *trial) startProcess(old http.RoundTripper) {
 		}()
 		return
 	}
+	if t.virtual != nil {
+		t.startProgram(p, config)
+		return
+	}
 	config = rest.CopyConfig(config)
 	inner := config.Transport
 	config.Transport = &transport{process: p, inner: inner}
@@ -89,6 +99,7 @@ func (t *trial) startProcess(old http.RoundTripper) {
 func (p *process) kill() {
 	p.trial.gate.kill(p)
 	p.cancel()
+	p.endProgram(nil)
 }
 
 // processKey is the context key of the process that makes a request.

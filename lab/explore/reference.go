@@ -37,8 +37,18 @@ func (s *Scenario) validate() error {
 			}
 		}
 	}
+	if s.Program != nil {
+		program := *s.Program
+		program.Files = slices.Concat(program.Files, s.files)
+		s.Program = &program
+		if err := s.Program.validate(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case s.Operator == nil && s.Binary == nil:
+	case s.Program != nil && (s.Operator != nil || s.Binary != nil):
+		return errors.New("the scenario has both a Program and an Operator or a Binary")
+	case s.Operator == nil && s.Binary == nil && s.Program == nil:
 		return errors.New("the scenario has no Operator: set it to Parts(…), or to a function that runs a manager; or set Binary to a program")
 	case s.Operator != nil && s.Binary != nil:
 		return errors.New("the scenario has both an Operator and a Binary")

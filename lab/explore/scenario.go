@@ -30,6 +30,10 @@ type Scenario struct {
 	// Binary is an operator that is a separate program, instead of Operator. Its runs take real
 	// time, so Quiet and Horizon are real time, too: 0 means 250 milliseconds and 30 seconds.
 	Binary *Binary
+	// Program is an operator as a separate program, too, but in virtual time: package agent has
+	// built its file, together with the part of the explorer that runs in its process. Parallel is
+	// not used.
+	Program *Binary
 	// Inputs are the actions of users, in order. Before each, the explorer waits until the operator
 	// is quiet.
 	Inputs []Input

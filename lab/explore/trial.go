@@ -18,6 +18,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/node"
+	"kelson.dev/lab/agent"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -47,7 +48,9 @@ const (
 type trial struct {
 	began    time.Time // the first step
 	t        testing.TB
-	wire     *wire // nil for operators in this program
+	wire     *wire        // nil for operators in this program, and for a Program
+	virtual  *virtual     // nil unless the operator is a Program
+	clock    *agent.Clock // nil unless the operator is a Program
 	scenario *Scenario
 	env      *testenv.Env
 	plan     Plan
@@ -142,6 +145,15 @@ type visit struct {
 func (t *trial) run() {
 	if t.wire == nil {
 		defer t.watchPanics()()
+	}
+	if t.virtual != nil {
+		var err error
+		if t.clock, err = agent.NewClock(); err != nil {
+			t.result.failed = err
+			return
+		}
+		defer t.clock.Stop()
+		defer t.passWebhooks()()
 	}
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
@@ -259,7 +271,7 @@ func (t *trial) do(i Input) bool {
 			if time.Since(begin) > t.patience()/2 && (t.release() || t.stopped && t.resume()) {
 				begin = time.Now() // the user waits for the end of a fault
 			}
-			t.gate.await(time.Second)
+			t.await(time.Second)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (t *trial) settle() bool {
 				last = time.Now()
 			}
 			if steps%stepsPerSecond == 0 {
-				time.Sleep(time.Second) // the clock must advance during a hot loop, too
+				t.sleep(time.Second) // the clock must advance during a hot loop, too
 			}
 			if steps > maxSteps {
 				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
@@ -67,7 +67,7 @@ func (t *trial) settle() bool {
 			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
 			return false
 		default:
-			t.gate.await(quiet - time.Since(last))
+			t.await(quiet - time.Since(last))
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (t *trial) pass(d time.Duration) bool {
 		if left := time.Until(end); !step && left <= 0 {
 			return true
 		} else if !step {
-			t.gate.await(left)
+			t.await(left)
 		}
 	}
 }
@@ -96,12 +96,12 @@ func orDefault(d, standard time.Duration) time.Duration {
 
 // turn waits until everything is blocked, reads the new versions, and lets one step pass.
 func (t *trial) turn() (changed, step, ok bool) {
-	t.wait()
 	if t.wire == nil && t.latest != nil && t.latest.phase > ordering {
 		t.latest = nil
-		time.Sleep(messageTime)
-		t.wait()
+		synctest.Wait()
+		t.sleep(messageTime)
 	}
+	t.wait()
 	if t.wire != nil && t.t.Context().Err() != nil {
 		t.result.failed = t.t.Context().Err()
 		return false, false, false
@@ -136,6 +136,7 @@ func (t *trial) wait() {
 	switch {
 	case t.wire == nil:
 		synctest.Wait()
+		t.flush()
 	case t.random != nil || t.order != nil:
 		for t.gate.await(arrivalQuiet) {
 		}

@@ -10,17 +10,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/lab/agent"
+	"kelson.dev/lab/agent/inside"
 	"kelson.dev/lab/explore"
 )
 
@@ -35,6 +36,7 @@ type options struct {
 	process  bool
 	parallel int
 	args     []string // of the operator's process
+	allow    []string // hosts to which an operator in virtual time may connect
 	format   output.Format
 	gens     project.Generators
 }
@@ -71,19 +73,20 @@ The file explore.yaml in the project's folder can replace the samples by other
 inputs and config/crd/bases and config/rbac by other folders, and can add
 invariants in CEL.
 
-The project needs no code for this. Its main package must call operator.Main, or
-create a manager of controller-runtime: the command replaces the functions of that
-library that read the configuration, create the manager and wait for signals. The
-operator has the rights of config/rbac. Its webhooks are called if config/webhook
-configures them.
+The project needs no code for this, and may use any version of Kubernetes'
+libraries. The command builds its program with a small agent, which replaces the
+clock and the network: the program runs as a separate process, with the arguments
+after --, in virtual time. Its requests reach a control plane in this process, and
+its ports can be reached from there only. The operator has the rights of
+config/rbac. Its webhooks are called if config/webhook configures them. Connections
+to other systems fail, unless --allow names them, and are reported.
 
-If the operator cannot be linked with the control plane in this way, or with
---process, the command runs the project's program as it is, as a process. With
---binary it runs any program, in any language, and DIR only has the manifests. A
-process runs in real time: a kill is a SIGKILL, several runs happen at the same
-time, and further runs confirm each alarm. The program finds the control plane by
-KUBECONFIG in its environment or $KUBECONFIG in its arguments, which follow --. If
-kelson runs as root on Linux, each process has its own network.`,
+If the program cannot be built in this way, or with --process, the command runs it
+as it is, in real time. With --binary it runs any program, in any language, and DIR
+only has the manifests. In real time, a kill is a SIGKILL, several runs happen at
+the same time, and further runs confirm each alarm. The program finds the control
+plane by KUBECONFIG in its environment or $KUBECONFIG in its arguments. If kelson
+runs as root on Linux, each process has its own network.`,
 		Example: `  kelson explore --for 2m
   kelson explore --plan 'kill-after create secrets default/web-key #1'
   kelson explore --export && kelson test
@@ -116,8 +119,9 @@ kelson runs as root on Linux, each process has its own network.`,
 	c.Flags().Lookup("export").NoOptDefVal = testFolder
 	c.Flags().StringVar(&o.failure, "failure", "", "write the first alarm to this file in JSON, with its run and the run without faults")
 	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
-	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as a process, without changes, even if it can be linked")
+	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as it is, in real time")
 	c.Flags().IntVar(&o.parallel, "parallel", 0, "maximum number of concurrent runs of a process (default: two for each processor)")
+	c.Flags().StringSliceVar(&o.allow, "allow", nil, "hosts outside of the cluster to which the operator may connect, or * for all; time stands still meanwhile")
 	o.format.AddFlag(c)
 	o.gens.AddFlags(c.Flags())
 	o.gens.AddSkipFlag(c.Flags())
@@ -168,20 +172,26 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	defer os.RemoveAll(temp)
 	if !o.process {
+		// Everything that needs no build is checked before it.
+		s, err := explore.Project(p.Dir, nil)
+		if err != nil {
+			return err
+		}
 		progress := output.NewProgress(out.errOut)
-		progress.Step("building the operator with a control plane")
-		binary, release, err := build(c.Context(), p, temp, false)
+		progress.Step("building the operator")
+		binary, release, err := BuildProgram(c.Context(), p, temp)
 		progress.Done()
 		defer release()
 		switch {
-		case err == nil && len(o.args) > 0:
-			return errors.New("arguments of the operator need --process: linked with the control plane, the operator has no separate process")
 		case err == nil:
-			return exploreLinked(c.Context(), p, binary, o, out)
+			out.withArgs(o.args)
+			if err = exploreProgram(c.Context(), p, s, binary, o, out); !errors.As(err, new(unexplored)) || o.plan != "" {
+				return err
+			}
 		case c.Context().Err() != nil:
 			return c.Context().Err()
 		}
-		fmt.Fprintf(out.errOut, "the operator cannot be linked with the control plane, so it runs as a process; the reason: %s\n", strings.TrimSpace(err.Error()))
+		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n", strings.TrimSpace(err.Error()))
 	}
 	program := filepath.Join(temp, "operator")
 	if err := p.Build(c.Context(), program); err != nil {
@@ -203,79 +213,67 @@ func exploreProcess(c *cobra.Command, dir, program string, o options, out *print
 	if !c.Flags().Changed("for") {
 		o.limit = processLimit
 	}
-	ctx, stop := context.WithCancel(c.Context())
+	return out.drive(c.Context(), func(ctx context.Context, send func(explore.Message)) {
+		explore.DriveBinary(ctx, s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, send)
+	})
+}
+
+// exploreProgram explores an operator that BuildProgram has built, in virtual time.
+func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario, binary string, o options, out *printer) error {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // as in exploreProcess
+	s.Program = &explore.Binary{Path: binary, Args: slices.Concat(p.Args, o.args), Dir: p.Dir}
+	if o.allow != nil {
+		s.Program.Env = append(s.Program.Env, inside.AllowVariable+"="+strings.Join(o.allow, ","))
+	}
+	err, first := error(nil), true
+	driven := out.drive(ctx, func(ctx context.Context, send func(explore.Message)) {
+		explore.DriveProgram(ctx, s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, func(m explore.Message) {
+			if first && m.Kind == "error" {
+				err = unexplored(m.Text)
+			}
+			first = false
+			send(m)
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return driven
+}
+
+// unexplored is the reason why no plan of an operator could be run.
+type unexplored string
+
+func (u unexplored) Error() string { return string(u) }
+
+// drive prints the messages of an exploration, which ends early if that fails.
+func (p *printer) drive(ctx context.Context, run func(context.Context, func(explore.Message))) error {
+	exploring, stop := context.WithCancel(ctx)
 	defer stop()
 	var failed error
-	explore.DriveBinary(ctx, s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, func(m explore.Message) {
+	run(exploring, func(m explore.Message) {
 		if failed != nil {
 			return
 		}
-		if failed = out.take(m); failed != nil {
+		if failed = p.take(m); failed != nil {
 			stop()
 		}
 	})
-	switch {
-	case c.Context().Err() != nil:
-		return c.Context().Err()
-	case failed != nil:
-		return failed
-	}
-	return out.result()
-}
-
-// exploreLinked runs the test program and prints its messages.
-func exploreLinked(ctx context.Context, p *project.Project, binary string, o options, out *printer) error {
-	messages, theirs, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer messages.Close()
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	cmd := exec.CommandContext(running, binary, "-test.run=^"+TestName+"$", "-test.timeout=0")
-	cmd.Dir = p.Dir
-	number, err := child.Pass(cmd, theirs)
-	if err != nil {
-		theirs.Close()
-		return err
-	}
-	cmd.Env = append(os.Environ(), "KELSON_EXPLORE_REPORT="+number, "KELSON_EXPLORE_FOR="+o.limit.String(),
-		"KELSON_EXPLORE_SEED="+strconv.FormatUint(o.seed, 10), "KELSON_EXPLORE_PLAN="+o.plan)
-	cmd.Cancel = func() error { return child.Terminate(cmd.Process) }
-	cmd.WaitDelay = 5 * time.Second
-	var output lastBytes
-	cmd.Stdout, cmd.Stderr = &output, &output
-	err = cmd.Start()
-	theirs.Close()
-	if err != nil {
-		return err
-	}
-	failed := out.follow(messages)
-	if failed != nil {
-		stop()
-	}
-	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case failed != nil:
 		return failed
-	case out.last.Kind != "error" && out.last.Kind != "done":
-		return fmt.Errorf("the operator's process ended: %w\n%s", err, bytes.TrimSpace(output))
 	}
-	return out.result()
+	return p.result()
 }
 
-// lastBytes keeps the last bytes that are written to it.
-type lastBytes []byte
-
-// Write implements io.Writer.
-func (l *lastBytes) Write(p []byte) (int, error) {
-	const kept = 64 << 10
-	if *l = append(*l, p...); len(*l) > 2*kept {
-		*l = append((*l)[:0], (*l)[len(*l)-kept:]...)
-	}
-	return len(p), nil
+// BuildProgram compiles the operator of a project for virtual time; see package agent. The file
+// belongs to the caller until release is called; see [Link].
+func BuildProgram(ctx context.Context, p *project.Project, temp string) (binary string, release func(), err error) {
+	return Link(p, "virtual", temp, func(file string) error {
+		return agent.Program{Dir: p.Main, Tags: p.Tags}.Build(ctx, filepath.Join(filepath.Dir(file), "overlay"), file)
+	})
 }
 
 // result returns the error of the command after the last message.
@@ -292,13 +290,13 @@ func (p *printer) result() error {
 // BuildReplay compiles a test program that calls replay.Drive with the project's operator. The file
 // belongs to the caller until release is called; see [Link].
 func BuildReplay(ctx context.Context, p *project.Project, temp string) (binary string, release func(), err error) {
-	return build(ctx, p, temp, true)
+	return build(ctx, p, temp)
 }
 
 // build writes the test program and compiles it; see [Link]. It changes nothing in the project: the
 // go command reads the program from temp by an overlay.
-func build(ctx context.Context, p *project.Project, temp string, replay bool) (binary string, release func(), err error) {
-	overlay, err := writeProgram(p, temp, replay)
+func build(ctx context.Context, p *project.Project, temp string) (binary string, release func(), err error) {
+	overlay, err := writeProgram(p, temp)
 	if err != nil {
 		return "", func() {}, err
 	}
@@ -306,11 +304,7 @@ func build(ctx context.Context, p *project.Project, temp string, replay bool) (b
 	if err != nil {
 		return "", func() {}, err
 	}
-	command := "explore.test"
-	if replay {
-		command = "replay.test"
-	}
-	return Link(p, command, temp, func(file string) error {
+	return Link(p, "replay.test", temp, func(file string) error {
 		// -mod=readonly replaces -mod=mod in GOFLAGS, which workspaces do not allow. -s and -w omit
 		// the tables of symbols and of debuggers, which take long to write.
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-mod=readonly", "-vet=off", "-tags="+p.Tags, "-ldflags=-s -w", "-overlay="+overlay, "-o="+file, ".")

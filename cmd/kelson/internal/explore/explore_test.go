@@ -2,15 +2,16 @@ package explore
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/lab/explore"
 )
 
 // LAB-03: kelson explore runs a project in kubebuilder's layout, on controller-runtime, unchanged.
@@ -37,24 +38,21 @@ func TestTags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a project")
 	}
-	library, err := filepath.Abs("../../../../operator")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	p := &project.Project{Dir: dir, Main: filepath.Join(dir, "cmd"), Tags: "shop"}
 	if err := os.Mkdir(p.Main, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"go.mod":      "module example.com/shop\n\ngo 1.26.0\n\nrequire kelson.dev/operator v0.0.0\n\nreplace kelson.dev/operator => " + library + "\n",
-		"cmd/main.go": "//go:build shop\n\npackage main\n\nimport \"kelson.dev/operator\"\n\nfunc main() { operator.Main(missing()) }\n",
+		"go.mod":      "module example.com/shop\n\ngo 1.21\n",
+		"cmd/main.go": "//go:build shop\n\npackage main\n\nfunc main() { missing() }\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, release, err := build(t.Context(), p, t.TempDir(), false)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	_, release, err := BuildProgram(t.Context(), p, t.TempDir())
 	release()
 	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
 		t.Errorf("%v, want the error of the file with the tag", err)
@@ -103,23 +101,15 @@ func TestProcessFlags(t *testing.T) {
 	}
 }
 
-// LAB-03: if a file of an alarm can't be written, the command ends the operator and fails with the
-// cause.
+// LAB-03: if a file of an alarm can't be written, the command ends the exploration and fails with
+// the cause.
 func TestUnwritableFailure(t *testing.T) {
-	if goruntime.GOOS == "windows" {
-		t.Skip("runs a shell script")
-	}
-	temp := t.TempDir()
-	operator := filepath.Join(temp, "operator")
-	const script = `#!/bin/sh
-echo '{"Kind":"alarm","Plan":"order 1","Failure":{}}' >&$KELSON_EXPLORE_REPORT
-exec sleep 30
-`
-	if err := os.WriteFile(operator, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := &printer{out: io.Discard, errOut: io.Discard, failure: filepath.Join(temp, "missing", "failure.json")}
-	err := exploreLinked(t.Context(), &project.Project{Dir: temp}, operator, options{}, p)
+	p := &printer{out: io.Discard, errOut: io.Discard, failure: filepath.Join(t.TempDir(), "missing", "failure.json")}
+	err := p.drive(t.Context(), func(ctx context.Context, send func(explore.Message)) {
+		send(explore.Message{Kind: "alarm", Plan: "order 1", Failure: &explore.Failure{}})
+		<-ctx.Done()
+		send(explore.Message{Kind: "done"})
+	})
 	if err == nil || !strings.HasPrefix(err.Error(), "write the failure: open ") {
 		t.Errorf("%v, want the cause", err)
 	}

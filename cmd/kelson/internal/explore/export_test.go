@@ -2,7 +2,6 @@ package explore
 
 import (
 	"bytes"
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -17,7 +16,7 @@ import (
 // LAB-03: --export writes each alarm as a Go test, once, and says where it is.
 func TestExport(t *testing.T) {
 	project := t.TempDir()
-	var out, messages bytes.Buffer
+	var out bytes.Buffer
 	p := &printer{out: &out, errOut: &out, command: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
 	alarms := []explore.Message{
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
@@ -27,12 +26,12 @@ func TestExport(t *testing.T) {
 	}
 	for range 2 {
 		for _, m := range alarms {
-			if err := json.NewEncoder(&messages).Encode(m); err != nil {
+			if err := p.take(m); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := p.follow(&messages); err != nil || p.last.Alarms != 2 {
-			t.Fatalf("%+v, %v", p.last, err)
+		if p.last.Alarms != 2 {
+			t.Fatalf("%+v", p.last)
 		}
 	}
 	for _, want := range []string{
@@ -77,16 +76,13 @@ func TestExport(t *testing.T) {
 // below the project. Printed commands quote plans for a shell.
 func TestExportValues(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tests")
-	var out, messages bytes.Buffer
+	var out bytes.Buffer
 	p := &printer{out: &out, errOut: &out, command: "kelson explore", tests: &exporter{project: t.TempDir(), folder: folder}}
 	for _, value := range []string{"1", "-1", `"it's"`} {
 		m := explore.Message{Kind: "alarm", Plan: "flicker after shops.example.com default/a #1 spec.count=" + value, Finding: "another end state (O1)"}
-		if err := json.NewEncoder(&messages).Encode(m); err != nil {
+		if err := p.take(m); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := p.follow(&messages); err != nil {
-		t.Fatal(err)
 	}
 	if files, err := filepath.Glob(filepath.Join(folder, "*_test.go")); err != nil || len(files) != 3 {
 		t.Errorf("%v, %v: want a file per alarm", files, err)

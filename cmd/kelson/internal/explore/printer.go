@@ -1,8 +1,6 @@
 package explore
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -61,11 +59,19 @@ type Result struct {
 // arguments.
 func (p *printer) asProcess(flags, exported, args []string) {
 	p.command += " " + strings.Join(quoted(flags), " ")
+	p.withArgs(args)
+	if p.tests != nil {
+		p.tests.flags = exported
+	}
+}
+
+// withArgs adds the operator's arguments to the commands that replay alarms.
+func (p *printer) withArgs(args []string) {
 	if len(args) > 0 {
 		p.operatorArgs = " -- " + strings.Join(quoted(args), " ")
 	}
 	if p.tests != nil {
-		p.tests.flags, p.tests.args = exported, args
+		p.tests.args = args
 	}
 }
 
@@ -89,22 +95,6 @@ func quote(word string) string {
 // replay is the command that runs the plan of an alarm again.
 func (p *printer) replay(plan string) string {
 	return p.command + " --plan " + quote(plan) + p.operatorArgs
-}
-
-// follow reads messages in JSON and prints them, until EOF.
-func (p *printer) follow(messages io.Reader) error {
-	lines := json.NewDecoder(bufio.NewReader(messages))
-	for {
-		var m explore.Message
-		if err := lines.Decode(&m); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read messages: %w", err)
-		}
-		if err := p.take(m); err != nil {
-			return err
-		}
-	}
 }
 
 // take prints a message.

@@ -18,9 +18,9 @@ import (
 	"kelson.dev/toolchain/scaffold"
 )
 
-// writeProgram writes the test, which explores or replays, and the changed main to the folder temp.
+// writeProgram writes the test, which replays a history, and the changed main to the folder temp.
 // It returns the file that describes the overlay.
-func writeProgram(p *project.Project, temp string, replay bool) (overlay string, err error) {
+func writeProgram(p *project.Project, temp string) (overlay string, err error) {
 	files, err := filepath.Glob(filepath.Join(p.Main, "*.go"))
 	if err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func writeProgram(p *project.Project, temp string, replay bool) (overlay string,
 		return "", fmt.Errorf("no file of %s calls operator.Main of %s or creates a manager of %s: call one of them, or write a test with explore.Run", p.Main, library, runtime)
 	}
 	var source bytes.Buffer
-	if err := program.Execute(&source, map[string]any{"Dir": p.Dir, "Pflag": all.pflag, "Replay": replay}); err != nil {
+	if err := program.Execute(&source, map[string]any{"Dir": p.Dir, "Pflag": all.pflag}); err != nil {
 		return "", err
 	}
 	test := filepath.Join(temp, "explore_test.go")

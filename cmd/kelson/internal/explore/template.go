@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"kelson.dev/lab/explore"
-{{if .Replay}}	"kelson.dev/lab/replay"
-{{end}}	"kelson.dev/operator"
+	"kelson.dev/lab/replay"
+	"kelson.dev/operator"
 )
 
 var kelsonExploreParts []operator.Part
@@ -29,10 +29,8 @@ func ` + TestName + `(t *testing.T) {
 		main()
 		return kelsonExploreParts
 	})
-{{if .Replay}}	replay.Drive(t, run)
-{{else}}	s, err := explore.Project({{printf "%q" .Dir}}, run)
-	explore.Drive(t, s, err)
-{{end}}}
+	replay.Drive(t, run)
+}
 `))
 
 // managerProgram is the test of an operator on controller-runtime. Each process of the operator
@@ -63,8 +61,8 @@ import (
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
-{{if .Replay}}	"kelson.dev/lab/replay"
-{{end}})
+	"kelson.dev/lab/replay"
+)
 
 // kelsonExplore is the process that starts. Only one starts at a time.
 var kelsonExplore struct {
@@ -197,8 +195,6 @@ func kelsonExploreRun(ctx context.Context, config *rest.Config) (err error) {
 func ` + TestName + `(t *testing.T) {
 	os.Args = os.Args[:1]
 	log.SetLogger(logr.New(kelsonExploreLog{}))
-{{if .Replay}}	replay.Drive(t, kelsonExploreRun)
-{{else}}	s, err := explore.Project({{printf "%q" .Dir}}, kelsonExploreRun)
-	explore.Drive(t, s, err)
-{{end}}}
+	replay.Drive(t, kelsonExploreRun)
+}
 `))

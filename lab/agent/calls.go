@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"bytes"
+	"go/ast"
+	"go/token"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// listeners are the functions of the standard library that open ports, with the agent's functions
+// that replace them.
+var listeners = map[string]string{
+	"net.Listen":                 "Listen",
+	"crypto/tls.Listen":          "ListenTLS",
+	"net/http.ListenAndServe":    "ListenAndServe",
+	"net/http.ListenAndServeTLS": "ListenAndServeTLS",
+}
+
+// methods are the methods of http.Server and net.ListenConfig that open ports, by name, with the
+// number of arguments.
+var methods = map[string]struct {
+	arguments int
+	by        string
+}{
+	"ListenAndServe":    {0, "ServerListenAndServe"},
+	"ListenAndServeTLS": {2, "ServerListenAndServeTLS"},
+}
+
+// The names under which changed files import packages.
+const (
+	agentName = "kelson_agent"
+	restName  = "kelson_rest"
+	rest      = "k8s.io/client-go/rest"
+	clientcmd = "k8s.io/client-go/tools/clientcmd"
+)
+
+// configurations are the functions of client-go that read the configuration of a Pod, with the
+// functions that replace them. PACKAGE is the name of client-go's package in the file.
+var configurations = map[string]string{
+	rest + ".InClusterConfig": `(func() (*PACKAGE.Config, error) { return &PACKAGE.Config{Host: "http://" + kelson_agent.Host}, nil })`,
+	clientcmd + ".BuildConfigFromFlags": `(func(server, file string) (*kelson_rest.Config, error) {` +
+		` if server == "" && file == "" { file = kelson_agent.Kubeconfig() }; return PACKAGE.BuildConfigFromFlags(server, file) })`,
+}
+
+// mayCall reports whether a file may have calls that replaceCalls replaces.
+func mayCall(data []byte) bool {
+	for _, name := range []string{"net.Listen", "tls.Listen", "ListenAndServe", "ListenConfig", "InClusterConfig", "BuildConfigFromFlags"} {
+		if bytes.Contains(data, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// replacement has the changes of the calls in a file.
+type replacement struct {
+	edits   []edit
+	keep    []string        // selectors that keep imports in use
+	imports map[string]bool // the names of additional imports
+}
+
+// replaceCalls returns the edits that replace the calls of a file that open ports or read the
+// configuration of a Pod.
+func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
+	imports := map[string]string{} // by the name in this file
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		name := path.Base(imported)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		imports[name] = imported
+	}
+	r := replacement{imports: map[string]bool{}}
+	kept := map[string]bool{}
+	replace := func(selector *ast.SelectorExpr, name, by string) {
+		r.edits = append(r.edits, edit{at(selector.Pos()), at(selector.End()), by})
+		r.imports[agentName] = true
+		if name += "." + selector.Sel.Name; !kept[name] {
+			kept[name] = true
+			r.keep = append(r.keep, name)
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			if !ok || imports[x.Name] == "" {
+				return true
+			}
+			function := imports[x.Name] + "." + n.Sel.Name
+			if by := listeners[function]; by != "" {
+				replace(n, x.Name, agentName+"."+by)
+			} else if by := configurations[function]; by != "" {
+				replace(n, x.Name, strings.ReplaceAll(by, "PACKAGE", x.Name))
+				r.imports[restName] = r.imports[restName] || strings.Contains(by, restName)
+			}
+		case *ast.CallExpr:
+			selector, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := selector.X.(*ast.Ident); ok && imports[x.Name] != "" {
+				return true
+			}
+			by := methods[selector.Sel.Name].by
+			if by == "" || len(n.Args) != methods[selector.Sel.Name].arguments {
+				if selector.Sel.Name != "Listen" || len(n.Args) != 3 || imports["net"] != "net" {
+					return true
+				}
+				by = "ListenWith"
+			}
+			r.edits = append(r.edits, wrap(n, selector, by, at)...)
+			r.imports[agentName] = true
+		}
+		return true
+	})
+	return r
+}
+
+// wrap returns the edits that replace x.M(a, b) by kelson_agent.By(x, a, b).
+func wrap(call *ast.CallExpr, selector *ast.SelectorExpr, by string, at func(token.Pos) int) []edit {
+	separator := ""
+	if len(call.Args) > 0 {
+		separator = ", "
+	}
+	return []edit{
+		{at(call.Pos()), at(call.Pos()), "kelson_agent." + by + "("},
+		{at(selector.X.End()), at(call.Lparen) + 1, separator},
+	}
+}

@@ -1,0 +1,30 @@
+package agent
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Second)
+		c, err := NewClock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Stop()
+		for _, d := range []time.Duration{time.Hour, time.Minute, time.Second} {
+			go time.Sleep(d)
+			synctest.Wait()
+			if next, ok := c.Next(); !ok || next.Sub(time.Now()) != d {
+				t.Errorf("next after %v: %v", d, next.Sub(time.Now()))
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if next, ok := c.Next(); !ok || next.Sub(time.Now()) != 58*time.Second {
+			t.Errorf("next: %v, want 58s", next.Sub(time.Now()))
+		}
+		time.Sleep(time.Hour) // until all have ended
+	})
+}

@@ -1,0 +1,145 @@
+package agent
+
+// hooks are the functions of the operator's dependencies that the agent replaces, by package.
+var hooks = map[string]hook{
+	"sigs.k8s.io/controller-runtime/pkg/leaderelection": {[]string{"getInClusterNamespace"}, `package leaderelection
+
+import kelson KELSON
+
+func getInClusterNamespace() (string, error) { return kelson.Namespace(), nil }
+`},
+	"kelson.dev/operator/client": {[]string{"New"}, `package client
+
+import (
+	"k8s.io/client-go/rest"
+
+	kelson KELSON
+)
+
+// New returns a client of the kelson process.
+func New(cfg Config) (Client, error) {
+	if cfg.REST != nil && cfg.REST.Transport == nil {
+		cfg.REST = rest.CopyConfig(cfg.REST)
+		cfg.REST.Transport = kelson.Transport
+	}
+	return ` + original + `New(cfg)
+}
+`},
+}
+
+// stubs replace packages that start goroutines which wait for the system. Such goroutines would
+// stop the time.
+var stubs = map[string]string{"github.com/fsnotify/fsnotify": fsnotify}
+
+// fsnotify is a watcher of files that never change.
+const fsnotify = `// Package fsnotify watches files that never change.
+package fsnotify
+
+import (
+	"errors"
+	"sync"
+)
+
+type Event struct {
+	Name string
+	Op   Op
+}
+
+type Op uint32
+
+const (
+	Create Op = 1 << iota
+	Write
+	Remove
+	Rename
+	Chmod
+)
+
+var (
+	ErrNonExistentWatch = errors.New("fsnotify: can't remove non-existent watch")
+	ErrEventOverflow    = errors.New("fsnotify: queue or buffer overflow")
+	ErrClosed           = errors.New("fsnotify: watcher already closed")
+	ErrUnsupported      = errors.New("fsnotify: not supported with this backend")
+)
+
+func (o Op) Has(h Op) bool { return o&h != 0 }
+
+func (o Op) String() string {
+	text := ""
+	for i, name := range []string{"CREATE", "WRITE", "REMOVE", "RENAME", "CHMOD"} {
+		if o&(1<<uint(i)) != 0 {
+			if text != "" {
+				text += "|"
+			}
+			text += name
+		}
+	}
+	return text
+}
+
+func (e Event) Has(op Op) bool { return e.Op.Has(op) }
+
+func (e Event) String() string { return e.Op.String() + " " + e.Name }
+
+type Watcher struct {
+	Events chan Event
+	Errors chan error
+
+	mu     sync.Mutex
+	closed bool
+	names  map[string]bool
+}
+
+func NewWatcher() (*Watcher, error) {
+	return &Watcher{Events: make(chan Event), Errors: make(chan error), names: map[string]bool{}}, nil
+}
+
+func NewBufferedWatcher(uint) (*Watcher, error) { return NewWatcher() }
+
+type addOpt func()
+
+func WithBufferSize(int) addOpt { return func() {} }
+
+func (w *Watcher) Add(name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return ErrClosed
+	}
+	w.names[name] = true
+	return nil
+}
+
+func (w *Watcher) AddWith(name string, _ ...addOpt) error { return w.Add(name) }
+
+func (w *Watcher) Remove(name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.names[name] {
+		return ErrNonExistentWatch
+	}
+	delete(w.names, name)
+	return nil
+}
+
+func (w *Watcher) WatchList() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for name := range w.names {
+		all = append(all, name)
+	}
+	return all
+}
+
+func (w *Watcher) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		close(w.Events)
+		close(w.Errors)
+	}
+	return nil
+}
+`

@@ -1,0 +1,5 @@
+//go:build !linux && !windows
+
+package inside
+
+func handle(fd int) int { return fd }

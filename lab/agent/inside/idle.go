@@ -1,0 +1,68 @@
+package inside
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"testing/synctest"
+	"time"
+)
+
+// idle waits until no goroutine can run.
+//
+// synctest.Wait does the same, but returns only when all other goroutines are durably blocked. One
+// that waits for a lock is not, and the holder of the lock may wait for the response to a request
+// that is sent only after Wait. So idle uses the counters of Go's scheduler: the process has one
+// processor, so if no goroutine is runnable and none is in a system call, the others are blocked.
+type idle struct {
+	samples []metrics.Sample
+	base    uint64 // goroutines that stay in system calls, such as the one that receives signals
+	without bool   // Go before 1.26, which has no such counters
+}
+
+// spins is how often wait yields before it sleeps for goroutines in system calls, and patience how
+// often it sleeps, for 100 microseconds each, until such goroutines count as blocked.
+const (
+	spins    = 20
+	patience = 500
+)
+
+// start counts the goroutines that stay in system calls. It is called before the operator's main
+// function.
+func (i *idle) start() {
+	i.samples = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/goroutines/not-in-go:goroutines"}}
+	metrics.Read(i.samples)
+	if i.without = i.samples[0].Value.Kind() != metrics.KindUint64; i.without {
+		return
+	}
+	for n := 0; n < spins; n++ {
+		runtime.Gosched()
+	}
+	metrics.Read(i.samples)
+	i.base = i.samples[1].Value.Uint64()
+}
+
+func (i *idle) wait() {
+	if i.without {
+		synctest.Wait()
+		return
+	}
+	for n := 0; ; n++ {
+		runtime.Gosched()
+		metrics.Read(i.samples)
+		runnable, outside := i.samples[0].Value.Uint64(), i.samples[1].Value.Uint64()
+		switch {
+		case runnable > 0:
+			n = 0
+		case outside <= i.base:
+			i.base = outside
+			return
+		case n >= patience:
+			i.base = outside
+		case n >= spins:
+			pause()
+		}
+	}
+}
+
+// pauseTime is how long wait sleeps in real time.
+const pauseTime = 100 * time.Microsecond

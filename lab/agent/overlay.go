@@ -1,0 +1,426 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// source is the part of the agent that is compiled with the operator.
+//
+//go:embed inside/*.go
+var source embed.FS
+
+// Program is an operator's main package.
+type Program struct {
+	// Dir is the folder of the main package, and Tags are its build tags, separated by commas.
+	Dir, Tags string
+}
+
+// folder is the folder of the agent's package in the operator's module. It exists only in the
+// overlay.
+const folder = "zz_kelson_agent"
+
+// Build compiles the operator with the agent to a file. It changes nothing in the operator's
+// module: the go command reads the changed files from cache, a folder that it creates. The folder
+// should be the same in later calls, so that the go command finds the packages that it has compiled
+// before. The error contains the output of the compiler.
+func (p Program) Build(ctx context.Context, cache, binary string) error {
+	o, err := p.overlay(ctx, cache)
+	if err != nil {
+		return err
+	}
+	flags, env, err := o.write(ctx, p)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"build", "-tags=" + p.Tags, "-o", binary}, flags...)
+	_, err = p.run(ctx, env, append(args, ".")...)
+	return err
+}
+
+// run runs the go command in the folder of the main package.
+func (p Program) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = p.Dir, append(os.Environ(), env...)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("go %s: %w: install Go, https://go.dev/dl", args[0], err)
+	case err != nil:
+		return nil, fmt.Errorf("go %s: %w\n%s", args[0], err, bytes.TrimSpace(errOut.Bytes()))
+	}
+	return out, nil
+}
+
+// compiled is a package of the operator, as the go command lists it.
+type compiled struct {
+	path, dir string
+	module    string // path of its module
+	root      string // folder of its module
+	files     []string
+}
+
+// packages returns the packages of the operator, without those of the standard library. The main
+// package is the last one.
+func (p Program) packages(ctx context.Context) ([]compiled, error) {
+	const form = `{{if not .Standard}}{{.ImportPath}}	{{.Dir}}	{{with .Module}}{{.Path}}	{{.Dir}}{{else}}	{{end}}	{{join .GoFiles "	"}}{{end}}`
+	out, err := p.run(ctx, nil, "list", "-deps", "-tags="+p.Tags, "-f", form, ".")
+	if err != nil {
+		return nil, err
+	}
+	var all []compiled
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		if len(fields) > 4 {
+			all = append(all, compiled{path: fields[0], dir: fields[1], module: fields[2], root: fields[3], files: fields[4:]})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no Go files", p.Dir)
+	}
+	return all, nil
+}
+
+// overlay holds the files that replace others or are added, by their paths. A nil file is removed.
+type overlay struct {
+	cache string
+	files map[string][]byte
+	agent string // import path of the agent's package
+	// modules is the module cache of the go command. Its files must not be replaced. So a module
+	// there is replaced by a link to its folder, and the overlay replaces files below the link.
+	modules string
+	moved   map[string]string // the links, by the path of the module
+}
+
+// overlay computes the overlay of a program.
+func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
+	packages, err := p.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := packages[len(packages)-1]
+	if last.module == "" {
+		return nil, fmt.Errorf("%s is in no module", p.Dir)
+	}
+	modules, err := p.run(ctx, nil, "env", "GOMODCACHE")
+	if err != nil {
+		return nil, err
+	}
+	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder), modules: strings.TrimSpace(string(modules)), moved: map[string]string{}}
+	sources, err := fs.Glob(source, "inside/*.go")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		data, err := source.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		o.files[filepath.Join(last.root, folder, path.Base(name))] = data
+	}
+	for i, c := range packages {
+		if err := o.change(c, i == len(packages)-1); err != nil {
+			return nil, fmt.Errorf("prepare %s: %w", c.path, err)
+		}
+	}
+	return o, nil
+}
+
+// unchanged lists prefixes of modules that are not searched for calls: operators use other
+// functions of them, and many packages depend on them.
+var unchanged = []string{"k8s.io/", "golang.org/x/", "google.golang.org/", "github.com/prometheus/", "go.opentelemetry.io/"}
+
+// change adds the changes of a package to the overlay.
+func (o *overlay) change(c compiled, isMain bool) error {
+	if stub, ok := stubs[c.path]; ok {
+		dir, err := o.writable(c)
+		if err != nil {
+			return err
+		}
+		for _, name := range c.files {
+			o.files[filepath.Join(dir, name)] = nil
+		}
+		o.files[filepath.Join(dir, "zz_kelson.go")] = []byte(stub)
+		return nil
+	}
+	hooked := hooks[c.path]
+	if isMain {
+		hooked = hook{[]string{"main"}, mainSource}
+	}
+	if hooked.source == "" && slices.ContainsFunc(unchanged, func(prefix string) bool { return strings.HasPrefix(c.module, prefix) }) {
+		return nil
+	}
+	found := 0
+	for _, name := range c.files {
+		data, err := os.ReadFile(filepath.Join(c.dir, name))
+		if err != nil {
+			return err
+		}
+		if len(hooked.functions) == 0 && !mayCall(data) {
+			continue
+		}
+		changed, n, err := o.rewrite(name, data, hooked.functions)
+		if err != nil {
+			return err
+		}
+		if found += n; changed == nil {
+			continue
+		}
+		dir, err := o.writable(c)
+		if err != nil {
+			return err
+		}
+		o.files[filepath.Join(dir, name)] = changed
+	}
+	if found == 0 || hooked.source == "" {
+		return nil // another version does not have the function
+	}
+	dir, err := o.writable(c)
+	if err != nil {
+		return err
+	}
+	o.files[filepath.Join(dir, "zz_kelson.go")] = []byte(strings.ReplaceAll(hooked.source, "KELSON", strconv.Quote(o.agent)))
+	return nil
+}
+
+// writable returns a folder of a package whose files the overlay can replace.
+func (o *overlay) writable(c compiled) (string, error) {
+	if below, err := filepath.Rel(o.modules, c.dir); err != nil || !filepath.IsLocal(below) {
+		return c.dir, nil
+	}
+	link := o.moved[c.module]
+	if link == "" {
+		folder := filepath.Join(o.cache, "modules")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return "", err
+		}
+		link = filepath.Join(folder, strings.NewReplacer("/", "+", "\\", "+", ":", "+").Replace(strings.TrimPrefix(c.root, o.modules)))
+		if to, err := os.Readlink(link); err != nil || to != c.root {
+			_ = os.Remove(link) // if it exists
+			if err := os.Symlink(c.root, link); err != nil {
+				return "", err
+			}
+		}
+		o.moved[c.module] = link
+	}
+	below, err := filepath.Rel(c.root, c.dir)
+	return filepath.Join(link, below), err
+}
+
+// hook replaces functions of a package: the originals get the prefix kelsonOriginal, and source,
+// with the import path of the agent instead of KELSON, has the new ones.
+type hook struct {
+	functions []string
+	source    string
+}
+
+const original = "kelsonOriginal_"
+
+const mainSource = `package main
+
+import kelson KELSON
+
+func main() { kelson.Main(` + original + `main) }
+`
+
+// edit replaces a part of a file.
+type edit struct {
+	from, to int
+	text     string
+}
+
+// rewrite renames functions of a file, and replaces calls that listen. It returns nil if nothing
+// changes, and the number of renamed functions.
+func (o *overlay) rewrite(name string, data []byte, renamed []string) ([]byte, int, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, data, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, 0, err
+	}
+	at := func(p token.Pos) int { return files.Position(p).Offset }
+	var edits []edit
+	found := 0
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && slices.Contains(renamed, f.Name.Name) {
+			edits = append(edits, edit{at(f.Name.Pos()), at(f.Name.End()), original + f.Name.Name})
+			found++
+		}
+	}
+	calls := replaceCalls(file, at)
+	edits = append(edits, calls.edits...)
+	if len(edits) == 0 {
+		return nil, 0, nil
+	}
+	for _, added := range []struct{ name, path string }{{agentName, o.agent}, {restName, rest}} {
+		if calls.imports[added.name] {
+			// After the package clause, on the same line: the numbers of lines stay.
+			edits = append(edits, edit{at(file.Name.End()), at(file.Name.End()), "; import " + added.name + " " + strconv.Quote(added.path)})
+		}
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	var b bytes.Buffer
+	done := 0
+	for _, e := range edits {
+		b.Write(data[done:e.from])
+		b.WriteString(e.text)
+		done = e.to
+	}
+	b.Write(data[done:])
+	for _, name := range calls.keep {
+		fmt.Fprintf(&b, "\nvar _ = %s // keeps the import in use", name)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), found, nil
+}
+
+// write writes the overlay to its folder, and returns the flags of go build and the variables of
+// its environment.
+func (o *overlay) write(ctx context.Context, p Program) (flags, env []string, err error) {
+	if err := os.MkdirAll(o.cache, 0o700); err != nil {
+		return nil, nil, err
+	}
+	replace := map[string]string{}
+	for name, data := range o.files {
+		if data == nil {
+			replace[name] = ""
+			continue
+		}
+		sum := sha256.Sum256(append([]byte(name+"\x00"), data...))
+		to := filepath.Join(o.cache, fmt.Sprintf("%x-%s", sum[:8], filepath.Base(name)))
+		if err := put(to, data); err != nil {
+			return nil, nil, err
+		}
+		replace[name] = to
+	}
+	description, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, nil, err
+	}
+	file := filepath.Join(o.cache, "overlay.json")
+	flags = []string{"-overlay=" + file}
+	if err := put(file, description); err != nil || len(o.moved) == 0 {
+		return flags, nil, err
+	}
+	more, env, err := o.replaceModules(ctx, p)
+	return append(flags, more...), env, err
+}
+
+// replaceModules writes copies of the go.mod or go.work in use which replace the modules that were
+// moved.
+func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []string, err error) {
+	out, err := p.run(ctx, nil, "env", "GOWORK", "GOMOD")
+	if err != nil {
+		return nil, nil, err
+	}
+	work, mod, _ := strings.Cut(strings.TrimRight(string(out), "\n"), "\n")
+	inUse := mod
+	if work != "" && work != "off" {
+		inUse = work
+	}
+	data, err := os.ReadFile(inUse)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir := filepath.Dir(inUse)
+	sums := strings.TrimSuffix(mod, ".mod") + ".sum"
+	if inUse == work {
+		sums = work + ".sum"
+		w, err := modfile.ParseWork(work, data, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, u := range slices.Clone(w.Use) { // relative to the folder of the copy
+			if used := *u; !filepath.IsAbs(used.Path) { // DropUse clears *u
+				if err := errors.Join(w.DropUse(used.Path), w.AddUse(filepath.Join(dir, used.Path), used.ModulePath)); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		for _, r := range slices.Clone(w.Replace) {
+			if replaced := *r; o.moved[replaced.Old.Path] != "" {
+				err = errors.Join(err, w.DropReplace(replaced.Old.Path, replaced.Old.Version))
+			} else if replaced.New.Version == "" && !filepath.IsAbs(replaced.New.Path) {
+				err = errors.Join(err, w.AddReplace(replaced.Old.Path, replaced.Old.Version, filepath.Join(dir, replaced.New.Path), ""))
+			}
+		}
+		for module, link := range o.moved {
+			err = errors.Join(err, w.AddReplace(module, "", link, ""))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		w.Cleanup()
+		data = modfile.Format(w.Syntax)
+	} else {
+		m, err := modfile.Parse(mod, data, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, r := range slices.Clone(m.Replace) {
+			if o.moved[r.Old.Path] != "" {
+				err = errors.Join(err, m.DropReplace(r.Old.Path, r.Old.Version))
+			}
+		}
+		for module, link := range o.moved {
+			err = errors.Join(err, m.AddReplace(module, "", link, ""))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		m.Cleanup()
+		if data, err = m.Format(); err != nil {
+			return nil, nil, err
+		}
+	}
+	copied := filepath.Join(o.cache, "kelson.mod")
+	if inUse == work {
+		copied = filepath.Join(o.cache, "go.work")
+	}
+	if err := put(copied, data); err != nil {
+		return nil, nil, err
+	}
+	if data, err = os.ReadFile(sums); err == nil {
+		to := strings.TrimSuffix(copied, ".mod") + ".sum"
+		err = put(to, data)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	if inUse == work {
+		return nil, []string{"GOWORK=" + copied}, nil
+	}
+	return []string{"-modfile=" + copied}, nil, nil
+}
+
+// put writes a file unless it has the content.
+func put(file string, data []byte) error {
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return os.WriteFile(file, data, 0o600)
+}

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+)
+
+// LAB-03: calls that open ports or read the configuration of a Pod are replaced, by the path of
+// their package, and lines keep their numbers.
+func TestRewrite(t *testing.T) {
+	const source = `package main
+
+import (
+	"context"
+	"net"
+	web "net/http"
+
+	"example.com/other/tls"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	_, _ = net.Listen("tcp", ":1")
+	_ = web.ListenAndServe(":2", nil)
+	server := &web.Server{}
+	_ = server.ListenAndServe()
+	_ = server.ListenAndServeTLS("a", "b")
+	_, _ = (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":3")
+	_, _ = tls.Listen("tcp", ":4", nil)
+	_, _ = rest.InClusterConfig()
+	_, _ = clientcmd.BuildConfigFromFlags("", "")
+}
+`
+	o := &overlay{agent: "example.com/p/zz_kelson_agent"}
+	changed, renamed, err := o.rewrite("main.go", []byte(source), []string{"main"})
+	if err != nil || renamed != 1 {
+		t.Fatal(renamed, err)
+	}
+	lines, before := strings.Split(string(changed), "\n"), strings.Split(source, "\n")
+	want := map[int]string{
+		0:  `package main; import kelson_agent "example.com/p/zz_kelson_agent"; import kelson_rest "k8s.io/client-go/rest"`,
+		12: "func " + original + "main() {",
+		13: `	_, _ = kelson_agent.Listen("tcp", ":1")`,
+		14: `	_ = kelson_agent.ListenAndServe(":2", nil)`,
+		16: `	_ = kelson_agent.ServerListenAndServe(server)`,
+		17: `	_ = kelson_agent.ServerListenAndServeTLS(server, "a", "b")`,
+		18: `	_, _ = kelson_agent.ListenWith((&net.ListenConfig{}), context.Background(), "tcp", ":3")`,
+		20: `	_, _ = ` + strings.ReplaceAll(configurations[rest+".InClusterConfig"], "PACKAGE", "rest") + `()`,
+		21: `	_, _ = ` + strings.ReplaceAll(configurations[clientcmd+".BuildConfigFromFlags"], "PACKAGE", "clientcmd") + `("", "")`,
+	}
+	for i, line := range before[:len(before)-1] {
+		if w, ok := want[i]; ok {
+			line = w
+		}
+		if lines[i] != line {
+			t.Errorf("line %d is %q, want %q", i+1, lines[i], line)
+		}
+	}
+	if rest := strings.Join(lines[len(before)-1:], "\n"); !strings.Contains(rest, "var _ = net.Listen") || !strings.Contains(rest, "var _ = clientcmd.BuildConfigFromFlags") {
+		t.Errorf("imports are not in use: %q", rest)
+	}
+	if changed, _, err := o.rewrite("a.go", []byte("package a\n"), nil); changed != nil || err != nil {
+		t.Errorf("%q, %v, want no change", changed, err)
+	}
+}

@@ -1,0 +1,65 @@
+package explore_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/lab/agent"
+	"kelson.dev/lab/explore"
+)
+
+// virtualProgram is the scenario of an operator without dependencies, in virtual time.
+func virtualProgram(t *testing.T, env ...string) explore.Scenario {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles a program")
+	}
+	file := filepath.Join(t.TempDir(), "operator")
+	if err := (agent.Program{Dir: "testdata/program"}).Build(t.Context(), t.TempDir(), file); err != nil {
+		t.Fatal(err)
+	}
+	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"web": "yes"}}}
+	return explore.Scenario{Program: &explore.Binary{Path: file, Env: env}, Inputs: []explore.Input{explore.Create(web)}}
+}
+
+// LAB-03: an operator in a process of its own runs in virtual time. A kill loses all its memory.
+// Its ports can be reached, and connections to other systems fail and are reported.
+func TestProgram(t *testing.T) {
+	report, err := explore.Explore(t, virtualProgram(t), explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Alarms) != 1 || !strings.Contains(report.Alarms[0].String(), "secrets default/web-cert: is missing") || report.Unequal > 0 {
+		t.Errorf("%v: %v, want the alarm of the missing Secret", report.Summary(), report.Alarms)
+	}
+	if !slices.Equal(report.External, []string{"telemetry.example.com"}) {
+		t.Errorf("connections to other systems: %v", report.External)
+	}
+}
+
+// LAB-03: the correct operator has no alarms, and equal plans have equal histories.
+func TestProgramRepeats(t *testing.T) {
+	s := virtualProgram(t, "CORRECT=yes")
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 20})
+	if err != nil || len(report.Alarms) > 0 {
+		t.Fatalf("%v, %v", report.Alarms, err)
+	}
+	repetition, err := explore.Repeat(t, s, "kill-after create secrets default/web-key #1; order 7", 10)
+	if err != nil || repetition.Unequal > 0 {
+		t.Errorf("%v, %v: want equal histories", repetition, err)
+	}
+}
+
+// LAB-03: a call of os.Exit ends the process, and is an alarm.
+func TestProgramExits(t *testing.T) {
+	_, err := explore.Explore(t, virtualProgram(t, "EXIT=yes"), explore.Options{For: time.Hour, OneFault: true})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("%v, want the exit code", err)
+	}
+}
