@@ -69,6 +69,9 @@ func Sum(parts ...[]byte) (sum uint32) {
 	return sum
 }
 
+// SumAfter returns the checksum of what has the checksum sum, followed by part.
+func SumAfter(sum uint32, part []byte) uint32 { return crc32.Update(sum, castagnoli, part) }
+
 // Write writes the state at a revision; no record may be newer. If ctx ends, Write stops early and
 // returns its error.
 func Write(ctx context.Context, w io.Writer, revision uint64, records iter.Seq[store.Record]) (err error) {
@@ -127,6 +130,11 @@ func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 // callback may keep the Data. If the stream is not what Write wrote, Read fails with ErrDamaged or
 // ErrForeign, possibly after calls of each.
 func Read(r io.Reader, each func(store.Record) error) (revision uint64, err error) {
+	return read(r, each, nil)
+}
+
+// read implements Read and ReadWithout, for which visit is set and replaces each.
+func read(r io.Reader, each func(store.Record) error, visit func(store.Record, uint64, io.Reader) error) (revision uint64, err error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	header := make([]byte, len(headerTag)+16)
 	if _, err := io.ReadFull(in, header); err != nil || string(header[:len(headerTag)]) != headerTag {
@@ -142,21 +150,40 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 	revision = binary.LittleEndian.Uint64(header[4:])
 	var count uint64
 	var block []byte
+	valid := func(rec store.Record) error {
+		if rec.Revision > revision {
+			return fmt.Errorf("%w: record of revision %d in a state at %d", ErrDamaged, rec.Revision, revision)
+		}
+		return nil
+	}
+	stream := visit
+	if visit != nil {
+		stream = func(rec store.Record, size uint64, data io.Reader) error {
+			if err := valid(rec); err != nil {
+				return err
+			}
+			return visit(rec, size, data)
+		}
+	}
 	for {
-		more, err := readBlock(in, &block, count)
+		more, streamed, err := readBlock(in, &block, count, stream)
 		if err != nil {
 			return 0, err
 		}
 		if !more {
 			break
 		}
+		count += streamed
 		for rest := block; len(rest) > 0; count++ {
 			var rec store.Record
 			if rec, rest, err = TakeRecord(rest, 0); err != nil {
 				return 0, err
 			}
-			if rec.Revision > revision || rec.Data == nil {
-				return 0, fmt.Errorf("%w: record of revision %d in a state at %d", ErrDamaged, rec.Revision, revision)
+			if err := valid(rec); err != nil {
+				return 0, err
+			}
+			if rec.Data == nil {
+				return 0, fmt.Errorf("%w: deletion of revision %d in a state", ErrDamaged, rec.Revision)
 			}
 			if err := each(rec); err != nil {
 				return 0, err
@@ -170,45 +197,51 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 }
 
 // readBlock reads a block into a buffer, which it may replace. It returns false for the trailer,
-// which must contain count.
-func readBlock(in io.Reader, block *[]byte, count uint64) (more bool, err error) {
+// which must contain count. If stream is not nil, readBlock calls it for the records and leaves the
+// buffer empty.
+func readBlock(in *bufio.Reader, block *[]byte, count uint64, stream func(store.Record, uint64, io.Reader) error) (more bool, streamed uint64, err error) {
 	var tag [4]byte
 	if _, err := io.ReadFull(in, tag[:]); err != nil {
-		return false, readError(err, ErrDamaged)
+		return false, 0, readError(err, ErrDamaged)
 	}
 	var head [8]byte
 	switch string(tag[:]) {
 	case trailerTag:
 		var end [12]byte
 		if _, err := io.ReadFull(in, end[:]); err != nil {
-			return false, readError(err, ErrDamaged)
+			return false, 0, readError(err, ErrDamaged)
 		}
 		if Sum(end[:8]) != binary.LittleEndian.Uint32(end[8:]) || binary.LittleEndian.Uint64(end[:]) != count {
-			return false, fmt.Errorf("%w: the trailer does not match after %d records", ErrDamaged, count)
+			return false, 0, fmt.Errorf("%w: the trailer does not match after %d records", ErrDamaged, count)
 		}
-		return false, nil
+		return false, 0, nil
 	case blockTag:
 		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return false, readError(err, ErrDamaged)
+			return false, 0, readError(err, ErrDamaged)
 		}
 	default:
-		return false, fmt.Errorf("%w: expected a block after %d records", ErrDamaged, count)
+		return false, 0, fmt.Errorf("%w: expected a block after %d records", ErrDamaged, count)
+	}
+	if stream != nil {
+		*block = (*block)[:0]
+		streamed, err = streamBlock(in, head[:], stream)
+		return true, streamed, err
 	}
 	length := binary.LittleEndian.Uint32(head[:])
 	if length > MaxBlock {
-		return false, fmt.Errorf("%w: a block of %d bytes after %d records", ErrDamaged, length, count)
+		return false, 0, nameLargest(in, head[:], count)
 	}
 	if uint32(cap(*block)) < length {
 		*block = make([]byte, length)
 	}
 	*block = (*block)[:length]
 	if _, err := io.ReadFull(in, *block); err != nil {
-		return false, readError(err, ErrDamaged)
+		return false, 0, readError(err, ErrDamaged)
 	}
 	if Sum(head[:4], *block) != binary.LittleEndian.Uint32(head[4:]) {
-		return false, fmt.Errorf("%w: wrong checksum of the block after %d records", ErrDamaged, count)
+		return false, 0, fmt.Errorf("%w: wrong checksum of the block after %d records", ErrDamaged, count)
 	}
-	return true, nil
+	return true, 0, nil
 }
 
 // readError returns the error of a read: short if the stream ended early, or else err.

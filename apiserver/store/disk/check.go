@@ -1,12 +1,14 @@
 package disk
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/filelock"
 )
 
@@ -31,6 +33,27 @@ type Report struct {
 	// acknowledged writes are missing.
 	Acknowledged uint64
 	missing      string
+	// Excessive are the objects that exceed store.MaxObject or store.MaxDepth. Earlier versions
+	// stored such objects.
+	Excessive []Excessive
+}
+
+// Excessive is an object that exceeds a limit of a store.
+type Excessive struct {
+	Key   store.Key
+	Kind  string // "" if it is unknown
+	Bytes int
+}
+
+func (e Excessive) String() string {
+	return (&archive.RecordError{Key: e.Key, Kind: e.Kind, Err: fmt.Errorf("%d bytes", e.Bytes)}).Error()
+}
+
+// kindOf returns the kind of an object, or "".
+func kindOf(data []byte) string {
+	var object struct{ Kind string }
+	_ = json.Unmarshal(data, &object) // sets what it has read before an error
+	return object.Kind
 }
 
 // Missing returns the minimum number of acknowledged revisions that the directory no longer has.
@@ -61,18 +84,25 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 		return r, fmt.Errorf("%s is not a data directory: %w", dir, err)
 	}
 	uids := map[string]store.Key{}
+	var excessive []Excessive
 	f, err := l.read(func(rec store.Record) error {
 		if decode != nil && rec.Data != nil {
 			if err := decode(&rec); err != nil {
-				return err
+				return &archive.RecordError{Key: rec.Key, Err: err}
 			}
 		}
 		uid, err := store.CheckRecord(rec)
-		if err != nil || uid == "" {
-			return err
+		if err != nil {
+			return &archive.RecordError{Key: rec.Key, Kind: kindOf(rec.Data), Err: err}
+		}
+		if store.CheckSize(rec.Key, rec.Data) != nil {
+			excessive = append(excessive, Excessive{rec.Key, kindOf(rec.Data), len(rec.Data)})
+		}
+		if uid == "" {
+			return nil
 		}
 		if other, twice := uids[uid]; twice {
-			return fmt.Errorf("%v and %v have the uid %s", other, rec.Key, uid)
+			return &archive.RecordError{Key: rec.Key, Kind: kindOf(rec.Data), Err: fmt.Errorf("%v has the same uid %s", other, uid)}
 		}
 		uids[uid] = rec.Key
 		return nil
@@ -88,7 +118,7 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 		return r, fmt.Errorf("%s has no state: a restore was interrupted, or its server has not written anything", dir)
 	}
 	r = Report{Revision: f.revision, State: f.state, StateBytes: f.stateSize, Logs: len(f.logs), LogBytes: f.logged, Objects: f.objects,
-		Acknowledged: last.revision, missing: last.missing(f.revision)}
+		Acknowledged: last.revision, missing: last.missing(f.revision), Excessive: excessive}
 	for _, c := range f.logs {
 		r.Batches += c.frames
 		r.Torn += c.torn
@@ -119,6 +149,9 @@ func (r Report) String() string {
 	s += fmt.Sprintf("; %d logs since, %d write batches, %d bytes", r.Logs, r.Batches, r.LogBytes)
 	if r.Torn > 0 {
 		s += fmt.Sprintf("; %d bytes of an incomplete write at the end, which the next start removes", r.Torn)
+	}
+	for _, e := range r.Excessive[:min(len(r.Excessive), 10)] {
+		s += fmt.Sprintf("\nlarger or deeper than the server now accepts: %s", e)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,40 @@ type listing struct {
 	states     []uint64
 	logs       []uint64
 	unfinished []string
+
+	without *without // nil: read returns all objects
+}
+
+// without is an object that is left out when a directory is read.
+type without struct {
+	key    store.Key
+	found  bool
+	logged bool // the logs have a newer state than the state file
+	// save gets each state of the object that is found; the last one is the newest.
+	save func(data io.Reader) error
+}
+
+// leave reports whether a record of a log is left out.
+func (w *without) leave(r store.Record) (bool, error) {
+	if w == nil || r.Key != w.key {
+		return false, nil
+	}
+	w.found, w.logged = true, true
+	if r.Data == nil {
+		return true, nil
+	}
+	return true, w.save(bytes.NewReader(r.Data))
+}
+
+// read reads a state file without the object.
+func (w *without) read(in io.Reader, each func(store.Record) error) (uint64, error) {
+	return archive.ReadWithout(in, w.key, func(data io.Reader) error {
+		w.found = true
+		if w.logged {
+			return nil
+		}
+		return w.save(data)
+	}, each)
 }
 
 func list(files fileSystem, dir string) (*listing, error) {
@@ -119,7 +154,13 @@ func (l *listing) readLogs(f *found) (map[store.Key]store.Record, error) {
 			continue // the state includes it
 		}
 		name := fileName(start, logSuffix)
-		content, err := l.readLog(name, func(r store.Record) error { written[r.Key] = r; return nil })
+		content, err := l.readLog(name, func(r store.Record) error {
+			if left, err := l.without.leave(r); left || err != nil {
+				return err
+			}
+			written[r.Key] = r
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +201,11 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 	}
 	defer r.Close()
 	*size = r.Size()
-	headerRevision, err := archive.Read(io.NewSectionReader(r, 0, r.Size()), each)
+	read := archive.Read
+	if l.without != nil {
+		read = l.without.read
+	}
+	headerRevision, err := read(io.NewSectionReader(r, 0, r.Size()), each)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

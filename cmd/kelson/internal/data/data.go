@@ -1,4 +1,4 @@
-// Package data implements kelson data: checks, backups, restores and copies of the state of a
+// Package data implements kelson data: checks, repairs, backups, restores and copies of the state of a
 // control plane.
 package data
 
@@ -30,9 +30,9 @@ import (
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "Check, back up, restore and copy the state of a control plane",
+		Short: "Check, back up, restore, copy and repair the state of a control plane",
 	}
-	c.AddCommand(checkCommand(), backupCommand(), restoreCommand(), copyCommand())
+	c.AddCommand(checkCommand(), backupCommand(), restoreCommand(), copyCommand(), removeCommand())
 	return c
 }
 
@@ -45,7 +45,9 @@ func checkCommand() *cobra.Command {
 		Long: `Verify a data directory and report its content or its damage.
 
 It reads all of the directory and changes nothing. No server must be using the
-directory.`,
+directory. If one object is the reason why a server cannot read the directory, the
+error names the object, and the command that takes it out. Objects that exceed the
+present limits of a server, such as 1.5 MiB, are listed; a server can read them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			progress := output.NewProgress(c.ErrOrStderr())
@@ -53,7 +55,7 @@ directory.`,
 			report, err := readDirectory(dataDir(args), &encryption, func(store.Record) {})
 			progress.Done()
 			if err != nil {
-				return err
+				return hinted(err, dataDir(args))
 			}
 			if format != output.Text {
 				err = format.Print(c.OutOrStdout(), contentOf(report))
@@ -90,10 +92,25 @@ type content struct {
 	Torn int64 `json:"torn"`
 	// Missing is the least number of acknowledged writes that the directory no longer has.
 	Missing uint64 `json:"missing"`
+	// Excessive are the objects that exceed the limits of a server.
+	Excessive []excessive `json:"excessive,omitempty"`
+}
+
+// excessive is an object that exceeds the limits of a server.
+type excessive struct {
+	Resource  string `json:"resource"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Bytes     int    `json:"bytes"`
 }
 
 func contentOf(r disk.Report) content {
-	return content{r.Revision, r.Objects, r.State, r.StateBytes, r.Logs, r.Batches, r.LogBytes, r.Torn, r.Missing()}
+	c := content{r.Revision, r.Objects, r.State, r.StateBytes, r.Logs, r.Batches, r.LogBytes, r.Torn, r.Missing(), nil}
+	for _, e := range r.Excessive {
+		c.Excessive = append(c.Excessive, excessive{e.Key.Resource, e.Kind, e.Key.Namespace, e.Key.Name, e.Bytes})
+	}
+	return c
 }
 
 // readDirectory verifies a data directory and calls each with its objects, decrypted. It changes
