@@ -32,14 +32,14 @@ const (
 // errMatching is the error for an object whose values together take too long to match.
 var errMatching = errors.New("matching the patterns of the schema takes too long")
 
-// patterned refuses objects whose values would take too long to match the schema's patterns.
-type patterned struct {
+// affordable refuses objects that would take too long to validate.
+type affordable struct {
 	validation.SchemaValidator
-	patterns *patterns
+	work *work
 }
 
-func (v patterned) Validate(object any, options ...validation.ValidationOption) *validate.Result {
-	if err := v.patterns.check(object); err != nil {
+func (v affordable) Validate(object any, options ...validation.ValidationOption) *validate.Result {
+	if err := v.work.check(object); err != nil {
 		return &validate.Result{Errors: []error{err}}
 	}
 	return v.SchemaValidator.Validate(object, options...)
@@ -47,8 +47,8 @@ func (v patterned) Validate(object any, options ...validation.ValidationOption) 
 
 // ValidateUpdate allows values that the old object already had, so that objects from before a
 // change of the schema can still be updated.
-func (v patterned) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
-	if err := v.patterns.check(object); err != nil && v.patterns.check(old) == nil {
+func (v affordable) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
+	if err := v.work.check(object); err != nil && v.work.check(old) == nil {
 		return &validate.Result{Errors: []error{err}}
 	}
 	return v.SchemaValidator.ValidateUpdate(object, old, options...)

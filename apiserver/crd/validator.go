@@ -12,8 +12,8 @@ import (
 // valid.
 type fastValidator struct {
 	validation.SchemaValidator
-	schema   *validity.Schema
-	patterns *patterns
+	schema *validity.Schema
+	work   *work
 }
 
 // newValidator returns the validator of a schema: the library's own with noFastPaths.
@@ -22,19 +22,19 @@ func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (valid
 	if err != nil {
 		return nil, err
 	}
-	patterns := patternsOf(schema)
-	if patterns != nil {
-		library = patterned{library, patterns}
+	work := workOf(schema)
+	if work != nil {
+		library = affordable{library, work}
 	}
 	if noFastPaths {
 		return library, nil
 	}
-	return fastValidator{SchemaValidator: library, schema: validity.Compile(schema), patterns: patterns}, nil
+	return fastValidator{SchemaValidator: library, schema: validity.Compile(schema), work: work}, nil
 }
 
-// valid reports whether an object is certainly valid and its patterns take little time.
+// valid reports whether an object is certainly valid and takes little time to validate.
 func (v fastValidator) valid(object any) bool {
-	return v.patterns.check(object) == nil && v.schema.Valid(object)
+	return v.work.check(object) == nil && v.schema.Valid(object)
 }
 
 func (v fastValidator) Validate(object any, options ...validation.ValidationOption) *validate.Result {

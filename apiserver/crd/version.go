@@ -47,8 +47,8 @@ type rules struct {
 	// the library can. statusChecked means that the version validates statuses.
 	schema, statusSchema *validity.Schema
 	statusChecked        bool
-	// patterns and statusPatterns limit the work on patterns. They are checked before the schemas.
-	patterns, statusPatterns *patterns
+	// work and statusWork limit the time of validation. They are checked before the schemas.
+	work, statusWork *work
 	// plain means that the version has no CEL rules, embedded objects or scale, which the two
 	// schemas do not cover.
 	plain bool
@@ -153,10 +153,10 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
 	r.lists = validity.CompileLists(structural)
 	if v, ok := validator.(fastValidator); ok {
-		r.schema, r.patterns = v.schema, v.patterns
+		r.schema, r.work = v.schema, v.work
 	}
 	if v, ok := statusValidator.(fastValidator); ok {
-		r.statusSchema, r.statusPatterns, r.statusChecked = v.schema, v.patterns, true
+		r.statusSchema, r.statusWork, r.statusChecked = v.schema, v.work, true
 	}
 	return r, nil
 }

@@ -144,12 +144,12 @@ func (s *strategy) beforeStatus(ctx context.Context, w write, was *unstructured.
 
 // certain reports whether an object is certainly valid.
 func (r *rules) certain(object map[string]any) bool {
-	return r.plain && r.patterns.check(object) == nil && r.schema.Valid(object) && r.validLists(object)
+	return r.plain && r.work.check(object) == nil && r.schema.Valid(object) && r.validLists(object)
 }
 
 // certainStatus reports whether a status, if the object has one, is certainly valid.
 func (r *rules) certainStatus(status any, has bool, object map[string]any) bool {
-	checked := !has || r.statusSchema == nil && !r.statusChecked || r.statusPatterns.check(status) == nil && r.statusSchema.Valid(status)
+	checked := !has || r.statusSchema == nil && !r.statusChecked || r.statusWork.check(status) == nil && r.statusSchema.Valid(status)
 	return r.plain && checked && r.validLists(object)
 }
 
