@@ -6,6 +6,8 @@
 package jsonpatch
 
 import (
+	"bytes"
+	"math"
 	"sync/atomic"
 
 	upstream "gopkg.in/evanphx/json-patch.v4"
@@ -56,16 +58,38 @@ func Decode(data []byte) (Patch, error) {
 }
 
 // TooDeep reports whether merging a patch into a document, or applying its operations, would take
-// too long. The library parses each value again for every level above it, so megabytes at a depth
-// of ten thousand levels would take minutes.
+// too long. The library parses each value again for every level above it that the patch opens, so
+// megabytes at a depth of ten thousand levels would take minutes. A patch that opens few levels is
+// never too deep, however deep the document is.
 func TooDeep(before, patch []byte) bool {
 	if size := len(before) + len(patch); size*size < maxWork {
 		return false // at any depth
 	}
-	work, depth := weigh(before)
-	patchWork, _ := weigh(patch)
+	_, levels := weigh(patch, math.MaxInt)
+	levels = max(levels, segments(patch))
+	work, depth := weigh(before, levels)
+	patchWork, _ := weigh(patch, levels)
 	// an operation can insert a value at the deepest level
-	return work+patchWork+depth*len(patch) > maxWork
+	return work+patchWork+min(depth, levels)*len(patch) > maxWork
+}
+
+// segments returns how many levels the paths in a JSON patch may have: not more than slashes in one
+// string. An escape may stand for a slash.
+func segments(patch []byte) (most int) {
+	count, quoted := 0, false
+	for i := 0; i < len(patch); i++ {
+		switch c := patch[i]; {
+		case c == '"':
+			quoted, count = !quoted, 0
+		case quoted && c == '\\':
+			i++ // also past an escaped quote
+			count++
+		case quoted && c == '/':
+			count++
+		}
+		most = max(most, count)
+	}
+	return most
 }
 
 // TooLong reports whether applying a patch with this body would take too long because of long
@@ -101,21 +125,22 @@ func longest(document []byte) int {
 	return length
 }
 
-// weigh returns the bytes read if every byte is read once per level, and the number of levels.
-func weigh(document []byte) (work, depth int) {
+// weigh returns the bytes read if every byte is read once per level, of which at most a number are
+// opened, and the number of levels.
+func weigh(document []byte, opened int) (work, depth int) {
 	level, from := 0, 0
 	for at, mark := range tree.Marks(document) {
 		switch mark {
 		case '{', '[':
-			work += level * (at - from)
+			work += min(level, opened) * (at - from)
 			level++
 			depth = max(depth, level)
 			from = at
 		case '}', ']':
-			work += level * (at - from)
+			work += min(level, opened) * (at - from)
 			level--
 			from = at
 		}
 	}
-	return work + level*(len(document)-from), depth
+	return work + min(level, opened)*(len(document)-from), depth
 }

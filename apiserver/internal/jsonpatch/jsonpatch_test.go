@@ -54,3 +54,31 @@ func TestTooLong(t *testing.T) {
 		}
 	}
 }
+
+// A patch is too deep only if it opens many levels of a large document. A small patch of a deep
+// object, such as one that removes a finalizer, never is.
+func TestTooDeep(t *testing.T) {
+	nested := func(n int, value string) string {
+		return strings.Repeat(`{"a":`, n) + value + strings.Repeat("}", n)
+	}
+	large := `"` + strings.Repeat("x", 1_400_000) + `"`
+	deep := `{"metadata":{"finalizers":["a"]},"spec":` + nested(3_000, large) + `}`
+	for _, test := range []struct {
+		name, before, patch string
+		want                bool
+	}{
+		{"a merge patch of metadata", deep, `{"metadata":{"finalizers":null}}`, false},
+		{"a JSON patch of metadata", deep, `[{"op":"remove","path":"/metadata/finalizers"}]`, false},
+		{"a merge patch at the end", deep, `{"spec":` + nested(3_000, "1") + `}`, true},
+		{"a JSON patch at the end", deep, `[{"op":"replace","path":"/spec` + strings.Repeat("/a", 3_000) + `","value":1}]`, true},
+		{"an escaped path", deep, `[{"op":"replace","path":"/spec` + strings.Repeat(`\u002fa`, 3_000) + `","value":1}]`, true},
+		{"a path with quotes", deep, `[{"op":"replace","path":"/spec` + strings.Repeat(`/a\"`, 3_000) + `","value":1}]`, true},
+		{"a large value in a deep object", nested(3_000, "1"), `[{"op":"add","path":"` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, true},
+		{"a deep patch", `{}`, nested(3_000, large), true},
+		{"a flat patch", deep, `{"spec":` + large + `}`, false},
+	} {
+		if got := jsonpatch.TooDeep([]byte(test.before), []byte(test.patch)); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
