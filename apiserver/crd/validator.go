@@ -32,14 +32,20 @@ func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (valid
 	return fastValidator{SchemaValidator: library, schema: validity.Compile(schema), work: work}, nil
 }
 
-// valid reports whether an object is certainly valid and takes little time to validate.
-func (v fastValidator) valid(object any) bool {
-	return v.work.check(object) == nil && v.schema.Valid(object)
+// valid reports whether an object is certainly valid, and whether it is affordable: whether it takes
+// little time to validate.
+func (v fastValidator) valid(object any) (valid, affordable bool) {
+	affordable = v.work.check(object) == nil
+	return affordable && v.schema.Valid(object), affordable
 }
 
 func (v fastValidator) Validate(object any, options ...validation.ValidationOption) *validate.Result {
-	if v.valid(object) {
+	valid, affordable := v.valid(object)
+	switch {
+	case valid:
 		return &validate.Result{}
+	case !affordable: // SchemaValidator refuses it; a walk of the schema would take long, too
+		return v.SchemaValidator.Validate(object, options...)
 	}
 	if part, cut := v.schema.Cut(object, maxUncertain); cut {
 		if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
@@ -56,10 +62,14 @@ const maxUncertain = 500
 
 // ValidateUpdate ignores errors in parts that did not change, as the library does.
 func (v fastValidator) ValidateUpdate(object, old any, options ...validation.ValidationOption) *validate.Result {
-	if v.valid(object) {
+	valid, affordable := v.valid(object)
+	switch {
+	case valid:
 		return &validate.Result{}
+	case !affordable:
+		return v.SchemaValidator.ValidateUpdate(object, old, options...)
 	}
-	if v.valid(old) { // then no error can be in an unchanged part
+	if validBefore, _ := v.valid(old); validBefore { // then no error can be in an unchanged part
 		if part, cut := v.schema.Cut(object, maxUncertain); cut {
 			if result := v.SchemaValidator.Validate(part, options...); len(result.Errors) > 0 {
 				return result
