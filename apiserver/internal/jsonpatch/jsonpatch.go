@@ -6,7 +6,6 @@
 package jsonpatch
 
 import (
-	"bytes"
 	"math"
 	"sync/atomic"
 
