@@ -6,11 +6,11 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// maxBranches limits how many schemas the values of one object are validated against, beyond one for
-// each value: the alternatives of anyOf and oneOf, the parts of allOf, and not. The library makes a
-// validator for each, which takes about 3 µs, and no request can cancel it: 80,000 numbers against
-// 3,000 alternatives take minutes. The limit corresponds to one or two seconds. IntOrString takes
-// two for each value.
+// maxBranches limits how many schemas the values of one object are validated against, beyond one
+// for each value: the alternatives of anyOf and oneOf, the parts of allOf, and not. The library
+// makes a validator for each, which takes about 3 µs, and no request can cancel it: 80,000 numbers
+// against 3,000 alternatives take minutes. The limit corresponds to one or two seconds. IntOrString
+// takes two for each value.
 const maxBranches = 500_000
 
 // errBranches is the error for an object beyond maxBranches.
@@ -30,7 +30,8 @@ type branches struct {
 	properties map[string]*branches // for its members
 	additional *branches            // for members that are not in properties
 	items      *branches
-	junctors   []*branches // the parts of allOf and the others that have branches for members or elements
+	// the parts of allOf and the others that have branches for members or elements
+	junctors []*branches
 }
 
 // branchesOf returns the branches of a schema, or nil if it has none.
@@ -123,8 +124,8 @@ func (b *branches) nested() bool {
 	return b.properties != nil || b.additional != nil || b.items != nil || b.junctors != nil
 }
 
-// check returns errBranches for an object beyond the limit. It takes no longer than visiting as many
-// values as the limit. A nil b has no branches.
+// check returns errBranches for an object beyond the limit. It takes no longer than visiting as
+// many values as the limit. A nil b has no branches.
 func (b *branches) check(object any) error {
 	if left := int64(maxBranches); b != nil && !b.visit(object, &left) {
 		return errBranches

@@ -32,8 +32,8 @@ func newValidator(props *apiextensions.JSONSchemaProps, noFastPaths bool) (valid
 	return fastValidator{SchemaValidator: library, schema: validity.Compile(schema), work: work}, nil
 }
 
-// valid reports whether an object is certainly valid, and whether it is affordable: whether it takes
-// little time to validate.
+// valid reports whether an object is certainly valid, and whether it is affordable: whether it
+// takes little time to validate.
 func (v fastValidator) valid(object any) (valid, affordable bool) {
 	affordable = v.work.check(object) == nil
 	return affordable && v.schema.Valid(object), affordable

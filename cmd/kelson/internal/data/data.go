@@ -1,5 +1,5 @@
-// Package data implements kelson data: checks, repairs, backups, restores and copies of the state of a
-// control plane.
+// Package data implements kelson data: checks, repairs, backups, restores and copies of the state
+// of a control plane.
 package data
 
 import (
