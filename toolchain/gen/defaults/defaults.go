@@ -230,13 +230,13 @@ func (g *generator) below(t loader.Type, expr string) {
 		g.loops--
 	case *loader.Map:
 		key := g.enter("key")
-		value := "value" + strings.TrimPrefix(key, "key")
-		g.Printf("for %s, %s := range %s {", key, value, expr)
+		value := "entry" + strings.TrimPrefix(key, "key") // set declares a variable with the name value
 		if p, ok := t.Elem.(*loader.Pointer); ok {
-			g.Printf("if %s != nil {", value)
+			g.Printf("for _, %s := range %s {\nif %s != nil {", value, expr, value)
 			g.address(p.Elem, value, "(*"+value+")")
 			g.Printf("}")
 		} else {
+			g.Printf("for %s, %s := range %s {", key, value, expr)
 			g.address(t.Elem, "&"+value, value)
 			g.Printf("%s[%s] = %s", expr, key, value)
 		}
