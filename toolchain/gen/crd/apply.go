@@ -214,7 +214,8 @@ func oneOfRule(name string) func(fields []string) *apiextensionsv1.ValidationRul
 		return func(fields []string) *apiextensionsv1.ValidationRule {
 			terms := []string{}
 			for _, f := range fields {
-				terms = append(terms, fmt.Sprintf(each, f))
+				name, _ := celIdentifier(f) // oneOfFields reports the fields that have none
+				terms = append(terms, fmt.Sprintf(each, name))
 			}
 			return &apiextensionsv1.ValidationRule{Rule: strings.Join(terms, join) + compare, Message: fmt.Sprintf(message, fields)}
 		}

@@ -264,8 +264,13 @@ func (b *builder) structure(st *loader.Struct) *props {
 		// The rule of a field is not evaluated when the field is removed, so a rule of the struct
 		// forbids the removal.
 		if !slices.Contains(s.Required, name) {
+			inCEL, ok := celIdentifier(name)
+			if !ok {
+				b.failf("a CEL rule cannot refer to the field %q: its name may have letters, digits, _, - and /, and begins with no digit", name)
+				continue
+			}
 			s.XValidations = append(s.XValidations, apiextensionsv1.ValidationRule{
-				Rule:    fmt.Sprintf("!has(oldSelf.%s) || has(self.%s)", name, name),
+				Rule:    fmt.Sprintf("!has(oldSelf.%s) || has(self.%s)", inCEL, inCEL),
 				Message: fmt.Sprintf("field %s is immutable once set", name),
 			})
 		}
@@ -298,6 +303,8 @@ func (b *builder) oneOfFields() []string {
 			for _, f := range fields {
 				if strings.Contains(f, ".") {
 					b.fail(loader.Errorf(m.Pos, "+%s: %s is not a field of this type; use field names, not paths", m.Name, f))
+				} else if _, ok := celIdentifier(f); !ok {
+					b.fail(loader.Errorf(m.Pos, "+%s: a CEL rule cannot refer to the field %q: its name may have letters, digits, _, - and /, and begins with no digit", m.Name, f))
 				}
 			}
 			names = append(names, fields...)

@@ -138,7 +138,7 @@ func (w *writer) constants(t *model.Type) {
 		if c.Doc != nil {
 			comment = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(c.Doc.Text()), c.Name))
 		}
-		w.linef("| `%s` | %s |", v, cell(comment))
+		w.linef("| %s | %s |", code(v), cell(comment))
 	}
 	if any {
 		w.linef("")
@@ -147,7 +147,7 @@ func (w *writer) constants(t *model.Type) {
 
 func (w *writer) prose(doc string) {
 	if doc != "" {
-		w.linef("%s\n", doc)
+		w.linef("%s\n", text(doc))
 	}
 }
 
@@ -184,11 +184,11 @@ func (w *writer) fields(t *model.Type) {
 			strings.Contains(opts, "omitempty") && !f.Markers.Has("required", "kubebuilder:validation:Required", "k8s:required") {
 			need = "optional"
 		}
-		text := cell(f.Doc)
+		about := cell(f.Doc)
 		if r := rules(f.Markers); r != "" {
-			text = strings.TrimSpace(text + " " + upper(strings.TrimPrefix(r, ", ")) + ".")
+			about = strings.TrimSpace(about + " " + upper(strings.TrimPrefix(r, ", ")) + ".")
 		}
-		w.linef("| `%s` | %s | %s | %s |", name, w.typeOf(f.Type()), need, text)
+		w.linef("| %s | %s | %s | %s |", code(name), w.typeOf(f.Type()), need, about)
 	}
 }
 
@@ -266,11 +266,13 @@ func rules(ms marker.Markers) string {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, ", "+format, args...) }
 	for _, m := range ms {
 		value := func() string {
-			data, err := json.Marshal(m.Value)
-			if err != nil {
-				return m.Raw
+			var data strings.Builder
+			encoder := json.NewEncoder(&data)
+			encoder.SetEscapeHTML(false)
+			if err := encoder.Encode(m.Value); err != nil {
+				return code(m.Raw)
 			}
-			return "`" + string(data) + "`"
+			return code(data.String())
 		}
 		switch strings.TrimPrefix(m.Name, "kubebuilder:validation:") {
 		case "Minimum", "k8s:minimum":
@@ -288,14 +290,14 @@ func rules(ms marker.Markers) string {
 		case "MultipleOf":
 			say("a multiple of %s", value())
 		case "Pattern":
-			say("of the form `%s`", strings.ReplaceAll(m.Text(), "|", `\|`))
+			say("of the form %s", code(m.Text()))
 		case "Format":
-			say("in the format %s", m.Text())
+			say("in the format %s", cell(m.Text()))
 		case "Enum":
 			if list, ok := m.Value.([]any); ok {
 				words := make([]string, len(list))
 				for i, v := range list {
-					words[i] = fmt.Sprintf("`%v`", v)
+					words[i] = code(fmt.Sprint(v))
 				}
 				say("one of %s", strings.Join(words, ", "))
 			}
@@ -307,7 +309,7 @@ func rules(ms marker.Markers) string {
 			if s := m.String("message"); s != "" {
 				say("%s", cell(s))
 			} else {
-				say("`%s`", strings.ReplaceAll(m.String("rule"), "|", `\|`))
+				say("%s", code(m.String("rule")))
 			}
 		case "k8s:immutable":
 			say("never changes")
@@ -316,9 +318,49 @@ func rules(ms marker.Markers) string {
 	return b.String()
 }
 
-// cell returns text that is valid in a table's cell.
+// cell returns text that is valid in a table's cell, where it is one line.
 func cell(s string) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+	return strings.ReplaceAll(text(strings.Join(strings.Fields(s), " ")), "|", `\|`)
+}
+
+// text escapes what Markdown interprets as HTML, except in code spans.
+func text(s string) string {
+	var out strings.Builder
+	for s != "" {
+		at := strings.IndexByte(s, '`')
+		if at < 0 {
+			at = len(s)
+		}
+		out.WriteString(strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(s[:at]))
+		s = s[at:]
+		fence := s[:len(s)-len(strings.TrimLeft(s, "`"))]
+		if end := strings.Index(s[len(fence):], fence); fence != "" && end >= 0 {
+			end += 2 * len(fence)
+			out.WriteString(s[:end])
+			s = s[end:]
+		} else {
+			out.WriteString(fence)
+			s = s[len(fence):]
+		}
+	}
+	return out.String()
+}
+
+// code returns a code span that is valid in a table's cell. Its fence is longer than all runs of
+// backquotes in s.
+func code(s string) string {
+	s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	if s == "" {
+		return `""`
+	}
+	return fence + s + fence
 }
 
 func upper(s string) string {
