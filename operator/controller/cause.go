@@ -29,11 +29,18 @@ func (h *kindHandler) cause(e Event) trace.Cause {
 		return c
 	}
 	c.Key, c.ResourceVersion = client.KeyOf(e.Object), e.Object.GetResourceVersion()
-	if h.tracer.Keeps() && (e.Type == trace.Add || e.Type == trace.Update) {
-		c.Manager = changedBy(e.Old, e.Object)
+	if h.tracer != nil && (e.Type == trace.Add || e.Type == trace.Update) {
+		manager, only := changedBy(e.Old, e.Object)
+		if h.tracer.Keeps() {
+			c.Manager = manager
+		}
+		if e.Old == nil || !only {
+			manager = "" // the event may be about several changes
+		}
+		h.tracer.Delivered(h.cluster, h.kind, c.Key, c.ResourceVersion, manager)
 	}
 	if e.Old != nil && h.tracer.Suspicious(h.cluster, h.kind, c.Key) {
-		c.Manager = changedBy(e.Old, e.Object)
+		c.Manager, _ = changedBy(e.Old, e.Object)
 		changes := changedFields(e.Old, e.Object)
 		h.tracer.Changed(h.cluster, h.kind, c.Key, c.Manager, changes)
 		paths := make([]string, 0, len(changes))
@@ -45,27 +52,30 @@ func (h *kindHandler) cause(e Event) trace.Cause {
 	return c
 }
 
-// changedBy returns the manager of the newest entry of managedFields that is not in the old object.
-func changedBy(old, obj client.Object) string {
+// changedBy returns the manager of the newest entry of managedFields that is not in the old object,
+// and whether there is no other such entry.
+func changedBy(old, obj client.Object) (manager string, only bool) {
 	var before []metav1.ManagedFieldsEntry
 	if old != nil {
 		before = old.GetManagedFields()
 	}
 	var newest *metav1.ManagedFieldsEntry
+	changed := 0
 	entries := obj.GetManagedFields()
 	for i := range entries {
 		e := &entries[i]
 		if slices.ContainsFunc(before, func(b metav1.ManagedFieldsEntry) bool { return sameEntry(&b, e) }) {
 			continue
 		}
+		changed++
 		if newest == nil || e.Time != nil && newest.Time.Before(e.Time) {
 			newest = e
 		}
 	}
 	if newest == nil {
-		return ""
+		return "", false
 	}
-	return client.FieldManager(*newest)
+	return client.FieldManager(*newest), changed == 1
 }
 
 func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {

@@ -48,16 +48,35 @@ func (r *recording) kind(obj client.Object) string {
 	return kind.Kind
 }
 
+// request describes a write before it is sent.
+type request struct {
+	verb, subresource string
+	owner             string // the field manager
+	dryRun            bool
+	elsewhere         bool // the response is not the new state of the object
+}
+
 // write performs and records a write.
-func (r *recording) write(ctx context.Context, verb, subresource string, obj client.Object, do func() error) error {
-	return r.writeBody(ctx, verb, subresource, obj, nil, do)
+func (r *recording) write(ctx context.Context, verb, subresource string, obj client.Object, opts []client.WriteOption, do func() error) error {
+	return r.writeBody(ctx, verb, subresource, obj, nil, opts, do)
 }
 
 // writeBody is write for writes that may send body instead of obj, and then don't modify obj.
-func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object, do func() error) error {
+func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object, opts []client.WriteOption, do func() error) error {
+	o := client.NewWriteOptions(opts...)
+	owner := o.FieldOwner
+	if owner == "" {
+		owner = r.Client.FieldOwner()
+	}
+	return r.record(ctx, request{verb: verb, subresource: subresource, owner: owner, dryRun: o.DryRun, elsewhere: body != nil || o.Answer != nil}, obj, do)
+}
+
+func (r *recording) record(ctx context.Context, q request, obj client.Object, do func() error) error {
 	span, _ := ctx.Value(spanKey{}).(*Span)
-	before, cluster := obj.GetResourceVersion(), reconcile.Cluster(ctx)
-	end := span.startWrite(ctx, verb, subresource)
+	cluster := reconcile.Cluster(ctx)
+	// Before the request is sent: the event of the write may arrive before the response.
+	known := []string{obj.GetResourceVersion(), r.tracer.known.lastOf(subject{cluster, r.kind(obj), client.KeyOf(obj)})}
+	end := span.startWrite(ctx, q.verb, q.subresource)
 	var began time.Time
 	if r.tracer.Details() {
 		began = time.Now()
@@ -65,21 +84,21 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 	err := do()
 	kind, key := r.kind(obj), client.KeyOf(obj) // after the write, which may set a generated name
 	end(kind, key, err)
-	w := Write{Verb: verb, Subresource: subresource, Cluster: cluster, Kind: kind, Key: key, Err: err}
-	if err == nil {
-		var by uint64
+	w := Write{Verb: q.verb, Subresource: q.subresource, Cluster: cluster, Kind: kind, Key: key, Err: err}
+	if err == nil && !q.dryRun {
+		by := author{manager: q.owner}
 		if span != nil {
-			by = span.record.ID
+			by.reconcile = span.record.ID
 		}
 		w.Changed = true
 		switch {
-		case body != nil || verb == "delete" || verb == "deletecollection":
-		case verb == "create":
+		case q.elsewhere || q.verb == "delete" || q.verb == "deletecollection":
+		case q.verb == "create":
 			w.ResourceVersion = obj.GetResourceVersion()
-			r.tracer.known.wrote(by, subject{cluster, kind, key}, "", w.ResourceVersion)
+			r.tracer.known.wrote(by, subject{cluster, kind, key}, nil, w.ResourceVersion)
 		default:
 			w.ResourceVersion = obj.GetResourceVersion()
-			w.Changed = r.tracer.known.wrote(by, subject{cluster, kind, key}, before, w.ResourceVersion)
+			w.Changed = r.tracer.known.wrote(by, subject{cluster, kind, key}, known, w.ResourceVersion)
 		}
 	}
 	if span != nil {
@@ -89,27 +108,29 @@ func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj
 }
 
 func (r *recording) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.write(ctx, "create", "", obj, func() error { return r.Client.Create(ctx, obj, opts...) })
+	return r.write(ctx, "create", "", obj, opts, func() error { return r.Client.Create(ctx, obj, opts...) })
 }
 
 func (r *recording) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.write(ctx, "update", "", obj, func() error { return r.Client.Update(ctx, obj, opts...) })
+	return r.write(ctx, "update", "", obj, opts, func() error { return r.Client.Update(ctx, obj, opts...) })
 }
 
 func (r *recording) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return r.write(ctx, "patch", "", obj, func() error { return r.Client.Patch(ctx, obj, patch, opts...) })
+	return r.write(ctx, "patch", "", obj, opts, func() error { return r.Client.Patch(ctx, obj, patch, opts...) })
 }
 
 func (r *recording) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.write(ctx, "apply", "", obj, func() error { return r.Client.Apply(ctx, obj, opts...) })
+	return r.write(ctx, "apply", "", obj, opts, func() error { return r.Client.Apply(ctx, obj, opts...) })
 }
 
 func (r *recording) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return r.write(ctx, "delete", "", obj, func() error { return r.Client.Delete(ctx, obj, opts...) })
+	q := request{verb: "delete", dryRun: client.NewDeleteOptions(opts...).DryRun}
+	return r.record(ctx, q, obj, func() error { return r.Client.Delete(ctx, obj, opts...) })
 }
 
 func (r *recording) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
-	return r.write(ctx, "deletecollection", "", obj, func() error { return r.Client.DeleteAllOf(ctx, obj, opts...) })
+	q := request{verb: "deletecollection", dryRun: client.NewDeleteAllOfOptions(opts...).DryRun}
+	return r.record(ctx, q, obj, func() error { return r.Client.DeleteAllOf(ctx, obj, opts...) })
 }
 
 func (r *recording) Subresource(name string) client.SubresourceWriter {
@@ -123,17 +144,17 @@ type recordingSubresource struct {
 }
 
 func (s *recordingSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.r.writeBody(ctx, "create", s.name, obj, body, func() error { return s.SubresourceWriter.Create(ctx, obj, body, opts...) })
+	return s.r.writeBody(ctx, "create", s.name, obj, body, opts, func() error { return s.SubresourceWriter.Create(ctx, obj, body, opts...) })
 }
 
 func (s *recordingSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.r.writeBody(ctx, "update", s.name, obj, body, func() error { return s.SubresourceWriter.Update(ctx, obj, body, opts...) })
+	return s.r.writeBody(ctx, "update", s.name, obj, body, opts, func() error { return s.SubresourceWriter.Update(ctx, obj, body, opts...) })
 }
 
 func (s *recordingSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return s.r.write(ctx, "patch", s.name, obj, func() error { return s.SubresourceWriter.Patch(ctx, obj, patch, opts...) })
+	return s.r.write(ctx, "patch", s.name, obj, opts, func() error { return s.SubresourceWriter.Patch(ctx, obj, patch, opts...) })
 }
 
 func (s *recordingSubresource) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return s.r.write(ctx, "apply", s.name, obj, func() error { return s.SubresourceWriter.Apply(ctx, obj, opts...) })
+	return s.r.write(ctx, "apply", s.name, obj, opts, func() error { return s.SubresourceWriter.Apply(ctx, obj, opts...) })
 }

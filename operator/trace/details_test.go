@@ -35,6 +35,8 @@ func (slow) Get(_ context.Context, key client.Key, into client.Object, _ ...clie
 	return nil
 }
 
+func (slow) FieldOwner() string { return "test" }
+
 func (slow) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	time.Sleep(3 * time.Millisecond)
 	into.(*corev1.PodList).Items = make([]corev1.Pod, 2)

@@ -11,6 +11,7 @@ func (t *Tracer) Forget(cluster string) {
 	inCluster := func(s subject) bool { return s.cluster == cluster }
 	t.known.mu.Lock()
 	t.known.writers.Drop(func(w written) bool { return w.cluster == cluster })
+	t.known.delivered.Drop(func(w written) bool { return w.cluster == cluster })
 	t.known.last.Drop(inCluster)
 	t.known.mu.Unlock()
 

@@ -196,7 +196,7 @@ func (s *Span) EndAfter(took time.Duration, result reconcile.Result, err error) 
 	r.Result, r.Err, r.Duration = result, err, took
 	// Resolve causes only now: the event of a write can arrive before the response to it, when its
 	// writer is not recorded yet.
-	r.Causes = s.tracer.known.resolve(r.Causes, r.ID)
+	r.Causes, r.Writes = s.tracer.known.resolve(r.Causes, r.ID), s.tracer.known.corrected(r.Writes)
 	if s.otel != nil {
 		s.tracer.endSpan(s.otel, r)
 	}
@@ -209,6 +209,15 @@ func (s *Span) EndAfter(took time.Duration, result reconcile.Result, err error) 
 	s.tracer.sinkMu.Lock()
 	defer s.tracer.sinkMu.Unlock()
 	s.tracer.cfg.Sink.Reconciled(r)
+}
+
+// Delivered records the state of an object that an event has delivered, and the field manager that
+// made the change, or "". Controllers call it for each event, so that a write that changes nothing
+// is not recorded as the author of that state.
+func (t *Tracer) Delivered(cluster, kind string, key client.Key, resourceVersion, manager string) {
+	if t != nil {
+		t.known.deliver(subject{cluster, kind, key}, resourceVersion, manager)
+	}
 }
 
 // ID returns the ID of the current reconcile; 0 outside of one.

@@ -1,0 +1,104 @@
+package trace_test
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/reconcile"
+	"kelson.dev/operator/trace"
+)
+
+// during calls a function when the response to an apply has arrived at the client, before its
+// caller has it.
+type during struct {
+	client.Client
+	call func()
+}
+
+func (d *during) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
+	err := d.Client.Apply(ctx, obj, opts...)
+	d.call()
+	return err
+}
+
+// A write that changes nothing returns a state that another manager made. It is not recorded as a
+// change, and not as the author of that state, whenever the event with it arrives. A state that the
+// write made itself is.
+func TestWriteThatChangesNothing(t *testing.T) {
+	key := client.Key{Namespace: "default", Name: "a"}
+	for _, test := range []struct {
+		name          string
+		manager       string // of the event
+		own           bool   // the apply changes the object
+		before, while bool   // when the event arrives, instead of after the response
+		changed       bool
+	}{
+		{"the event is known before the request", "other", false, true, false, false},
+		{"its manager is not known", "", false, true, false, false},
+		{"the event arrives during the request", "other", false, false, true, false},
+		{"the event arrives after the response", "other", false, false, false, false},
+		{"an own change, whose event arrives first", "test", true, false, true, true},
+		{"an own change, whose event arrives later", "test", true, false, false, true},
+		{"an own change, by an unknown manager", "", true, false, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := apitest.New(apitest.ConfigMaps)
+			var records []trace.Record
+			tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
+			plain := newClient(t, s)
+			must(t, plain.Create(t.Context(), configMap("a")))
+			must(t, plain.Patch(t.Context(), configMap("a"), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`))))
+			version := "2"
+			obj := configMap("a")
+			obj.Data = map[string]string{"a": "b"}
+			if test.own {
+				version, obj.Data = "3", map[string]string{"a": "c"}
+			}
+			deliver := func() { tracer.Delivered("", "ConfigMap", key, version, test.manager) }
+			hook := &during{Client: plain, call: func() {}}
+			if test.while {
+				hook.call = deliver
+			}
+			if test.before {
+				deliver()
+			}
+			ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
+			must(t, tracer.Client(hook).Apply(ctx, obj))
+			if !test.before && !test.while {
+				deliver()
+			}
+			span.End(reconcile.Result{}, nil)
+
+			_, span = tracer.Start(t.Context(), trace.Record{Causes: trace.Because(on("update", "ConfigMap", "a", version))})
+			span.End(reconcile.Result{}, nil)
+			w := records[0].Writes[0]
+			if by := records[1].Causes.All()[0].By; w.ResourceVersion != version || w.Changed != test.changed || (by == 1) != test.changed {
+				t.Errorf("the write resulted in %s, changed %v; reconcile %d is its author", w.ResourceVersion, w.Changed, by)
+			}
+		})
+	}
+}
+
+// dryRuns answers applies as a server does in a dry run.
+type dryRuns struct{ client.Client }
+
+func (d dryRuns) Apply(_ context.Context, obj client.Object, _ ...client.WriteOption) error {
+	obj.SetResourceVersion("9")
+	return nil
+}
+
+// A dry run changes nothing.
+func TestDryRunIsNoChange(t *testing.T) {
+	var records []trace.Record
+	tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
+	ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
+	must(t, tracer.Client(dryRuns{newClient(t, apitest.New(apitest.ConfigMaps))}).Apply(ctx, configMap("a"), client.DryRunAll))
+	span.End(reconcile.Result{}, nil)
+	if w := records[0].Writes[0]; w.Changed {
+		t.Errorf("a dry run is recorded as %+v", w)
+	}
+}
