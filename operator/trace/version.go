@@ -34,10 +34,10 @@ type author struct {
 // objects. All are bounded.
 //
 // A write that changes nothing returns the state that another writer made. No response says so, and
-// the event with that state may arrive before or after the response. So three rules decide, and each
-// is applied as soon as its facts are there: the state is the one that was known before the request
-// was sent (wrote); it was delivered meanwhile, as the change of another manager (wrote); or it is
-// delivered later, as such (resolve, corrected).
+// the event with that state may arrive before or after the response. So three rules decide, and
+// each is applied as soon as its facts are there: the state is the one that was known before the
+// request was sent (wrote); it was delivered meanwhile, as the change of another manager (wrote);
+// or it is delivered later, as such (resolve, corrected).
 type versions struct {
 	mu        sync.Mutex
 	writers   boundedmap.Map[written, author]
@@ -99,8 +99,8 @@ func (v *versions) deliver(s subject, resourceVersion, manager string) {
 	}
 }
 
-// corrected returns the writes of a reconcile, in which those are unchanged whose state an event has
-// meanwhile shown to be another manager's.
+// corrected returns the writes of a reconcile, in which those are unchanged whose state an event
+// has meanwhile shown to be another manager's.
 func (v *versions) corrected(writes []Write) []Write {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -230,7 +230,8 @@ func (g *generator) below(t loader.Type, expr string) {
 		g.loops--
 	case *loader.Map:
 		key := g.enter("key")
-		value := "entry" + strings.TrimPrefix(key, "key") // set declares a variable with the name value
+		// set declares a variable with the name value
+		value := "entry" + strings.TrimPrefix(key, "key")
 		if p, ok := t.Elem.(*loader.Pointer); ok {
 			g.Printf("for _, %s := range %s {\nif %s != nil {", value, expr, value)
 			g.address(p.Elem, value, "(*"+value+")")
