@@ -10,6 +10,7 @@
 package metrics
 
 import (
+	"regexp"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +22,8 @@ import (
 
 // processCollectors describe the process. All control planes in a process share them.
 var processCollectors = sync.OnceValue(func() []prometheus.Collector {
-	return []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
+	return []prometheus.Collector{collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 })
 
 // New returns a registry with the metrics of the process and of a store.

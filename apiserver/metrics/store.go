@@ -17,6 +17,8 @@ type descriptions struct {
 	commits, writes, waiting, appending, publishing, queue, checkpoints, checkpointing, objects, resources, storageObjects, events, bytes, pins *prometheus.Desc
 
 	requests, logged, syncs *prometheus.Desc
+
+	live, budget, used, share, evictions *prometheus.Desc
 }
 
 var storeDescriptions = sync.OnceValue(func() (d descriptions) {
@@ -35,10 +37,15 @@ var storeDescriptions = sync.OnceValue(func() (d descriptions) {
 	d.resources = desc("apiserver_resource_objects", "Number of stored objects, by group and resource.", "group", "resource")
 	d.storageObjects = desc("apiserver_storage_objects", "Number of stored objects, by resource.", "resource")
 	d.events = desc("kelson_store_watch_log_events", "Events retained for watches.")
-	d.bytes = desc("kelson_store_watch_log_bytes", "Size of the objects in the events retained for watches.")
+	d.bytes = desc("kelson_store_watch_log_bytes", "Memory of the events retained for watches and of the objects that only they have.")
 	d.pins = desc("kelson_store_pinned_snapshots", "Snapshots retained for paged lists.")
 	d.requests = desc("etcd_request_duration_seconds", "Duration of requests to etcd, by operation.", "operation")
 	d.logged = desc("kelson_disk_log_bytes", "Size of the logs since the last checkpoint.")
+	d.live = desc("kelson_memory_live_bytes", "Estimated memory of the stored objects.")
+	d.budget = desc("kelson_memory_budget_limit_bytes", "Limit for the memory of everything that can be computed or listed again.")
+	d.used = desc("kelson_memory_budget_bytes", "Memory that a part of the budget uses.", "part")
+	d.share = desc("kelson_memory_budget_part_limit_bytes", "Memory that a part of the budget may use at the moment: at least half of the budget for memos, and half for watch logs and pages of lists together.", "part")
+	d.evictions = desc("kelson_memory_budget_evictions_total", "Events, snapshots for pages of lists, and objects with memos that were evicted because of the budget, by part.", "part")
 	d.syncs = desc("kelson_disk_sync_duration_seconds", "Duration of syncs of the log to disk.")
 	return d
 })
@@ -67,6 +74,14 @@ func (m storeMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(d.events, stats.LogEvents)
 	gauge(d.bytes, stats.LogBytes)
 	gauge(d.pins, stats.Pins)
+	b := stats.Budget
+	gauge(d.live, int(b.Live))
+	gauge(d.budget, int(b.Limit))
+	for _, part := range b.Parts {
+		gauge(d.used, int(part.Bytes), part.Name)
+		gauge(d.share, int(part.Limit), part.Name)
+		out <- prometheus.MustNewConstMetric(d.evictions, prometheus.CounterValue, float64(part.Evicted), part.Name)
+	}
 	sn := m.store.Snapshot()
 	for resource := range sn.Resources() {
 		name, group, _ := strings.Cut(resource, ".")

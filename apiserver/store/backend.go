@@ -50,7 +50,7 @@ func CheckRecord(r Record) (uid string, err error) {
 	if !r.Key.valid() {
 		return "", fmt.Errorf("%w: invalid key", ErrMalformed)
 	}
-	obj, err := loadObject(r)
+	obj, err := loadObject(r, nil)
 	if err != nil {
 		return "", err
 	}

@@ -47,12 +47,12 @@ func TestPinsWhenTheClockIsSet(t *testing.T) {
 
 // Clients that begin paged lists while large objects change do not fill the memory.
 func TestPinsAreBoundedBySize(t *testing.T) {
-	s, err := Open(Config{})
+	const size, budget = 1 << 20, 16 << 20
+	s, err := Open(Config{Budget: func(int64) int64 { return budget }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	const size = 1 << 20
 	write := func() {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":{"k":%q}}`, strings.Repeat("x", size))
 		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data, Expect: AnyRevision}); err != nil {
@@ -62,20 +62,20 @@ func TestPinsAreBoundedBySize(t *testing.T) {
 	write()
 	oldest := s.Snapshot()
 	s.pin(oldest)
-	for range maxPinned/size - 1 {
+	for range budget/size - 2 {
 		write()
 		s.pin(s.Snapshot())
 	}
 	if _, err := s.pinned(oldest.Revision()); err != nil {
 		t.Errorf("below the limit: %v", err)
 	}
-	for range 3 {
+	for range 2 * budget / size {
 		write()
 	}
 	if _, err := s.pinned(oldest.Revision()); !errors.Is(err, ErrCompacted) {
 		t.Errorf("above the limit: %v, want %v", err, ErrCompacted)
 	}
-	if n := s.Stats().Pins; n == 0 || n > maxPinned/size {
+	if n := s.Stats().Pins; n == 0 || n > budget/size {
 		t.Errorf("%d pins are left", n)
 	}
 }

@@ -146,7 +146,7 @@ func (c *committer) process(batch []*request) (wake waiters) {
 		}
 		c.count(batch, len(events))
 		start := time.Now()
-		wake = c.store.publish(c.freeze(c.store.retain), events)
+		wake = c.store.publish(c.freeze(c.store.config), events)
 		c.store.counts.publishing.Since(start)
 		c.checkpoint()
 	}
@@ -360,7 +360,7 @@ func (c *committer) event(op *Op, d *draft) (*Event, error) {
 	}
 
 	e := &Event{Type: Modified, Prev: current}
-	obj := &Object{Revision: c.revision + 1, Created: c.revision + 1, path: d.path}
+	obj := &Object{Revision: c.revision + 1, Created: c.revision + 1, path: d.path, budget: c.store.budget}
 	e.Object = obj
 	if current == nil {
 		e.Type = Added
@@ -376,6 +376,7 @@ func (c *committer) event(op *Op, d *draft) (*Event, error) {
 		obj.Head = d.head
 		obj.Data, obj.version = d.version.splice(op.Data, obj.Revision)
 	}
+	e.measure()
 	return e, nil
 }
 

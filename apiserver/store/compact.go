@@ -1,7 +1,5 @@
 package store
 
-import "slices"
-
 // Compact removes the history up to a revision: from now on, At of an older revision, Watch after
 // an older one, and cursors that have not reached it return ErrCompacted. The state itself does not
 // change. It returns ErrFuture if no write has the revision yet. Calling it is optional: Config
@@ -17,11 +15,12 @@ func (s *Store) Compact(revision uint64) error {
 	}
 	var wake waiters
 	for _, l := range s.logs {
-		l.compact(revision)
+		l.compact(revision, s.forget)
 		wake = l.takeWaiters(wake)
 	}
 	s.base = max(s.base, revision)
-	s.pins = slices.DeleteFunc(s.pins, func(p pin) bool { return p.snapshot.revision < revision })
+	older, _ := s.findPin(revision)
+	s.endPins(older)
 	s.lapsed = max(s.lapsed, revision-1)
 	wake.close()
 	return nil

@@ -15,6 +15,7 @@ type follower struct {
 	state
 	store  *Store
 	shared Shared
+	budget *budget // the store's
 
 	alive context.Context // ends with stop
 	end   context.CancelFunc
@@ -38,11 +39,12 @@ func openShared(cfg Config) (*Store, error) {
 	f.alive, f.end = context.WithCancel(context.Background())
 	var err error
 	refuse := func(err error) error { return err }
+	f.budget = newBudget(cfg.Budget)
 	if f.state, err = f.load(f.alive, refuse); err != nil {
 		f.end()
 		return nil, fmt.Errorf("load store: %w", errors.Join(err, cfg.Shared.Close()))
 	}
-	f.store = newStore(f.state, cfg)
+	f.store = newStore(f.state, cfg, f.budget)
 	f.store.base = f.revision // other stores may have written before, even at the first revision
 	f.store.driver = f
 	go f.run()
@@ -54,7 +56,7 @@ func openShared(cfg Config) (*Store, error) {
 func (f *follower) load(ctx context.Context, malformed func(error) error) (state, error) {
 	v := newView()
 	revision, err := f.shared.Load(ctx, func(r Record) error {
-		obj, err := spliced(r)
+		obj, err := spliced(r, f.budget)
 		if err != nil {
 			return malformed(err)
 		}
@@ -65,12 +67,13 @@ func (f *follower) load(ctx context.Context, malformed func(error) error) (state
 }
 
 // spliced returns the object of a record whose Data may lack its resourceVersion.
-func spliced(r Record) (*Object, error) {
-	obj, err := loadObject(r)
+func spliced(r Record, b *budget) (*Object, error) {
+	obj, err := loadObject(r, b)
 	if err != nil {
 		return nil, err
 	}
 	obj.Data, obj.version = obj.version.splice(obj.Data, r.Revision)
+	obj.measure()
 	return obj, nil
 }
 
@@ -115,7 +118,7 @@ func (f *follower) apply(revision uint64, records []Record) {
 		}
 	}
 	f.revision = revision
-	f.store.publish(f.freeze(f.store.retain), events).close()
+	f.store.publish(f.freeze(f.store.config), events).close()
 	f.progress()
 }
 
@@ -132,19 +135,23 @@ func (f *follower) event(r Record) (*Event, error) {
 		if now == nil {
 			return nil, nil
 		}
-		gone := &Object{Key: now.Key, Revision: r.Revision, Created: now.Created, Head: now.Head, path: now.path}
+		gone := &Object{Key: now.Key, Revision: r.Revision, Created: now.Created, Head: now.Head, path: now.path, budget: f.budget}
 		gone.Data, gone.version = now.version.splice(now.Data, r.Revision)
-		return &Event{Type: Deleted, Object: gone, Prev: now}, nil
+		e := &Event{Type: Deleted, Object: gone, Prev: now}
+		e.measure()
+		return e, nil
 	}
-	obj, err := spliced(r)
+	obj, err := spliced(r, f.budget)
 	if err != nil {
 		return nil, err
 	}
-	if now == nil {
-		return &Event{Type: Added, Object: obj}, nil
+	e := &Event{Type: Added, Object: obj}
+	if now != nil {
+		obj.Key, obj.path = now.Key, now.path
+		e.Type, e.Prev = Modified, now
 	}
-	obj.Key, obj.path = now.Key, now.path
-	return &Event{Type: Modified, Object: obj, Prev: now}, nil
+	e.measure()
+	return e, nil
 }
 
 // progress wakes the goroutines in reach.
@@ -164,13 +171,19 @@ func (f *follower) reload(ctx context.Context) error {
 		return err
 	}
 	st.revision = max(st.revision, f.revision)
+	old := f.view
 	f.state = st
-	s, sn := f.store, f.freeze(f.store.retain)
+	s, sn := f.store, f.freeze(f.store.config)
 	s.mu.Lock()
 	s.current.Store(sn)
+	s.budget.resize(sn.view.bytes)
 	inspect := s.inspect
 	s.mu.Unlock()
 	err = s.Compact(f.revision)
+	old.objects.Scan(func(_ string, obj *Object) bool {
+		s.budget.seal(obj)
+		return true
+	})
 	if inspect != nil {
 		inspect(sn, nil)
 	}

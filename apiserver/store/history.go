@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -9,17 +10,13 @@ import (
 type pin struct {
 	snapshot *Snapshot
 	until    time.Time
-	// replaced is the Store's count when the pin began.
-	replaced uint64
+	// held is the size of the objects that are in no log any more, and in no newer pin.
+	held int64
 }
 
 const (
 	pinFor  = 5 * time.Minute
 	maxPins = 1024
-	// maxPinned bounds the bytes of replaced and deleted objects that pins keep in memory.
-	maxPinned = 256 << 20
-	// objectBytes is the memory that an object needs in addition to its data.
-	objectBytes = 512
 )
 
 func (s *Store) at(revision uint64) (*Snapshot, error) {
@@ -27,7 +24,7 @@ func (s *Store) at(revision uint64) (*Snapshot, error) {
 	if kept != nil || err != nil {
 		return kept, err
 	}
-	sn := &Snapshot{revision: revision, view: newest.copyView(), retain: newest.retain}
+	sn := &Snapshot{revision: revision, view: newest.copyView(), config: newest.config}
 	for _, events := range slices.Backward(undo) {
 		for _, e := range slices.Backward(events) {
 			sn.view.undo(e)
@@ -82,23 +79,49 @@ func (s *Store) pin(sn *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unpin(now)
-	if slices.ContainsFunc(s.pins, func(p pin) bool { return p.snapshot.revision == sn.revision }) {
+	i, found := s.findPin(sn.revision)
+	if found {
 		return
 	}
-	if len(s.pins) >= maxPins {
-		s.pins = slices.Delete(s.pins, 0, 1)
+	s.pins = slices.Insert(s.pins, i, pin{snapshot: sn, until: now.Add(pinFor)})
+	if len(s.pins) > maxPins {
+		s.endPins(1)
 	}
-	s.pins = append(s.pins, pin{sn, now.Add(pinFor), s.replaced})
 }
 
-// unpin removes expired pins, and the oldest ones if pins keep too much in memory. Pins are in the
-// order of their expiry. The objects that were replaced since the oldest pin began are at least
-// those that only pins keep.
+// findPin returns the index of the first pin of at least a revision, and whether it is the
+// revision's.
+func (s *Store) findPin(revision uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.pins, revision, func(p pin, r uint64) int { return cmp.Compare(p.snapshot.revision, r) })
+}
+
+// unpin removes expired pins. The order of revisions is also that of expiry, but for pins that
+// began at the same time.
 func (s *Store) unpin(now time.Time) {
 	n := 0
-	for n < len(s.pins) && (s.pins[n].until.Before(now) || s.replaced-s.pins[n].replaced > maxPinned) {
-		s.lapsed = max(s.lapsed, s.pins[n].snapshot.revision)
+	for n < len(s.pins) && s.pins[n].until.Before(now) {
 		n++
 	}
+	s.endPins(n)
+}
+
+// endPins removes the oldest pins.
+func (s *Store) endPins(n int) {
+	for _, p := range s.pins[:n] {
+		s.lapsed = max(s.lapsed, p.snapshot.revision)
+		s.budget.pages.Add(-p.held)
+	}
 	s.pins = slices.Delete(s.pins, 0, n)
+}
+
+// hold counts the object that an event has replaced, and that is in no log any more, as an object
+// of the newest pin that has it: older pins end earlier.
+func (s *Store) hold(e *Event) {
+	if e.Prev == nil || len(s.pins) == 0 {
+		return
+	}
+	if i, _ := s.findPin(e.Revision()); i > 0 && s.pins[i-1].snapshot.revision >= e.Prev.Revision {
+		s.pins[i-1].held += e.Prev.bytes()
+		s.budget.pages.Add(e.Prev.bytes())
+	}
 }

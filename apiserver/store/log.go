@@ -18,7 +18,7 @@ type eventLog struct {
 	floor   uint64 // the revision up to which events may be missing
 	chunks  []*chunk
 	length  int           // number of events in all chunks
-	bytes   int           // size of their objects
+	bytes   int64         // their memory, also if another log has them too
 	waiters chan struct{} // closed by the next append; nil if no cursor waits
 	open    bool          // begin was called for the current batch
 
@@ -27,27 +27,51 @@ type eventLog struct {
 
 type chunk struct {
 	events []*Event
-	bytes  int
+	bytes  int64
+	sealed bool // the memos were discarded, or will be
 }
 
-// retention is how many events, and bytes of their objects, a log keeps.
-type retention struct{ events, bytes int }
+const (
+	// maxChunk is the number of events in a chunk, and chunkBytes their memory, unless one Commit
+	// has more.
+	maxChunk   = 256
+	chunkBytes = 1 << 20
+	// A log keeps its newest minKept events, or minBytes of them, and always its newest chunk,
+	// whatever the budget is. Readers that follow live need these: a writer gets its response when
+	// they have delivered its event (see AwaitDelivery), so they are behind by about as many events
+	// as there are writers.
+	minKept  = 256
+	minBytes = 1 << 20
+)
 
-// chunkSize is the number of events in a chunk, unless one Commit has more.
-func (r retention) chunkSize() int { return min(max(r.events/8, 1), 256) }
+// chunkSize returns the number of events in a chunk of a log that keeps a number of events.
+func chunkSize(retain int) int { return min(max(retain/8, 1), maxChunk) }
+
+// full reports whether a chunk gets no more events.
+func (c *chunk) full(retain int) bool {
+	return len(c.events) >= chunkSize(retain) || c.bytes >= chunkBytes
+}
 
 func (c *chunk) last() uint64 { return c.events[len(c.events)-1].Revision() }
 
-// seal discards the encodings that current readers share. Later readers make their own.
-func (c *chunk) seal() {
-	for _, e := range c.events {
-		e.memo.seal()
+// sealEvents discards the encodings that current readers share. Later readers make their own.
+func (b *budget) sealEvents(events []*Event) {
+	for _, e := range events {
+		e.memo.seal(e.Object.budget)
 		if e.Prev != nil {
-			e.Prev.memo.seal()
+			b.seal(e.Prev)
 		}
 		if e.Type == Deleted {
-			e.Object.memo.seal()
+			b.seal(e.Object)
 		}
+	}
+}
+
+// seal discards the memo of an object that is not in the state any more. Objects of another store,
+// from which this one was forked, may still be in that store's state.
+func (b *budget) seal(obj *Object) {
+	if obj.budget == b {
+		obj.memo.seal(b)
 	}
 }
 
@@ -70,61 +94,71 @@ func (l *eventLog) newest() uint64 {
 	return l.chunks[len(l.chunks)-1].last()
 }
 
-// begin prepares for the events of one batch. When it starts a new chunk, it returns a chunk that
-// all readers have probably passed, or nil.
-func (l *eventLog) begin(keep retention) (read *chunk) {
-	if n := len(l.chunks); n == 0 || len(l.chunks[n-1].events) >= keep.chunkSize() {
-		l.chunks = append(l.chunks, &chunk{})
-		if n >= 2 {
-			return l.chunks[n-2]
-		}
+// begin prepares for the events of one batch. It reports whether it starts a new chunk. Then it
+// also returns a chunk that all readers have probably passed, or nil.
+func (l *eventLog) begin(retain int) (started bool, read *chunk) {
+	n := len(l.chunks)
+	if n > 0 && !l.chunks[n-1].full(retain) {
+		return false, nil
 	}
-	return nil
+	l.chunks = append(l.chunks, &chunk{})
+	if n >= 2 && !l.chunks[n-2].sealed {
+		l.chunks[n-2].sealed = true
+		return true, l.chunks[n-2]
+	}
+	return true, nil
 }
 
 func (l *eventLog) append(e *Event) {
 	c := l.chunks[len(l.chunks)-1]
 	c.events = append(c.events, e)
-	size := len(e.Object.Data)
+	e.kept++
+	size := e.bytes()
 	c.bytes += size
 	l.bytes += size
 	l.length++
 }
 
-// trim drops the oldest chunks that keep does not require.
-func (l *eventLog) trim(keep retention) {
-	for len(l.chunks) > 1 && (l.length-len(l.chunks[0].events) >= keep.events ||
-		l.bytes > keep.bytes && l.length-len(l.chunks[0].events) >= keep.chunkSize()) {
-		l.drop()
-	}
+// excess reports whether the oldest chunk is beyond the number of events to retain.
+func (l *eventLog) excess(retain int) bool {
+	return len(l.chunks) > 1 && l.length-len(l.chunks[0].events) >= retain
 }
 
-// drop removes the oldest chunk.
-func (l *eventLog) drop() {
+// evictable reports whether the log has more than its minimum without the oldest chunk.
+func (l *eventLog) evictable() bool {
+	return len(l.chunks) > 1 && (l.length-len(l.chunks[0].events) >= minKept || l.bytes-l.chunks[0].bytes >= minBytes)
+}
+
+// drop removes the oldest chunk and returns it.
+func (l *eventLog) drop() *chunk {
 	first := l.chunks[0]
 	l.floor = max(l.floor, first.last())
 	l.length -= len(first.events)
 	l.bytes -= first.bytes
 	l.chunks[0] = nil // the slice keeps its array; release the chunk
 	l.chunks = l.chunks[1:]
+	return first
 }
 
-// compact removes events up to a revision.
-func (l *eventLog) compact(revision uint64) {
+// compact removes events up to a revision, and calls forget with them.
+func (l *eventLog) compact(revision uint64, forget func([]*Event)) {
 	for len(l.chunks) > 0 && l.chunks[0].last() <= revision {
-		l.drop()
+		forget(l.drop().events)
 	}
 	l.floor = max(l.floor, revision)
 	if len(l.chunks) == 0 || l.chunks[0].events[0].Revision() > revision {
 		return
 	}
+	old := l.chunks[0]
 	rest, _ := l.since(revision)
-	c := &chunk{events: slices.Clone(rest)} // readers may keep slices of the old chunk
+	// readers may keep slices of the old chunk
+	c := &chunk{events: slices.Clone(rest), sealed: old.sealed}
 	for _, e := range rest {
-		c.bytes += len(e.Object.Data)
+		c.bytes += e.bytes()
 	}
-	l.length -= len(l.chunks[0].events) - len(c.events)
-	l.bytes -= l.chunks[0].bytes - c.bytes
+	forget(old.events[:len(old.events)-len(rest)])
+	l.length -= len(old.events) - len(c.events)
+	l.bytes -= old.bytes - c.bytes
 	l.chunks[0] = c
 }
 
@@ -160,7 +194,9 @@ func (s *Store) publish(sn *Snapshot, events []*Event) (wake waiters) {
 		if !l.open {
 			l.open = true
 			open = append(open, l)
-			if c := l.begin(s.retain); c != nil && l != s.logs[""] {
+			started, c := l.begin(s.retain)
+			s.minimal = s.minimal && !started
+			if c != nil && l != s.logs[""] {
 				read = append(read, c) // the log of all resources has the same events
 			}
 		}
@@ -169,31 +205,93 @@ func (s *Store) publish(sn *Snapshot, events []*Event) (wake waiters) {
 
 	s.mu.Lock()
 	s.current.Store(sn)
+	added := int64(0)
 	for _, e := range events {
 		add(s.eventLogFor(""), e)
 		add(s.eventLogFor(e.Object.Key.Resource), e)
-		if e.Prev != nil {
-			s.replaced += uint64(len(e.Prev.Data)) + objectBytes
-		}
+		added += e.bytes()
 	}
+	s.budget.logs.Add(added)
+	s.budget.resize(sn.view.bytes)
 	for _, l := range open {
 		l.open = false
-		l.trim(s.retain)
+		for l.excess(s.retain) {
+			s.forget(l.drop().events)
+		}
 		wake = l.takeWaiters(wake)
 	}
 	if len(s.pins) > 0 {
 		s.unpin(time.Now())
 	}
+	s.trim()
 	inspect := s.inspect
 	s.mu.Unlock()
 
 	for _, c := range read {
-		c.seal()
+		s.budget.sealEvents(c.events)
 	}
+	s.budget.evictMemos()
 	if inspect != nil {
 		inspect(sn, events)
 	}
 	return wake
+}
+
+// forget is called with events that a log does not have any more. The caller holds mu.
+func (s *Store) forget(events []*Event) {
+	freed := int64(0)
+	for i, e := range events {
+		if e.kept--; e.kept > 0 {
+			continue
+		}
+		freed += e.bytes()
+		s.hold(e)
+		s.budget.sealEvents(events[i : i+1])
+	}
+	s.budget.logs.Add(-freed)
+}
+
+// trimHistory is trim for callers that do not hold mu. If another goroutine holds it, the next
+// publication trims.
+func (s *Store) trimHistory() {
+	if s.mu.TryLock() {
+		defer s.mu.Unlock()
+		s.trim()
+	}
+}
+
+// trim evicts history until it fits the budget. Cursors that need dropped events get ErrCompacted;
+// those that wait have passed them. The caller holds mu.
+func (s *Store) trim() {
+	b := s.budget
+	for b.history() > b.forHistory() {
+		switch {
+		case b.pages.Load() > 0 && (b.pages.Load() > b.logs.Load() || s.minimal):
+			s.endPins(1)
+			b.evicted.pages.Add(1)
+		case s.minimal:
+			return
+		default:
+			l := s.largest()
+			if l == nil {
+				s.minimal = true
+				continue
+			}
+			c := l.drop()
+			b.evicted.logs.Add(uint64(len(c.events)))
+			s.forget(c.events)
+		}
+	}
+}
+
+// largest returns the log that has the most of the logs that may be evicted, or nil.
+func (s *Store) largest() (most *eventLog) {
+	for _, l := range s.logs {
+		if (most == nil || l.bytes > most.bytes) && l.evictable() {
+			most = l
+		}
+	}
+	return most
 }
 
 // waiters are channels to close, one per log, to wake cursors.

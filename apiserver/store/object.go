@@ -1,8 +1,9 @@
 package store
 
 import (
-	"sync"
+	"math"
 	"time"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -22,6 +23,7 @@ type Object struct {
 	path    string // of Key, whose strings are its substrings
 	version span   // of the value of resourceVersion in Data
 	memo    memo
+	budget  *budget // of the store that made the object; nil: not from a store
 }
 
 // Head is the part of an object that the control plane needs without decoding it.
@@ -45,77 +47,61 @@ type Owner struct {
 	BlockOwnerDeletion bool
 }
 
-// Memo returns the result of the first successful call of make for this key and object. So an
-// encoding of one revision, or its decoded form, is made once and shared. It is safe for concurrent
-// use. Errors are not cached. The cache of a replaced revision is discarded after some hundred more
-// writes to its resource.
-func (o *Object) Memo(key any, make func() (any, error)) (any, error) { return o.memo.get(key, make) }
+const (
+	// objectBytes is the memory of an object in addition to its data, path and head.
+	objectBytes = int64(unsafe.Sizeof(Object{}))
+	// indexBytes is the memory of the entries of an object in the trees of a view.
+	indexBytes = 160
+	// eventBytes is the memory of an event without its objects: the struct, and pointers in two
+	// logs.
+	eventBytes = int64(unsafe.Sizeof(Event{})) + 2*2*8
+)
 
-// Renew is like Memo, but it always calls make, and the result replaces an earlier one.
-func (o *Object) Renew(key any, make func() (any, error)) (any, error) {
-	v, err := make()
-	if err != nil {
-		return nil, err
-	}
-	o.memo.put(key, v)
-	return v, nil
+// measure computes the object's size. It is called once, before the object is shared.
+func (o *Object) measure() {
+	n := objectBytes + int64(cap(o.Data)) + 2*int64(len(o.path)) + o.Head.bytes()
+	o.memo.size = uint32(min(n, math.MaxUint32))
 }
 
-// memo is a small map that is filled on demand.
-type memo struct {
-	mu     sync.Mutex
-	m      map[any]any
-	sealed bool
+// measure computes the sizes of a new event and its object.
+func (e *Event) measure() {
+	e.Object.measure()
+	e.memo.size = e.Object.memo.size
 }
 
-func (m *memo) isSealed() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.sealed
+// bytes returns the memory of the object, estimated within a quarter.
+func (o *Object) bytes() int64 { return int64(o.memo.size) }
+
+// bytes returns the memory of what a head refers to.
+func (h *Head) bytes() int64 {
+	n := int64(len(h.UID))
+	if len(h.Labels) > 0 {
+		// A map has groups of eight entries.
+		n += 48 + int64((len(h.Labels)+7)/8)*(8+8*2*16)
+	}
+	for name, value := range h.Labels {
+		n += int64(len(name)+len(value)) + 16
+	}
+	for i := range h.Owners {
+		o := &h.Owners[i]
+		n += int64(unsafe.Sizeof(*o)) + int64(len(o.APIVersion)+len(o.Kind)+len(o.Name)+len(o.UID))
+	}
+	for _, f := range h.Finalizers {
+		n += 16 + int64(len(f))
+	}
+	return n
 }
 
-// seal discards the contents and makes get stop caching.
-func (m *memo) seal() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.m, m.sealed = nil, true
-}
-
-// put sets a value. It does nothing if the memo is sealed.
-func (m *memo) put(key, v any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.sealed {
-		return
+// bytes returns the memory that only the logs and the event's readers need: of the object that the
+// event has replaced or deleted. The new object is in the state, and when that ends, it is the
+// replaced object of a later event.
+func (e *Event) bytes() int64 {
+	n := eventBytes
+	if e.Prev != nil {
+		n += e.Prev.bytes()
 	}
-	if m.m == nil {
-		m.m = map[any]any{}
+	if e.Type == Deleted {
+		n += e.Object.bytes()
 	}
-	m.m[key] = v
-}
-
-func (m *memo) get(key any, make func() (any, error)) (any, error) {
-	m.mu.Lock()
-	v, ok := m.m[key]
-	m.mu.Unlock()
-	if ok {
-		return v, nil
-	}
-	v, err := make()
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if won, ok := m.m[key]; ok {
-		return won, nil
-	}
-	if m.sealed {
-		return v, nil
-	}
-	if m.m == nil {
-		m.m = map[any]any{}
-	}
-	m.m[key] = v
-	return v, nil
+	return n
 }

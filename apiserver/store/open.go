@@ -15,12 +15,15 @@ type Config struct {
 	Backend Backend
 	// Shared is a log that other processes write to as well. It replaces Backend.
 	Shared Shared
-	// Retain is how many events the watch log keeps at least, per resource and in total; 0 means
-	// 10,000.
+	// Retain is how many events the watch log keeps, per resource and in total, if the budget
+	// allows it; 0 means 10,000.
 	Retain int
-	// RetainBytes limits the bytes of objects in these events, per resource and in total; above it
-	// the log keeps fewer events, but always the newest 256. 0 means 32 MiB.
-	RetainBytes int
+	// Budget returns the limit, in bytes, for the memory of everything that the store could compute
+	// again or that a client can list again: replaced objects in the watch logs, pages of lists,
+	// and results of Memo. It is called for each publication, with the memory that the live objects
+	// need, and must be quick. Each log keeps its newest events, independently of the limit: 256,
+	// or fewer if they have more than 1 MiB. nil means AutomaticBudget.
+	Budget func(live int64) int64
 	// Log receives errors that are not returned to a caller; nil means slog.Default().
 	Log *slog.Logger
 }
@@ -28,7 +31,9 @@ type Config struct {
 // Store is the state of one control plane. All methods are safe for concurrent use.
 type Store struct {
 	driver  driver
-	retain  retention
+	retain  int     // number of events
+	config  Config  // Retain and Budget, for forks
+	budget  *budget // of this store's objects and events
 	log     *slog.Logger
 	counts  counts
 	current atomic.Pointer[Snapshot]
@@ -40,11 +45,12 @@ type Store struct {
 	mu     sync.RWMutex
 	base   uint64 // events up to this revision were never in the logs
 	logs   map[string]*eventLog
-	pins   []pin
+	pins   []pin  // in the order of their revisions
 	lapsed uint64 // the newest revision whose pin has ended
-	// replaced counts the bytes of all objects that were replaced or deleted since the start.
-	replaced uint64
-	closed   bool
+	// minimal means that each log had only its minimum when the history was last trimmed. A new
+	// chunk of a log ends that.
+	minimal bool
+	closed  bool
 
 	check   func(*Snapshot, []*Event) // in tests, called before each publication; nil otherwise
 	inspect func(*Snapshot, []*Event) // called after each publication; guarded by mu
@@ -65,7 +71,7 @@ type driver interface {
 	// failed implements Store.Failed.
 	failed() error
 	// pack implements Store.Pack.
-	pack()
+	pack() (again time.Duration)
 	// stats sets the fields of Stats that only the driver can determine.
 	stats(*Stats)
 	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed
@@ -83,13 +89,12 @@ type state struct {
 }
 
 // freeze returns the state as a Snapshot. O(1).
-func (st *state) freeze(keep retention) *Snapshot {
-	return &Snapshot{revision: st.revision, view: st.view.copy(), retain: keep}
+func (st *state) freeze(forks Config) *Snapshot {
+	return &Snapshot{revision: st.revision, view: st.view.copy(), config: forks}
 }
 
 const (
-	defaultRetain      = 10_000
-	defaultRetainBytes = 32 << 20
+	defaultRetain = 10_000
 	// firstRevision is the revision of an empty store. It is not 0, because resourceVersion "0"
 	// means "any" to clients.
 	firstRevision = 1
@@ -101,10 +106,10 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Shared != nil {
 		return openShared(cfg)
 	}
-	v, revision := newView(), uint64(firstRevision)
+	v, revision, b := newView(), uint64(firstRevision), newBudget(cfg.Budget)
 	if cfg.Backend != nil {
 		loaded, err := cfg.Backend.Load(func(r Record) error {
-			obj, err := loadObject(r)
+			obj, err := loadObject(r, b)
 			if err == nil {
 				v.replace(nil, obj)
 			}
@@ -116,29 +121,36 @@ func Open(cfg Config) (*Store, error) {
 		}
 		revision = max(revision, loaded)
 	}
-	return start(state{v, revision}, cfg), nil
+	return startWith(state{v, revision}, cfg, b), nil
 }
 
-func loadObject(r Record) (*Object, error) {
+func loadObject(r Record, b *budget) (*Object, error) {
 	head, at, err := scanHead(r.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
 	path := r.Key.path()
-	return &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path, version: at}, nil
+	obj := &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path, version: at, budget: b}
+	obj.measure()
+	return obj, nil
 }
 
 // start returns a store with a committer.
-func start(st state, cfg Config) *Store {
-	s := newStore(st, cfg)
+func start(st state, cfg Config) *Store { return startWith(st, cfg, newBudget(cfg.Budget)) }
+
+// startWith is like start, with the budget of the objects that the store has loaded.
+func startWith(st state, cfg Config, b *budget) *Store {
+	s := newStore(st, cfg, b)
 	s.driver = newCommitter(s, st, cfg.Backend)
 	return s
 }
 
 // newStore returns a store without a driver. The caller adds one.
-func newStore(st state, cfg Config) *Store {
+func newStore(st state, cfg Config, b *budget) *Store {
 	s := &Store{
-		retain: retention{cfg.Retain, cfg.RetainBytes},
+		retain: cfg.Retain,
+		config: Config{Retain: cfg.Retain, Budget: cfg.Budget},
+		budget: b,
 		log:    cfg.Log,
 		base:   st.revision,
 		logs:   map[string]*eventLog{},
@@ -150,14 +162,14 @@ func newStore(st state, cfg Config) *Store {
 	if st.revision == firstRevision && st.view.objects.Len() == 0 {
 		s.base = 0 // nothing was ever written, so no events are missing
 	}
-	if s.retain.events <= 0 {
-		s.retain.events = defaultRetain
-	}
-	if s.retain.bytes <= 0 {
-		s.retain.bytes = defaultRetainBytes
+	if s.retain <= 0 {
+		s.retain = defaultRetain
 	}
 	close(s.ready)
-	s.current.Store(st.freeze(s.retain))
+	s.current.Store(st.freeze(s.config))
+	b.resize(st.view.bytes)
+	trim := s.trimHistory
+	b.trim.Store(&trim)
 	return s
 }
 
@@ -209,6 +221,7 @@ func (s *Store) Close() error {
 		}
 		s.mu.Unlock()
 		wake.close()
+		s.budget.trim.Store(nil) // objects that forks use don't keep the closed store in memory
 		err = s.driver.close()
 	})
 	return err

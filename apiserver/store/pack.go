@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"time"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -26,28 +27,33 @@ const (
 //
 // Pack is for a store that has become idle: packed objects keep each other's memory alive, so a
 // store whose objects all change needs twice its memory until it is packed again. Pack does nothing
-// if little has changed since the last call, if old snapshots are pinned, if the store is very
-// large, or if it is over a [Shared]. It drops the results of Memo.
-func (s *Store) Pack() { s.driver.pack() }
+// if little has changed since the last call, if the store is very large, or if it is over a
+// [Shared]. If old snapshots are pinned, it does nothing and returns the time after which their
+// pins end. It drops the results of Memo.
+func (s *Store) Pack() (again time.Duration) { return s.driver.pack() }
 
-func (c *committer) pack() {
-	r := &request{done: make(chan struct{}), task: c.repack}
+func (c *committer) pack() (again time.Duration) {
+	r := &request{done: make(chan struct{}), task: func() { again = c.repack() }}
 	if c.queue.put(r) == nil {
 		<-r.done
 	}
+	return again
 }
 
-func (f *follower) pack() {}
+func (f *follower) pack() time.Duration { return 0 }
 
 // repack runs in the committer's goroutine, so no write changes the state or the log meanwhile.
-func (c *committer) repack() {
+func (c *committer) repack() (again time.Duration) {
 	size, pinned := c.store.packable()
 	size += c.view.objects.Len()
-	if c.failure != nil || pinned || size > maxPacked || c.revision-c.packed < uint64(size/8) {
-		return
+	if c.failure != nil || size > maxPacked || c.revision-c.packed < uint64(size/8) {
+		return 0
+	}
+	if pinned > 0 {
+		return pinned
 	}
 	c.packed = c.revision
-	p := packer{objects: make(map[*Object]*Object, size), events: map[*Event]*Event{}}
+	p := packer{budget: c.store.budget, objects: make(map[*Object]*Object, size), events: map[*Event]*Event{}}
 	c.view = p.view(c.view)
 	s := c.store
 	s.mu.Lock()
@@ -57,23 +63,32 @@ func (c *committer) repack() {
 			l.chunks[i] = p.chunk(old)
 		}
 	}
-	s.current.Store(c.freeze(s.retain))
+	s.current.Store(c.freeze(s.config))
+	s.budget.resize(c.view.bytes)
+	return 0
 }
 
-// packable returns the number of events in the watch log, and whether old snapshots are pinned.
-func (s *Store) packable() (events int, pinned bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+// packable returns the number of events in the watch log, and the time after which the pins of old
+// snapshots end; 0 if there are none.
+func (s *Store) packable() (events int, pinned time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unpin(now)
 	for resource, l := range s.logs {
 		if resource != "" { // that log has events of the others
 			events += l.length
 		}
 	}
-	return events, len(s.pins) > 0
+	for _, p := range s.pins {
+		pinned = max(pinned, p.until.Sub(now)+time.Nanosecond)
+	}
+	return events, pinned
 }
 
 // packer copies objects and events.
 type packer struct {
+	budget  *budget
 	objects map[*Object]*Object // copies
 	events  map[*Event]*Event
 
@@ -102,11 +117,12 @@ func (p *packer) view(old view) view {
 		packed.counts.Load(resource, n)
 		return true
 	})
+	packed.bytes = old.bytes
 	return packed
 }
 
 func (p *packer) chunk(old *chunk) *chunk {
-	packed := &chunk{events: make([]*Event, len(old.events), cap(old.events)), bytes: old.bytes}
+	packed := &chunk{events: make([]*Event, len(old.events), cap(old.events)), bytes: old.bytes, sealed: old.sealed}
 	for i, e := range old.events {
 		packed.events[i] = p.event(e)
 	}
@@ -127,7 +143,9 @@ func (p *packer) event(old *Event) *Event {
 	if old.Prev != nil {
 		next.Prev, _ = p.object(old.Prev)
 	}
-	next.memo.sealed = old.memo.isSealed()
+	next.kept = old.kept
+	next.memo.size, next.memo.sealed = old.memo.size, old.memo.isSealed()
+	old.memo.seal(old.Object.budget)
 	p.events[old] = next
 	return next
 }
@@ -150,7 +168,9 @@ func (p *packer) object(old *Object) (next *Object, uidAndPath string) {
 	next.Key, next.path = split(path), path
 	next.Head = old.Head
 	next.Head.UID = types.UID(uidAndPath[:len(old.Head.UID)])
-	next.memo.sealed = old.memo.isSealed()
+	next.budget = p.budget
+	next.memo.size, next.memo.sealed = old.memo.size, old.memo.isSealed()
+	p.budget.seal(old)
 	p.objects[old] = next
 	return next, uidAndPath
 }

@@ -13,7 +13,7 @@ import (
 type Snapshot struct {
 	revision uint64
 	view     view
-	retain   retention  // retention of the store; forks inherit it
+	config   Config     // Retain and Budget of the store, for forks
 	copying  sync.Mutex // serializes view.copy
 }
 
@@ -161,7 +161,7 @@ func (sn *Snapshot) indexed(in *index, uid types.UID, yield func(*Object) bool) 
 }
 
 func (sn *Snapshot) fork() *Store {
-	return start(state{sn.copyView(), sn.revision}, Config{Retain: sn.retain.events, RetainBytes: sn.retain.bytes})
+	return start(state{sn.copyView(), sn.revision}, sn.config)
 }
 
 // copyView returns a copy of the state that the caller may change. O(1).

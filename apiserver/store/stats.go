@@ -17,9 +17,10 @@ type Stats struct {
 	Publishing  histogram.Counts // time to publish batches to readers
 	Checkpoints histogram.Counts // time of checkpoints
 	Objects     int              // objects in the newest state
-	LogEvents   int              // retained for watches
-	LogBytes    int              // size of their objects
+	LogEvents   int              // retained for watches of all resources together
+	LogBytes    int              // size of the objects that only logs have
 	Pins        int              // snapshots retained by Pin
+	Budget      BudgetStats
 
 	BackendStats
 }
@@ -61,8 +62,8 @@ func (s *Store) Stats() Stats {
 	defer s.mu.RUnlock()
 	stats.Objects, stats.Pins = s.current.Load().view.objects.Len(), len(s.pins)
 	if all := s.logs[""]; all != nil {
-		// the logs per resource have the same events
-		stats.LogEvents, stats.LogBytes = all.length, all.bytes
+		stats.LogEvents = all.length // the logs per resource have the same events, and older ones
 	}
+	stats.LogBytes, stats.Budget = int(s.budget.logs.Load()), s.budget.stats()
 	return stats
 }

@@ -74,6 +74,7 @@ const (
 // Event is one committed write. It is shared by all readers and never changes.
 type Event struct {
 	Type EventType
+	kept uint8 // the number of logs that have the event; guarded by Store.mu
 	// Object is the new state. For Deleted, it is the last state with the revision of the deletion,
 	// in Revision and in Data.
 	Object *Object
@@ -85,12 +86,6 @@ type Event struct {
 
 // Revision returns the revision of the write.
 func (e *Event) Revision() uint64 { return e.Object.Revision }
-
-// Memo returns the result of the first successful call of make for this key and event, so that an
-// event is encoded once for all watchers. It is safe for concurrent use; concurrent first calls may
-// run make more than once, and one result wins. Errors are not cached. The cache is discarded after
-// some hundred more events.
-func (e *Event) Memo(key any, make func() (any, error)) (any, error) { return e.memo.get(key, make) }
 
 // Commit applies ops as one unit: all or none, with consecutive revisions, and no reader sees a
 // part of it. A store over a [Shared] gives all ops of a unit the same revision, and returns
@@ -124,9 +119,10 @@ func (s *Store) Snapshot() *Snapshot { return s.snapshot() }
 // part.
 func (s *Store) At(revision uint64) (*Snapshot, error) { return s.at(revision) }
 
-// Pin retains a snapshot's revision for At for at least five minutes, for the pages of a list. The
-// time starts with the first Pin of a revision. The number of pinned snapshots is bounded; the
-// oldest are dropped first.
+// Pin retains a snapshot's revision for At for five minutes, for the pages of a list. The time
+// starts with the first Pin of a revision. The number of pinned snapshots is bounded, and the
+// memory of objects that only they have is a part of the store's budget; the oldest are dropped
+// first.
 func (s *Store) Pin(sn *Snapshot) { s.pin(sn) }
 
 // Pinned is like At, for the pages of a list. It returns ErrCompacted for a revision whose pin has

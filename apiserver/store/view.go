@@ -21,6 +21,7 @@ type view struct {
 	counts  *btree.Map[string, int]
 	uids    *index
 	owners  *index
+	bytes   int64 // memory of the objects, with their entries in the trees
 }
 
 type index = btree.Map[string, struct{}]
@@ -41,7 +42,7 @@ func newView() view {
 // copy is O(1). It marks v as shared, so that later writes to v copy what they change. It must not
 // run concurrently on one view.
 func (v *view) copy() view {
-	return view{v.objects.Copy(), v.counts.Copy(), v.uids.Copy(), v.owners.Copy()}
+	return view{v.objects.Copy(), v.counts.Copy(), v.uids.Copy(), v.owners.Copy(), v.bytes}
 }
 
 func (v *view) apply(e *Event) { v.replace(e.Prev, e.state()) }
@@ -66,6 +67,12 @@ func (v *view) replace(old, next *Object) {
 		v.count(next.Key.Resource, 1)
 	default:
 		v.objects.Set(next.path, next)
+	}
+	if old != nil {
+		v.bytes -= old.bytes() + indexBytes
+	}
+	if next != nil {
+		v.bytes += next.bytes() + indexBytes
 	}
 	if old == nil || next == nil || !sameReferences(&old.Head, &next.Head) {
 		if old != nil {

@@ -47,7 +47,7 @@ func newState(name string, records []store.Record, notes []string) (*State, erro
 		}
 	}
 	var err error
-	s.store, err = store.Open(store.Config{Backend: loaded(records), Retain: maxEvents, RetainBytes: 1 << 30, Log: slog.New(slog.DiscardHandler)})
+	s.store, err = store.Open(store.Config{Backend: loaded(records), Retain: maxEvents, Budget: func(int64) int64 { return 1 << 30 }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("load the state of %s: %w", name, err)
 	}

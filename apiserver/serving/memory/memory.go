@@ -1,5 +1,5 @@
-// Package memory keeps a server small: it collects garbage rarely under load, and returns unused
-// memory to the operating system when the server becomes idle.
+// Package memory keeps a server small: it collects garbage rarely under load and more often under
+// little load, and returns unused memory to the operating system when the server becomes idle.
 //
 //	handler, stop := memory.Manage(handler, store.Pack)
 //	defer stop()
@@ -23,10 +23,21 @@ import (
 )
 
 const (
-	// allocatedBetween is the minimum number of bytes that a small server allocates between two
-	// collections. By default, Go collects when the heap has doubled. With a heap of ten megabytes
-	// that is every few dozen requests, and takes a quarter of all processor time.
+	// allocatedBetween is the number of bytes that a small server under load allocates between two
+	// collections; a larger one allocates as many as its heap has. By default, Go collects when the
+	// heap has doubled. With a heap of ten megabytes that is every few dozen requests, and takes a
+	// quarter of all processor time.
 	allocatedBetween = 64 << 20
+	// minBetween is the minimum number of bytes that are allocated between two collections of a
+	// server with little traffic. All bytes that are allocated between two collections are
+	// resident.
+	minBetween = 16 << 20
+	// collecting is the part of a processor's time that collections may take before a server
+	// allocates more between them, and marking about the processor time, in seconds, that a
+	// collection takes for a live byte. (The times that the runtime measures include those of other
+	// processes on a busy machine.)
+	collecting = 0.1
+	marking    = 1.5e-9
 	// idleAfter is the time without requests after which unused memory is returned to the system.
 	idleAfter = 2 * time.Second
 	// maxProgramBytes is how many bytes of the program file may stay in the memory of an idle
@@ -36,22 +47,25 @@ const (
 	minUnused = 8 << 20
 )
 
-// collector controls garbage collection: rarely under load, and once when the server becomes idle,
-// after which unused memory is returned to the operating system. No timer runs on an idle server.
-// GOGC in the environment disables the pacing.
+// collector controls garbage collection: as often as costs little processor time, and once when the
+// server becomes idle, after which unused memory is returned to the operating system. No timer runs
+// on an idle server. GOGC in the environment disables the pacing.
 type collector struct {
 	requests atomic.Int64
 	armed    atomic.Bool
-	pack     func() // called before unused memory is returned; nil: nothing
+	pack     func() (again time.Duration) // see Manage
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	seen    int64 // requests at the last check
-	percent int   // GOGC, as it was set
-	stopped bool
+	seen    int64     // requests at the last check
+	percent int       // GOGC, as it was set
+	last    time.Time // of pace
+	// allocated is the number of bytes that the process had allocated then.
+	allocated uint64
+	stopped   bool
 }
 
-func newCollector(pack func()) *collector {
+func newCollector(pack func() time.Duration) *collector {
 	c := &collector{pack: pack}
 	c.follow()
 	return c
@@ -88,8 +102,9 @@ func (c *collector) count(h http.Handler) http.Handler {
 // and calls stop at the end. A process calls it once.
 //
 // pack moves long-lived objects closer together, or is nil. Manage calls it before it returns
-// memory if pages in use have many unused bytes.
-func Manage(h http.Handler, pack func()) (counted http.Handler, stop func()) {
+// memory if pages in use have many unused bytes. If pack cannot do that yet, it returns the time
+// after which Manage calls it again, if the server is still idle.
+func Manage(h http.Handler, pack func() (again time.Duration)) (counted http.Handler, stop func()) {
 	c := newCollector(pack)
 	return c.count(h), c.stop
 }
@@ -118,14 +133,19 @@ func (c *collector) checkIdle() {
 		c.timer.Reset(idleAfter)
 		return
 	}
+	again := time.Duration(0)
 	if h := readHeap(); h.unused() > max(minUnused, h.live/4) {
 		debug.FreeOSMemory()
 		if h = readHeap(); c.pack != nil && h.holes > max(minUnused, h.live/4) {
-			c.pack()
+			again = c.pack()
 			debug.FreeOSMemory()
 		}
 	}
 	footprint.Release(maxProgramBytes)
+	if again > 0 {
+		c.timer.Reset(max(again, idleAfter)) // and then every idleAfter if there are requests
+		return
+	}
 	c.armed.Store(false)
 	// a request arrived in the meantime
 	if c.requests.Load() != c.seen && c.armed.CompareAndSwap(false, true) {
@@ -138,14 +158,28 @@ func (c *collector) pace() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	percent := 100.0
-	if live := readHeap().live; live < allocatedBetween {
-		percent = math.Min(1000, 100*allocatedBetween/float64(max(live, 1<<20)))
+	h, now := readHeap(), time.Now()
+	rate := math.Inf(1) // the process has just started
+	if elapsed := now.Sub(c.last); !c.last.IsZero() && elapsed > 0 {
+		rate = float64(h.allocated-c.allocated) / elapsed.Seconds()
 	}
-	if p := int(percent); p != c.percent {
-		c.percent = p
-		debug.SetGCPercent(p)
+	c.last, c.allocated = now, h.allocated
+	percent := int(min(1000, 100*growth(h.live, rate)/max(h.live, 1<<20)))
+	// Setting it stops all goroutines for a moment.
+	if change := percent - c.percent; c.percent == 0 || change < -c.percent/8 || change > c.percent/8 {
+		c.percent = percent
+		debug.SetGCPercent(percent)
 	}
+}
+
+// growth returns how many bytes may be allocated until the next collection of a heap with live
+// bytes, into which the process allocates a number of bytes each second: as many as let collections
+// take the part collecting of a processor, within limits. The upper limit applies from about 65
+// MB/s, which is about a thousand writes a second; a server with less traffic needs less memory.
+func growth(live uint64, rate float64) uint64 {
+	least, most := max(minBetween, live/8), max(allocatedBetween, live)
+	interval := float64(live) * marking / collecting
+	return uint64(min(max(rate*interval, float64(least)), float64(most)))
 }
 
 func (c *collector) stop() {
@@ -159,10 +193,12 @@ func (c *collector) stop() {
 
 // heap holds sizes in bytes, from runtime/metrics.
 type heap struct {
-	live    uint64 // reachable at the last collection
-	objects uint64 // live, and allocated since then
-	free    uint64 // neither used nor returned to the system, including holes
-	holes   uint64 // unused, in spans that have objects
+	live uint64 // reachable at the last collection
+	// allocated is the sum of all allocations since the process started.
+	allocated uint64
+	objects   uint64 // live, and allocated since then
+	free      uint64 // neither used nor returned to the system, including holes
+	holes     uint64 // unused, in spans that have objects
 }
 
 func (h heap) unused() uint64 { return h.objects - min(h.objects, h.live) + h.free }
@@ -171,10 +207,12 @@ func readHeap() heap {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
 	}
 	metrics.Read(samples)
 	return heap{
 		live: samples[0].Value.Uint64(), objects: samples[1].Value.Uint64(),
 		free: samples[2].Value.Uint64() + samples[3].Value.Uint64(), holes: samples[3].Value.Uint64(),
+		allocated: samples[4].Value.Uint64(),
 	}
 }

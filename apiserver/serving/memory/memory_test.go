@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -14,7 +15,7 @@ import (
 func TestCollectorPacks(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	packed := 0
-	c := newCollector(func() { packed++ })
+	c := newCollector(func() time.Duration { packed++; return 0 })
 	defer c.stop()
 	c.checkIdle()
 	if packed > 0 {
@@ -78,15 +79,68 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 		return c.percent
 	}
 	grown := make([]byte, 2*allocatedBetween)
-	for begin := time.Now(); percent() != 100; runtime.GC() {
-		if time.Since(begin) > 30*time.Second {
+	for begin := time.Now(); percent() > 100; runtime.GC() {
+		if time.Since(begin) > time.Minute {
 			t.Fatalf("heap of %d MB: GOGC is still %d", len(grown)>>20, percent())
 		}
 	}
 	runtime.KeepAlive(grown)
-	for begin := time.Now(); percent() == 100 && readHeap().live < allocatedBetween; runtime.GC() {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatal("GOGC of a small heap equals that of a large one")
+	for begin := time.Now(); percent() <= 100 || readHeap().live >= allocatedBetween; runtime.GC() {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("small heap: GOGC is still %d", percent())
 		}
 	}
+}
+
+// A server under load collects as rarely as before, one with little traffic more often: what it
+// allocates between two collections is resident.
+func TestGrowth(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		live        uint64
+		rate        float64
+		least, most uint64
+	}{
+		{10 * mb, math.Inf(1), 64 * mb, 64 * mb}, // the process has just started
+		{10 * mb, 300 * mb, 45 * mb, 64 * mb},    // load
+		{30 * mb, 300 * mb, 64 * mb, 64 * mb},    // load
+		{200 * mb, 300 * mb, 200 * mb, 200 * mb}, // load, a large heap
+		{30 * mb, 3 * mb, 16 * mb, 16 * mb},      // 30 requests a second
+		{200 * mb, 5 * mb, 25 * mb, 25 * mb},     // the same, a large heap
+		{200 * mb, 20 * mb, 50 * mb, 70 * mb},    // in between
+		{1000 * mb, 3 * mb, 125 * mb, 125 * mb},
+		{0, 0, 16 * mb, 16 * mb},
+	} {
+		if got := growth(c.live, c.rate); got < c.least || got > c.most {
+			t.Errorf("%d MB live, %.0f MB/s: %d MB, want %d to %d", c.live/mb, c.rate/mb, got/mb, c.least/mb, c.most/mb)
+		}
+	}
+}
+
+// A store that cannot be packed yet is packed later, if the server is still idle.
+func TestCollectorPacksLater(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	kept := withHoles()
+	synctest.Test(t, func(t *testing.T) {
+		packed := 0
+		c := newCollector(func() time.Duration {
+			if packed++; packed == 1 {
+				return 5 * time.Minute
+			}
+			return 0
+		})
+		defer c.stop()
+		h := c.count(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		runtime.GC()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		time.Sleep(time.Minute)
+		if packed != 1 {
+			t.Errorf("packed %d times at first", packed)
+		}
+		time.Sleep(5 * time.Minute)
+		if packed != 2 || c.armed.Load() {
+			t.Errorf("packed %d times; a timer runs: %t", packed, c.armed.Load())
+		}
+	})
+	runtime.KeepAlive(kept)
 }

@@ -31,6 +31,7 @@ type stateOptions struct {
 	etcdCompaction time.Duration
 
 	encryption flags.Encryption
+	memory     flags.Memory
 
 	history []string // limits of the history; none: no history is kept
 	past    pastOptions
@@ -40,6 +41,7 @@ type stateOptions struct {
 
 func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 	o.flags = f
+	o.memory.AddFlags(f)
 	if o.past.fork {
 		o.past.addForkFlags(f)
 		return
@@ -71,6 +73,9 @@ func (o *stateOptions) check() error {
 		return errors.New("--history and --etcd-servers cannot be used together: several servers may write to etcd; use kelson record")
 	case len(o.history) > 0 && o.encryption.File != "":
 		return errors.New("--history and --encryption-provider-config cannot be used together: the history is not encrypted")
+	}
+	if err := o.memory.Check(); err != nil {
+		return err
 	}
 	if _, err := history.ParseLimits(o.history...); err != nil {
 		return fmt.Errorf("--history: %w", err)
@@ -119,7 +124,7 @@ type state struct {
 // also after an error.
 func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *slog.Logger) (s *state, err error) {
 	s = &state{stopping: func() {}}
-	open := store.Config{Log: log}
+	open := store.Config{Log: log, Budget: o.memory.Budget()}
 	switch {
 	case o.past.at != "":
 		if s.dir = o.past.to; s.dir == "" {
