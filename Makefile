@@ -344,6 +344,10 @@ explore-determinism: ## run plans of five operators 1,000 times each, and compar
 explore-operators: build ## explore the operators of other projects in the folder OPERATORS, two minutes each after the builds, with the flags in its operators.yaml (see test/explore); writes the table of docs/internals/explore.md
 	$(GO) run ./test/explore -kelson $(KELSON) -docs docs/internals/explore.md $(OPERATORS)
 
+soak-server: build ## the memory of kelson serve under 30 requests a second with 50 watches, compared with what its objects need: twenty minutes
+	$(GO) build -o bin/soak ./test/soak
+	bin/soak -kelson $(KELSON)
+
 soak-operator: ## the operator library on a faulty server: two replicas and its informers, ten minutes each
 	KELSON_SOAK=10m $(GO) test -timeout 40m -v -run Soak ./operator/internal/soak
 	KELSON_SOAK=10m $(GO) test -timeout 40m -v -run Soak ./operator/informer
