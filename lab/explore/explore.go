@@ -189,7 +189,7 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 	e.scenario, e.variants = s, map[string]*result{}
 	if s.Program != nil {
 		var err error
-		if e.virtual, err = newVirtual(s.Program); err != nil {
+		if e.virtual, err = newVirtual(s.Program, s.namespace); err != nil {
 			return nil, err
 		}
 		t.Cleanup(e.virtual.close)

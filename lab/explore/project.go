@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -70,9 +71,10 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	if len(roles) == 0 {
 		roles = []string{filepath.Join(dir, "config", "rbac")}
 	}
-	switch _, _, err := manifest.RBAC(roles...); {
+	switch _, user, err := manifest.RBAC(roles...); {
 	case err == nil:
 		s.Env = append(s.Env, testenv.RBAC(roles...))
+		s.namespace = strings.Split(user, ":")[2] // of the ServiceAccount
 	case len(c.Roles) > 0 || !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, err
 	}

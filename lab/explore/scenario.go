@@ -63,6 +63,7 @@ type Scenario struct {
 	conversions []client.Object // definitions with spec.conversion, of a project
 	webhookPort string          // of a Binary that was made for a project
 	files       []string        // of such a Binary
+	namespace   string          // of the operator's ServiceAccount in a project, or ""
 }
 
 // Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does. It

@@ -28,8 +28,9 @@ type virtual struct {
 // waitingProcesses is the number of processes that start in advance.
 const waitingProcesses = 2
 
-// newVirtual starts the first processes of a Program.
-func newVirtual(b *Binary) (_ *virtual, err error) {
+// newVirtual starts the first processes of a Program. Its Pod is in the namespace, in which
+// operators create their Leases.
+func newVirtual(b *Binary, namespace string) (_ *virtual, err error) {
 	v := &virtual{program: b, external: map[string]bool{}}
 	if v.dir, err = os.MkdirTemp("", "kelson-explore-"); err != nil {
 		return nil, err
@@ -53,6 +54,9 @@ func newVirtual(b *Binary) (_ *virtual, err error) {
 		return nil, err
 	}
 	env := append(b.inherited(), "TMPDIR="+temp, "KUBECONFIG="+kubeconfig)
+	if namespace != "" {
+		env = append(env, "POD_NAMESPACE="+namespace)
+	}
 	v.pool = agent.NewPool(agent.Config{Path: b.Path, Dir: b.Dir, Args: variables.replace(b.Args), Env: variables.replace(append(env, b.Env...))}, waitingProcesses)
 	return v, nil
 }
