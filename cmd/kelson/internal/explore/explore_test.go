@@ -14,7 +14,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// LAB-03: kelson explore runs a project in kubebuilder's layout, on controller-runtime, unchanged.
+// kelson explore runs a project in kubebuilder's layout, on controller-runtime, unchanged.
 func TestControllerRuntime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a project")
@@ -28,12 +28,12 @@ func TestControllerRuntime(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "explored ") || !strings.HasSuffix(last, " 0 alarms") {
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "explored ") || !strings.Contains(last, " 0 alarms") {
 		t.Errorf("the last line is %q, want a summary without alarms and differences\n%s", last, out.String())
 	}
 }
 
-// LAB-03: the operator is compiled with the build tags of the project's program.
+// The operator is compiled with the build tags of the project's program.
 func TestTags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a project")
