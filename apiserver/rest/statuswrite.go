@@ -27,7 +27,13 @@ func (h *Handler) UpdateStatus(ctx context.Context, res *resource.Resource, name
 		if !ok || sub.Update == nil {
 			return nil, fmt.Errorf("update status of %s: no such subresource", res.GroupResource())
 		}
-		return h.Update(ctx, res, namespace, name, sub.Update.Strategy, dryRun, change)
+		return h.Update(ctx, res, namespace, name, sub.Update.Strategy, dryRun, func(hub runtime.Object) error {
+			old := hub.DeepCopyObject()
+			if err := change(hub); err != nil {
+				return err
+			}
+			return res.Own(old, hub, storedOrServed(res), "status", "kube-apiserver")
+		})
 	}
 	for {
 		read := h.store.Snapshot().Get(res.Key(namespace, name))

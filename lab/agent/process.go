@@ -98,7 +98,7 @@ var errEnded = errors.New("the process has ended")
 
 // write writes encoded frames.
 func (p *Process) write(data []byte) error {
-	fd := int(p.out.Fd())
+	fd := handle(p.out.Fd())
 	for len(data) > 0 {
 		n, err := syscall.Write(fd, data)
 		if err == syscall.EINTR {
@@ -114,7 +114,7 @@ func (p *Process) write(data []byte) error {
 
 // next reads a frame. Its content is valid until the next call. It waits in real time.
 func (p *Process) next() (inside.Frame, error) {
-	fd := int(p.in.Fd())
+	fd := handle(p.in.Fd())
 	for {
 		f, size, err := inside.NextFrame(p.buffer)
 		if err != nil || size > 0 {
