@@ -19,6 +19,7 @@ var realTime = map[string]string{
 	"apiserver/store/encrypted/TestShared":                           expiry,
 	"apiserver/store/encrypted/until":                                "pauses between its attempts, for two minutes",
 	"apiserver/store/etcd/TestMemberLosesWatches":                    expiry,
+	"kubernetes/controllers/after":                                   "its callers run in a bubble, which the search does not see behind the helper that starts it",
 	"cmd/kelson-node/internal/machine/TestTryHangs":                  expiry,
 	"cmd/kelson/TestExitsWithStdin":                                  moreTime,
 	"kubernetes/apitest/TestTokensWhenTheClockIsSet":                 inBubble,
