@@ -53,7 +53,7 @@ func TestInside(t *testing.T) {
 		hook   *inner
 		empty  *inner
 	}
-	l := &library{client: &http.Client{Transport: server{11}}, hook: &inner{&http.Client{Transport: server{11}}}}
+	l := &library{client: &http.Client{Transport: server{11}}, hook: &inner{&http.Client{Transport: server{11}}}, empty: nil}
 	if err := errors.Join(bounded.Inside(10, l, "client"), bounded.Inside(10, l, "hook", "Client")); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func NewClock() (*Clock, error) {
 		timer := time.AfterFunc(d, func() {})
 		next, known := c.Next()
 		timer.Stop()
-		if !known || next.Sub(time.Now()) != d {
+		if !known || time.Until(next) != d {
 			return nil, errClock
 		}
 	}

@@ -17,13 +17,13 @@ func TestClock(t *testing.T) {
 		for _, d := range []time.Duration{time.Hour, time.Minute, time.Second} {
 			go time.Sleep(d)
 			synctest.Wait()
-			if next, ok := c.Next(); !ok || next.Sub(time.Now()) != d {
-				t.Errorf("next after %v: %v", d, next.Sub(time.Now()))
+			if next, ok := c.Next(); !ok || time.Until(next) != d {
+				t.Errorf("next after %v: %v", d, time.Until(next))
 			}
 		}
 		time.Sleep(2 * time.Second)
-		if next, ok := c.Next(); !ok || next.Sub(time.Now()) != 58*time.Second {
-			t.Errorf("next: %v, want 58s", next.Sub(time.Now()))
+		if next, ok := c.Next(); !ok || time.Until(next) != 58*time.Second {
+			t.Errorf("next: %v, want 58s", time.Until(next))
 		}
 		time.Sleep(time.Hour) // until all have ended
 	})

@@ -164,12 +164,11 @@ type stream struct {
 	id         uint32
 	head       chan result
 
-	mu     sync.Mutex
-	cond   *sync.Cond // a goroutine that waits for it is durably blocked
-	data   []byte
-	err    error // at the end of data
-	closed bool
-	stop   func() // ends the watch of the request's context
+	mu   sync.Mutex
+	cond *sync.Cond // a goroutine that waits for it is durably blocked
+	data []byte
+	err  error  // at the end of data
+	stop func() // ends the watch of the request's context
 }
 
 // take takes a frame.
