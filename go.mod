@@ -16,7 +16,7 @@ require (
 	k8s.io/apiserver v0.37.2
 	k8s.io/kube-aggregator v0.37.2
 	k8s.io/kubectl v0.37.2
-	k8s.io/kubernetes v1.37.1
+	k8s.io/kubernetes v1.37.2
 )
 
 require (

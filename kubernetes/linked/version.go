@@ -3,7 +3,7 @@
 package linked
 
 // Kubernetes is the version of k8s.io/kubernetes in go.mod, without the v.
-const Kubernetes = "1.37.1"
+const Kubernetes = "1.37.2"
 
 // Libraries is the version of k8s.io/api, k8s.io/client-go and Kubernetes' other libraries in
 // go.mod.

@@ -2,7 +2,7 @@ module kelson.dev/test/conformance
 
 go 1.26.0
 
-require k8s.io/kubernetes v1.37.1
+require k8s.io/kubernetes v1.37.2
 
 require (
 	github.com/coreos/go-oidc v2.5.0+incompatible // indirect
