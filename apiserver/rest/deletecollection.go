@@ -45,6 +45,5 @@ func (s *scope) deleteCollection() error {
 			return err
 		}
 	}
-	s.awaitDelivery(s.ctx)
 	return s.respondPage(f, page)
 }

@@ -72,7 +72,10 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if s.sub != nil && !s.sub.GVK.Empty() {
 		s.kind = s.sub.GVK
 	}
-	s.ctx = s.withEffects(request.WithNamespace(req.Context(), info.Namespace))
+	s.ctx = request.WithNamespace(req.Context(), info.Namespace)
+	if req.Method != http.MethodGet && isExternal(s.ctx) {
+		s.deliveries.await(s.ctx, s.store)
+	}
 	return s, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 
 	"kelson.dev/apiserver/rest/wire"
@@ -184,4 +185,9 @@ func notAcceptable(format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: fmt.Sprintf(format, args...),
 	}}
+}
+
+// send responds with one object.
+func (s *scope) send(code int, f wire.Format, gvk schema.GroupVersionKind, bare []byte) {
+	wire.Object(s.w, s.req, code, f, gvk, bare)
 }

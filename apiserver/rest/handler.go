@@ -61,6 +61,7 @@ type Handler struct {
 	noFastPaths bool
 	crowds      crowds
 	workers     workers
+	deliveries  deliveries
 }
 
 // New returns a Handler. It need not be closed.
@@ -98,7 +99,6 @@ type scope struct {
 	kind      schema.GroupVersionKind // kind of the body, in version
 	namespace string                  // "" also for a Namespace
 	name      string
-	effects   effects
 }
 
 // errNotFoundPath becomes the plain-text 404 that kube-apiserver sends for unknown paths.

@@ -143,7 +143,9 @@ func (j *job) run(work func() error) {
 // write commits operations, unless their request has already responded without them.
 func (h *Handler) write(ctx context.Context, ops ...store.Op) ([]*store.Object, error) {
 	objs, err := h.commit(ctx, ops)
-	affected(ctx, objs)
+	if isExternal(ctx) {
+		h.deliveries.add(objs)
+	}
 	return objs, err
 }
 

@@ -37,9 +37,9 @@ const (
 	maxChunk   = 256
 	chunkBytes = 1 << 20
 	// A log keeps its newest minKept events, or minBytes of them, and always its newest chunk,
-	// whatever the budget is. Readers that follow live need these: a writer gets its response when
-	// they have delivered its event (see AwaitDelivery), so they are behind by about as many events
-	// as there are writers.
+	// whatever the budget is. Readers that follow live need these: a write waits until they have
+	// delivered the events of earlier writes (see AwaitDelivery), so they are behind by about as
+	// many events as there are writers.
 	minKept  = 256
 	minBytes = 1 << 20
 )

@@ -1,0 +1,62 @@
+package rest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/apiserver/store"
+)
+
+// A write is answered while a watch still sends its event. The next write waits for this event,
+// also if it writes another resource.
+func TestDeliveries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		write := func(resource, name string) []*store.Object {
+			op := store.Op{Key: store.Key{Resource: resource, Name: name}, Data: []byte(`{"metadata":{}}`)}
+			objs, err := s.Commit(t.Context(), op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return objs
+		}
+		write("namespaces", "a")
+		watch, err := s.Watch("namespaces", s.Snapshot().Revision())
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch.Delivered()
+		defer watch.Leave()
+
+		var d deliveries
+		waits := func() time.Duration {
+			begin := time.Now()
+			d.await(t.Context(), s)
+			return time.Since(begin)
+		}
+		if took := waits(); took != 0 {
+			t.Errorf("the first write waited %s", took)
+		}
+		d.add(append(write("namespaces", "b"), nil)) // nil: the operation of a request that wrote nothing
+		d.add(write("configmaps", "c"))
+		const sending = 3 * time.Millisecond
+		go func() {
+			time.Sleep(sending)
+			if _, _, err := watch.Next(); err != nil {
+				t.Error(err)
+			}
+			watch.Delivered()
+		}()
+		if took := waits(); took != sending {
+			t.Errorf("the next write waited %s for an event that takes %s", took, sending)
+		}
+		if took := waits(); took != 0 || len(d.pending) != 0 {
+			t.Errorf("after the event was sent, a write waited %s; pending: %v", took, d.pending)
+		}
+	})
+}
