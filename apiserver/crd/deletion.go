@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,29 +13,9 @@ import (
 )
 
 // startRemoval starts a goroutine that deletes a definition's instances and then the definition,
-// unless one is running. It reports errors in the Terminating condition and retries, first after
-// 10 ms, then with doubled waits of up to 10 s.
+// unless one is running. It reports errors in the Terminating condition and retries.
 func (r *runner) startRemoval(ctx context.Context, name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.removing[name] {
-		return
-	}
-	r.removing[name] = true
-	r.work.Go(func() {
-		defer func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			delete(r.removing, name)
-		}()
-		for wait := 10 * time.Millisecond; r.remove(ctx, name) != nil; wait = min(2*wait, 10*time.Second) {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	r.retry(ctx, r.removing, name, func() error { return r.remove(ctx, name) })
 }
 
 // remove deletes the instances of a definition that is being deleted, then its finalizer.

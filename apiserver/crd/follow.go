@@ -3,8 +3,10 @@ package crd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +21,7 @@ import (
 // that it started has ended, with nil if ctx ended or the store was closed.
 func (d *Definitions) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &runner{Definitions: d, removing: map[string]bool{}, stop: cancel}
+	r := &runner{Definitions: d, removing: map[string]bool{}, offering: map[string]bool{}, stop: cancel}
 	defer r.work.Wait()
 	defer cancel()
 	err := r.store.Follow(ctx, r.resource.Prefix(), func(snapshot *store.Snapshot) {
@@ -51,6 +53,7 @@ type runner struct {
 	work     sync.WaitGroup
 	mu       sync.Mutex
 	removing map[string]bool // definitions whose instances a goroutine deletes
+	offering map[string]bool // definitions whose names a goroutine retries
 
 	stop   context.CancelFunc // ends Run
 	failed error              // the first definition that could not be read
@@ -71,14 +74,49 @@ func (r *runner) changed(ctx context.Context, obj *store.Object) {
 }
 
 // offerNames retries the names of every definition that was refused one. The store drops writes
-// that change nothing, so this does not trigger itself forever.
+// that change nothing, so this does not trigger itself forever. After an error, such as that of a
+// webhook, it retries in the background: no other change may follow.
 func (r *runner) offerNames(ctx context.Context) {
 	for _, name := range r.waiting() {
-		// After an error the definition waits for the next change.
-		_ = r.updateStatus(ctx, name, func(crd *apiextensions.CustomResourceDefinition) {
-			r.setStatus(crd)() // releases the claim: the hook of the write claims again
-		})
+		if r.offer(ctx, name) != nil {
+			r.retry(ctx, r.offering, name, func() error { return r.offer(ctx, name) })
+		}
 	}
+}
+
+// offer retries the names of one definition if it still waits for them.
+func (r *runner) offer(ctx context.Context, name string) error {
+	if !slices.Contains(r.waiting(), name) {
+		return nil
+	}
+	return r.updateStatus(ctx, name, func(crd *apiextensions.CustomResourceDefinition) {
+		r.setStatus(crd)() // releases the claim: the hook of the write claims again
+	})
+}
+
+// retry starts a goroutine that calls do until it returns nil or ctx ends, unless one is running
+// for the name. The waits between calls start with 10 ms and double up to 10 s.
+func (r *runner) retry(ctx context.Context, running map[string]bool, name string, do func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if running[name] {
+		return
+	}
+	running[name] = true
+	r.work.Go(func() {
+		defer func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(running, name)
+		}()
+		for wait := 10 * time.Millisecond; do() != nil; wait = min(2*wait, 10*time.Second) {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 }
 
 // waiting returns the definitions that do not have all names of their specs.

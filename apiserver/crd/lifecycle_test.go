@@ -1,6 +1,8 @@
 package crd_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +89,44 @@ func TestNameConflicts(t *testing.T) {
 			t.Errorf("conditions %q", got)
 		}
 		p.do("GET", "/apis/example.com/v1/gadgets", "").want(200)
+	})
+}
+
+// failingStatus fails writes of the status of one object until a time, as a webhook can.
+type failingStatus struct {
+	resource.Objects
+	name  string
+	until *time.Time
+}
+
+func (f failingStatus) UpdateStatus(ctx context.Context, res *resource.Resource, namespace, name string, dryRun bool, change func(runtime.Object) error) (runtime.Object, error) {
+	if name == f.name && time.Now().Before(*f.until) {
+		return nil, apierrors.NewInternalError(errors.New("failed calling webhook"))
+	}
+	return f.Objects.UpdateStatus(ctx, res, namespace, name, dryRun, change)
+}
+
+// A definition gets names that became free although writes of its status fail for a while, without
+// another change of any definition.
+func TestNamesAfterErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var until time.Time
+		p := newPlane(t, func(cfg *crd.Config) {
+			objects := cfg.Objects
+			cfg.Objects = func() resource.Objects { return failingStatus{objects(), "gadgets.example.com", &until} }
+		})
+		defer p.run()()
+		p.do("POST", definitionsPath, widgets()).want(201)
+		rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
+		p.do("POST", definitionsPath, rival).want(201)
+		synctest.Wait()
+		until = time.Now().Add(30 * time.Second) // of the bubble
+		p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)
+		time.Sleep(time.Minute)
+		a := p.do("GET", definitionsPath+"/gadgets.example.com", "").want(200)
+		if got := conditions(a); !slices.Contains(got, "Established True InitialNamesAccepted") {
+			t.Errorf("conditions %q", got)
+		}
 	})
 }
 
