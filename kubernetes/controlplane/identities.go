@@ -56,12 +56,8 @@ func (c *controllerClients) controller(name string) client.Client {
 	if made := c.made[name]; made != nil {
 		return made
 	}
-	made, err := client.New(client.Config{REST: c.plane.controllerConfig(name), FieldOwner: identity.ControllerManagerProgram})
-	if err != nil {
-		panic(err) // the configuration differs from that of the server's client only in the user
-	}
-	c.made[name] = made
-	return made
+	c.made[name] = c.create(c.plane.controllerConfig(name))
+	return c.made[name]
 }
 
 // manager returns the client of the user system:kube-controller-manager.
@@ -72,11 +68,19 @@ func (c *controllerClients) manager() client.Client {
 	}
 	config := c.plane.RESTConfigAs(identity.ControllerManager)
 	config.UserAgent = identity.UserAgent(identity.ControllerManagerProgram, "manager")
-	made, err := client.New(client.Config{REST: config, FieldOwner: identity.ControllerManagerProgram})
+	c.made[key] = c.create(config)
+	return c.made[key]
+}
+
+// create returns a client that shares the scheme and the mapper of the server's client, so that
+// each further identity costs a start little.
+func (c *controllerClients) create(config *rest.Config) client.Client {
+	made, err := client.New(client.Config{
+		REST: config, FieldOwner: identity.ControllerManagerProgram, Scheme: c.server.Scheme(), Mapper: c.server.Mapper(),
+	})
 	if err != nil {
-		panic(err) // as above
+		panic(err) // the configuration differs from that of the server's client only in the user
 	}
-	c.made[key] = made
 	return made
 }
 

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -111,13 +110,23 @@ func aggregate(role *rbacv1.ClusterRole, all []*store.Object) (rules []rbacv1.Po
 			if err != nil {
 				return nil, err
 			}
-			for _, rule := range other.Rules {
-				same := func(have rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(have, rule) }
-				if !slices.ContainsFunc(rules, same) {
-					rules = append(rules, rule)
-				}
-			}
+			rules = appendNew(rules, other.Rules)
 		}
 	}
 	return rules, nil
+}
+
+// appendNew appends the rules that are not yet in rules. It compares them by pointers, because each
+// conversion of a struct to an interface allocates.
+func appendNew(rules, others []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+others:
+	for i := range others {
+		for j := range rules {
+			if equality.Semantic.DeepEqual(&rules[j], &others[i]) {
+				continue others
+			}
+		}
+		rules = append(rules, others[i])
+	}
+	return rules
 }
