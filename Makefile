@@ -297,7 +297,7 @@ differential: build ## compare the answers of kube-apiserver and Kelson to the s
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -seed $(SEED) -seeds $(SEEDS) -limit $$((20 * $(SEEDS)))m \
-		$(if $(filter 1-1,$(SEED)-$(SEEDS)),-docs docs/internals/differential.md)
+		$(if $(filter 1-1,$(SEED)-$(SEEDS)),-docs docs/internals/differential.md -attributes test/admission/attributes/kube-apiserver.json)
 
 takeover: build ## Kubernetes' own kube-controller-manager and kube-scheduler beside kelson serve --controllers=-*, then a cloud-controller-manager: about a minute after the builds
 	@mkdir -p bin/components

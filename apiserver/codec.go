@@ -164,10 +164,8 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 		err = fmt.Errorf("expected a %s", want.Kind)
 	}
 	switch {
-	case err != nil && got != nil && got.Kind != "":
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind, err))
 	case err != nil:
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v", want.Kind, err))
+		return nil, nil, resource.Unreadable(want.Kind, got, body, err)
 	case got.GroupVersion() != want.GroupVersion():
 		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
 			got.GroupVersion(), want.GroupVersion()))

@@ -47,13 +47,13 @@ func (c *codec) New() runtime.Object {
 func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
 	u, strict, err := c.parse(body, mediaType)
 	if err != nil {
-		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
+		return nil, nil, resource.Unreadable(c.name, gvkOf(u), body, err)
 	}
 	// Kubernetes ignores strict-validation errors for CBOR
 	binary := mediaType == resource.MediaCBOR
 	unknown, err := c.complete(u, !binary)
 	if err != nil {
-		return nil, nil, unreadable(c.name, gvkOf(u), body, err)
+		return nil, nil, resource.Unreadable(c.name, gvkOf(u), body, err)
 	}
 	if strict = append(strict, unknown...); binary {
 		strict = nil

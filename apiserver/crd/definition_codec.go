@@ -2,7 +2,6 @@ package crd
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -57,7 +56,7 @@ func (c *definitionCodec) Decode(body []byte, mediaType, version string) (runtim
 	kind := definitionKind()
 	hub, actual, strict, err := c.decode(info.StrictSerializer, body, kind)
 	if err != nil {
-		return nil, nil, unreadable(kind.Kind, actual, body, err)
+		return nil, nil, resource.Unreadable(kind.Kind, actual, body, err)
 	}
 	if got := actual.GroupVersion(); got != kind.GroupVersion() {
 		return nil, nil, wrongVersion(got, kind.GroupVersion())
@@ -152,36 +151,6 @@ func definitionTypes(scheme *runtime.Scheme) (managedfields.TypeConverter, error
 		return nil, err
 	}
 	return managedfields.NewTypeConverter(models, false)
-}
-
-// unreadable returns Kubernetes' error for a body that cannot be decoded.
-func unreadable(want string, got *schema.GroupVersionKind, body []byte, err error) error {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return err
-	}
-	if got != nil && got.Kind != "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))
-	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)))
-}
-
-// excerpt returns the first bytes of a body: verbatim if it looks like JSON, otherwise in
-// hexadecimal.
-func excerpt(body []byte) string {
-	const most = 30
-	more := ""
-	text := body[:min(len(body), most)]
-	if len(body) > most {
-		more = " ..."
-	}
-	switch {
-	case len(body) == 0:
-		return "<empty>"
-	case body[0] == '{':
-		return string(text) + more
-	default:
-		return fmt.Sprintf("%x", text) + more
-	}
 }
 
 func wrongVersion(got, want schema.GroupVersion) error {

@@ -137,4 +137,8 @@ func TestReasonsOfFailedConversions(t *testing.T) {
 			t.Errorf("%s %s: reason %v, %s\nwant %v, %s", test.method, test.path, a.field("reason"), a.message(), test.reason, test.begin)
 		}
 	}
+	a := p.do("GET", list+"/a", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").want(500)
+	if !strings.HasPrefix(a.message(), "Internal error occurred: "+corrupt) {
+		t.Errorf("in a table: %s", a.message())
+	}
 }

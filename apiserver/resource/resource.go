@@ -296,7 +296,8 @@ type Subresource struct {
 	// of GVK) and returns the object to respond with.
 	Create func(ctx context.Context, req *Request, body runtime.Object) (runtime.Object, error)
 	// Owners returns the field manager of the bodies of Create, whose managedFields admission sees;
-	// nil: bodies have none.
+	// nil: bodies have none. For an Update whose view is a Scale, it is the field manager of
+	// versioned Scales; nil: one that deduces the types of fields.
 	Owners func() (FieldManager, error)
 	// Prepare checks and completes a body of Create after the mutating plugins and before the
 	// validating ones; nil: nothing. body is a hub of GVK.

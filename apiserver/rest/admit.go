@@ -132,8 +132,8 @@ func (o objectInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResour
 	return equivalents{o.set}
 }
 
-// equivalents maps between the versions of a kind. Kinds that moved between groups are separate
-// Resources and not equivalent.
+// equivalents maps between the versions of a kind, and between the kinds of several groups that
+// have the same stored objects, such as Events.
 type equivalents struct{ set *resource.Set }
 
 func (e equivalents) EquivalentResourcesFor(gvr schema.GroupVersionResource, _ string) []schema.GroupVersionResource {
@@ -141,9 +141,17 @@ func (e equivalents) EquivalentResourcesFor(gvr schema.GroupVersionResource, _ s
 	if !ok {
 		return nil
 	}
+	same := []*resource.Resource{res}
+	for _, other := range e.set.All() {
+		if other != res && other.Prefix() == res.Prefix() {
+			same = append(same, other)
+		}
+	}
 	var all []schema.GroupVersionResource
-	for _, v := range res.Versions {
-		all = append(all, res.GVR(v.Name))
+	for _, res := range same {
+		for _, v := range res.Versions {
+			all = append(all, res.GVR(v.Name))
+		}
 	}
 	return all
 }

@@ -78,6 +78,7 @@ type removed struct {
 // validate may be nil.
 func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
 	var marked *store.Object
+	asked := opts.DeepCopy()
 	return retried(ctx, h, key, func(current *store.Object) (*removed, error) {
 		switch {
 		case marked != nil && (current == nil || current.Head.UID != marked.Head.UID):
@@ -86,7 +87,7 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 		case current == nil:
 			return &removed{missing: true}, apierrors.NewNotFound(res.GroupResource(), key.Name)
 		}
-		d := &deletion{Handler: h, res: res, key: key, opts: opts.DeepCopy(), current: current, marked: marked}
+		d := &deletion{Handler: h, res: res, key: key, opts: asked.DeepCopy(), shown: opts, current: current, marked: marked}
 		done, err := d.attempt(ctx, validate)
 		marked = d.marked
 		return done, err
@@ -99,6 +100,7 @@ type deletion struct {
 	res     *resource.Resource
 	key     store.Key
 	opts    *metav1.DeleteOptions // a copy: strategies write their defaults into it
+	shown   *metav1.DeleteOptions // admission sees them; they get the defaults, too
 	current *store.Object
 	hub     runtime.Object
 	object  metav1.Object
@@ -136,6 +138,7 @@ func (d *deletion) attempt(ctx context.Context, validate upstream.ValidateObject
 	if validate != nil {
 		var admitted context.Context
 		admitted, d.unit = resource.WithUnit(ctx)
+		*d.shown = *d.opts
 		if err := validate(admitted, d.old); err != nil {
 			return nil, err
 		}
@@ -196,11 +199,19 @@ func waitCommitGap(ctx context.Context) {
 }
 
 // ownPreconditions checks the preconditions for a kind that has its own error text for them. The
-// text begins with begin. If begin is "", the check that all kinds share runs later.
+// text begins with begin. If begin is "", the check that all kinds share runs later. The UID
+// becomes a precondition of such a kind, which admission sees.
 func (d *deletion) ownPreconditions(begin string) error {
-	want := d.opts.Preconditions
-	if want == nil || begin == "" {
+	if begin == "" {
 		return nil
+	}
+	if d.opts.Preconditions == nil {
+		d.opts.Preconditions = &metav1.Preconditions{}
+	}
+	want := d.opts.Preconditions
+	if want.UID == nil {
+		uid := d.object.GetUID()
+		want.UID = &uid
 	}
 	var problem error
 	switch {

@@ -16,9 +16,9 @@ import (
 // The replicas of an object and of its Scale are the same field under two names. For a write to the
 // scale, managedFields are converted to those of a Scale, updated, and converted back.
 
-// scaleManager tracks the owners of a Scale. It deduces the types of fields from the objects,
-// because a Scale is simple enough.
-var scaleManager = sync.OnceValues(func() (*managedfields.FieldManager, error) {
+// scaleManager tracks the owners of the Scale of a custom kind. It deduces the types of fields from
+// the objects, because a Scale is simple enough.
+var scaleManager = sync.OnceValues(func() (resource.FieldManager, error) {
 	scheme := runtime.NewScheme()
 	if err := autoscalingv1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ var scaleManager = sync.OnceValues(func() (*managedfields.FieldManager, error) {
 // owners translates between the owners of an object and those of its view.
 type owners struct {
 	*managedfields.ScaleHandler
-	*managedfields.FieldManager
+	resource.FieldManager
 }
 
 // viewOwners returns nil for a view whose fields are not fields of the object.
@@ -38,7 +38,11 @@ func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
 	if _, ok := s.sub.Update.NewView().(*autoscalingv1.Scale); !ok {
 		return nil, nil
 	}
-	manager, err := scaleManager()
+	managerOf := s.sub.Owners
+	if managerOf == nil {
+		managerOf = scaleManager
+	}
+	manager, err := managerOf()
 	if err != nil {
 		return nil, err
 	}

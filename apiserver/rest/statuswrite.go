@@ -16,10 +16,15 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
+// serverManager owns the fields that UpdateStatus changes, with and without a loopback. It is also
+// the user agent of the loopback's requests, from which the name of the field manager follows.
+// kube-apiserver's own writes of these fields have the same manager.
+const serverManager = "kube-apiserver"
+
 // UpdateStatus changes the status and the metadata of an object as the server itself, with a PUT of
 // the subresource "status" through the whole pipeline, and returns the written state. Like Update,
 // it repeats change on the newest state after a conflict. Without Config.Loopback, it is an Update
-// with the strategy of the subresource.
+// with the strategy of the subresource. Both make serverManager the owner of the changed fields.
 func (h *Handler) UpdateStatus(ctx context.Context, res *resource.Resource, namespace, name string, dryRun bool, change func(hub runtime.Object) error,
 ) (runtime.Object, error) {
 	if h.loopback == nil {
@@ -32,7 +37,7 @@ func (h *Handler) UpdateStatus(ctx context.Context, res *resource.Resource, name
 			if err := change(hub); err != nil {
 				return err
 			}
-			return res.Own(old, hub, storedOrServed(res), "status", "kube-apiserver")
+			return res.Own(old, hub, storedOrServed(res), "status", serverManager)
 		})
 	}
 	for {
@@ -79,7 +84,7 @@ func (h *Handler) putStatus(ctx context.Context, res *resource.Resource, read *s
 	if dryRun {
 		path += "?dryRun=All"
 	}
-	answer, err := inprocess.Call{Method: http.MethodPut, Path: path, Body: body, UserAgent: "kube-apiserver"}.Open(ctx, h.loopback)
+	answer, err := inprocess.Call{Method: http.MethodPut, Path: path, Body: body, UserAgent: serverManager}.Open(ctx, h.loopback)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -110,9 +109,10 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 }
 
 // viewAllow returns the forms of a subresource's own kind. Subresources of a kind without protobuf
-// are not served as protobuf either, even if their types support it.
+// are not served as protobuf either, even if their types support it. What POST creates has no
+// columns.
 func (s *scope) viewAllow() wire.Allow {
-	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true}
+	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true, NoTable: s.sub.Create != nil}
 }
 
 func (s *scope) viewBody() ([]byte, string, error) {
@@ -143,17 +143,9 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		}
 	}
 	obj, kind, err := decoder.Decode(body, &s.kind, into)
-	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
-		if s.sub.Update == nil || s.sub.Update.Internal || *kind == s.kind {
-			if err := s.strictBody(directive, strict.Errors()); err != nil {
-				return nil, err
-			}
-		}
-	} else if err != nil {
-		if kind != nil && kind.Kind != "" {
-			err = fmt.Errorf("%s in version %q cannot be handled as a %s: %w", kind.Kind, kind.Version, s.kind.Kind, err)
-		}
-		return nil, apierrors.NewBadRequest(err.Error())
+	strict, found := runtime.AsStrictDecodingError(err)
+	if err != nil && (!found || obj == nil) {
+		return nil, resource.Unreadable(s.kind.Kind, kind, body, err)
 	}
 	if kind.GroupKind() == s.kind.GroupKind() && slices.Contains(s.sub.Accepts, kind.Version) {
 		if obj, err = convertView(types, obj, s.kind); err != nil {
@@ -161,14 +153,19 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		}
 		kind = &s.kind
 	}
-	if *kind != s.kind && s.sub.Update != nil && s.sub.Update.Internal {
-		// The view is decoded into its hub.
+	internal := s.sub.Update == nil || s.sub.Update.Internal // the view is decoded into its hub
+	if *kind != s.kind && internal {
 		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
 		if err == nil {
 			err = types.Convertor.Convert(obj, hub, nil)
 		}
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, kind.Version, s.kind.Kind, err))
+			return nil, resource.Unreadable(s.kind.Kind, kind, body, err)
+		}
+	}
+	if found && (internal || *kind == s.kind) {
+		if err := s.strictBody(directive, strict.Errors()); err != nil {
+			return nil, err
 		}
 	}
 	if *kind != s.kind {

@@ -102,6 +102,9 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 	unread := unreadable{res: t.res}
 	for i, obj := range objects {
 		hub, err := t.res.Codec.Load(obj.Data)
+		if err != nil && t.single {
+			return nil, corrupt(t.res, obj, err)
+		}
 		if err != nil {
 			if err := unread.add(obj, err); err != nil {
 				return nil, err

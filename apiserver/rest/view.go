@@ -111,6 +111,9 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 		if err != nil {
 			return nil, err
 		}
+		if owned != nil && !applied { // before admission, which sees the owners
+			view = owned.UpdateNoErrors(before, view, managerName(opts.FieldManager, s.req.UserAgent()))
+		}
 		if view, err = s.admitView(s.updateAdmit(opts), view, before); err != nil {
 			return nil, err
 		}
@@ -122,9 +125,6 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 			return nil, err
 		}
 		if owned != nil {
-			if !applied {
-				view = owned.UpdateNoErrors(before, view, managerName(opts.FieldManager, s.req.UserAgent()))
-			}
 			return hub, owned.keep(hub, view)
 		}
 		manager, err := s.res.Codec.FieldManager(s.version, s.sub.Name)

@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"encoding/hex"
 	"fmt"
 	"sync"
 
@@ -32,7 +31,7 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	}
 	hub, got, strict, err := decodeStrict(decoder, body, &want, c.New())
 	if err != nil {
-		return nil, nil, unreadable(err, c.kind.Kind, got, body)
+		return nil, nil, resource.Unreadable(c.kind.Kind, got, body, err)
 	}
 	if got.GroupVersion() != want.GroupVersion() {
 		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
@@ -91,28 +90,4 @@ func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVe
 		return hub, got, strict.Errors(), nil
 	}
 	return nil, got, nil, err
-}
-
-// unreadable returns a decoding error with kube-apiserver's message.
-func unreadable(err error, want string, got *schema.GroupVersionKind, body []byte) error {
-	if got != nil && got.Kind != "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))
-	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, summary(body)))
-}
-
-// summary shows the beginning of a body: as text if it looks like JSON, else in hex.
-func summary(body []byte) string {
-	const most = 30
-	if len(body) == 0 {
-		return "<empty>"
-	}
-	short, dots := body, ""
-	if len(body) > most {
-		short, dots = body[:most], " ..."
-	}
-	if body[0] == '{' {
-		return string(short) + dots
-	}
-	return hex.EncodeToString(short) + dots
 }

@@ -73,13 +73,14 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 
 // ownersOfBody returns the field manager of the bodies of a subresource, whose kind is not stored.
 func ownersOfBody(kind schema.GroupVersionKind, subresource string) func() (resource.FieldManager, error) {
+	return ownersOf(kind, schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}, subresource)
+}
+
+// ownersOf is like ownersOfBody, for objects in the version hub.
+func ownersOf(kind schema.GroupVersionKind, hub schema.GroupVersion, subresource string) func() (resource.FieldManager, error) {
 	return sync.OnceValues(func() (resource.FieldManager, error) {
-		hub := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
-		library, err := managedfields.NewDefaultFieldManager(sharedSchemas(), Scheme(), Scheme(), Scheme(), kind, hub, subresource, nil)
-		if err != nil {
-			return nil, fmt.Errorf("make field manager of %s: %w", kind, err)
-		}
-		return resource.Tracked{FieldManager: library}, nil
+		m := &fieldManagers{scheme: Scheme(), kind: kind.GroupKind(), hub: hub}
+		return m.get(kind.Version, subresource)
 	})
 }
 

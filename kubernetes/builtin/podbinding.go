@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	upstream "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
@@ -63,10 +64,7 @@ func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b 
 	}
 	_, err := req.Objects.Update(ctx, k.resource("", "pods"), req.Namespace, name, unchecked{pod.Strategy}, req.DryRun, func(hub runtime.Object) error {
 		p := hub.(*core.Pod)
-		if err := checkPrecondition("UID", string(b.UID), string(p.UID)); err != nil {
-			return apierrors.NewConflict(core.Resource("pods"), name, err)
-		}
-		if err := checkPrecondition("ResourceVersion", b.ResourceVersion, p.ResourceVersion); err != nil {
+		if err := bindingPreconditions(b).Check("/pods/"+p.Namespace+"/"+name, p); err != nil {
 			return apierrors.NewConflict(core.Resource("pods"), name, err)
 		}
 		if err := assign(p, b); err != nil {
@@ -80,11 +78,16 @@ func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b 
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}, nil
 }
 
-func checkPrecondition(name, want, got string) error {
-	if want != "" && want != got {
-		return fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", name, want, name, got)
+// bindingPreconditions returns the preconditions that the metadata of a binding contain.
+func bindingPreconditions(b *core.Binding) *storage.Preconditions {
+	p := &storage.Preconditions{}
+	if b.UID != "" {
+		p.UID = &b.UID
 	}
-	return nil
+	if b.ResourceVersion != "" {
+		p.ResourceVersion = &b.ResourceVersion
+	}
+	return p
 }
 
 // assign copies the node name, annotations and labels of the binding to the pod.

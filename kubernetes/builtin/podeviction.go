@@ -21,13 +21,17 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// prepareEviction checks the body of pods/eviction and completes its delete options.
-func prepareEviction(_ context.Context, req *resource.Request, body runtime.Object) (err error) {
+// prepareEviction checks the body of pods/eviction, and completes its delete options if it has
+// them.
+func prepareEviction(_ context.Context, req *resource.Request, body runtime.Object) error {
 	eviction := body.(*policy.Eviction)
 	if req.Name != eviction.Name {
 		return apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
-	eviction.DeleteOptions, err = evictionOptions(req, eviction)
+	opts, err := evictionOptions(req, eviction)
+	if eviction.DeleteOptions != nil {
+		eviction.DeleteOptions = opts
+	}
 	return err
 }
 
@@ -38,7 +42,10 @@ func (k *kinds) evictPod(ctx context.Context, req *resource.Request, body runtim
 	if err := Scheme().Convert(body, eviction, nil); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", body))
 	}
-	opts := eviction.DeleteOptions
+	opts, err := evictionOptions(req, eviction)
+	if err != nil {
+		return nil, err
+	}
 	dryRun := len(opts.DryRun) > 0
 	pods := k.resource("", "pods")
 	for retry := 0; ; retry++ {

@@ -56,7 +56,7 @@ func TestBinding(t *testing.T) {
 	want(t, "no name", s.refused(400, "BadRequest", "POST", "/api/v1/namespaces/default/bindings", `{target: {name: n2}}`), "Name parameter required.")
 	want(t, "node", str(s.do(200, "GET", podPath+"/old", ""), "spec", "nodeName"), "n2")
 	if msg := s.refused(409, "Conflict", "POST", podPath+"/old/binding", `{metadata: {name: old, uid: x}, target: {name: n2}}`); !strings.HasPrefix(msg,
-		`Operation cannot be fulfilled on pods "old": Precondition failed: UID in precondition: x, UID in object meta: `) {
+		`Operation cannot be fulfilled on pods "old": StorageError: invalid object, Code: 4, Key: /pods/default/old, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: `) {
 		t.Errorf("message %s", msg)
 	}
 }

@@ -3,6 +3,7 @@ package builtin
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,7 +45,7 @@ func (c *Codec) CheckBody(body []byte, mediaType string, want schema.GroupVersio
 	case resource.MediaCBOR:
 		var object map[string]any
 		if err := cbor.Unmarshal(body, &object); err != nil {
-			return unreadable(err, c.kind.Kind, nil, body)
+			return resource.Unreadable(c.kind.Kind, nil, body, fmt.Errorf("unable to determine group/version/kind: %w", err))
 		}
 		return c.CheckTree(object, want)
 	case resource.MediaYAML:

@@ -24,12 +24,16 @@ type scaled struct {
 	selector labels.Selector
 }
 
+// ownersOfScales is shared by the scales of all kinds.
+var ownersOfScales = ownersOf(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), autoscalingv1.SchemeGroupVersion, "scale")
+
 // scale returns the scale subresource of a kind. A write to it updates spec.replicas with the
 // kind's own strategy.
 func scale(strategy resource.Strategy, scaledOf func(hub runtime.Object) (scaled, error)) resource.Subresource {
 	return resource.Subresource{
-		Name: "scale",
-		GVK:  autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
+		Name:   "scale",
+		GVK:    autoscalingv1.SchemeGroupVersion.WithKind("Scale"),
+		Owners: ownersOfScales,
 		Update: &resource.UpdateView{
 			Strategy: strategy,
 			Internal: true,

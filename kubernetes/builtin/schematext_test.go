@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -50,8 +52,8 @@ func TestSchemaText(t *testing.T) {
 	}
 }
 
-// upstreamSchema returns the types that all kinds and TokenRequests reach in all versions, built as
-// Kubernetes builds them.
+// upstreamSchema returns the types that all kinds in all versions and bodies of subresources reach,
+// built as Kubernetes builds them.
 func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 	t.Helper()
 	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
@@ -83,6 +85,8 @@ func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 		}
 	}
 	collect(authenticationv1.TokenRequest{}.OpenAPIModelName())
+	collect(autoscalingv1.Scale{}.OpenAPIModelName())
+	collect(policyv1.Eviction{}.OpenAPIModelName())
 	converted, err := schemaconv.ToSchemaFromOpenAPI(models, false)
 	if err != nil {
 		t.Fatal(err)

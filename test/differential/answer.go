@@ -69,7 +69,7 @@ func (s *side) sendOnce(ctx context.Context, st *step, m *memory) *answer {
 		if value == "-" {
 			req.Header.Del(key)
 		} else {
-			req.Header.Set(key, value)
+			req.Header.Set(key, m.fill(value))
 		}
 	}
 	begin := time.Now()

@@ -423,6 +423,7 @@ var (
 	service  = regexp.MustCompile(`\b(10\.0\.0|192\.168\.0)\.\d+\b|\bfd00::[0-9a-f]+\b`)
 	age      = regexp.MustCompile(`^(<invalid>|\d+s)$`)
 	pointer  = regexp.MustCompile(`\b0x[c0-9a-f]{8,}\b`)
+	read     = regexp.MustCompile(`not decodable revision=\d+`)
 	managers = regexp.MustCompile(`managedFields\\*":\[`)
 )
 
@@ -434,6 +435,7 @@ func plain(s string) string {
 	s = goTime.ReplaceAllString(s, "<go time>")
 	s = address.ReplaceAllString(s, "<address>")
 	s = revision.ReplaceAllString(s, "$1$2$3$5$7$9<revision>$4$6$8")
+	s = read.ReplaceAllString(s, "not decodable revision=<revision>")
 	s = nodePort.ReplaceAllString(s, "$1<node port>")
 	s = undeclared.ReplaceAllString(s, "$1<fields not declared in schema>")
 	// errors of structured merges, in any order

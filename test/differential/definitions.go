@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
 )
 
@@ -174,4 +180,64 @@ func merged(obj, patch fieldMap) fieldMap {
 		}
 	}
 	return c
+}
+
+// encodedStreams define the sample kinds in each encoding of the definition. The typed client of
+// apiextensions sends protobuf, whose Go objects differ from those of JSON.
+func encodedStreams(seed uint64) []*stream {
+	var streams []*stream
+	for _, d := range readDefinitions() {
+		for name, media := range map[string]string{"protobuf": mediaProtobuf, "cbor": mediaCBOR, "yaml": mediaYAML} {
+			streams = append(streams, &stream{name: "custom/" + d.Name + "/in-" + name, steps: func(own string) []step { return d.encoded(own, media, seed) }})
+		}
+	}
+	slices.SortFunc(streams, func(a, b *stream) int { return strings.Compare(a.name, b.name) })
+	return streams
+}
+
+// encoded defines the kind in an encoding, and sends objects that the schema accepts or refuses.
+func (d *sampleDefinition) encoded(own, media string, seed uint64) []step {
+	b := d.builder(own, seed)
+	for i := range b.steps {
+		if b.steps[i].label == "define" {
+			definition := encodeDefinition(d.object(own), media)
+			b.steps[i].body = func(*memory) []byte { return definition }
+			headerOf(&b.steps[i], "Content-Type", media)
+		}
+	}
+	b.create("first")
+	for i, change := range d.Changes {
+		text := mustJSON(change)
+		b.add("create "+text, http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"), body(merged(b.obj(fmt.Sprintf("c%d", i)), change)))
+		b.add("patch "+text, http.MethodPatch, b.named("first", "dryRun=All"), bytesBody(mergePatch, text))
+		b.add("apply "+text, http.MethodPatch, b.named("first", "fieldManager=a", "force=true", "dryRun=All"), bytesBody(applyYAML, mustJSON(merged(b.obj("first"), change))))
+	}
+	b.add("get", http.MethodGet, b.named("first"))
+	b.add("openapi", http.MethodGet, "/openapi/v3/apis/"+b.group+"/"+b.version, soon)
+	return b.steps
+}
+
+// encodeDefinition encodes a definition in a media type.
+func encodeDefinition(object fieldMap, media string) []byte {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	var data bytes.Buffer
+	err := json.Unmarshal([]byte(mustJSON(object)), definition)
+	switch {
+	case err != nil:
+	case media == mediaProtobuf:
+		err = protobuf.NewSerializer(nil, nil).Encode(definition, &data)
+	case media == mediaCBOR:
+		var text []byte
+		text, err = cbor.Marshal(object)
+		data.Write(text)
+	default:
+		var text []byte
+		text, err = yaml.Marshal(object)
+		data.Write(text)
+	}
+	if err != nil {
+		// definitions.yaml is embedded
+		panic(fmt.Sprintf("encode the definition as %s: %v", media, err))
+	}
+	return data.Bytes()
 }

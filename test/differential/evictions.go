@@ -100,6 +100,9 @@ func (b *podBuilder) bindings() {
 	b.add("list bindings", http.MethodGet, "/api/v1/namespaces/"+b.own+"/bindings")
 	b.add("bind as YAML", http.MethodPost, b.sub("a", "binding", "dryRun=All"), bytesBody(mediaYAML, "apiVersion: v1\nkind: Binding\nmetadata: {name: a}\ntarget: {name: n}\n"))
 	b.add("bind as table", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)), accept(asTable))
+	b.add("bind as partial", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)), accept(asPartial))
+	b.add("bind by collection as table", http.MethodPost, "/api/v1/namespaces/"+b.own+"/bindings?dryRun=All", body(b.binding("a", nil)), accept(asTable))
+	b.add("bind without body", http.MethodPost, b.sub("a", "binding", "dryRun=All"))
 	b.add("bind as protobuf", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)), accept(mediaProtobuf))
 	b.add("bind", http.MethodPost, b.sub("a", "binding", "fieldManager=binder"), body(b.binding("a", func(o fieldMap) {
 		set(o, fieldMap{"example.com/by": "me", "pod.beta.kubernetes.io/init-containers": "[]"}, "metadata", "annotations")
@@ -159,6 +162,8 @@ func (b *podBuilder) evictions() {
 	b.add("evict without body", http.MethodPost, b.sub("a", "eviction", "dryRun=All"))
 	b.add("evict empty object", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(fieldMap{}))
 	b.add("evict as YAML", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), bytesBody(mediaYAML, "apiVersion: policy/v1\nkind: Eviction\nmetadata: {name: a}\n"))
+	b.add("evict as table", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)), accept(asTable))
+	b.add("evict as partial", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)), accept(asPartial))
 	b.add("evict as protobuf", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)), accept(mediaProtobuf))
 	for _, phase := range []string{"Pending", "Running", "Succeeded", "Failed", "Unknown"} {
 		for _, bound := range []bool{false, true} {

@@ -26,10 +26,13 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"kelson.dev/test/admission/attributes"
 )
 
 type options struct {
 	kelson, peers, docs, work, admission string
+	attributes                           string
 	run, label                           *regexp.Regexp
 	seed                                 uint64
 	seeds, parallel, examples            int
@@ -44,6 +47,7 @@ func main() {
 	flag.StringVar(&opts.kelson, "kelson", "bin/kelson", "the kelson binary")
 	flag.StringVar(&opts.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
 	flag.StringVar(&opts.docs, "docs", "", "page to write; only a run of everything may")
+	flag.StringVar(&opts.attributes, "attributes", "", "file to write what kube-apiserver's admission sees, for test/admission/attributes")
 	flag.StringVar(&opts.work, "work", "", "folder for logs and the report (default a new one)")
 	flag.StringVar(&opts.admission, "disable-admission-plugins", "ServiceAccount", "for both sides")
 	run := flag.String("run", "", "regular expression over the names of streams")
@@ -106,6 +110,11 @@ func differential(ctx context.Context, opts options) (err error) {
 	if opts.shrink {
 		r.shrink(ctx, rep, all)
 	}
+	if opts.attributes != "" && ctx.Err() == nil {
+		if err := attributes.Write(opts.attributes, "kube-apiserver "+r.version(ctx), r.attributes); err != nil {
+			return err
+		}
+	}
 	servers.stop()
 	fmt.Println("CPU time:", servers.cpu())
 	return errors.Join(ctx.Err(), rep.finish(opts))
@@ -153,6 +162,8 @@ func (r *runner) plan(ctx context.Context, opts options, seed uint64) (streams [
 		return nil, err
 	}
 	streams = append(append(streams, documents...), definitionStreams(seed)...)
+	streams = append(append(streams, encodedStreams(seed)...), attributeStream())
+	streams = append(append(streams, largeStreams(seed)...), specialStreams(seed)...)
 	var chosen []*stream
 	for _, s := range streams {
 		if opts.run.MatchString(s.name) {

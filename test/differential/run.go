@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kelson.dev/test/admission/attributes"
 )
 
 // difference is a finding with the request that shows it.
@@ -27,6 +29,7 @@ type difference struct {
 type runner struct {
 	peer, kelson *side
 	count        int // requests sent to each side
+	attributes   []attributes.Recorded
 	mu           sync.Mutex
 }
 
@@ -34,6 +37,7 @@ type runner struct {
 // all steps.
 func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[int]bool) []difference {
 	peer, kelson, c := newMemory(), newMemory(), newComparer(own)
+	peer.hook, kelson.hook = r.peer.hook, r.kelson.hook
 	var all []difference
 	sent := 0
 	for i, st := range s.steps(own) {
@@ -51,7 +55,14 @@ func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[i
 			p, k = r.peer.send(ctx, &st, peer), r.kelson.send(ctx, &st, kelson)
 		}
 		sent++
-		for _, f := range c.answers(p, k) {
+		found := c.answers(p, k)
+		if st.unanswered {
+			found = nil
+		}
+		if s.reviewed {
+			found = append(found, r.reviews(c, &st, own, p)...)
+		}
+		for _, f := range found {
 			f.peer, f.kelson = strings.ReplaceAll(f.peer, own, "OWN"), strings.ReplaceAll(f.kelson, own, "OWN")
 			all = append(all, difference{finding: f, stream: s.name, label: st.label, step: i, request: request})
 		}
@@ -62,6 +73,7 @@ func (r *runner) stream(ctx context.Context, s *stream, own string, chosen map[i
 		if st.save != "" {
 			peer.keep(st.save, peerBody)
 			kelson.keep(st.save, kelsonBody)
+			peer.tags[st.save], kelson.tags[st.save] = p.header.Get("Etag"), k.header.Get("Etag")
 		}
 	}
 	r.mu.Lock()
@@ -77,6 +89,7 @@ func (s *side) await(ctx context.Context, st *step, m *memory) *answer {
 		switch {
 		case st.established && a.status == http.StatusOK && !definitionEstablished(a.body):
 		case st.gone && a.status == http.StatusOK:
+		case st.hooked && !s.hook.Reached():
 		default:
 			return a
 		}

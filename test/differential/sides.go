@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/test/admission/attributes"
 	"kelson.dev/test/child"
 )
 
@@ -23,6 +24,7 @@ type side struct {
 	name   string
 	url    string
 	client *http.Client
+	hook   *attributes.Recorder
 }
 
 // servers are the processes of both sides.
@@ -75,6 +77,9 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 		port := ports[2+i]
 		args := append(serverFlags(dir, admission), "--secure-port", port)
 		server := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
+		if server.hook, err = attributes.NewRecorder(); err != nil {
+			return nil, err
+		}
 		if i == 0 {
 			args = append(args, "--etcd-servers", etcdURL)
 			s.peer = server

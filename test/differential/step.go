@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"kelson.dev/test/admission/attributes"
 )
 
 // stream is an independent list of requests: it has its own namespace and unique object names. Any
@@ -24,6 +26,8 @@ type stream struct {
 	// alone means that the stream changes the responses to other streams: it runs after the streams
 	// of all seeds have ended.
 	alone bool
+	// reviewed compares what the recorders of both sides receive for each step, too.
+	reviewed bool
 }
 
 // step is one request.
@@ -40,22 +44,27 @@ type step struct {
 	established bool // until the definition in the response has its conditions
 	gone        bool // until the response is 404
 	soon        bool // until both responses are equal
+	hooked      bool // until the recorder of the side was called by all webhooks
+	// Only the reviews of the request are compared; its response depends on the network.
+	unanswered bool
 }
 
 // memory has the data of one side's responses in a stream.
 type memory struct {
 	objects map[string]map[string]any
 	tokens  map[string]string // continue tokens
+	tags    map[string]string // entity tags
+	hook    *attributes.Recorder
 }
 
 func newMemory() *memory {
-	return &memory{objects: map[string]map[string]any{}, tokens: map[string]string{}}
+	return &memory{objects: map[string]map[string]any{}, tokens: map[string]string{}, tags: map[string]string{}}
 }
 
-var placeholder = regexp.MustCompile(`\{(uid|rv|continue|olduid):([a-z0-9-]+)\}`)
+var placeholder = regexp.MustCompile(`\{(uid|rv|continue|olduid|etag):([a-z0-9-]+)\}`)
 
 // fill replaces placeholders: {uid:a} and {rv:a} of the object saved as a, {continue:a} of a list
-// saved as a.
+// saved as a, {etag:a} of a response saved as a.
 func (m *memory) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		parts := placeholder.FindStringSubmatch(found)
@@ -64,6 +73,8 @@ func (m *memory) fill(text string) string {
 			return m.metadata(parts[2], "uid", "00000000-0000-4000-8000-000000000000")
 		case "rv":
 			return m.metadata(parts[2], "resourceVersion", "1")
+		case "etag":
+			return m.tags[parts[2]]
 		case "continue":
 			return m.tokens[parts[2]]
 		}
@@ -178,7 +189,7 @@ func (s *step) String(m *memory) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", s.method, m.fill(s.path))
 	for _, key := range slices.Sorted(maps.Keys(s.header)) {
-		fmt.Fprintf(&b, "\n  %s: %s", key, s.header[key])
+		fmt.Fprintf(&b, "\n  %s: %s", key, m.fill(s.header[key]))
 	}
 	if s.body != nil {
 		body := s.body(m)

@@ -143,6 +143,7 @@ func (b *builder) watches() {
 	watch("bad accept", "", accept(mediaYAML))
 	watch("bad table accept", "", accept("application/yaml;as=Table;v=v1;g=meta.k8s.io"))
 	b.add("watch bad timeout", http.MethodGet, b.listing("watch=1&timeoutSeconds=x"))
+	b.add("watch negative timeout", http.MethodGet, b.listing("watch=1&timeoutSeconds=-1"), events)
 }
 
 // kindStream has the requests for one kind. Groups of steps can be selected; the default is all.
