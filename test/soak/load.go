@@ -92,8 +92,8 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "versions":[{"name":"v1","served":true,"storage":true,"additionalPrinterColumns":[{"name":"Size","type":"integer","jsonPath":".spec.size"}],
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"},"note":{"type":"string"}}}}}}}]}}`
 
-// prepare creates the objects whose number stays constant.
-func (l *load) prepare(ctx context.Context) error {
+// prepare creates the objects whose number stays constant, and Events.
+func (l *load) prepare(ctx context.Context, events int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for _, object := range [][2]string{
@@ -128,6 +128,11 @@ func (l *load) prepare(ctx context.Context) error {
 			}
 		}
 	}
+	for range events {
+		if err := l.event().send(ctx, l.srv); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -144,8 +149,7 @@ func (l *load) choose() request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rnd.IntN(10) < 6 {
-		l.next++
-		return request{http.MethodPost, core + "/events", jsonMedia, event(fmt.Sprintf("event-%d", l.next), l.rnd)}
+		return l.event()
 	}
 	k := l.kinds[l.rnd.IntN(len(l.kinds))]
 	switch {
@@ -166,6 +170,11 @@ func (l *load) create(k *kind) request {
 	name := fmt.Sprintf("soak-%d", l.next)
 	k.names = append(k.names, name)
 	return request{http.MethodPost, k.path, jsonMedia, k.object(name, l.rnd)}
+}
+
+func (l *load) event() request {
+	l.next++
+	return request{http.MethodPost, core + "/events", jsonMedia, event(fmt.Sprintf("event-%d", l.next), l.rnd)}
 }
 
 // run sends requests at a rate until ctx ends. A request that fails ends it.

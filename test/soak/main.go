@@ -46,6 +46,7 @@ type options struct {
 	length   time.Duration
 	rate     int
 	watches  int
+	events   int
 	rows     int
 	flags    string
 	profiles string
@@ -59,6 +60,7 @@ func main() {
 	flag.DurationVar(&o.length, "for", 20*time.Minute, "duration of the load")
 	flag.IntVar(&o.rate, "rate", 30, "requests a second")
 	flag.IntVar(&o.watches, "watches", 50, "watches that follow")
+	flag.IntVar(&o.events, "events", 0, "Events that exist at the beginning; at the default rate, an hour's Events are 65,000")
 	flag.IntVar(&o.rows, "rows", 20, "rows of the table")
 	flag.StringVar(&o.flags, "flags", "", "more flags of kelson serve, separated by spaces")
 	flag.StringVar(&o.profiles, "profiles", "", "folder for profiles of the heap, one for each row of the table")
@@ -74,8 +76,8 @@ func main() {
 }
 
 func (o *options) run(ctx context.Context) error {
-	if o.rate <= 0 || o.watches < 0 || o.rows <= 0 || o.length <= 0 {
-		return errors.New("-for, -rate and -rows must be positive, and -watches must not be negative")
+	if o.rate <= 0 || o.watches < 0 || o.events < 0 || o.rows <= 0 || o.length <= 0 {
+		return errors.New("-for, -rate and -rows must be positive, and -watches and -events must not be negative")
 	}
 	dir, err := os.MkdirTemp(o.scratch, "kelson-soak-")
 	if err != nil {
@@ -103,7 +105,7 @@ func (o *options) soak(ctx context.Context, dir string) (*report, error) {
 	}
 	defer srv.stop()
 	l := newLoad(srv, o.seed)
-	if err := l.prepare(ctx); err != nil {
+	if err := l.prepare(ctx, o.events); err != nil {
 		return nil, fmt.Errorf("prepare objects: %w", err)
 	}
 	running, end := context.WithTimeout(ctx, o.length)

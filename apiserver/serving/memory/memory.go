@@ -38,6 +38,12 @@ const (
 	// processes on a busy machine.)
 	collecting = 0.1
 	marking    = 1.5e-9
+	// rateOver is the time over which the rate of allocation is measured. It is long enough that
+	// the list of a large collection does not let the heap double: it allocates as much in a tenth
+	// of a second as small requests in ten seconds.
+	rateOver = 10 * time.Second
+	// minSample is the minimum time between two samples, which bounds their number.
+	minSample = rateOver / 100
 	// idleAfter is the time without requests after which unused memory is returned to the system.
 	idleAfter = 2 * time.Second
 	// maxProgramBytes is how many bytes of the program file may stay in the memory of an idle
@@ -57,12 +63,10 @@ type collector struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	seen    int64     // requests at the last check
-	percent int       // GOGC, as it was set
-	last    time.Time // of pace
-	// allocated is the number of bytes that the process had allocated then.
-	allocated uint64
-	stopped   bool
+	seen    int64 // requests at the last check
+	percent int   // GOGC, as it was set
+	history history
+	stopped bool
 }
 
 func newCollector(pack func() time.Duration) *collector {
@@ -158,18 +162,39 @@ func (c *collector) pace() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	h, now := readHeap(), time.Now()
-	rate := math.Inf(1) // the process has just started
-	if elapsed := now.Sub(c.last); !c.last.IsZero() && elapsed > 0 {
-		rate = float64(h.allocated-c.allocated) / elapsed.Seconds()
-	}
-	c.last, c.allocated = now, h.allocated
+	h := readHeap()
+	rate := c.history.rate(time.Now(), h.allocated)
 	percent := int(min(1000, 100*growth(h.live, rate)/max(h.live, 1<<20)))
 	// Setting it stops all goroutines for a moment.
 	if change := percent - c.percent; c.percent == 0 || change < -c.percent/8 || change > c.percent/8 {
 		c.percent = percent
 		debug.SetGCPercent(percent)
 	}
+}
+
+// history has how many bytes the process had allocated at earlier collections.
+type history struct{ samples []sample } // the first is at least rateOver old, if there is one
+
+type sample struct {
+	at        time.Time
+	allocated uint64
+}
+
+// rate adds a sample. It returns the bytes allocated per second since the newest sample that is at
+// least rateOver old, or since the oldest one; infinity for the first sample.
+func (h *history) rate(now time.Time, allocated uint64) float64 {
+	for len(h.samples) > 1 && now.Sub(h.samples[1].at) >= rateOver {
+		h.samples = append(h.samples[:0], h.samples[1:]...)
+	}
+	if n := len(h.samples); n > 1 && now.Sub(h.samples[n-2].at) < minSample {
+		h.samples = h.samples[:n-1]
+	}
+	h.samples = append(h.samples, sample{now, allocated})
+	first := h.samples[0]
+	if len(h.samples) == 1 || !now.After(first.at) {
+		return math.Inf(1) // the process has just started
+	}
+	return float64(allocated-first.allocated) / now.Sub(first.at).Seconds()
 }
 
 // growth returns how many bytes may be allocated until the next collection of a heap with live

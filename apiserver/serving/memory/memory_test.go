@@ -117,6 +117,35 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// The rate is that of the last ten seconds: one large list is not load.
+func TestRate(t *testing.T) {
+	var h history
+	begin := time.Unix(0, 0)
+	allocated := uint64(0)
+	after := func(d time.Duration, bytes uint64) float64 {
+		allocated += bytes
+		return h.rate(begin.Add(d), allocated)
+	}
+	if rate := after(0, 1000); !math.IsInf(rate, 1) {
+		t.Errorf("at the start: %.0f", rate)
+	}
+	for second := range 30 {
+		after(time.Duration(second+1)*time.Second, 100)
+	}
+	if rate := after(30*time.Second+100*time.Millisecond, 900); rate < 170 || rate > 200 {
+		t.Errorf("100 each second, and 900 in a tenth of a second: %.0f", rate)
+	}
+	if rate := after(time.Hour, 100); rate > 1 {
+		t.Errorf("after an hour without a collection: %.0f", rate)
+	}
+	for range 1000 {
+		after(time.Hour, 1)
+	}
+	if len(h.samples) > int(rateOver/minSample)+2 {
+		t.Errorf("%d samples", len(h.samples))
+	}
+}
+
 // A store that cannot be packed yet is packed later, if the server is still idle.
 func TestCollectorPacksLater(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
