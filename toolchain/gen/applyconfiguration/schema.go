@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -39,35 +37,20 @@ func (g *generator) learn(p *model.Package, t *model.Type) error {
 	if err != nil {
 		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
-	// Only URLs contain the plural, and this package builds no URLs.
-	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: p.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "objects", Singular: "object", Kind: t.Name, ListKind: t.Name + "List"},
-		Scope: apiextensionsv1.NamespaceScoped,
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: p.Version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props},
-		}},
-	}}
-	document, err := builder.BuildOpenAPIV3(definition, p.Version, builder.Options{})
+	root, err := openapiSchema(props)
 	if err != nil {
 		return fmt.Errorf("%s has no Extract functions, because it has no schema: %w", t.Name, err)
 	}
 	name := g.modelName(p, t)
-	var queue []*spec.Schema
-	for _, s := range document.Components.Schemas {
-		if kinds, ok := s.Extensions["x-kubernetes-group-version-kind"].([]any); ok && len(kinds) == 1 {
-			if kind, ok := kinds[0].(map[string]any); ok && kind["kind"] == t.Name {
-				g.models[name] = s
-				queue = append(queue, s)
-			}
-		}
-	}
+	g.models[name] = root
+	queue := []*spec.Schema{root}
 	for len(queue) > 0 {
 		s := queue[0]
 		queue = queue[1:]
 		each(s, func(ref string) {
-			if other := document.Components.Schemas[ref]; other != nil && g.models[ref] == nil {
-				g.models[ref] = other
-				queue = append(queue, other)
+			if other, ok := metaDefinitions()[ref]; ok && g.models[ref] == nil {
+				g.models[ref] = &other.Schema
+				queue = append(queue, g.models[ref])
 			}
 		})
 	}
