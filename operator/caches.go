@@ -5,8 +5,9 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// Namespaces restricts what the operator reads and watches to the named namespaces; the default is
-// all of them. Cluster-scoped kinds are not restricted.
+// Namespaces restricts what the operator reads, watches and reconciles to the named namespaces; the
+// default is all of them. If a watch names an object in another namespace, the request is dropped
+// and logged. Cluster-scoped kinds are not restricted.
 func Namespaces(names ...string) Part {
 	return partFunc(func(p *parts) error {
 		p.caches.Scope.Namespaces = names
@@ -18,7 +19,7 @@ func Namespaces(names ...string) Part {
 // them. By default, it caches all objects, or those in Namespaces. Namespaces also apply to a scope
 // without namespaces; metav1.NamespaceAll in a scope means all namespaces. The client reads objects
 // in namespaces outside of the scope from the API server. It does not find other objects outside of
-// the scope.
+// the scope. Controllers of the kind do not reconcile objects outside of the scope.
 func Cache[T any, P client.Pointer[T]](scope informer.Scope, form ...informer.Form) Part {
 	return cacheOf(P(new(T)), scope, form)
 }

@@ -99,8 +99,12 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	if err != nil {
 		return err
 	}
+	scope, err := h.Informers().ScopeOf(object)
+	if err != nil {
+		return err
+	}
 	cfg := controller.Config{
-		Name: s.name, Kind: kind.Kind, Reconciler: adapted, EveryReplica: s.every,
+		Name: s.name, Kind: kind.Kind, Reconciler: adapted, EveryReplica: s.every, Scope: scope,
 		Concurrency: s.concurrency, ReconcileTimeout: s.timeout, Limiter: s.limiter,
 	}
 	if s.sharded {

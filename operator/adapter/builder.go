@@ -139,6 +139,11 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: logs}, Concurrency: max(0, b.options.MaxConcurrentReconciles),
 		SyncTimeout: b.options.CacheSyncTimeout, ReconcileTimeout: max(0, b.options.ReconciliationTimeout),
 	}
+	if b.primary.object != nil {
+		if cfg.Scope, err = b.m.Informers().ScopeOf(b.primary.object); err != nil {
+			return nil, err
+		}
+	}
 	if n := b.options.NeedLeaderElection; n != nil {
 		cfg.EveryReplica = !*n
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kelson.dev/operator/informer"
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
@@ -45,6 +46,10 @@ type Config struct {
 	EveryReplica bool
 	// Gate, if not nil, decides whether this replica may reconcile an object now.
 	Gate Gate
+	// Scope has the objects that the controller reconciles. Requests for others are dropped, from
+	// every source; the log has a line for each cause. A request does not have the labels and fields
+	// of its object, except for its name and namespace, so Scope cannot select by others.
+	Scope informer.Scope
 	// Clusters, if not nil, has the clusters that requests may name; requests for other clusters
 	// are dropped. If nil, all clusters are taken as engaged.
 	Clusters Clusters
@@ -111,7 +116,7 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
 	}
-	c := &Controller{cfg: cfg, queue: newQueue(&cfg)}
+	c := &Controller{cfg: cfg, queue: inScope(newQueue(&cfg), &cfg)}
 	c.lastStarts.init()
 	c.conflicts.init()
 	c.sources.queue, c.sources.patience = c.queue, cfg.SyncTimeout

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"kelson.dev/operator/client"
 )
@@ -61,6 +62,25 @@ func (s Scope) normal() Scope {
 		s.Namespaces = nil
 	}
 	return s
+}
+
+// Covers reports whether the scope may contain an object with a name: whether Namespaces have its
+// namespace, and its name and namespace meet the requirements that Fields has on them. An object
+// that is covered may still differ in labels or other fields.
+func (s Scope) Covers(key client.Key) bool {
+	if key.Namespace != "" && len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, key.Namespace) && !slices.Contains(s.Namespaces, metav1.NamespaceAll) {
+		return false
+	}
+	if s.Fields == nil {
+		return true
+	}
+	values := map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace}
+	for _, r := range s.Fields.Requirements() {
+		if value, known := values[r.Field]; known && (value == r.Value) == (r.Operator == selection.NotEquals) {
+			return false
+		}
+	}
+	return true
 }
 
 // New returns a set of informers. It sends no requests before Run.

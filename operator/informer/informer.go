@@ -107,6 +107,8 @@ type Informers interface {
 	// For returns the informer of obj's kind. obj may be typed, unstructured or metadata-only; each
 	// of these has a separate copy.
 	For(obj client.Object) (Informer, error)
+	// ScopeOf returns the part of obj's kind that the informers cache.
+	ScopeOf(obj client.Object) (Scope, error)
 	// Client returns a client that reads from the informers and writes to the server; it reads its
 	// own writes. It starts informers as needed and waits for their first sync. Reads with
 	// client.Live go to the server.

@@ -51,6 +51,21 @@ func (s *informers) For(obj client.Object) (Informer, error) {
 	}
 }
 
+func (s *informers) ScopeOf(obj client.Object) (Scope, error) {
+	kind, err := client.KindOf(obj, s.cfg.Client.Scheme())
+	if err != nil {
+		return Scope{}, fmt.Errorf("scope of %T: %w", obj, err)
+	}
+	return s.scopeOf(kind.GroupKind()), nil
+}
+
+func (s *informers) scopeOf(kind schema.GroupKind) Scope {
+	if scope, ok := s.scopes[kind]; ok {
+		return scope
+	}
+	return s.cfg.Scope
+}
+
 // informerFor returns the informer for obj, creating it if necessary. A pinned informer does not
 // end with its last handler.
 func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) {
@@ -63,11 +78,7 @@ func (s *informers) informerFor(obj client.Object, pin bool) (*informer, error) 
 	defer s.mu.Unlock()
 	inf := s.members[name]
 	if inf == nil {
-		scope, ok := s.scopes[kind.GroupKind()]
-		if !ok {
-			scope = s.cfg.Scope
-		}
-		inf = newInformer(s, name, scope, s.formOf(kind.GroupKind()))
+		inf = newInformer(s, name, s.scopeOf(kind.GroupKind()), s.formOf(kind.GroupKind()))
 		for _, other := range s.copies(kind.GroupKind()) {
 			other.several.Store(true)
 			inf.several.Store(true)
