@@ -21,13 +21,13 @@ var metaDefinitions = sync.OnceValue(func() map[string]common.OpenAPIDefinition 
 	return openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(components + name) })
 })
 
-// openapiSchema returns the schema that a server publishes for a kind whose CustomResourceDefinition
-// has the schema props: with apiVersion, kind and metadata. A server does not publish the fields of
-// a schema that is not structural.
+// openapiSchema returns the schema that a server publishes for a kind whose
+// CustomResourceDefinition has the schema props: with apiVersion, kind and metadata. A server does
+// not publish the fields of a schema that is not structural.
 //
-// Kubernetes does this in k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder, which builds
-// whole documents. That package needs the handlers of k8s.io/apiserver, three times as many packages
-// as the generators.
+// Kubernetes does this in k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder, which
+// builds whole documents. That package needs the handlers of k8s.io/apiserver, three times as many
+// packages as the generators.
 func openapiSchema(props *apiextensionsv1.JSONSchemaProps) (*spec.Schema, error) {
 	var internal apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &internal, nil); err != nil {
