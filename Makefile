@@ -295,8 +295,10 @@ SEEDS ?= 1
 
 differential: build ## compare the answers of kube-apiserver and Kelson to the same requests: about five minutes for each of SEEDS, after the builds; writes docs/internals/differential.md
 	@mkdir -p bin/peers
+	@mkdir -p bin/components
 	$(GO) build -o bin/peers/ ./bench/peers/...
-	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -seed $(SEED) -seeds $(SEEDS) -limit $$((20 * $(SEEDS)))m \
+	$(GO) build -o bin/components/ ./bench/components/kube-controller-manager
+	$(GO) run ./test/differential -kelson $(KELSON) -peers bin/peers -components bin/components -seed $(SEED) -seeds $(SEEDS) -limit $$((20 * $(SEEDS)))m \
 		$(if $(filter 1-1,$(SEED)-$(SEEDS)),-docs docs/internals/differential.md -attributes test/admission/attributes/kube-apiserver.json)
 
 takeover: build ## Kubernetes' own kube-controller-manager and kube-scheduler beside kelson serve --controllers=-*, then a cloud-controller-manager: about a minute after the builds

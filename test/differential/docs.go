@@ -19,7 +19,8 @@ func (r *report) markdown() string {
 Written by %[1]smake differential%[1]s: kube-apiserver %[5]s with etcd 3.7 and the drop-in %[1]skelson kube-apiserver%[1]s started with the same settings
 and received the same requests, and their responses were compared: code, headers and body. The requests are generated from the peer's discovery, from one sample of
 each kind, from the schemas of all kinds and from a seed: all verbs, encodings, patches and options, valid and invalid, on built-in and custom
-kinds; objects generated from their schemas; Services of both address families; watches; discovery and OpenAPI documents. UIDs and resource versions must correspond and have the same order; times must have the same form.
+kinds; objects generated from their schemas; Services of both address families; watches; discovery and OpenAPI documents. What admission webhooks receive is compared, too, and the writes of the namespace controller and the garbage
+collector, with those of kube-controller-manager. UIDs and resource versions must correspond and have the same order; times must have the same form.
 
 %[2]d streams of requests, %[3]d requests to each side, %[4]s.
 

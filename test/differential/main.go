@@ -32,6 +32,7 @@ import (
 
 type options struct {
 	kelson, peers, docs, work, admission string
+	components                           string
 	attributes                           string
 	run, label                           *regexp.Regexp
 	seed                                 uint64
@@ -46,6 +47,7 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.kelson, "kelson", "bin/kelson", "the kelson binary")
 	flag.StringVar(&opts.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
+	flag.StringVar(&opts.components, "components", "", "folder with kube-controller-manager, whose requests are compared, too")
 	flag.StringVar(&opts.docs, "docs", "", "page to write; only a run of everything may")
 	flag.StringVar(&opts.attributes, "attributes", "", "file to write what kube-apiserver's admission sees, for test/admission/attributes")
 	flag.StringVar(&opts.work, "work", "", "folder for logs and the report (default a new one)")
@@ -102,6 +104,13 @@ func differential(ctx context.Context, opts options) (err error) {
 		}
 	}
 	found := r.sendAll(ctx, all, opts.parallel)
+	if opts.components != "" && opts.run.MatchString("controllers/deletions") && ctx.Err() == nil {
+		more, err := r.deletions(ctx, servers, opts)
+		if err != nil {
+			return err
+		}
+		found = append(found, more...)
+	}
 	if ctx.Err() != nil {
 		opts.docs = "" // the run is incomplete: print the report, but do not write the page
 	}

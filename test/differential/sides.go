@@ -75,7 +75,7 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 	s.etcd = etcdURL
 	for i, binary := range []string{filepath.Join(peers, "kube-apiserver"), kelson} {
 		port := ports[2+i]
-		args := append(serverFlags(dir, admission), "--secure-port", port)
+		args := append(append(serverFlags(dir, admission), auditFlags(dir, filepath.Base(binary))...), "--secure-port", port)
 		server := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
 		if server.hook, err = attributes.NewRecorder(); err != nil {
 			return nil, err
@@ -125,7 +125,10 @@ func writeKeys(dir string) (*tls.Config, error) {
 	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
 		return nil, err
 	}
-	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM} {
+	for name, data := range map[string][]byte{
+		"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM, "admin.crt": admin.CertPEM, "admin.key": admin.KeyPEM,
+		"audit-policy.json": []byte(auditPolicy),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return nil, err
 		}
