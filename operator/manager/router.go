@@ -57,6 +57,16 @@ func (r router) with(ctx context.Context, obj client.Object, f func(client.Clien
 	return err
 }
 
+// write is with for writes of an object itself. The status that a typed reconciler has set, and that
+// is not yet written, stays in obj.
+func (r router) write(ctx context.Context, obj client.Object, f func(client.Client) error) error {
+	restore := reconcile.KeepStatus(ctx, obj)
+	if err := r.with(ctx, obj, f); err != nil {
+		return err
+	}
+	return restore()
+}
+
 func (r router) Get(ctx context.Context, key client.Key, into client.Object, opts ...client.GetOption) error {
 	return r.with(ctx, into, func(c client.Client) error { return c.Get(ctx, key, into, opts...) })
 }
@@ -70,15 +80,15 @@ func (r router) Create(ctx context.Context, obj client.Object, opts ...client.Wr
 }
 
 func (r router) Update(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.with(ctx, obj, func(c client.Client) error { return c.Update(ctx, obj, opts...) })
+	return r.write(ctx, obj, func(c client.Client) error { return c.Update(ctx, obj, opts...) })
 }
 
 func (r router) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return r.with(ctx, obj, func(c client.Client) error { return c.Patch(ctx, obj, patch, opts...) })
+	return r.write(ctx, obj, func(c client.Client) error { return c.Patch(ctx, obj, patch, opts...) })
 }
 
 func (r router) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return r.with(ctx, obj, func(c client.Client) error { return c.Apply(ctx, obj, opts...) })
+	return r.write(ctx, obj, func(c client.Client) error { return c.Apply(ctx, obj, opts...) })
 }
 
 func (r router) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {

@@ -41,8 +41,30 @@ func SaveStatus(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
+// KeepStatus is for clients that decode the response to a write into obj. It is called before the
+// write, and the returned function after its success.
+//
+// If obj is the object of a typed reconcile, and the reconciler has changed its status, obj keeps
+// these changes: the response to a write of the object itself has the stored status, which would
+// replace them before they are written.
+func KeepStatus(ctx context.Context, obj client.Object) (restore func() error) {
+	if saver := currentIn(ctx).status; saver != nil {
+		return saver.keepStatus(obj)
+	}
+	return func() error { return nil }
+}
+
 type statusSaver interface {
 	saveStatus(ctx context.Context, obj client.Object) error
+	keepStatus(obj client.Object) (restore func() error)
+}
+
+func (r *run[T, P]) keepStatus(obj client.Object) (restore func() error) {
+	if obj != client.Object(r.obj) || sameStatus(r.before, obj) {
+		return func() error { return nil }
+	}
+	changed := obj.DeepCopyObject().(client.Object)
+	return func() error { return mergeStatus(obj, obj, r.before, changed) }
 }
 
 const (
@@ -100,8 +122,19 @@ func (r *run[T, P]) rebase(ctx context.Context) error {
 	if now.GetUID() != r.obj.GetUID() {
 		return apierrors.NewNotFound(r.resource(), fmt.Sprintf("%s with uid %s", r.obj.GetName(), r.obj.GetUID()))
 	}
+	if err := mergeStatus(r.obj, now, r.before, r.obj); err != nil {
+		return err
+	}
+	r.before = now
+	r.obj.SetResourceVersion(now.GetResourceVersion())
+	r.version = now.GetResourceVersion()
+	return nil
+}
+
+// mergeStatus sets the status of an object to that of now, with the changes from before to after.
+func mergeStatus(obj, now, before, after client.Object) error {
 	var trees [3]any
-	for i, from := range []client.Object{now, r.before, r.obj} {
+	for i, from := range []client.Object{now, before, after} {
 		data, err := encodeStatus(from)
 		if err != nil {
 			return err
@@ -114,13 +147,7 @@ func (r *run[T, P]) rebase(ctx context.Context) error {
 			trees[i] = fields
 		}
 	}
-	if err := setStatus(r.obj, tree.ThreeWay(trees[0], trees[1], trees[2])); err != nil {
-		return err
-	}
-	r.before = now
-	r.obj.SetResourceVersion(now.GetResourceVersion())
-	r.version = now.GetResourceVersion()
-	return nil
+	return setStatus(obj, tree.ThreeWay(trees[0], trees[1], trees[2]))
 }
 
 // setStatus replaces the status of an object by a tree.
