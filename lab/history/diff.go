@@ -19,6 +19,14 @@ type Change struct {
 	To   string `json:"to,omitempty"`
 }
 
+// FieldChange is a Change whose path is divided into its elements: names of fields may contain dots,
+// so Path does not tell where one ends.
+type FieldChange struct {
+	Change
+	// Parts are the elements of Path, such as .spec, .containers, [web] and .image.
+	Parts []string
+}
+
 // DiffOptions select what Diff includes.
 type DiffOptions struct {
 	// Secrets includes values of Secrets. Without it, From and To of a changed value are
@@ -41,9 +49,19 @@ func Diff(from, to []byte, opts DiffOptions) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := differ{hide: !opts.Secrets && (isSecret(a) || isSecret(b))}
-	d.compare("", a, b)
-	return d.changes, nil
+	var changes []Change
+	for _, c := range Compare(a, b, opts) {
+		changes = append(changes, c.Change)
+	}
+	return changes, nil
+}
+
+// Compare does the same as Diff for decoded versions, and includes all metadata. A nil version means
+// that the object does not exist. Equal numbers must have the same type in both versions.
+func Compare(from, to map[string]any, opts DiffOptions) []FieldChange {
+	d := differ{hide: !opts.Secrets && (isSecret(from) || isSecret(to))}
+	d.compare("", from, to)
+	return d.changes
 }
 
 // Redact replaces the values of a Secret: those of data and stringData, and the annotation in which
@@ -95,8 +113,9 @@ func isSecret(obj map[string]any) bool {
 }
 
 type differ struct {
-	hide    bool // of values of Secrets
-	changes []Change
+	hide    bool     // of values of Secrets
+	parts   []string // of the path of the compared values
+	changes []FieldChange
 }
 
 // compare appends the differences between two values; nil means absent.
@@ -106,13 +125,16 @@ func (d *differ) compare(path string, a, b any) {
 	}
 	x, y, ok := fields(a, b)
 	if !ok {
-		d.changes = append(d.changes, Change{path, d.text(path, a), d.text(path, b)})
+		change := Change{path, d.text(path, a), d.text(path, b)}
+		d.changes = append(d.changes, FieldChange{change, slices.Clone(d.parts)})
 		return
 	}
 	names := maps.Clone(x)
 	maps.Copy(names, y)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
+		d.parts = append(d.parts, name)
 		d.compare(path+name, x[name], y[name])
+		d.parts = d.parts[:len(d.parts)-1]
 	}
 }
 
