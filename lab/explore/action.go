@@ -174,18 +174,15 @@ func (t *trial) try(do func(context.Context, client.Client) error) bool {
 // because of the time, such as a CronJob that starts a Job. It need not do that again for the new
 // object. So each object and each field may also be as it was before that time.
 func (t *trial) checkRecreated(obj *unstructured.Unstructured, before State) {
-	lines := t.changes(before, "before")
+	found := t.changes(before)
 	for _, w := range t.waits {
 		if w.begin.Before(obj.GetCreationTimestamp().Time) {
 			continue
 		}
-		earlier := t.changes(w.state, "before")
-		lines = slices.DeleteFunc(lines, func(line string) bool {
-			subject, _, _ := strings.Cut(line, ": ")
-			return !slices.ContainsFunc(earlier, func(e string) bool { return strings.HasPrefix(e, subject+": ") })
-		})
+		earlier := t.changes(w.state)
+		found = slices.DeleteFunc(found, func(d Difference) bool { return !slices.ContainsFunc(earlier, d.same) })
 	}
-	t.checkNoDifferences("O1", "an object that is created again leads to another state", lines)
+	t.checkNone("O1", "an object that is created again leads to another state", found, "before")
 }
 
 func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
@@ -193,30 +190,28 @@ func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
 // checkSame raises an alarm if the state differs from the earlier state, and reports whether they
 // are equal.
 func (t *trial) checkSame(oracle, what string, earlier State, moment string) bool {
-	return t.checkNoDifferences(oracle, what, t.changes(earlier, moment))
+	return t.checkNone(oracle, what, t.changes(earlier), moment)
 }
 
-// checkNoDifferences raises an alarm with differences, if there are any, and reports whether there
-// are none.
-func (t *trial) checkNoDifferences(oracle, what string, lines []string) bool {
-	if len(lines) > 0 {
-		t.alarm(oracle, what, strings.Join(lines, "\n"))
+// checkNone raises an alarm with the differences from the state of a moment, if there are any, and
+// reports whether there are none.
+func (t *trial) checkNone(oracle, what string, found []Difference, moment string) bool {
+	if len(found) > 0 {
+		t.alarm(oracle, what, lines(found, moment))
 	}
-	return len(lines) == 0
+	return len(found) == 0
 }
 
-// changes lists the differences of the state from the earlier state of a moment.
-func (t *trial) changes(earlier State, moment string) (lines []string) {
-	for _, line := range withoutIgnored(t.scenario.Ignore, t.history.state().Diff(earlier)) {
-		id, what, _ := strings.Cut(line, ": ")
-		if what == existsNow && t.history.creates[id] == 0 {
-			// it is part of the prepared state; earlier contains only those prepared objects that
-			// were changed
-			continue
-		}
-		lines = append(lines, strings.NewReplacer("does not without faults", "did not "+moment, "without faults", moment).Replace(line))
+// changes returns the differences of the state from an earlier state, except for what also differs
+// between runs without faults.
+func (t *trial) changes(earlier State) []Difference {
+	now := t.history.state()
+	found := withoutIgnored(t.scenario.Ignore, now.Diff(earlier))
+	if t.varying == nil {
+		return found
 	}
-	return lines
+	x := t.varying.like(earlier)
+	return slices.DeleteFunc(found, func(d Difference) bool { return x.mayDiffer(now, d) })
 }
 
 // checkRestart restarts the operator. If the new process changes something although the old one was
@@ -224,7 +219,7 @@ func (t *trial) changes(earlier State, moment string) (lines []string) {
 func (t *trial) checkRestart() bool {
 	before := t.history.state()
 	t.log("the operator restarts")
-	t.crash(nil)
+	t.crash()
 	return t.settle() && t.checkSame("O4", "the operator does not repair this until it restarts", before, "before the restart")
 }
 
@@ -312,8 +307,8 @@ func (t *trial) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
 		if t.unusual = false; !ok {
 			return false
 		}
-		field := f.At.Resource + " " + f.At.Object + "." + f.Field
-		t.result.effect = slices.ContainsFunc(t.history.state().Diff(before), func(line string) bool { return !strings.HasPrefix(line, field) })
+		object, field := f.At.Resource+" "+f.At.Object, fieldOf(obj.Object, f.Field)
+		t.result.effect = slices.ContainsFunc(t.history.state().Diff(before), func(d Difference) bool { return !d.within(object, field) })
 	}
 	t.log("the field is set back")
 	back := func(ctx context.Context, c client.Client) error { return restore(ctx, c, obj) }

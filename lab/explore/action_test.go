@@ -151,7 +151,8 @@ spec:
   names: {kind: Boat, plural: boats}
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
-      color: {type: string, minLength: 1}, sails: {type: integer, minimum: 0}, crew: {type: object, properties: {captain: {type: string}}}}}}}}}
+      color: {type: string, minLength: 1}, sails: {type: integer, minimum: 0}, size: {type: integer, minimum: 0}, sizeLimit: {type: integer},
+      crew: {type: object, properties: {captain: {type: string}}}}}}}}}
 `
 
 // boats returns an operator of Boats.

@@ -23,9 +23,12 @@ type call struct {
 	write       bool
 	watch       bool
 	list        bool
-	initial     bool // a watch that begins with the events of a list
-	consistent  bool // a list or watch that must not be older than any acknowledged write
+	watchList   bool // a watch with the parameter sendInitialEvents
+	initial     bool // a watch that begins with the events of a list, and a bookmark after them
 	passThrough bool // not a step: discovery, streams to pods
+	cached      bool // the response may be older than the newest state; see cachedRead
+	atLeast     uint64
+	page        string // the token of a later page of a list
 }
 
 func (c call) label() string { return strings.TrimSpace(c.verb + " " + c.resource + " " + c.object) }
@@ -64,11 +67,13 @@ func describe(r *http.Request) (call, error) {
 	switch info.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		c.write = true
-	case "list", "watch":
+	case "get", "list", "watch":
+		query := r.URL.Query()
 		c.list, c.watch = info.Verb == "list", info.Verb == "watch"
-		version := r.URL.Query().Get("resourceVersion")
-		c.consistent = version == ""
-		c.initial = c.watch && r.URL.Query().Get("sendInitialEvents") == "true"
+		c.watchList = c.watch && query.Has("sendInitialEvents")
+		c.initial = c.watchList && query.Get("sendInitialEvents") == "true"
+		c.cached, c.atLeast = cachedRead(info.Verb, query)
+		c.page = query.Get("continue")
 	}
 	if mime, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); mime == string(types.ApplyYAMLPatchType) || mime == string(types.ApplyCBORPatchType) {
 		c.verb = "apply"

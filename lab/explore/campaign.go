@@ -48,11 +48,17 @@ type Report struct {
 	States int
 	// Points is the number of writes and events in the run without faults.
 	Points int
-	// Unequal is the number of runs, out of three further runs without faults, that took different
+	// Unequal is the number of runs, out of Further other runs without faults, that took different
 	// steps than the first. Difference is the first different step. If Unequal is not 0, the
 	// operator is not deterministic: plans may not be reproducible.
-	Unequal    int
-	Difference string
+	Unequal, Further int
+	Difference       string
+	// Varying lists the fields and objects that differ between the ends of runs without faults. They
+	// are not compared.
+	Varying []string
+	// NotTried lists the kinds of faults of which some plans cannot occur for the operator. These
+	// plans do not count.
+	NotTried []NotTried
 	// Failing lists the reconciles that return errors forever without any fault.
 	Failing []string
 	// Remaining lists the objects without an owner that the operator has created and that remain,
@@ -82,16 +88,17 @@ func (r Report) Summary() string {
 		text += fmt.Sprintf(", %d others not confirmed by further runs", r.Unconfirmed)
 	}
 	if r.Unequal > 0 {
-		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, referenceRuns-1, r.Difference)
+		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference)
 	}
+	if len(r.Varying) > 0 {
+		text += "\nwithout any fault, the runs end differently, so these fields and objects are not compared:\n" + indent(strings.Join(r.Varying, "\n"))
+	}
+	text += notTriedText(r.NotTried)
 	if len(r.External) > 0 {
 		text += "\nthe operator tried to connect to other systems, and these connections failed: " + strings.Join(r.External, ", ") + "; --allow permits them"
 	}
 	for _, line := range r.Failing {
 		text += "\nwithout any fault, a reconcile fails again and again: " + line
-	}
-	if len(r.Remaining) > 0 {
-		text += "\nwithout any fault, objects without an owner that the operator has created remain after the deletion of the inputs: " + strings.Join(r.Remaining, ", ")
 	}
 	return text
 }
@@ -118,20 +125,25 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	if e.wire != nil {
 		begin = time.Now() // the runs without faults take longer than those of other operators
 	}
-	c := &campaign{explorer: e, reference: reference.result, begin: begin, end: begin.Add(o.For), options: o,
+	c := &campaign{explorer: e, base: reference, reference: reference.outcomes, begin: begin, end: begin.Add(o.For), options: o,
 		states: map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, reached: reached{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
 	if o.For == 0 {
 		c.end = begin.Add(e.defaultFor())
 	}
-	c.report.Points = len(reference.points)
-	for _, v := range reference.points {
+	first := reference.first
+	c.report.Points = len(first.points)
+	for _, v := range first.points {
 		c.points[v.Point] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(reference.failing)) {
-		c.report.Failing = append(c.report.Failing, id+": "+reference.failing[id])
+	for _, id := range slices.Sorted(maps.Keys(reference.outcomes.failing)) {
+		c.report.Failing = append(c.report.Failing, id+": "+reference.outcomes.failing[id])
 	}
-	c.report.Unequal, c.report.Difference = reference.unequal, reference.difference
-	c.report.Remaining = reference.remaining()
+	c.report.Unequal, c.report.Further, c.report.Difference = reference.unequal, reference.runs, reference.difference
+	c.report.Varying = reference.outcomes.varying()
+	c.report.Remaining = first.remaining()
+	for _, alarm := range reference.alarms {
+		c.add(alarm)
+	}
 	c.explore()
 	c.report.Took = time.Since(begin)
 	if e.virtual != nil {
@@ -143,7 +155,8 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 // campaign is one exploration.
 type campaign struct {
 	*explorer
-	reference  *result
+	base       *baseline
+	reference  *outcomes // of the baseline
 	begin, end time.Time
 	options    Options
 	states     map[[32]byte]bool
@@ -158,8 +171,8 @@ type campaign struct {
 }
 
 func (c *campaign) explore() {
-	plans, skipped := singles(c.reference, len(c.scenario.Inputs))
-	plans = append(c.downs(), plans...)
+	plans, skipped := singles(c.base.first, len(c.scenario.Inputs))
+	plans = append(c.downs(), c.possible(plans)...)
 	for range orders {
 		plans = append(plans, Plan{{Kind: Order, Seed: c.seed()}})
 	}
@@ -168,6 +181,7 @@ func (c *campaign) explore() {
 	}
 	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
+	c.noteMissing(plans)
 	c.crashes = map[moment]bool{}
 	if c.wire != nil {
 		promisingFirst(plans)
@@ -303,8 +317,13 @@ func (c *campaign) seed() uint64 { return c.random.Uint64N(1 << 20) }
 
 // take judges the run of a plan, and reports whether it led to a state that no earlier plan had.
 func (c *campaign) take(plan Plan, r *result) bool {
-	c.report.Plans++
 	news := false
+	if r.failed == nil && len(plan) == 1 && plan.stale() && !r.sawOld && len(r.alarms) == 0 {
+		c.notTried(plan[0].Kind, "after the restart, no read of the operator returned an older state, so the run was one of "+string(KillAfter), 1)
+		c.reached.add(plan, r)
+		return false
+	}
+	c.report.Plans++
 	for state := range r.states {
 		if !c.states[state] {
 			c.states[state], news = true, true
@@ -337,7 +356,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.signatures[alarm.signature()] {
 		return
 	}
-	alarm.complete(plan, r, c.reference, 1, 1)
+	alarm.complete(plan, r, c.base.first, 1, 1)
 	if c.wire != nil {
 		again, alarms, seen := c.repeated(plan, c.reference)
 		if len(alarms) == 0 {
@@ -345,7 +364,7 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 			return
 		}
 		alarm = alarms[0]
-		alarm.complete(plan, again, c.reference, seen, c.repetitions())
+		alarm.complete(plan, again, c.base.first, seen, c.repetitions())
 	}
 	for i := 0; i < len(plan) && len(plan) > 1; {
 		fewer := append(append(Plan(nil), plan[:i]...), plan[i+1:]...)
@@ -355,15 +374,20 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 			continue
 		}
 		plan, alarm = fewer, alarms[0]
-		alarm.complete(fewer, again, c.reference, seen, c.repetitions())
+		alarm.complete(fewer, again, c.base.first, seen, c.repetitions())
 	}
 	if c.signatures[alarm.signature()] {
 		return
 	}
-	c.signatures[alarm.signature()] = true
 	if c.wire == nil {
 		alarm.Curve = c.curve(alarm, c.reference)
 	}
+	c.add(alarm)
+}
+
+// add reports an alarm.
+func (c *campaign) add(alarm Alarm) {
+	c.signatures[alarm.signature()] = true
 	c.report.Alarms = append(c.report.Alarms, alarm)
 	if c.options.Found != nil {
 		c.options.Found(alarm)

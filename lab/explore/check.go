@@ -17,6 +17,8 @@ type Alarm struct {
 	Oracle, What string
 	// Detail describes the violation, with the objects and fields.
 	Detail string
+	// Server says against which server the run took place, if that matters; otherwise it is "".
+	Server string
 	// Plan is the shortest plan known to cause it.
 	Plan Plan
 	// Steps are the requests, events and faults of the run.
@@ -82,71 +84,35 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 	}
 }
 
-// compare applies the oracles that compare a run with the one without faults: its end state (O1, or
-// O5 if only the order of steps differs), how often it created and deleted objects (O2), and which
+// compare applies the oracles that compare a run with those without faults: its end state (O1, or O5
+// if only the order of steps differs), how often it did something with each object (O2), and which
 // objects remain at the end (O9).
-func compare(plan Plan, r, reference *result, ignore []string) []Alarm {
+func (e *explorer) compare(plan Plan, r *result, want *outcomes) []Alarm {
 	var alarms []Alarm
-	add := func(oracle, what string, lines []string) {
-		if len(lines) > 0 {
-			alarms = append(alarms, Alarm{Oracle: oracle, What: what, Detail: strings.Join(lines, "\n")})
+	add := func(oracle, what, detail string) {
+		if detail != "" {
+			alarms = append(alarms, Alarm{Oracle: oracle, What: what, Detail: detail})
 		}
 	}
-	if ends := withoutIgnored(ignore, r.end.Diff(reference.end)); r.orderOnly {
+	if ends := lines(want.end.differences(r.end), faultless); r.orderOnly {
 		add("O5", "the end state depends on the order", ends)
 	} else {
 		add("O1", "another end state", ends)
 	}
-	var counts []string
-	count := func(verb string, have, want map[string]int) {
-		for _, id := range slices.Sorted(maps.Keys(r.ownObjects)) {
-			if have[id] > want[id] && !plan.duplicates(id) {
-				counts = append(counts, fmt.Sprintf("%s is %s %s, without faults %s", id, verb, times(have[id]), times(want[id])))
-			}
-		}
-	}
-	count("created", r.creates, reference.creates)
-	count("deleted", r.deletes, reference.deletes)
-	add("O2", "done more often", counts)
-	add("O9", "left behind", withoutIgnored(ignore, r.left.Diff(reference.left)))
+	add("O2", "done more often", strings.Join(want.moreOften(plan, r), "\n"))
+	add("O9", "left behind", lines(leftBehind(r, want), faultless))
 	slices.SortStableFunc(alarms, func(a, b Alarm) int { return cmp.Compare(rank[a.Oracle], rank[b.Oracle]) })
 	return alarms
 }
 
-// duplicates reports whether a former leader creates an object with a generated name under the
-// plan. The server cannot refuse this write, so the next leader finds one more object.
-func (p Plan) duplicates(id string) bool {
-	return slices.ContainsFunc(p, func(f Fault) bool {
-		return f.Kind == TwoLeaders && f.At.Verb == "create" && strings.HasSuffix(id, "*") && f.At.Resource+" "+f.At.Object == id
+// leftBehind returns the objects that remain in a run and not without faults, and those that have
+// other fields. Objects of the operator that remain without faults need not remain: they are an
+// alarm themselves; see baseline.leak.
+func leftBehind(r *result, want *outcomes) []Difference {
+	return slices.DeleteFunc(want.left.differences(r.left), func(d Difference) bool {
+		return d.Have < d.Want && want.ownObjects[d.Object] && want.counts[created+d.Object] != nil
 	})
 }
 
 // rank orders alarms of one run: the ones that explain most come first.
 var rank = map[string]int{"O5": 0, "O2": 1, "O1": 2, "O9": 3}
-
-func times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// withoutIgnored drops the differences in ignored fields, and in fields below them.
-func withoutIgnored(ignore, lines []string) []string {
-	return slices.DeleteFunc(lines, func(line string) bool {
-		for _, entry := range ignore {
-			resource, field, _ := strings.Cut(entry, " ")
-			at, isField := strings.CutPrefix(line, resource+" ")
-			at, _, ok := strings.Cut(at, ": ")
-			if isField && ok && strings.Contains(at+".", "."+field+".") {
-				return true
-			}
-		}
-		return false
-	})
-}

@@ -35,10 +35,13 @@ type config struct {
 	Inputs     []configInput     `json:"inputs"`
 	Invariants []configInvariant `json:"invariants"`
 	Ignore     []string          `json:"ignore"`
-	Quiet      metav1.Duration   `json:"quiet"`
-	Horizon    metav1.Duration   `json:"horizon"`
-	Reversible bool              `json:"reversible"`
-	Keep       bool              `json:"keep"`
+	Retained   []string          `json:"retained"`
+	// WatchList is served or refused; see Scenario.
+	WatchList  WatchList       `json:"watchList"`
+	Quiet      metav1.Duration `json:"quiet"`
+	Horizon    metav1.Duration `json:"horizon"`
+	Reversible bool            `json:"reversible"`
+	Keep       bool            `json:"keep"`
 }
 
 // configInput is one action of a user on the objects of a file or folder. Exactly one field is set.
@@ -73,11 +76,15 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
 	}
+	if err := c.WatchList.validate(); err != nil {
+		return nil, fmt.Errorf("%s: watchList: %w", ConfigFile, err)
+	}
 	for _, paths := range [][]string{c.Definitions, c.Roles, c.Webhooks, c.Prepare} {
 		for i, path := range paths {
 			paths[i] = filepath.Join(dir, path)
 		}
 	}
+	s.Retained, s.WatchList = c.Retained, c.WatchList
 	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible, c.Keep
 	if c.WebhookPort != 0 {
 		s.webhookPort = strconv.Itoa(c.WebhookPort)

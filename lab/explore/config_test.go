@@ -53,6 +53,8 @@ inputs:
 invariants:
 - {name: few, kind: Shop, rule: all.Shop.size() < 3}
 ignore: [shops.example.com status.at]
+retained: [persistentvolumeclaims]
+watchList: refused
 quiet: 1m
 horizon: 1h
 reversible: true
@@ -71,6 +73,9 @@ keep: true
 	if len(s.Invariants) != 1 || s.Invariants[0].Name != "few" || s.Invariants[0].Kind != "Shop" || s.Invariants[0].Rule == "" {
 		t.Errorf("invariants %+v", s.Invariants)
 	}
+	if !slices.Equal(s.Retained, []string{"persistentvolumeclaims"}) || s.WatchList != explore.WatchListRefused {
+		t.Errorf("retained %q, watchList %q", s.Retained, s.WatchList)
+	}
 	if len(s.Ignore) != 1 || s.Quiet != time.Minute || s.Horizon != time.Hour || !s.Reversible || !s.Keep {
 		t.Errorf("%+v", s)
 	}
@@ -86,6 +91,7 @@ func TestRefusedConfig(t *testing.T) {
 		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete, flip, wait and history",
 		"inputs: [{}]":                          "explore.yaml: inputs[0]: set one of",
 		"inputs: [{wait: 1h}, {apply: x.yaml}]": "x.yaml: no such file",
+		"watchList: maybe":                      `explore.yaml: watchList: "maybe" is not one of "served" and "refused"`,
 		"quiet: long":                           `invalid duration "long"`,
 	} {
 		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -32,7 +32,7 @@ const (
 
 // curve returns points for steps around the first fault of an alarm and up to its end. At the step
 // where the share of failures becomes 1, the failure has become inevitable.
-func (e *explorer) curve(a Alarm, reference *result) []CurvePoint {
+func (e *explorer) curve(a Alarm, reference *outcomes) []CurvePoint {
 	var points []CurvePoint
 	for _, step := range curveSteps(a.Steps) {
 		p := CurvePoint{Step: step, Text: a.Steps[step], Runs: curveRuns}

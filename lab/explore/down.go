@@ -18,7 +18,7 @@ const downtime = 2 * time.Second
 // downs returns the plans with Down: one for each input, and one for the deletions at the end. An
 // operator with webhooks has none, because without it users create no objects, or other ones.
 func (e *explorer) downs() (plans []Plan) {
-	if testenv.HasWebhooks(e.base.OperatorContext(context.Background())) {
+	if e.hasWebhooks() {
 		return nil
 	}
 	for i, input := range e.scenario.Inputs {
@@ -30,6 +30,11 @@ func (e *explorer) downs() (plans []Plan) {
 		plans = append(plans, Plan{{Kind: Down, At: Point{Verb: during, Resource: "input", N: len(e.scenario.Inputs) + 1}}})
 	}
 	return plans
+}
+
+// hasWebhooks reports whether the operator serves webhooks.
+func (e *explorer) hasWebhooks() bool {
+	return testenv.HasWebhooks(e.base.OperatorContext(context.Background()))
 }
 
 // makeInput makes the n-th input, or the deletions at the end. If the plan has Down for it, the
@@ -53,7 +58,7 @@ func (t *trial) stop() {
 func (t *trial) resume() bool {
 	if t.stopped {
 		t.stopped = false
-		t.startNext(nil)
+		t.startNext()
 		t.log("the operator starts")
 	}
 	return true

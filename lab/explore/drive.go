@@ -191,7 +191,7 @@ func (e *explorer) replayTo(plan Plan, begin time.Time, send func(Message)) (Rep
 	for _, a := range alarms {
 		send(a.message())
 	}
-	return Report{Plans: 1, States: len(r.states), Points: len(base.points), Unequal: base.unequal, Difference: base.difference,
+	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal, Difference: base.difference,
 		Took: time.Since(begin), Alarms: alarms}, nil
 }
 

@@ -134,7 +134,10 @@ func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	r, alarms, seen := e.repeated(plan, reference.result)
+	if len(plan) == 0 && len(reference.alarms) > 0 {
+		return reference.first, reference.alarms, reference, nil
+	}
+	r, alarms, seen := e.repeated(plan, reference.outcomes)
 	switch {
 	case r.failed != nil:
 		return nil, nil, nil, r.failed
@@ -142,7 +145,7 @@ func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 		return nil, nil, nil, fmt.Errorf("the run does not reach the point of: %s; the operator's requests or the inputs have changed since the plan was found, so explore again", r.unused)
 	}
 	for i := range alarms {
-		alarms[i].complete(plan, r, reference.result, seen, e.repetitions())
+		alarms[i].complete(plan, r, reference.first, seen, e.repetitions())
 	}
 	return r, alarms, reference, nil
 }
@@ -158,7 +161,11 @@ type explorer struct {
 	base     *testenv.Env
 	variants map[string]*result // results of runs with only actions, by plan
 	keepAll  bool               // runs keep all versions, so that differences can be found
-	crashes  map[moment]bool    // of runs without alarms; nil if no run ends early
+	// withoutWatchLists makes the server refuse watches that begin with a list in all runs.
+	withoutWatchLists bool
+	ordered           bool            // the baseline contains runs in random orders
+	varying           *expected       // what differs between the runs without faults; nil before these are complete
+	crashes           map[moment]bool // of runs without alarms; nil if no run ends early
 }
 
 // close stops the programs and servers that newExplorer has started.
@@ -306,7 +313,8 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		t := noting{inner, &e.failure}
 		seed()
 		t.Cleanup(expireTimers)
-		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll}
+		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll,
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result
@@ -332,6 +340,9 @@ func (a Alarm) describe(test string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", a.finding())
 	fmt.Fprintf(&b, "faults: %s\n", a.Plan)
+	if a.Server != "" {
+		fmt.Fprintf(&b, "server: %s\n", a.Server)
+	}
 	if a.Runs > 1 {
 		fmt.Fprintf(&b, "seen in %d of %d runs of this plan\n", a.Seen, a.Runs)
 	}

@@ -98,8 +98,8 @@ func (t *trial) noteErrors(since time.Time) {
 	}
 }
 
-// persistent returns an alarm (O3) for errors that persist in this run and did not in another run.
-func persistent(r, reference *result) []Alarm {
+// persistent returns an alarm (O3) for errors that persist in this run and did not in others.
+func persistent(r *result, reference *outcomes) []Alarm {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(r.failing)) {
 		if _, expected := reference.failing[id]; !expected {

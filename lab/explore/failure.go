@@ -7,6 +7,8 @@ type Failure struct {
 	Detail string `json:"detail"`
 	// Finding is a text with What, Oracle and Detail of the alarm.
 	Finding string `json:"finding"`
+	// Server is Alarm.Server.
+	Server string `json:"server,omitempty"`
 	// Plan is the shortest plan that causes it, in the form that ParsePlan reads.
 	Plan string `json:"plan"`
 	// Seen is the number of runs of the plan, out of Runs, that raised the alarm.
@@ -44,13 +46,17 @@ func (r *result) run(plan Plan) *FailureRun {
 }
 
 func (a Alarm) failure() *Failure {
-	return &Failure{Oracle: a.Oracle, What: a.What, Detail: a.Detail, Finding: a.finding(), Plan: a.Plan.String(), Seen: a.Seen, Runs: a.Runs,
+	return &Failure{Oracle: a.Oracle, What: a.What, Detail: a.Detail, Finding: a.finding(), Server: a.Server, Plan: a.Plan.String(), Seen: a.Seen, Runs: a.Runs,
 		Steps: a.Steps, Curve: a.Curve, Passing: a.passing, Failing: a.failing}
 }
 
 // complete adds to an alarm its run, the plan of the run, and the number of runs of the plan that
-// raised the alarm.
+// raised the alarm. The reference is the run without faults; nil if that has raised the alarm.
 func (a *Alarm) complete(plan Plan, r, reference *result, seen, runs int) {
 	a.Plan, a.Steps, a.Seen, a.Runs = plan, r.steps, seen, runs
-	a.passing, a.failing = reference.run(nil), r.run(plan)
+	a.Server = r.staleServer(plan)
+	a.failing = r.run(plan)
+	if reference != nil {
+		a.passing = reference.run(nil)
+	}
 }

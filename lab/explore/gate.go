@@ -37,6 +37,9 @@ type step struct {
 	node    string   // the Node whose agent sends this write; "" once the server has it
 	initial bool     // the event is part of a list
 
+	revision uint64 // of an event
+	view     *view  // the older state that answers the read; nil for the newest
+
 	round   int // round in which the step arrived
 	order   int // index among the steps of its label and round
 	verdict chan verdict
@@ -65,8 +68,7 @@ const (
 	tooMany
 	internal
 	denied
-	cut     // the watch ends
-	invalid // the server does not serve such watches
+	cut // the watch ends
 )
 
 // gate holds the steps that wait.

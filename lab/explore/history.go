@@ -22,7 +22,7 @@ type history struct {
 	cursor *store.Cursor
 	names  names
 
-	// before has the Nodes of the prepared state that have changed since.
+	// before has the objects of the prepared state that have changed since.
 	before map[store.Key]*unstructured.Unstructured
 	// nil: an object of the prepared state that was deleted
 	now     map[store.Key]*unstructured.Unstructured
@@ -31,12 +31,12 @@ type history struct {
 	record  hash.Hash         // of the bytes of all versions, in order, with UIDs replaced
 	uids    map[string]int    // UIDs in the order in which they appear
 	seen    map[[sha256.Size]byte]bool
-	creates map[string]int // by resource and object
-	deletes map[string]int
-	removal uint64   // the revision at which the last object was removed; 0 if none was
-	lost    []string // names of Nodes that LoseNode has deleted; they are not part of the state
-	recent  []string // the most recent versions, for messages
-	all     []string // the text that record makes of each version; nil unless keepAll
+	counts  counter           // of versions
+	changed map[string]uint64 // the revision of the last change of each resource
+	removal uint64            // the revision at which the last object was removed; 0 if none was
+	lost    []string          // names of Nodes that LoseNode has deleted; they are not part of the state
+	recent  []string          // the most recent versions, for messages
+	all     []string          // the text that record makes of each version; nil unless keepAll
 	keepAll bool
 
 	// changes counts the versions, except those of background resources.
@@ -62,7 +62,7 @@ func newHistory(s *store.Store) (*history, error) {
 	}
 	return &history{cursor: cursor, names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
 		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{}, now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
-		creates: map[string]int{}, deletes: map[string]int{}}, nil
+		counts: counter{}, changed: map[string]uint64{}}, nil
 }
 
 // read reads the versions that were written since the last call.
@@ -99,23 +99,18 @@ func (h *history) take(e *store.Event) error {
 			return err
 		}
 		h.names.learn(previous)
-		if _, ok := h.before[key]; !ok && key.Resource == "nodes" {
+		if h.before[key] == nil {
 			h.before[key] = previous
 		}
 	}
 	id := h.names.id(key)
 	h.changes++
+	h.changed[key.Resource] = e.Revision()
 	h.note(eventTypes[e.Type] + " " + id)
 	var hash [sha256.Size]byte
-	switch e.Type {
-	case store.Added:
-		h.creates[id]++
-	case store.Deleted:
-		h.deletes[id]++
-		h.removal = e.Revision()
-	}
 	if e.Type == store.Deleted {
-		if _, tracked := h.now[key]; tracked && h.creates[id] > 0 {
+		h.removal = e.Revision()
+		if h.before[key] == nil {
 			delete(h.now, key)
 		} else {
 			h.now[key] = nil
@@ -131,8 +126,10 @@ func (h *history) take(e *store.Event) error {
 	}
 	h.hashes[key] = hash
 	h.seen[h.sum] = true
+	change := Change{Type: eventTypes[e.Type], Object: obj, Previous: previous}
+	h.counts.count(id, change, &h.names)
 	if h.version != nil {
-		return h.version(Change{Type: eventTypes[e.Type], Object: obj, Previous: previous})
+		return h.version(change)
 	}
 	return nil
 }
@@ -198,22 +195,29 @@ func (n *names) id(key store.Key) string {
 	return key.Resource + " " + qualified(key.Namespace, name)
 }
 
-// state returns the objects that the run has changed.
+// state returns the objects that the run has changed. An object of the prepared state that is as it
+// was before, such as a Node whose agent has only renewed the times of the conditions, is unchanged.
 func (h *history) state() State {
-	s := State{objects: map[string][]map[string]any{}}
+	s := State{objects: map[string][]map[string]any{}, prepared: map[string][]map[string]any{}}
 	for _, key := range slices.SortedFunc(maps.Keys(h.now), compareKeys) {
 		if slices.Contains(h.lost, key.Name) && strings.Contains(key.Resource, "nodes") {
 			continue
 		}
 		id := h.names.id(key)
-		content := map[string]any{"deleted": true}
-		if obj := h.now[key]; obj != nil {
-			content = h.names.normal(obj)
-			if before := h.before[key]; before != nil && reflect.DeepEqual(content, h.names.normal(before)) {
-				continue // its agent has only renewed the times of the conditions
-			}
+		var before, now []map[string]any
+		if obj := h.before[key]; obj != nil {
+			before = append(before, h.names.normal(obj))
 		}
-		s.objects[id] = append(s.objects[id], content)
+		if obj := h.now[key]; obj != nil && !isPast(obj) {
+			now = append(now, h.names.normal(obj))
+		}
+		if reflect.DeepEqual(before, now) {
+			continue
+		}
+		s.objects[id] = append(s.objects[id], now...)
+		if before != nil {
+			s.prepared[id] = append(s.prepared[id], before...)
+		}
 	}
 	for _, same := range s.objects {
 		slices.SortFunc(same, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })

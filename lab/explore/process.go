@@ -17,7 +17,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/lab/agent"
@@ -45,9 +44,6 @@ type process struct {
 	ended  chan struct{}
 	err    error // of the operator; valid after ended
 
-	// old, if not nil, serves the reads that may be older than the newest state.
-	old http.RoundTripper
-
 	// link connects to the operating system's process of a Program; nil for other operators.
 	link    *agent.Link
 	program *agent.Process
@@ -61,13 +57,15 @@ type process struct {
 	dial    func(address string) (net.Conn, error)
 	watches map[string]int  // open ones, by resource
 	missing map[string]bool // resources whose watches do not begin again
+	// pages has the views of later pages of lists, by token.
+	pages map[string]*view
 }
 
 // start runs the operator until the process is killed.
-func (t *trial) startProcess(old http.RoundTripper) {
+func (t *trial) startProcess() {
 	ctx, cancel := context.WithCancel(t.env.OperatorContext(context.Background()))
 	t.processes++
-	p := &process{trial: t, number: t.processes, cancel: cancel, ended: make(chan struct{}), old: old}
+	p := &process{trial: t, number: t.processes, cancel: cancel, ended: make(chan struct{})}
 	t.process = p
 	t.newest.Store(p)
 	t.all = append(t.all, p)
@@ -133,8 +131,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return t.inner.RoundTrip(r)
 	}
-	if c.initial && p.trial.scenario.NoWatchList {
-		return refusal(r, c, invalid), nil
+	if c.watchList {
+		p.trial.watchLists.Add(1)
+	}
+	if c.watchList && p.trial.noWatchLists {
+		return withoutWatchList(r), nil
 	}
 	s := &step{phase: sending, call: c, label: c.label(), process: p}
 	if c.point() {
@@ -157,19 +158,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case cut:
 		return refusal(r, c, cut), nil
 	}
-	inner := t.inner
-	if p.old != nil && c.list && !c.consistent {
-		inner = p.old
-	}
 	p.inflight.Add(1)
-	resp, err := inner.RoundTrip(r)
+	resp, initial, err := t.send(r, s)
 	if err != nil {
 		p.inflight.Add(-1)
 		return nil, err
 	}
 	if c.watch && resp.StatusCode == http.StatusOK {
 		p.inflight.Add(-1)
-		resp.Body = newStream(ctx, p, c, resp.Body)
+		resp.Body = newStream(ctx, p, c, resp.Body, initial)
 		return resp, nil
 	}
 	// Read the whole response now, so that the server has finished when the explorer chooses the
@@ -181,6 +178,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
+	if s.view != nil && c.list {
+		p.keepPage(s.view, body)
+	}
 	p.trial.answered(s, resp.StatusCode, body)
 	v, err = p.trial.gate.wait(ctx, &step{phase: responding, call: c, label: s.label, process: p, point: s.point})
 	switch {
@@ -192,6 +192,20 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errLost
 	}
 	return resp, nil
+}
+
+// send sends a request to the server, or to the one with the older state that the explorer has
+// chosen. For a watch that begins with an older state, it returns the number of initial events.
+func (t *transport) send(r *http.Request, s *step) (resp *http.Response, initial int, err error) {
+	switch {
+	case s.view == nil:
+		resp, err = t.inner.RoundTrip(r)
+	case s.call.watch:
+		return s.view.watch(r, t.inner)
+	default:
+		resp, err = s.view.server.RoundTrip(r)
+	}
+	return resp, 0, err
 }
 
 // endWatchAtFixedTime replaces the random duration after which client-go ends its watches.
@@ -224,22 +238,24 @@ func refusal(r *http.Request, c call, v verdict) *http.Response {
 		status = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	case denied:
 		status = apierrors.NewForbidden(group, name, errors.New(`admission webhook "explore.kelson.dev" denied the request`))
-	case invalid:
-		status = apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
-			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")})
 	case cut:
 		status = apierrors.NewResourceExpired("too old resource version")
 	default:
 		status = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	}
+	return respond(r, status)
+}
+
+// respond returns a response with a Status.
+func respond(r *http.Request, status *apierrors.StatusError) *http.Response {
 	status.ErrStatus.APIVersion, status.ErrStatus.Kind = "v1", "Status"
 	body, err := json.Marshal(status.ErrStatus)
 	if err != nil {
 		panic(fmt.Sprintf("explore: encode a Status: %v", err)) // cannot happen
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))}}
-	if v == tooMany {
-		header.Set("Retry-After", "1")
+	if details := status.ErrStatus.Details; details != nil && details.RetryAfterSeconds > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
 	}
 	code := int(status.ErrStatus.Code)
 	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

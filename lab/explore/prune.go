@@ -8,6 +8,7 @@ import "slices"
 type moment struct {
 	state, counts [32]byte
 	inputs        int
+	noWatchLists  bool
 }
 
 // seenBefore records a crash after which the plan has no more faults, and reports whether an
@@ -21,7 +22,7 @@ func (t *trial) seenBefore() bool {
 	if err := t.history.read(); err != nil {
 		return false // the next turn reports the error
 	}
-	at := moment{t.history.sum, digest([]any{t.history.creates, t.history.deletes}), t.inputs}
+	at := moment{t.history.sum, digest(t.history.counts.withoutUpdates()), t.inputs, t.noWatchLists}
 	t.result.crashes = append(t.result.crashes, at)
 	return t.earlierCrashes[at]
 }

@@ -47,6 +47,9 @@ func (r reached) equal(plan Plan) string {
 		if f.Kind.isOrder() || f.Kind == Down || f.isAction() {
 			continue // orders and Down always have an effect; actions depend on the current objects
 		}
+		if rest := slices.Delete(slices.Clone(plan), i, i+1); rest.stale() != plan.stale() {
+			continue // the run takes place against another server
+		}
 		shorter := append(slices.Clone(plan[:i]), plan[i+1:]...).key()
 		if points, ok := r[shorter]; ok && !points[f.At] {
 			return shorter

@@ -4,20 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	recording "kelson.dev/lab/history"
 )
 
 // referenceRuns is the number of runs without faults. Differences between these runs are not caused
 // by faults.
 const referenceRuns = 4
 
+// variedRuns is that number if the ends of these runs differ, so that more of what differs is found.
+const variedRuns = 12
+
 // baseline holds the results of the runs without faults.
 type baseline struct {
-	*result           // result of the first run
-	unequal    int    // how many of the other runs took different steps
-	difference string // the first difference
+	first      *result   // the result of the first run
+	outcomes   *outcomes // of all
+	runs       int       // number of further runs
+	unequal    int       // how many of these took different steps
+	difference string    // the first difference
+	alarms     []Alarm   // of the runs without faults
+	// stale is the result of a run against a server without watch lists. It is nil if all plans run
+	// against the same server, or if such a run is not possible, for the reason noStale.
+	stale   *result
+	noStale string
 }
 
 // validate returns an error if a scenario cannot be explored. It compiles the invariants.
@@ -59,6 +72,9 @@ func (s *Scenario) validate() error {
 	case s.Horizon > 0 && s.Horizon < orDefault(s.Quiet, standard):
 		return fmt.Errorf("the scenario's Horizon (%v) is shorter than Quiet (%v), so the operator can never count as quiet", s.Horizon, orDefault(s.Quiet, standard))
 	}
+	if err := s.WatchList.validate(); err != nil {
+		return fmt.Errorf("the scenario's WatchList: %w", err)
+	}
 	for _, field := range s.Ignore {
 		if resource, path, _ := strings.Cut(field, " "); resource == "" || path == "" {
 			return fmt.Errorf("the scenario's Ignore has %q: want RESOURCE FIELD.FIELD, such as \"jobs.batch status.failed\"", field)
@@ -84,41 +100,124 @@ func (e *explorer) reference() (*baseline, error) {
 	case len(first.alarms) > 0:
 		return nil, fmt.Errorf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s", first.alarms[0], tail(first.steps, 12))
 	}
-	base := &baseline{result: first}
-	ends, example := 0, []string(nil)
-	further := make([]*result, referenceRuns-1)
+	base := &baseline{first: first}
+	runs := []*result{first}
+	for _, number := range []int{referenceRuns, variedRuns} {
+		further, err := e.further(base, number-1-base.runs)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, further...)
+		base.outcomes = newOutcomes(e.scenario.Ignore, runs...)
+		if !base.outcomes.end.varies() && !base.outcomes.left.varies() {
+			break
+		}
+	}
+	if err := e.staleReference(base); err != nil {
+		return nil, err
+	}
+	e.varying = base.outcomes.end
+	base.alarms = append(base.alarms, base.leaks(e.scenario.Retained)...)
+	return base, nil
+}
+
+// further makes further runs without faults, and compares their steps with those of the first one.
+// It returns those without alarms.
+func (e *explorer) further(base *baseline, n int) (runs []*result, err error) {
+	all := make([]*result, n)
 	var next atomic.Int64
 	e.inParallel(func() {
-		for i := next.Add(1) - 1; i < int64(len(further)); i = next.Add(1) - 1 {
-			further[i] = e.run(nil)
+		for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+			all[i] = e.run(nil)
 		}
 	})
-	for _, again := range further {
-		if again.failed != nil {
-			return nil, again.failed
-		}
-		if e.wire != nil {
-			base.merge(again)
-		} else if again.digest != first.digest {
+	for _, r := range all {
+		switch base.runs++; {
+		case r.failed != nil:
+			return nil, r.failed
+		case len(r.alarms) > 0:
+			base.sometimes(r)
+			continue
+		case e.wire == nil && r.digest != base.first.digest:
 			if base.unequal++; base.difference == "" {
-				base.difference = firstDifference(first, again)
+				base.difference = firstDifference(base.first, r)
 			}
 		}
-		lines := again.end.Diff(first.end)
-		if len(again.alarms) > 0 {
-			lines = []string{again.alarms[0].String()}
-		}
-		if lines = withoutIgnored(e.scenario.Ignore, lines); len(lines) > 0 {
-			ends++
-			example = lines
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// sometimes adds the alarm of a run without faults, which the first run has not raised.
+func (b *baseline) sometimes(r *result) {
+	alarm := r.alarms[0]
+	for i := range b.alarms {
+		if b.alarms[i].signature() == alarm.signature() {
+			b.alarms[i].Seen++
+			return
 		}
 	}
-	if ends > 0 {
-		return nil, fmt.Errorf("the operator is not deterministic: %d of %d further runs without faults end differently, so faults cannot be judged. "+
-			"Typical causes are random values and several workers; name fields that may differ in Ignore, which is ignore in "+ConfigFile+":\n%s",
-			ends, referenceRuns-1, indent(strings.Join(example, "\n")))
+	alarm.complete(nil, r, b.first, 1, 0)
+	b.alarms = append(b.alarms, alarm)
+}
+
+// staleReference makes the run without faults for plans with stale restarts, if these run against
+// another server than the other plans.
+func (e *explorer) staleReference(base *baseline) error {
+	if e.scenario.WatchList != WatchListAuto || !base.first.sentWatchLists {
+		return nil
 	}
-	return base, nil
+	e.withoutWatchLists = true
+	defer func() { e.withoutWatchLists = false }()
+	switch r := e.run(nil); {
+	case r.failed != nil:
+		return r.failed
+	case len(r.alarms) > 0:
+		base.noStale = fmt.Sprintf("against a server that refuses watch lists, the operator raises an alarm without any fault: %s", r.alarms[0])
+	default:
+		base.stale = r
+		base.outcomes = newOutcomes(e.scenario.Ignore, append(base.outcomes.runs, r)...)
+	}
+	return nil
+}
+
+// leaks returns an alarm (O9) for objects without an owner that the operator has created, and that
+// remain, without any fault, after the objects of the inputs were deleted.
+func (b *baseline) leaks(retained []string) []Alarm {
+	seen := map[string]int{}
+	for _, r := range b.outcomes.runs {
+		for _, id := range r.remaining() {
+			if !slices.ContainsFunc(retained, func(pattern string) bool { return matches(pattern, id) }) {
+				seen[id]++
+			}
+		}
+	}
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		line := id + ": exists after the inputs were deleted, and has no owner"
+		if seen[id] < len(b.outcomes.runs) {
+			line += fmt.Sprintf(" (in %d of %d runs)", seen[id], len(b.outcomes.runs))
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	lines = append(lines, "If the operator keeps an object deliberately, list it in Retained, which is retained in "+ConfigFile+".")
+	a := Alarm{Oracle: "O9", What: "left behind without any fault", Detail: strings.Join(lines, "\n")}
+	a.complete(nil, b.first, nil, len(b.outcomes.runs), len(b.outcomes.runs))
+	return []Alarm{a}
+}
+
+// matches reports whether a pattern, RESOURCE or RESOURCE NAMESPACE/NAME with *, selects an object.
+func matches(pattern, id string) bool {
+	resource, object, found := strings.Cut(pattern, " ")
+	if of, name, _ := strings.Cut(id, " "); of != resource || !found {
+		return of == resource
+	} else if ok, err := path.Match(object, name); err == nil {
+		return ok
+	}
+	return pattern == id
 }
 
 // remaining returns the objects without an owner that the operator has created and that remain at
@@ -129,7 +228,7 @@ func (r *result) remaining() (ids []string) {
 		for _, object := range r.left.objects[id] {
 			meta, _ := object["metadata"].(map[string]any)
 			switch {
-			case meta == nil || meta["ownerReferences"] != nil || r.creates[id] == 0:
+			case meta == nil || meta["ownerReferences"] != nil || r.counts[created+id] == 0:
 			case !r.ownObjects[id]:
 				return nil
 			case !slices.Contains(ids, id):
@@ -154,22 +253,36 @@ func firstDifference(a, b *result) string {
 		}
 	}
 	for i := range max(len(a.versions), len(b.versions)) {
-		one, other := at(a.versions, i), at(b.versions, i)
-		if one == other {
-			continue
+		if one, other := at(a.versions, i), at(b.versions, i); one != other {
+			return "the content of a version, " + versionDifference(one, other)
 		}
-		same := 0
-		for same < min(len(one), len(other)) && one[same] == other[same] {
-			same++
-		}
-		revision, _, _ := strings.Cut(one, "{")
-		return fmt.Sprintf("the content of a version, %s: %q or %q", strings.TrimSpace(revision), excerpt(one, same), excerpt(other, same))
 	}
 	return "the content of a version"
 }
 
-// excerpt returns the part of a text around a position.
-func excerpt(text string, at int) string {
-	const before, after = 60, 40
-	return text[max(0, at-before):min(len(text), at+after)]
+// versionDifference returns all fields in which two versions differ, in the form of history.all.
+func versionDifference(one, other string) string {
+	whose, a := splitVersion(one)
+	otherwise, b := splitVersion(other)
+	if whose != otherwise {
+		return fmt.Sprintf("%q or %q", whose, otherwise)
+	}
+	changes, err := recording.Diff([]byte(a), []byte(b), recording.DiffOptions{Secrets: true, Metadata: true})
+	if err != nil || len(changes) == 0 {
+		return fmt.Sprintf("%s: %s or %s", whose, a, b)
+	}
+	var fields []string
+	for _, c := range changes {
+		x, y := excerpts(c.From, c.To)
+		fields = append(fields, fmt.Sprintf("%s: %s or %s", c.Path, x, y))
+	}
+	return whose + ": " + strings.Join(fields, "; ")
+}
+
+// splitVersion divides a text of history.all into the description and the JSON of a version.
+func splitVersion(text string) (whose, data string) {
+	if at := strings.IndexByte(text, '{'); at >= 0 {
+		return strings.TrimSpace(text[:at]), text[at:]
+	}
+	return text, ""
 }

@@ -42,14 +42,16 @@ type Scenario struct {
 	// Ignore names fields whose final values may depend on faults: RESOURCE FIELD.FIELD, such as
 	// "jobs.batch status.failed".
 	Ignore []string
+	// Retained lists objects that the operator keeps deliberately when the objects of the inputs are
+	// deleted: RESOURCE, or RESOURCE NAMESPACE/NAME, in which * matches any characters but a slash.
+	Retained []string
 	// Quiet is how long nothing must change until the operator counts as quiet; 0 means five
 	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both
 	// are virtual time.
 	Quiet, Horizon time.Duration
-	// NoWatchList refuses watches that begin with a list, as servers without the feature WatchList
-	// do. client-go then sends a list request instead, which may return an older state than the
-	// newest to a process that starts.
-	NoWatchList bool
+	// WatchList says whether the control plane serves watches that begin with a list. The zero
+	// value, WatchListAuto, is right for most operators.
+	WatchList WatchList
 	// Reversible means that users can undo each change of a field of an input. After the undo, the
 	// operator must end in the same state as before the change (O8). It must also not ignore a
 	// change of a field that has an effect when an object is created with it (O6). Leave it false

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,8 +20,11 @@ import (
 // State contains the objects that a run has changed, without values that differ between equal runs:
 // resource versions, UIDs, times, generated parts of names, and managedFields.
 type State struct {
-	// objects are lists, because objects with generated names share a name.
+	// objects are lists, because objects with generated names share a name. The list of a deleted
+	// object of the prepared state is empty.
 	objects map[string][]map[string]any
+	// prepared has the objects of the prepared state that the run has changed, as they were before.
+	prepared map[string][]map[string]any
 }
 
 // names replaces random identifiers by descriptions of the objects that they identify.
@@ -46,8 +47,26 @@ func (n *names) learn(obj *unstructured.Unstructured) {
 	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
 		n.generated[obj.GetName()] = prefix + "*"
 	}
+	n.learnHash(obj)
 	if obj.GetKind() == "IPAddress" {
 		n.generated[obj.GetName()] = "IP*" // the server has chosen a free address for a Service
+	}
+}
+
+// hashLabels are the labels with which Kubernetes' controllers mark the objects of a template, by the
+// kind of the object that has the hash in its name.
+var hashLabels = map[string]string{
+	"ReplicaSet":         "pod-template-hash",
+	"ControllerRevision": "controller.kubernetes.io/hash",
+}
+
+// learnHash replaces the hash of a template in a name. It depends on all values of the template, so
+// also on times.
+func (n *names) learnHash(obj *unstructured.Unstructured) {
+	hash := obj.GetLabels()[hashLabels[obj.GetKind()]]
+	if before, ok := strings.CutSuffix(obj.GetName(), "-"+hash); ok && hash != "" {
+		n.generated[obj.GetName()], n.generated[hash] = before+"-*", "*"
+		n.uids[obj.GetUID()] = obj.GetKind() + " " + qualified(obj.GetNamespace(), before+"-*")
 	}
 }
 
@@ -74,6 +93,26 @@ func metaOf(obj *unstructured.Unstructured) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName(), GenerateName: obj.GetGenerateName()}
 }
 
+// rolloutNumber is the annotation in which Kubernetes counts the rollouts of a Deployment.
+const rolloutNumber = "deployment.kubernetes.io/revision"
+
+// isPast reports whether Kubernetes' controllers keep an object only as the record of a former
+// template. How many there are depends on the way to a state, not on the state.
+func isPast(obj *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil {
+		return false
+	}
+	switch obj.GetKind() {
+	case "ControllerRevision":
+		return slices.Contains(workloads, owner.Kind)
+	case "ReplicaSet":
+		replicas, found, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas")
+		return owner.Kind == "Deployment" && found && replicas == 0
+	}
+	return false
+}
+
 // normal returns the content of an object without the values that differ between equal runs.
 func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 	generation := obj.GetGeneration()
@@ -82,10 +121,13 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"} {
 		delete(meta, field)
 	}
-	// Whether a slice of endpoints has this annotation depends on how many changes of Pods
-	// Kubernetes' controller has collected.
+	// Whether a slice of endpoints has the first annotation depends on how many changes of Pods
+	// Kubernetes' controller has collected. The others count the rollouts of a Deployment.
 	if annotations, _ := meta["annotations"].(map[string]any); annotations != nil {
-		if delete(annotations, corev1.EndpointsLastChangeTriggerTime); len(annotations) == 0 {
+		for _, name := range []string{corev1.EndpointsLastChangeTriggerTime, rolloutNumber, rolloutNumber + "-history"} {
+			delete(annotations, name)
+		}
+		if len(annotations) == 0 {
 			delete(meta, "annotations")
 		}
 	}
@@ -182,82 +224,4 @@ func digest(v any) [sha256.Size]byte {
 		panic(fmt.Sprintf("explore: encode: %v", err))
 	}
 	return sha256.Sum256(data)
-}
-
-// Diff returns the differences between a state and the wanted one, a line per object or field. The
-// result is empty if they are equal.
-func (s State) Diff(want State) []string {
-	var lines []string
-	for _, id := range slices.Sorted(maps.Keys(want.objects)) {
-		have, wanted := s.objects[id], want.objects[id]
-		switch {
-		case len(have) < len(wanted):
-			lines = append(lines, fmt.Sprintf("%s: %s", id, counted(len(have), len(wanted), "is missing")))
-		case len(have) > len(wanted):
-			lines = append(lines, fmt.Sprintf("%s: %s", id, counted(len(have), len(wanted), "")))
-		default:
-			for i := range have {
-				lines = append(lines, differences(id, have[i], wanted[i])...)
-			}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.objects)) {
-		if _, ok := want.objects[id]; !ok {
-			lines = append(lines, id+": "+existsNow)
-		}
-	}
-	return lines
-}
-
-// existsNow is the text for an object that does not exist in the wanted state, and thereAre the
-// text for a different number of objects with a generated name.
-const (
-	existsNow = "exists, and does not without faults"
-	thereAre  = ": there are "
-)
-
-func counted(have, want int, missing string) string {
-	if want == 1 && have == 0 {
-		return missing
-	}
-	return fmt.Sprintf(thereAre[2:]+"%d, and %d without faults", have, want)
-}
-
-// differences lists the fields in which two objects differ.
-func differences(at string, have, want any) []string {
-	h, haveMap := have.(map[string]any)
-	w, wantMap := want.(map[string]any)
-	if !haveMap || !wantMap {
-		if reflect.DeepEqual(have, want) {
-			return nil
-		}
-		return []string{fmt.Sprintf("%s: %s, and %s without faults", at, short(have), short(want))}
-	}
-	keys := map[string]bool{}
-	for k := range h {
-		keys[k] = true
-	}
-	for k := range w {
-		keys[k] = true
-	}
-	var lines []string
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		lines = append(lines, differences(at+"."+k, h[k], w[k])...)
-	}
-	return lines
-}
-
-func short(v any) string {
-	if v == nil {
-		return "not set"
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	const limit = 160
-	if len(data) > limit {
-		return string(data[:limit]) + "…"
-	}
-	return string(data)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -19,14 +20,15 @@ type stream struct {
 	body    io.ReadCloser
 	lines   *bufio.Reader
 	initial bool   // the events are those of a list, until the bookmark at its end
+	begin   int    // number of further events that are those of a list
 	ready   []byte // the rest of the event that the explorer has let through
 	err     error
 	closed  sync.Once
 }
 
-func newStream(ctx context.Context, p *process, c call, body io.ReadCloser) *stream {
+func newStream(ctx context.Context, p *process, c call, body io.ReadCloser, begin int) *stream {
 	p.watching(c.resource, 1)
-	return &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, lines: bufio.NewReader(body)}
+	return &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, begin: begin, lines: bufio.NewReader(body)}
 }
 
 // Read implements io.Reader. It returns one event at a time, when the explorer lets it through.
@@ -42,8 +44,8 @@ func (s *stream) Read(into []byte) (int, error) {
 				return 0, err
 			}
 		}
-		event := &step{phase: delivering, call: s.call, process: s.process, initial: s.initial}
-		event.label, event.point = s.describe(line)
+		event := &step{phase: delivering, call: s.call, process: s.process, initial: s.initial || s.begin > 0}
+		s.describe(event, line)
 		switch v, err := s.process.trial.gate.wait(s.ctx, event); {
 		case err != nil:
 			s.err = err
@@ -66,29 +68,28 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// describe returns the label of an event and, if the event is about an object, its point without a
-// number.
-func (s *stream) describe(line []byte) (string, Point) {
-	var event struct {
-		Type   string
-		Object struct {
-			Kind     string
-			Metadata metav1.ObjectMeta
-		}
-	}
+// describe sets the label of the step of an event, its revision and, if the event is about an object,
+// its point without a number.
+func (s *stream) describe(of *step, line []byte) {
+	var event watchEvent
 	if json.Unmarshal(line, &event) != nil {
-		return "event " + s.call.resource, Point{}
+		of.label = "event " + s.call.resource
+		return
 	}
-	if event.Object.Metadata.Annotations[metav1.InitialEventsAnnotationKey] == "true" {
+	if event.endsList() {
 		s.initial = false
+	}
+	if s.begin > 0 {
+		s.begin--
 	}
 	verb := strings.ToLower(event.Type)
 	object := qualified(event.Object.Metadata.Namespace, event.Object.Metadata.Name)
 	point := Point{Verb: verb, Resource: s.call.resource, Object: generic(&event.Object.Metadata)}
-	if s.initial || !point.isEvent() || background.Has(s.call.resource) {
-		point = Point{}
+	if !of.initial && point.isEvent() && !background.Has(s.call.resource) {
+		of.point = point
 	}
-	return strings.TrimSpace(verb + " " + s.call.resource + " " + object), point
+	of.label = strings.TrimSpace(verb + " " + s.call.resource + " " + object)
+	of.revision, _ = strconv.ParseUint(event.Object.Metadata.ResourceVersion, 10, 64) // 0 for errors
 }
 
 func qualified(namespace, name string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -71,11 +72,12 @@ type trial struct {
 	done      []bool           // the faults of the plan that have happened
 	revisions map[Point]uint64 // the revision of the store before a point
 	frozen    map[string]bool
-	cut       map[string]bool // resources whose watches and lists wait until everything is quiet
-	refused   map[string]bool // cut resources whose next watch was refused
-	denied    map[string]bool // by verb and resource
-	unbound   map[string]bool // claims whose volumes wait until everything is quiet
-	denials   bool            // a write was denied, or failed often: the next may be late
+	views     map[string]*view // older states that cached reads of a resource see
+	cut       map[string]bool  // resources whose watches and lists wait until everything is quiet
+	refused   map[string]bool  // cut resources whose next watch was refused
+	denied    map[string]bool  // by verb and resource
+	unbound   map[string]bool  // claims whose volumes wait until everything is quiet
+	denials   bool             // a write was denied, or failed often: the next may be late
 
 	foreign        *foreign                     // the plan's write of another client; nil for none
 	stopped        bool                         // no process of the operator runs
@@ -87,6 +89,9 @@ type trial struct {
 	earlierCrashes map[moment]bool              // crashes of earlier runs
 	branch         *branch                      // where the run leaves the plan; may be nil
 	keepAll        bool                         // the run must set result.versions
+	noWatchLists   bool                         // the server refuses watches that begin with a list
+	varying        *expected                    // what differs between runs without faults; nil before these are complete
+	watchLists     atomic.Int64                 // number of these watches
 	probe          *probe                       // collects the possible actions; nil in other runs
 
 	mu         sync.Mutex
@@ -105,25 +110,27 @@ type trial struct {
 
 // result holds the observations of a trial.
 type result struct {
-	end, left  State // after the inputs; after their objects were deleted
-	points     []visit
-	creates    map[string]int
-	deletes    map[string]int
-	ownObjects map[string]bool
-	states     map[[32]byte]bool
-	effect     bool              // SetField has changed more than the field
-	failing    map[string]string // the errors that persist, by controller and object
-	foreign    string            // the value of a foreign write's field, as JSON; "" for none
-	crashes    []moment          // after the last fault
-	pruned     bool              // the run ended at a crash that an earlier run also had
-	alarms     []Alarm
-	steps      []string  // the events of the run, a line each
-	times      []float64 // of the steps, in seconds since the first
-	digest     [32]byte  // of the steps and of every version, in order
-	versions   []string  // all versions, in order; nil unless trial.keepAll
-	unused     Plan      // the faults whose points were not reached
-	orderOnly  bool      // random orders are the only faults of the plan
-	failed     error     // the scenario itself does not work
+	end, left      State // after the inputs; after their objects were deleted
+	points         []visit
+	counts         counter // until the end of the inputs
+	ownObjects     map[string]bool
+	states         map[[32]byte]bool
+	effect         bool              // SetField has changed more than the field
+	failing        map[string]string // the errors that persist, by controller and object
+	cached         map[string]bool   // resources of the reads that may return an older state
+	sawOld         bool              // a read after a stale restart has returned an older state
+	sentWatchLists bool              // the operator has sent watches that begin with a list
+	foreign        string            // the value of a foreign write's field, as JSON; "" for none
+	crashes        []moment          // after the last fault
+	pruned         bool              // the run ended at a crash that an earlier run also had
+	alarms         []Alarm
+	steps          []string  // the events of the run, a line each
+	times          []float64 // of the steps, in seconds since the first
+	digest         [32]byte  // of the steps and of every version, in order
+	versions       []string  // all versions, in order; nil unless trial.keepAll
+	unused         Plan      // the faults whose points were not reached
+	orderOnly      bool      // random orders are the only faults of the plan
+	failed         error     // the scenario itself does not work
 }
 
 // waiting is the beginning of an input that lets time pass.
@@ -157,6 +164,7 @@ func (t *trial) run() {
 	}
 	t.gate = newGate()
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
+	t.views, t.result.cached = map[string]*view{}, map[string]bool{}
 	t.frozen, t.cut, t.refused, t.ownObjects = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	t.denied, t.unbound, t.leases, t.errors = map[string]bool{}, map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
 	for _, f := range t.plan {
@@ -178,7 +186,7 @@ func (t *trial) run() {
 	}
 	t.history = history
 	t.history.version, t.history.keepAll = t.check, t.keepAll
-	t.startProcess(nil)
+	t.startProcess()
 	if t.settle() {
 		t.started()
 		t.makeInputs()
@@ -196,7 +204,7 @@ func (t *trial) makeInputs() {
 		}
 	}
 	t.result.end = t.history.state()
-	t.result.creates, t.result.deletes = copyOf(t.history.creates), copyOf(t.history.deletes)
+	t.result.counts = maps.Clone(t.history.counts)
 	if t.scenario.Keep {
 		return
 	}
@@ -218,14 +226,6 @@ func (t *trial) deleteInputs() bool {
 		}
 	}
 	return true
-}
-
-func copyOf(m map[string]int) map[string]int {
-	c := make(map[string]int, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // input makes one input.
@@ -387,6 +387,7 @@ func (t *trial) end() {
 	for _, p := range t.all {
 		<-p.ended
 	}
+	t.result.sentWatchLists = t.watchLists.Load() > 0
 	t.result.states, t.result.ownObjects, t.result.versions = t.history.seen, t.ownObjects, t.history.all
 	if len(t.forbidden) > 0 {
 		t.alarm("O12", "refused by RBAC", strings.Join(t.forbidden, ", "))

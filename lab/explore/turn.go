@@ -3,7 +3,6 @@ package explore
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -11,8 +10,6 @@ import (
 
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
-	"kelson.dev/kubernetes/controlplane"
-	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -181,7 +178,7 @@ func (t *trial) enabled(s *step) bool {
 	case t.paused:
 		return false
 	case s.phase == delivering:
-		return s.initial || !t.frozen[resource] && !t.frozen["*"]
+		return s.initial || !t.frozen[resource] && !t.frozen[everything]
 	case s.phase == sending && t.cut[resource]:
 		// The first new watch is refused, and the list after it waits.
 		return s.call.watch && !t.refused[resource]
@@ -203,6 +200,7 @@ func (t *trial) execute(s *step) {
 			s.held = t.unbound[s.point.Object]
 		}
 	case sending:
+		s.view = t.viewFor(s.process, s.call)
 		if s.point != (Point{}) {
 			if t.visit(&s.point) && t.keepAll {
 				t.result.points[len(t.result.points)-1].foreign = t.foreignWrites(s)
@@ -289,7 +287,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite, foreignFirst, foreignLast)
 	switch f.Kind {
 	case KillBefore:
-		t.crash(nil)
+		t.crash()
 	case Conflict:
 		t.denials = t.denials || s.point.N > manyAttempts
 		return conflict
@@ -311,7 +309,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	case TwoLeaders:
 		s.held = true
 		t.gate.suspend(t.process, s)
-		t.startNext(nil)
+		t.startNext()
 	case Deny:
 		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
 		return denied
@@ -324,7 +322,7 @@ func (t *trial) faultAfter(s *step) verdict {
 	case SlowResponse:
 		s.held = true
 	case KillAfter:
-		t.crash(nil)
+		t.crash()
 	case KillStale:
 		t.crashTo(t.revisions[s.point])
 	case KillOld:
@@ -341,9 +339,9 @@ func (t *trial) faultAfter(s *step) verdict {
 func (t *trial) faultAtEvent(s *step) verdict {
 	switch t.find(s.point, Freeze, FreezeAll, Cut).Kind {
 	case Freeze:
-		t.frozen[s.call.resource] = true
+		t.freeze(s.call.resource, s.revision)
 	case FreezeAll:
-		t.frozen["*"] = true
+		t.freeze(everything, s.revision)
 	case Cut:
 		t.cut[s.call.resource] = true
 		return cut
@@ -351,30 +349,41 @@ func (t *trial) faultAtEvent(s *step) verdict {
 	return pass
 }
 
+// freeze delays the events of a resource, or of everything, from a revision on. The server's cache
+// is late, so reads that it may answer show the state before the event, too.
+func (t *trial) freeze(resource string, revision uint64) {
+	t.frozen[resource] = true
+	if revision > 0 {
+		t.views[resource] = &view{revision: revision - 1}
+	}
+}
+
 // crashTo kills the process. The cached reads of the next one show the state at a revision.
 func (t *trial) crashTo(revision uint64) {
-	t.frozen["*"] = true
-	t.crash(t.env.ForkAt(t.t, revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone), testenv.Requests(nil)).OperatorRESTConfig().Transport)
+	t.frozen[everything] = true
+	t.views[everything] = &view{revision: revision, stale: true}
+	t.log(fmt.Sprintf("the next process is connected to a server whose cache has revision %d", revision))
+	t.crash()
 }
 
 // crash kills the operator's process and starts the next one.
-func (t *trial) crash(old http.RoundTripper) {
+func (t *trial) crash() {
 	t.process.kill()
 	t.forgetErrors()
-	if old == nil && t.seenBefore() {
+	if t.seenBefore() {
 		t.result.pruned = true
 		return
 	}
-	t.startNext(old)
+	t.startNext()
 }
 
 // startNext starts another process of the operator. It releases delayed lists first: otherwise the
 // new process would time out before everything else is quiet.
-func (t *trial) startNext(old http.RoundTripper) {
+func (t *trial) startNext() {
 	clear(t.cut)
 	clear(t.refused)
 	t.releaseLeases()
-	t.startProcess(old)
+	t.startProcess()
 }
 
 // release ends the delays of faults, one kind after the other, and reports whether it has ended
@@ -383,7 +392,7 @@ func (t *trial) release() bool {
 	switch {
 	case len(t.frozen) > 0:
 		clear(t.frozen)
-		t.process.old = nil
+		clear(t.views)
 		t.log("the frozen events are delivered")
 	case len(t.cut) > 0:
 		clear(t.cut)

@@ -114,7 +114,7 @@ func (e *explorer) awaitQuietBase(ctx context.Context) {
 func (e *explorer) runWire(plan Plan, p *probe) *result {
 	var r result
 	err := inScope(e.wire.scope.ctx, e.wire.dir, func(s *scope) {
-		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p}
+		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p, noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
 		stop := t.passWebhooks()
 		s.Cleanup(func() {
 			defer stop()
@@ -152,7 +152,7 @@ func (e *explorer) repetitions() int {
 // repeated runs a plan and returns its alarms. The plan of a Binary runs several times. If enough
 // runs raise alarms, repeated returns those of one run, otherwise none. If no run has reached the
 // points of the plan, the returned run lists the missing points.
-func (e *explorer) repeated(plan Plan, reference *result) (r *result, alarms []Alarm, seen int) {
+func (e *explorer) repeated(plan Plan, reference *outcomes) (r *result, alarms []Alarm, seen int) {
 	for range e.repetitions() {
 		again := e.run(plan)
 		if again.failed != nil {
@@ -184,21 +184,6 @@ func (e *explorer) inParallel(work func()) {
 		all.Go(work)
 	}
 	all.Wait()
-}
-
-// merge adds the behavior of another run without faults to a baseline.
-func (b *baseline) merge(r *result) {
-	for id, text := range r.failing {
-		if b.failing == nil {
-			b.failing = map[string]string{}
-		}
-		b.failing[id] = text
-	}
-	for _, counts := range []struct{ all, more map[string]int }{{b.creates, r.creates}, {b.deletes, r.deletes}} {
-		for id, n := range counts.more {
-			counts.all[id] = max(counts.all[id], n)
-		}
-	}
 }
 
 // promisingFirst orders plans with a single fault by how often their kinds find bugs, because the

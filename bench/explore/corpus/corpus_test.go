@@ -103,8 +103,7 @@ func TestCorpus(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			scenario := func(fixed bool) explore.Scenario {
-				s := explore.Scenario{Operator: run(r.operator(fixed), &corev1.Secret{}), Inputs: r.inputs, Invariants: r.invariants,
-					NoWatchList: true} // like the servers with which the bugs were found
+				s := explore.Scenario{Operator: run(r.operator(fixed), &corev1.Secret{}), Inputs: r.inputs, Invariants: r.invariants}
 				if r.owns != nil {
 					s.Operator = run(r.operator(fixed), r.owns...)
 					s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
