@@ -47,8 +47,8 @@ type Config struct {
 	// Gate, if not nil, decides whether this replica may reconcile an object now.
 	Gate Gate
 	// Scope has the objects that the controller reconciles. Requests for others are dropped, from
-	// every source; the log has a line for each cause. A request does not have the labels and fields
-	// of its object, except for its name and namespace, so Scope cannot select by others.
+	// every source; the log has a line for each cause. A request does not have the labels and
+	// fields of its object, except for its name and namespace, so Scope cannot select by others.
 	Scope informer.Scope
 	// Clusters, if not nil, has the clusters that requests may name; requests for other clusters
 	// are dropped. If nil, all clusters are taken as engaged.

@@ -22,7 +22,8 @@
 //   - a component can write a burst of 25 events about one object, and then one every five minutes;
 //     further events are dropped.
 //
-// The limits are those of Kubernetes' own components.
+// The limits are those of Kubernetes' own components. A write without a response, or with one that
+// asks to try again, is repeated for two minutes; later events wait in the buffer.
 //
 // # Use
 //

@@ -57,8 +57,8 @@ func (r router) with(ctx context.Context, obj client.Object, f func(client.Clien
 	return err
 }
 
-// write is with for writes of an object itself. The status that a typed reconciler has set, and that
-// is not yet written, stays in obj.
+// write is with for writes of an object itself. The status that a typed reconciler has set, and
+// that is not yet written, stays in obj.
 func (r router) write(ctx context.Context, obj client.Object, f func(client.Client) error) error {
 	restore := reconcile.KeepStatus(ctx, obj)
 	if err := r.with(ctx, obj, f); err != nil {

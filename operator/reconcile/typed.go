@@ -19,10 +19,10 @@ import (
 // Typed reconciles objects of one Go type. obj is a private copy. After Reconcile returns, even
 // with an error, the framework compares the status of obj and writes changes with one patch of the
 // status subresource. It sets a field Status.ObservedGeneration to the reconciled generation. It
-// does not write other changes to obj, and logs a warning about them. If Reconcile writes obj itself
-// with the manager's client, the changes of the status stay in obj and are written at the end, as
-// always. A controller with several
-// workers starts another object while the status is being written (see Yielding).
+// does not write other changes to obj, and logs a warning about them. If Reconcile writes obj
+// itself with the manager's client, the changes of the status stay in obj and are written at the
+// end, as always. A controller with several workers starts another object while the status is being
+// written (see Yielding).
 //
 // Objects that are being deleted are not reconciled; see Finalizer.
 type Typed[T any] interface {
