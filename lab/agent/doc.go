@@ -4,8 +4,8 @@
 //	err := agent.Program{Dir: "./cmd"}.Build(ctx, cache, "operator")
 //	pool := agent.NewPool(agent.Config{Path: "operator"}, 2)
 //	process, err := pool.Get()
-//	link := agent.NewLink(process, requests, documents) // in a bubble
-//	at, err := link.Exchange(floor, until)
+//	link := agent.NewLink(process, 1, requests, documents) // in a bubble
+//	at, err := link.Exchange(floor, until, ownLeases)
 //
 // The operator is built alone, with its own dependencies in its own versions, and with package
 // inside, which imports only the standard library. An overlay of the go command renames the
@@ -32,6 +32,9 @@
 // A Call is the exception: O sends it in the middle of step 3 and waits for the response in real
 // time, and K answers at once. Documents of the API are read in this way, because clients hold
 // locks meanwhile.
+//
+// Renewals of Leases are another: O answers them itself while Run says that no other client uses
+// its Leases. A leader renews its Lease every two seconds, and runs last for hours.
 //
 // # Time
 //

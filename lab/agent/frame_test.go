@@ -11,7 +11,7 @@ import (
 // LAB-03: frames and their contents survive encoding, also when they arrive in parts.
 func TestFrames(t *testing.T) {
 	m := &inside.Message{Method: "PATCH", Target: "/api/v1/pods?a=b", Status: 200, Header: []string{"Accept", "x", "Accept", ""}, Body: []byte("{}")}
-	times := inside.Times{Now: 1, Floor: -2, Until: 1 << 60}
+	times := inside.Times{Now: 1, Floor: -2, Until: 1 << 60, Process: 2, OwnLeases: true}
 	frames := []inside.Frame{{Kind: inside.Request, ID: 7, Content: m.Append(nil)}, {Kind: inside.Data, ID: 1 << 31}, {Kind: inside.Run, Content: times.Append(nil)}}
 	var data []byte
 	for _, f := range frames {

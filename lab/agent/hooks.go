@@ -27,6 +27,33 @@ func New(cfg Config) (Client, error) {
 `},
 }
 
+// seeded are the packages whose random numbers are seeded, with the source of a file of the main
+// package that does it.
+var seeded = map[string]string{
+	"k8s.io/apimachinery/pkg/util/rand": `package main
+
+import (
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	kelson KELSON
+)
+
+func init() { kelson.Seeds = append(kelson.Seeds, rand.Seed) }
+`,
+	"github.com/google/uuid": `package main
+
+import (
+	"github.com/google/uuid"
+
+	kelson KELSON
+)
+
+func init() {
+	kelson.Seeds = append(kelson.Seeds, func(n int64) { uuid.SetRand(kelson.Random(n)) })
+}
+`,
+}
+
 // stubs replace packages that start goroutines which wait for the system. Such goroutines would
 // stop the time.
 var stubs = map[string]string{"github.com/fsnotify/fsnotify": fsnotify}

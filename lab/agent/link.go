@@ -21,6 +21,7 @@ import (
 // and Close by one goroutine.
 type Link struct {
 	process *Process
+	number  int64
 	// requests serves the requests of the process. Each runs in a goroutine of its own.
 	requests http.RoundTripper
 	// calls serves the requests that must be answered without virtual time.
@@ -40,9 +41,10 @@ type Link struct {
 // firstConn is the ID of the first connection. Smaller ones are those of requests.
 const firstConn = 1 << 31
 
-// NewLink returns a link of a process.
-func NewLink(p *Process, requests, calls http.RoundTripper) *Link {
-	return &Link{process: p, requests: requests, calls: calls, open: map[uint32]context.CancelFunc{}, conns: map[uint32]*conn{}, last: firstConn}
+// NewLink returns a link of a process. The process gets random numbers that depend only on number,
+// its number among the processes of its run.
+func NewLink(p *Process, number int, requests, calls http.RoundTripper) *Link {
+	return &Link{process: p, number: int64(number), requests: requests, calls: calls, open: map[uint32]context.CancelFunc{}, conns: map[uint32]*conn{}, last: firstConn}
 }
 
 // Pending reports whether the process has not yet begun, or frames wait for Exchange.
@@ -63,11 +65,12 @@ func (l *Link) External() []string {
 // Exchange passes the waiting frames to the process at the current time, and lets it run: at least
 // until floor, and then until it sends a frame, at most until the time until. It returns the time
 // of the process, which is not before the current time. The caller must let time pass until then,
-// and call Deliver. An error means that the process has ended.
-func (l *Link) Exchange(floor, until time.Time) (time.Time, error) {
+// and call Deliver. If ownLeases is true, no other client may read or write the Leases of the
+// process, which then answers its renewals itself. An error means that the process has ended.
+func (l *Link) Exchange(floor, until time.Time, ownLeases bool) (time.Time, error) {
 	l.mu.Lock()
 	l.started = true
-	times := inside.Times{Now: time.Now().UnixNano(), Floor: floor.UnixNano(), Until: until.UnixNano()}
+	times := inside.Times{Now: time.Now().UnixNano(), Floor: floor.UnixNano(), Until: until.UnixNano(), Process: l.number, OwnLeases: ownLeases}
 	batch := inside.AppendFrame(l.queue, inside.Frame{Kind: inside.Run, Content: times.Append(nil)})
 	l.queue = nil
 	l.mu.Unlock()

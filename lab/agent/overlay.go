@@ -148,6 +148,12 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 			return nil, fmt.Errorf("prepare %s: %w", c.path, err)
 		}
 	}
+	for _, c := range packages {
+		if code, ok := seeded[c.path]; ok {
+			name := "zz_kelson_" + path.Base(c.path) + ".go"
+			o.files[filepath.Join(last.dir, name)] = []byte(strings.ReplaceAll(code, "KELSON", strconv.Quote(o.agent)))
+		}
+	}
 	return o, nil
 }
 

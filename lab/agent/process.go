@@ -25,9 +25,10 @@ type Config struct {
 
 // settings are the variables of Go's runtime in the operator's process. Timers must be those of Go
 // 1.23 and later, even if the operator's module requires an older version: older ones do not work
-// in a bubble. Goroutines must not be preempted at times that depend on the machine. Processes are
-// short-lived, so they collect garbage only if they need much memory.
-var settings = []string{"GODEBUG=asynctimerchan=0,asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=384MiB", "GOTRACEBACK=all"}
+// in a bubble. The agent seeds the random numbers of math/rand. Goroutines must not be preempted at times that depend on the machine, and the order of
+// goroutines is that of a single processor. Processes are short-lived, so they collect garbage only
+// if they need much memory.
+var settings = []string{"GODEBUG=asynctimerchan=0,asyncpreemptoff=1,randseednop=0", "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=384MiB", "GOTRACEBACK=all"}
 
 // Process is a process of an operator that has started, and waits for its first batch before it
 // calls the operator's main function. Its methods must not be called concurrently.
@@ -81,7 +82,7 @@ func Start(c Config) (_ *Process, err error) {
 	p.cmd.Env = append(p.cmd.Env, inside.PipesVariable+"=3,4")
 	p.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	if err := p.cmd.Start(); err != nil {
+	if err := startCalm(p.cmd); err != nil {
 		return nil, fmt.Errorf("start the operator: %w", err)
 	}
 	theirIn.Close()

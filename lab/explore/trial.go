@@ -61,11 +61,13 @@ type trial struct {
 	random   *rand.Rand  // orders the steps; nil for the default order
 	order    *priorities // orders the steps; nil for another order
 
-	process   *process
-	newest    atomic.Pointer[process] // the same, for other goroutines
-	missed    atomic.Int64            // number of calls of webhooks while no process listened
-	processes int
-	all       []*process
+	process *process
+	newest  atomic.Pointer[process] // the same, for other goroutines
+	missed  atomic.Int64            // number of calls of webhooks while no process listened
+	// sharedLeases is true after another client than the operator has written a Lease.
+	sharedLeases atomic.Bool
+	processes    int
+	all          []*process
 
 	counts    map[Point]int    // by a Point without N
 	fired     int              // how many faults at points have happened
@@ -287,6 +289,9 @@ func (t *trial) patience() time.Duration {
 // commit makes a write wait until the explorer lets it pass.
 func (t *trial) commit(ctx context.Context, ops []store.Op) error {
 	p, _ := ctx.Value(processKey{}).(*process)
+	if p == nil {
+		t.noteLeases(ops)
+	}
 	s := &step{phase: committing, process: p, label: writeLabel(ops)}
 	if claim := claimOf(ops); claim != "" && p == nil {
 		s.point = Point{Verb: provision, Resource: "persistentvolumeclaims", Object: claim}

@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/lab/agent"
 )
 
@@ -92,7 +94,7 @@ func (t *trial) startProgram(p *process, config *rest.Config) {
 	}
 	user := config.Impersonate.UserName
 	p.program = program
-	p.link = agent.NewLink(program, asUser{user, requests}, asUser{user, &documents{p, config.Transport}})
+	p.link = agent.NewLink(program, p.number, asUser{user, requests}, asUser{user, &documents{p, config.Transport}})
 }
 
 // asUser sends requests as a user, unless they name another one.
@@ -152,7 +154,7 @@ func (t *trial) flush() {
 // until, and then lets the control plane reach the same time. Before the time until, no timer of
 // the control plane may fire.
 func (t *trial) exchange(p *process, floor, until time.Time) {
-	at, err := p.link.Exchange(floor, until)
+	at, err := p.link.Exchange(floor, until, t.ownLeases(p))
 	if text := p.program.Output(); len(text) > 0 {
 		_, _ = p.output.Write(text) // returns no error
 	}
@@ -162,6 +164,31 @@ func (t *trial) exchange(p *process, floor, until time.Time) {
 	}
 	if err != nil {
 		p.endProgram(err)
+	}
+}
+
+// ownLeases reports whether only one process uses the Leases of the operator, and its requests are
+// executed without delay and without faults.
+func (t *trial) ownLeases(p *process) bool {
+	if t.paused || len(t.denied) > 0 || t.sharedLeases.Load() {
+		return false
+	}
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	for _, other := range t.all {
+		if other != p && !other.dead {
+			return false
+		}
+	}
+	return true
+}
+
+// noteLeases records that another client than the operator writes Leases.
+func (t *trial) noteLeases(ops []store.Op) {
+	for _, op := range ops {
+		if op.Key.Resource == "leases.coordination.k8s.io" && op.Key.Namespace != corev1.NamespaceNodeLease {
+			t.sharedLeases.Store(true)
+		}
 	}
 }
 

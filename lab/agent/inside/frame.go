@@ -80,25 +80,34 @@ func NextFrame(from []byte) (f Frame, size int, err error) {
 
 // Times are the content of a Run frame, in nanoseconds since 1970: the time at which O takes the
 // frames of the batch, the time until which it runs in any case, and the time until which it may
-// run.
-type Times struct{ Now, Floor, Until int64 }
+// run. OwnLeases says that no other client uses the Leases of O. Process is the number of O among
+// the processes of its run, from 1; it seeds O's random numbers.
+type Times struct {
+	Now, Floor, Until int64
+	Process           int64
+	OwnLeases         bool
+}
 
 // Append appends the encoded times to a buffer.
 func (t Times) Append(to []byte) []byte {
-	for _, v := range []int64{t.Now, t.Floor, t.Until} {
+	for _, v := range []int64{t.Now, t.Floor, t.Until, t.Process} {
 		to = AppendTime(to, v)
 	}
-	return to
+	if t.OwnLeases {
+		return append(to, 1)
+	}
+	return append(to, 0)
 }
 
 // ParseTimes decodes the content of a Run frame.
 func ParseTimes(content []byte) (t Times, err error) {
-	if len(content) != 24 {
+	if len(content) != 33 {
 		return t, errors.New("malformed times")
 	}
-	for i, v := range []*int64{&t.Now, &t.Floor, &t.Until} {
+	for i, v := range []*int64{&t.Now, &t.Floor, &t.Until, &t.Process} {
 		*v = int64(binary.LittleEndian.Uint64(content[8*i:]))
 	}
+	t.OwnLeases = content[32] == 1
 	return t, nil
 }
 

@@ -19,11 +19,13 @@ type idle struct {
 	without bool   // Go before 1.26, which has no such counters
 }
 
-// spins is how often wait yields before it sleeps for goroutines in system calls, and patience how
-// often it sleeps, for 100 microseconds each, until such goroutines count as blocked.
+// spins is how often wait yields before it pauses for goroutines in system calls. After each pause
+// it checks whether such goroutines are blocked, and after as many checks as enough in a row that
+// say so, they count as blocked. A time limit would not do: on a busy machine, a thread may wait
+// for a processor during a write to a log.
 const (
-	spins    = 20
-	patience = 500
+	spins  = 20
+	enough = 5
 )
 
 // start counts the goroutines that stay in system calls. It is called before the operator's main
@@ -46,20 +48,24 @@ func (i *idle) wait() {
 		synctest.Wait()
 		return
 	}
-	for n := 0; ; n++ {
+	for n, blocked := 0, 0; ; n++ {
 		runtime.Gosched()
 		metrics.Read(i.samples)
 		runnable, outside := i.samples[0].Value.Uint64(), i.samples[1].Value.Uint64()
 		switch {
 		case runnable > 0:
-			n = 0
+			n, blocked = 0, 0
 		case outside <= i.base:
 			i.base = outside
 			return
-		case n >= patience:
+		case blocked >= enough:
 			i.base = outside
+			return
 		case n >= spins:
 			pause()
+			if blocked++; !threadsSleep(n) {
+				blocked = 0
+			}
 		}
 	}
 }

@@ -68,7 +68,7 @@ func InTest(f func(*testing.T)) {
 }
 
 // agent is the connection to the kelson process.
-var agent = &connection{streams: map[uint32]*stream{}, listeners: map[int]*listener{}}
+var agent = &connection{streams: map[uint32]*stream{}, listeners: map[int]*listener{}, leases: leases{byPath: map[string]*lease{}}}
 
 // connection is one end of the protocol. The goroutine of loop does all input and output.
 type connection struct {
@@ -84,7 +84,8 @@ type connection struct {
 	listeners map[int]*listener
 	port      int // the last one that was chosen
 
-	idle idle
+	idle   idle
+	leases leases
 	// turns counts the times that loop has waited for virtual time, and waiting is 1 meanwhile.
 	// They are for watch.
 	turns   uint64
@@ -105,12 +106,14 @@ func (c *connection) loop(main func()) {
 		if err != nil {
 			os.Exit(0) // the kelson process has ended or no longer needs this one
 		}
+		c.leases.allow(times.OwnLeases)
 		c.sleepUntil(times.Now)
 		for _, f := range batch {
 			c.deliver(f)
 		}
 		if !started {
 			started = true
+			seed(times.Process)
 			go func() {
 				main()
 				os.Exit(0)

@@ -1,8 +1,12 @@
 package inside
 
 import (
+	"bytes"
 	"io"
+	"os"
+	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -42,6 +46,34 @@ func (p pipe) write(data []byte) error {
 
 // pause sleeps in real time. Other goroutines may run meanwhile.
 func pause() {
+	// The process has started with a long timer slack; see agent.Start.
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, uintptr(time.Microsecond), 0)
 	t := syscall.NsecToTimespec(int64(pauseTime))
 	_, _, _ = syscall.Syscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
+}
+
+const setTimerSlack = 29 // PR_SET_TIMERSLACK
+
+// threadsSleep reports whether all other threads of the process wait in the kernel: they neither
+// run nor wait for a processor or a disk.
+func threadsSleep(int) bool {
+	self := strconv.Itoa(syscall.Gettid())
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return true
+	}
+	for _, thread := range threads {
+		if thread.Name() == self {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// The state follows the name, which is in parentheses.
+		if at := bytes.LastIndexByte(stat, ')') + 2; at < len(stat) && (stat[at] == 'R' || stat[at] == 'D') {
+			return false
+		}
+	}
+	return true
 }

@@ -42,3 +42,7 @@ func (p pipe) write(data []byte) error {
 
 // pause sleeps in real time. Other goroutines may run meanwhile.
 func pause() { runtime.Gosched() }
+
+// threadsSleep would report whether all other threads of the process are blocked. Here, it assumes
+// that after many pauses.
+func threadsSleep(pauses int) bool { return pauses > 500 }

@@ -54,6 +54,13 @@ func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isDiscovery(r) {
 		return agent.call(r, m)
 	}
+	ofLease := isLease(r.URL.Path)
+	if ofLease {
+		if resp := agent.leases.answer(m, r.URL.Path, r.URL.RawQuery); resp != nil {
+			resp.Request = r
+			return resp, nil
+		}
+	}
 	agent.mu.Lock()
 	agent.last++
 	id := agent.last
@@ -67,6 +74,9 @@ func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, got.err
 		}
 		got.response.Request = r
+		if ofLease {
+			agent.leases.follow(m, r.URL.Path, got.response)
+		}
 		s.cancelWith(r.Context())
 		return got.response, nil
 	case <-r.Context().Done():

@@ -1,5 +1,6 @@
 // Command program is an operator without dependencies. It creates two Secrets for each ConfigMap,
-// and looks only for the first. With the variable CORRECT, it looks for the second, too.
+// and looks only for the first. With the variable CORRECT, it looks for the second, too. With LEASE,
+// it leads by a Lease, and with RANDOM, its pauses depend on random numbers.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand"
 	"net/http"
 	"os"
 	"regexp"
@@ -60,6 +62,9 @@ func main() {
 	if _, err := http.Get("http://telemetry.example.com/"); err == nil {
 		log.Fatal("the operator reaches another system")
 	}
+	if os.Getenv("LEASE") != "" {
+		lead()
+	}
 	began := time.Now()
 	for {
 		if err := follow(); err != nil {
@@ -67,6 +72,60 @@ func main() {
 		}
 		time.Sleep(time.Second)
 	}
+}
+
+// pause sleeps for a random time if there is the variable RANDOM.
+func pause() {
+	if os.Getenv("RANDOM") != "" {
+		time.Sleep(time.Duration(rand.Intn(1000)) * time.Millisecond)
+	}
+}
+
+type lease struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Metadata   metadata  `json:"metadata"`
+	Spec       leaseSpec `json:"spec"`
+}
+
+type leaseSpec struct {
+	Holder   string `json:"holderIdentity,omitempty"`
+	Duration int    `json:"leaseDurationSeconds,omitempty"`
+	Renewed  string `json:"renewTime,omitempty"`
+}
+
+// lead waits until the program holds its Lease, and then renews it.
+func lead() {
+	const path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+	me := fmt.Sprint("program-", rand.Int())
+	held := lease{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Metadata: metadata{Name: "program"}}
+	renew := func(method, path string) error {
+		held.Spec = leaseSpec{Holder: me, Duration: 15, Renewed: time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")}
+		return call(method, path, &held, &held)
+	}
+	for last := ""; ; time.Sleep(15 * time.Second) {
+		held.Metadata = metadata{Name: "program"}
+		if err := renew("POST", path); err == nil {
+			break
+		} else if err != errConflict {
+			log.Fatal(err)
+		}
+		if err := call("GET", path+"/program", nil, &held); err != nil {
+			log.Fatal(err)
+		}
+		if expired := last == held.Spec.Renewed; expired && renew("PUT", path+"/program") == nil {
+			break
+		}
+		last = held.Spec.Renewed
+	}
+	go func() {
+		for {
+			time.Sleep(2 * time.Second)
+			if err := renew("PUT", path+"/program"); err != nil {
+				log.Fatal("the Lease is lost: ", err)
+			}
+		}
+	}()
 }
 
 // follow lists and watches ConfigMaps.
@@ -121,6 +180,8 @@ func reconcile(web *object) error {
 		return err
 	}
 	for _, suffix := range []string{"-key", "-cert"} {
+		pause()
+		log.Print("create the Secret ", suffix)
 		secret := object{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: web.Metadata.Name + suffix,
 			Owners: []owner{{"v1", "ConfigMap", web.Metadata.Name, web.Metadata.UID}}}}
 		if err := call("POST", path, secret, nil); err != nil && err != errConflict {
