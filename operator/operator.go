@@ -204,7 +204,8 @@ func Tracing(provider oteltrace.TracerProvider) Part {
 }
 
 // Background runs a function next to the controllers; with leader election, only in the leader. run
-// must return when its context ends. If it returns an error, the operator stops.
+// must return when its context ends. If it returns an error, the operator stops; Run returns the
+// error, also if the context has ended before (see manager.Runnable).
 func Background(run func(ctx context.Context, deps Deps) error) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {

@@ -14,7 +14,8 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// annotating sets the status of a Pod, then writes the Pod itself, and then sets more of the status.
+// annotating sets the status of a Pod, then writes the Pod itself, and then sets more of the
+// status.
 type annotating struct {
 	write func(ctx context.Context, pod *corev1.Pod) error
 }

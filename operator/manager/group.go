@@ -12,7 +12,8 @@ import (
 )
 
 // Runnable runs as long as the manager: Run must return soon after ctx ends. If it returns an
-// error, the manager stops.
+// error, the manager stops. The manager's Run returns the error, also if ctx has ended before,
+// unless the error wraps context.Canceled or the cause of ctx.
 type Runnable interface {
 	Run(ctx context.Context) error
 }
@@ -30,6 +31,25 @@ type group struct {
 	failed func(error) // called with each error
 	wg     sync.WaitGroup
 	cut    atomic.Pointer[error] // of a member that was stopped in the middle of its work
+	late   errorList             // of members that failed after the group was stopped
+}
+
+// errorList collects errors. It is safe for concurrent use.
+type errorList struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (l *errorList) add(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, err)
+}
+
+func (l *errorList) joined() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.all...)
 }
 
 // newGroup returns a group whose members get the values of ctx, but do not end with it.
@@ -48,12 +68,15 @@ func (g *group) start(r Runnable) {
 			g.failed(err)
 		case errors.Is(err, leader.ErrStillWorking):
 			g.cut.Store(&err)
+		case !errors.Is(err, context.Canceled) && !errors.Is(err, context.Cause(g.ctx)):
+			g.late.add(err)
 		}
 	})
 }
 
 // stop cancels the members with a cause and waits for them until timeUp. It returns
-// leader.ErrStillWorking if some have not ended by then.
+// leader.ErrStillWorking if some have not ended by then, and otherwise the errors with which
+// members ended, except those that are the end of the context.
 func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	g.cancel(cause)
 	ended := make(chan struct{})
@@ -63,7 +86,7 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	}()
 	select {
 	case <-ended:
-		return nil
+		return g.late.joined()
 	case <-timeUp.Done():
 	}
 	// If earlier groups have used up the time, this one still gets a short time.
@@ -71,7 +94,7 @@ func (g *group) stop(what string, timeUp context.Context, cause error) error {
 	defer timer.Stop()
 	select {
 	case <-ended:
-		return nil
+		return g.late.joined()
 	case <-timer.C:
 		return fmt.Errorf("stop: %s: %w", what, leader.ErrStillWorking)
 	}

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -107,7 +108,11 @@ func TestFailureStopsAllParts(t *testing.T) {
 		m.Add(manager.Func(func(ctx context.Context) error {
 			<-ctx.Done()
 			stopped = true
-			return errors.New("not returned by Run: the manager is already ending")
+			return errors.New("not flushed")
+		}))
+		m.Add(manager.Func(func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("stopped: %w", ctx.Err()) // not an error
 		}))
 		m.Add(manager.Func(func(context.Context) error {
 			m.Add(manager.Func(func(context.Context) error { // added while it runs
@@ -117,7 +122,7 @@ func TestFailureStopsAllParts(t *testing.T) {
 			return nil // ends nothing
 		}))
 		begin := time.Now()
-		if err := m.Run(t.Context()); err == nil || err.Error() != "broken" || !stopped || time.Since(begin) != time.Minute {
+		if err := m.Run(t.Context()); err == nil || err.Error() != "broken\nnot flushed" || !stopped || time.Since(begin) != time.Minute {
 			t.Errorf("got %v after %v, stopped %v", err, time.Since(begin), stopped)
 		}
 	})

@@ -102,7 +102,14 @@ func (t *typed[T, P]) ReconcileYielding(ctx context.Context, req Request, yield 
 		return t.runFinalize(ctx, before, obj, yield)
 	}
 	if t.finalize != nil && !slices.Contains(obj.GetFinalizers(), t.cfg.Finalizer) {
-		if err := t.setFinalizers(ctx, obj, append(obj.GetFinalizers(), t.cfg.Finalizer)); err != nil {
+		err := t.setFinalizers(ctx, obj, append(obj.GetFinalizers(), t.cfg.Finalizer))
+		if apierrors.IsNotFound(err) { // deleted since it was read
+			if t.cfg.Deleted != nil {
+				t.cfg.Deleted(ctx, req)
+			}
+			return Result{}, nil
+		}
+		if err != nil {
 			return Result{}, fmt.Errorf("add finalizer: %w", err)
 		}
 		before = nil

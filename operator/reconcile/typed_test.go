@@ -221,6 +221,29 @@ func TestNothingToReconcile(t *testing.T) {
 }
 
 // RUN-04
+// An object that was deleted after it was read, before it gets the finalizer, is not an error.
+func TestDeletedBeforeTheFinalizer(t *testing.T) {
+	f := newFixture(t)
+	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		if verb == http.MethodPatch {
+			return http.StatusNotFound, metav1.StatusReasonNotFound
+		}
+		return 0, ""
+	}
+	none := step(func(context.Context, *budget) (reconcile.Result, error) {
+		t.Error("the object was reconciled")
+		return reconcile.Result{}, nil
+	})
+	deleted := 0
+	r, err := reconcile.For[budget](finalizing{step: none, finalize: none}, reconcile.TypedConfig{
+		Client: f.client, Finalizer: "example.com/budget", Deleted: func(context.Context, reconcile.Request) { deleted++ },
+	})
+	must(t, err)
+	if _, err := r.Reconcile(t.Context(), request); err != nil || deleted != 1 {
+		t.Errorf("got %v; reported as deleted %d times", err, deleted)
+	}
+}
+
 func TestFinalizer(t *testing.T) {
 	f := newFixture(t)
 	var steps []string

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -20,11 +21,11 @@ type Directory struct {
 
 	certFile, keyFile string
 
-	mu     sync.Mutex
-	looked time.Time
-	stamp  stamp
-	cert   *tls.Certificate
-	failed string // the text of the last error; empty if there was none since the last read
+	mu      sync.Mutex
+	looked  time.Time
+	content contents // of cert
+	cert    *tls.Certificate
+	failed  string // the text of the last error; empty if there was none since the last read
 }
 
 // DefaultDirectory returns the default directory of controller-runtime's webhook server.
@@ -48,29 +49,22 @@ func NewDirectory(dir, certName, keyName string) (*Directory, error) {
 	return d, nil
 }
 
-// stamp identifies a version of the files.
-type stamp struct {
-	cert, key fileStamp
+// contents are the contents of the two files. Their times and sizes may be equal although the
+// content is not: certificates of one issuer have the same size, and tools that copy files keep
+// their times.
+type contents struct {
+	cert, key []byte
 }
 
-type fileStamp struct {
-	changed time.Time
-	size    int64
+func (p contents) equal(other contents) bool {
+	return bytes.Equal(p.cert, other.cert) && bytes.Equal(p.key, other.key)
 }
 
-func (d *Directory) stampNow() (s stamp, err error) {
-	for _, f := range []struct {
-		name string
-		into *fileStamp
-	}{{d.certFile, &s.cert}, {d.keyFile, &s.key}} {
-		// follows symbolic links: updates of a mounted Secret replace those
-		info, err := os.Stat(f.name)
-		if err != nil {
-			return stamp{}, err
-		}
-		*f.into = fileStamp{info.ModTime(), info.Size()}
+func (d *Directory) read() (p contents, err error) {
+	if p.cert, err = os.ReadFile(d.certFile); err == nil {
+		p.key, err = os.ReadFile(d.keyFile)
 	}
-	return s, nil
+	return p, err
 }
 
 // GetCertificate returns the certificate in the files.
@@ -81,16 +75,18 @@ func (d *Directory) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 		return d.cert, nil
 	}
 	d.looked = time.Now()
-	now, err := d.stampNow()
-	if err == nil && d.cert != nil && now == d.stamp {
-		d.failed = ""
+	now, err := d.read()
+	if err == nil && d.cert != nil && now.equal(d.content) {
+		if d.failed != "" {
+			d.report(nil)
+		}
 		return d.cert, nil
 	}
 	first := d.cert == nil
 	if err == nil {
 		var cert tls.Certificate
-		if cert, err = tls.LoadX509KeyPair(d.certFile, d.keyFile); err == nil {
-			d.cert, d.stamp = &cert, now
+		if cert, err = tls.X509KeyPair(now.cert, now.key); err == nil {
+			d.cert, d.content = &cert, now
 		}
 	}
 	if err != nil {

@@ -37,11 +37,10 @@ func TestDirectoryThatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-		changed := time.Now()
+		changed := time.Now() // all versions have the same time, as with tools that copy files
 		write := func(file string, data []byte) {
 			t.Helper()
 			must(t, os.WriteFile(file, data, 0o600))
-			changed = changed.Add(time.Second) // the clocks of file systems are coarse
 			must(t, os.Chtimes(file, changed, changed))
 		}
 		// mounts writes a version of a volume, and replaces the link to it, as kubelet does
