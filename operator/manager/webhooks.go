@@ -39,6 +39,14 @@ type WebhookConfig struct {
 	// there: the operator changes webhook configurations to refer to its address, and creates
 	// missing ones while it runs.
 	Local bool
+	// Registrar, if not nil, changes webhook configurations and CustomResourceDefinitions instead
+	// of the operator's own client: in a test, the operator may have only the rights of production,
+	// where it does not create configurations.
+	Registrar client.Client
+	// Progress, if not nil, is called with the names of the webhooks that are not yet registered:
+	// see webhook.RegistrationConfig. It is called with none if the operator has no webhooks, and
+	// never if it does not change configurations.
+	Progress func(missing []string)
 	// TLS, if not nil, changes the TLS configuration.
 	TLS func(*tls.Config)
 }
@@ -113,10 +121,13 @@ func (w *webhooks) add(path string, h http.Handler) error {
 // start starts the webhook server and waits until it serves, because informers may need
 // conversions.
 func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
+	cfg := m.cfg.Webhooks
 	if len(w.handlers) == 0 {
+		if cfg.Progress != nil {
+			cfg.Progress(nil)
+		}
 		return nil
 	}
-	cfg := m.cfg.Webhooks
 	if cfg.Namespace == "" {
 		cfg.Namespace = InClusterNamespace()
 	}
@@ -151,7 +162,10 @@ func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 	if authority != nil && (cfg.Local || cfg.Namespace != "") {
 		registration := webhook.RegistrationConfig{
 			Client: m.own.live, CABundle: authority.CABundle, Hooks: w.hooks, Conversions: w.conversions,
-			Namespace: cfg.Namespace, Name: m.own.live.FieldOwner(), Log: m.cfg.Log,
+			Namespace: cfg.Namespace, Name: m.own.live.FieldOwner(), Progress: cfg.Progress, Log: m.cfg.Log,
+		}
+		if cfg.Registrar != nil {
+			registration.Client = cfg.Registrar
 		}
 		if cfg.Local {
 			_, port, err := net.SplitHostPort(server.Address())

@@ -26,6 +26,8 @@ type Env struct {
 	plane  *plane
 	client client.Client
 	made   options // the options it was created with, for forks
+
+	registrations *registrations // nil without the option Webhooks
 }
 
 // Node selects how pods run.
@@ -138,7 +140,8 @@ func Operator(parts ...operator.Part) Option {
 // Webhooks makes the control plane call the webhooks of operators in this process, at a port of
 // the loopback address that the system chooses. The operators set their address and CA bundle in
 // webhook configurations and CustomResourceDefinitions, and create missing webhook
-// configurations. They need the rights for that, or an administrator's.
+// configurations, with the rights of an administrator: with [RBAC] and [Role], too. Use
+// [Env.AwaitWebhooks] before writes that they must see.
 //
 // Webhooks also installs the webhook configurations in folders or files, such as config/webhook. It
 // skips other objects there.
@@ -157,10 +160,10 @@ type webhooksKey struct{}
 // It is the zero WebhookConfig if the Env was created without [Webhooks]. ctx is the function's
 // context.
 func WebhookConfig(ctx context.Context) manager.WebhookConfig {
-	if ctx.Value(webhooksKey{}) == nil {
-		return manager.WebhookConfig{}
+	if r, ok := ctx.Value(webhooksKey{}).(*registrations); ok {
+		return r.of()
 	}
-	return manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"}
+	return manager.WebhookConfig{}
 }
 
 // New starts a control plane that ends with the test. It fails the test on errors.
@@ -244,10 +247,13 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		}
 		check(s.installed(t.Context(), created, o, manifests))
 	}
+	if o.webhooks {
+		env.registrations = &registrations{registrar: c, changed: make(chan struct{})}
+	}
 	for _, run := range o.run {
 		ctx, cancel := context.WithCancel(context.Background())
 		if o.webhooks {
-			ctx = context.WithValue(ctx, webhooksKey{}, true)
+			ctx = context.WithValue(ctx, webhooksKey{}, env.registrations)
 		}
 		ended := make(chan struct{})
 		go func() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,12 +38,13 @@ func TestWebhooks(t *testing.T) {
 	run := operatortest.Operator(operator.Name("keeper"), operator.Webhook[corev1.ConfigMap](func(operator.Client) keeper { return keeper{} }))
 	check := func(env *operatortest.Env) {
 		t.Helper()
-		env.Eventually(t, time.Minute, func() bool {
-			bad := configMap("bad", "bad")
-			bad.Namespace = "default"
-			err := env.Client().Create(t.Context(), bad, client.WriteOptions{DryRun: true})
-			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "a bad value")
-		})
+		env.AwaitWebhooks(t)
+		bad := configMap("bad", "bad")
+		bad.Namespace = "default"
+		err := env.Client().Create(t.Context(), bad, client.WriteOptions{DryRun: true})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a bad value") {
+			t.Errorf("a bad value: %v", err)
+		}
 		given := configMap("given", "")
 		env.Create(t, given)
 		if given.Data["v"] != "default" {
@@ -54,6 +54,9 @@ func TestWebhooks(t *testing.T) {
 	env := operatortest.New(t, operatortest.Webhooks(), run)
 	check(env)
 	check(operatortest.New(t, operatortest.Webhooks()).Fork(t, run))
+	// With the rights of production, an operator cannot create webhook configurations.
+	check(operatortest.New(t, operatortest.Webhooks(), operatortest.RBAC("testdata/rbac"), run))
+	check(operatortest.New(t, operatortest.Webhooks(), operatortest.Role("testdata/rbac"), run))
 }
 
 // LAB-05: with Role, an operator has the rights of the roles and no others.

@@ -59,7 +59,13 @@ func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersion
 	if len(hooks) == 0 {
 		return client.IgnoreNotFound(r.cfg.Client.Delete(ctx, configuration))
 	}
-	return r.cfg.Client.Apply(ctx, configuration)
+	if err := r.cfg.Client.Apply(ctx, configuration); err != nil {
+		return err
+	}
+	for _, h := range hooks {
+		r.registered(h.Path)
+	}
+	return nil
 }
 
 // covered returns the paths that other configurations of a kind refer to.
@@ -168,19 +174,24 @@ func (r *Registration) registerConversion(ctx context.Context, name string, pem 
 	default:
 		return nil
 	}
-	if current.Strategy == "Webhook" && sameConfig(current.Webhook.ClientConfig, config) {
-		return nil
-	}
 	versions := current.Webhook.Versions
 	if len(versions) == 0 {
 		versions = []string{"v1"}
 	}
-	return r.patch(ctx, &metav1.PartialObjectMetadata{
+	var patch []Operation
+	if current.Strategy != "Webhook" || !sameConfig(current.Webhook.ClientConfig, config) {
+		patch = []Operation{{Op: "add", Path: "/spec/conversion", Value: map[string]any{
+			"strategy": "Webhook", "webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": versions},
+		}}}
+	}
+	err := r.patch(ctx, &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: definitions.GroupVersion().String(), Kind: definitions.Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: crd.GetResourceVersion()},
-	}, []Operation{{Op: "add", Path: "/spec/conversion", Value: map[string]any{
-		"strategy": "Webhook", "webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": versions},
-	}}})
+	}, patch)
+	if err == nil {
+		r.registered(conversionOf(schema.GroupKind{Group: group, Kind: kind}))
+	}
+	return err
 }
 
 // convertFields decodes fields of an unstructured object.

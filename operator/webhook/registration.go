@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -49,6 +51,10 @@ type RegistrationConfig struct {
 	URL string
 	// Name is the name of the operator, from which the name of a configuration for URL is derived.
 	Name string
+	// Progress, if not nil, is called at the start and whenever a webhook was registered for the
+	// first time, with the names of those that are not yet registered: the paths of hooks, and
+	// kinds with a conversion. Calls do not overlap.
+	Progress func(missing []string)
 	// Log receives the log; slog.Default() if nil.
 	Log *slog.Logger
 }
@@ -59,6 +65,9 @@ type RegistrationConfig struct {
 type Registration struct {
 	cfg   RegistrationConfig
 	paths map[string]bool
+
+	mu      sync.Mutex
+	missing []string // for Config.Progress
 }
 
 // NewRegistration returns a Registration. It does nothing before Run.
@@ -69,8 +78,28 @@ func NewRegistration(cfg RegistrationConfig) *Registration {
 	r := &Registration{cfg: cfg, paths: map[string]bool{}}
 	for _, h := range cfg.Hooks {
 		r.paths[h.Path] = true
+		r.missing = append(r.missing, h.Path)
+	}
+	for _, kind := range cfg.Conversions {
+		r.missing = append(r.missing, conversionOf(kind))
 	}
 	return r
+}
+
+func conversionOf(kind schema.GroupKind) string { return "conversion of " + kind.String() }
+
+// registered reports that webhooks are registered.
+func (r *Registration) registered(names ...string) {
+	if r.cfg.Progress == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := len(r.missing)
+	r.missing = slices.DeleteFunc(r.missing, func(name string) bool { return slices.Contains(names, name) })
+	if len(r.missing) < before {
+		r.cfg.Progress(slices.Clone(r.missing))
+	}
 }
 
 var (
@@ -81,6 +110,9 @@ var (
 
 // Run maintains the registration until ctx ends. It watches the metadata of the configurations.
 func (r *Registration) Run(ctx context.Context) error {
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(slices.Clone(r.missing))
+	}
 	informers, err := informer.New(informer.Config{Client: r.cfg.Client, Log: r.cfg.Log})
 	if err != nil {
 		return err
@@ -202,14 +234,35 @@ func (r *Registration) register(ctx context.Context, kind schema.GroupVersionKin
 		return err
 	}
 	var patch []Operation
+	var paths []string
 	for i, hook := range hooks {
 		want, ours := r.clientConfig(hook, pem)
-		if !ours || sameConfig(hook, want) {
+		if !ours {
 			continue
 		}
-		patch = append(patch, Operation{Op: "replace", Path: fmt.Sprintf("/webhooks/%d/clientConfig", i), Value: want})
+		paths = append(paths, configPath(want))
+		if !sameConfig(hook, want) {
+			patch = append(patch, Operation{Op: "replace", Path: fmt.Sprintf("/webhooks/%d/clientConfig", i), Value: want})
+		}
 	}
-	return r.patch(ctx, obj, patch)
+	if err := r.patch(ctx, obj, patch); err != nil {
+		return err
+	}
+	r.registered(paths...)
+	return nil
+}
+
+// configPath returns the path of a webhook; empty if there is none.
+func configPath(c admissionregistrationv1.WebhookClientConfig) string {
+	if c.Service != nil && c.Service.Path != nil {
+		return *c.Service.Path
+	}
+	if c.URL != nil {
+		if u, err := url.Parse(*c.URL); err == nil {
+			return u.Path
+		}
+	}
+	return ""
 }
 
 func (r *Registration) patch(ctx context.Context, obj client.Object, patch []Operation) error {
@@ -253,13 +306,8 @@ func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, n
 // operator.
 func (r *Registration) clientConfig(current admissionregistrationv1.WebhookClientConfig, pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
 	path := ""
-	switch {
-	case current.Service != nil && current.Service.Path != nil:
-		path = *current.Service.Path
-	case current.URL != nil && r.cfg.URL != "" && local(*current.URL):
-		if u, err := url.Parse(*current.URL); err == nil {
-			path = u.Path
-		}
+	if current.Service != nil || current.URL != nil && r.cfg.URL != "" && local(*current.URL) {
+		path = configPath(current)
 	}
 	if !r.paths[path] {
 		return current, false
