@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"kelson.dev/apiserver/attacktest/bodies"
 )
@@ -38,22 +39,35 @@ func amplifiers(ctx context.Context, t *target) error {
 	if err := t.create(ctx, admin, [][2]string{
 		{definitionsPath, amplified("grows", "Grow", grows)},
 		{definitionsPath, amplified("alternatives", "Alternative", numbers)},
-		{"/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole",
-			"metadata":{"name":"amplify","labels":{"rbac.authorization.k8s.io/aggregate-to-edit":"true"}},
-			"rules":[{"apiGroups":["amplify.example.com"],"resources":["*"],"verbs":["*"]}]}`},
 		{"/apis/apps/v1/namespaces/default/deployments", deployment},
 	}); err != nil {
 		return err
 	}
-	// kube-apiserver serves a new kind, and aggregates roles, a moment later.
-	for ctx.Err() == nil {
-		_, err := t.send(ctx, editor, http.MethodPost, growsPath, bodies.JSON, custom("Grow", "merged", `{}`))
-		if err == nil || strings.Contains(err.Error(), "409 ") {
-			return nil
-		}
-		sleep(ctx, probeEvery)
+	if err := t.allowEditor(ctx, "amplify.example.com"); err != nil {
+		return err
 	}
-	return ctx.Err()
+	return t.createSoon(ctx, growsPath, custom("Grow", "merged", `{}`))
+}
+
+// allowEditor gives the editor all rights on a group in its namespace.
+func (t *target) allowEditor(ctx context.Context, group string) error {
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/"
+	return t.create(ctx, admin, [][2]string{
+		{rbac + "roles", fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":%q},"rules":[{"apiGroups":[%[1]q],"resources":["*"],"verbs":["*"]}]}`, group)},
+		{rbac + "rolebindings", fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":%q},
+			"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":%[1]q},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":%[2]q}]}`, group, editor)},
+	})
+}
+
+// createSoon creates an object of a new kind as the editor. kube-apiserver serves the kind, and
+// observes new roles, a moment after they were created.
+func (t *target) createSoon(ctx context.Context, path, body string) error {
+	for deadline := time.Now().Add(time.Minute); ; sleep(ctx, probeEvery) {
+		_, err := t.send(ctx, editor, http.MethodPost, path, bodies.JSON, body)
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 func custom(kind, name, spec string) string {
@@ -61,8 +75,8 @@ func custom(kind, name, spec string) string {
 }
 
 // amplifyingWrites sends at most 400 writes, 8 at a time, whose results or whose validation are far
-// larger than the requests: defaults that multiply, alternatives, JSON patches that copy, and merge
-// patches that add up.
+// larger than the requests: defaults that multiply, also in server-side apply, alternatives, JSON
+// patches that copy, and merge patches that add up.
 func amplifyingWrites(ctx context.Context, t *target) error {
 	empty := "[" + strings.Repeat("{},", 10_422) + "{}]"
 	numbers := "[" + strings.Repeat("1,", 80_000) + "1]"
@@ -73,13 +87,15 @@ func amplifyingWrites(ctx context.Context, t *target) error {
 	}
 	large := strings.Repeat("x", 2_500_000)
 	t.flood(ctx, 8, 400, func(i int) (string, string, string, string, string, []string) {
-		switch i % 4 {
+		switch i % 5 {
 		case 0:
 			return editor, http.MethodPost, growsPath, bodies.JSON, custom("Grow", fmt.Sprint("grow", i), `{"list":`+empty+`}`), nil
 		case 1:
 			return editor, http.MethodPost, alternativesPath, bodies.JSON, custom("Alternative", fmt.Sprint("numbers", i), `{"list":`+numbers+`}`), nil
 		case 2:
 			return editor, http.MethodPatch, amplifiedPath, "application/json-patch+json", "[" + strings.Join(copies, ",") + "]", nil
+		case 3:
+			return editor, http.MethodPatch, growsPath + "/applied?fieldManager=a&force=true", "application/apply-patch+yaml", custom("Grow", "applied", `{"list":`+empty+`}`), nil
 		}
 		return editor, http.MethodPatch, growsPath + "/merged", "application/merge-patch+json", fmt.Sprintf(`{"spec":{"member%d":%q}}`, i, large), nil
 	})

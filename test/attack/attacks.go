@@ -50,7 +50,8 @@ var attacks = []attack{
 	{name: "hooks", what: "edit: 400 writes at once, which wait for a webhook that hangs; every eighth has 64 kB", setup: hangingWebhook, run: waitingWrites},
 	{name: "expanding", what: "no role: 40 bodies at once that expand: YAML, gzip, protobuf and CBOR with false lengths", run: expandingBodies},
 	{name: "writes", what: "edit: 16 costly writes at once: strategic merge, $setElementOrder, managedFields, wide maps", setup: costlyObjects, run: costlyWrites},
-	{name: "amplify", what: "edit: 8 writes at once whose results are far larger: defaults, 3,000 alternatives of anyOf, JSON patches that copy, merge patches that add up", setup: amplifiers, run: amplifyingWrites},
+	{name: "amplify", what: "edit: 8 writes at once whose results are far larger: defaults, 3,000 alternatives of anyOf, JSON patches that copy, merge patches that add up, server-side apply", setup: amplifiers, run: amplifyingWrites},
+	{name: "conversions", what: "edit: 8 reads at once of objects whose conversion webhook answers with 160 MB", setup: largeConversions, run: convertingReads, p99: burst},
 	{name: "disk", what: "edit: fills the disk; the tenant reads; space returns, and the server is restarted", run: fillDisk, fills: true},
 }
 
