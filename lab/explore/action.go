@@ -112,7 +112,7 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	ok := true
 	switch f.Kind {
 	case Recreate:
-		ok = t.try(func(ctx context.Context, c client.Client) error { return t.recreate(ctx, c, obj) })
+		ok = t.try(func(ctx context.Context, c client.Client) error { return t.recreate(ctx, c, obj) }) && t.applyAgain(f.At.N, obj)
 	case Batch:
 		ok = t.try(func(ctx context.Context, c client.Client) error { return t.batch(ctx, c, obj) })
 	case SetField, Flicker:
@@ -164,6 +164,7 @@ func (t *trial) try(do func(context.Context, client.Client) error) bool {
 		return nil
 	}})
 	if refused != nil {
+		t.refusals++
 		t.log("refused: " + refused.Error())
 	}
 	return ok

@@ -63,11 +63,11 @@ func TestDeletedChild(t *testing.T) {
 	}
 }
 
-// LAB-03 (F12): an operator that gives up when a webhook refuses a write is found.
+// LAB-03 (F12): an operator that gives up when a webhook, RBAC or a quota refuses a write is found.
 func TestDenied(t *testing.T) {
 	for name, givesUp := range map[string]bool{"faulty": true, "correct": false} {
 		t.Run(name, func(t *testing.T) {
-			alarms := explored(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 				err := c.Get(ctx, client.Key{Namespace: cm.Namespace, Name: cm.Name + "-key"}, &corev1.Secret{})
 				if !apierrors.IsNotFound(err) {
 					return operator.Result{}, err
@@ -76,9 +76,16 @@ func TestDenied(t *testing.T) {
 					err = nil // the bug
 				}
 				return operator.Result{}, err
-			}))
+			})
+			alarms := explored(t, s)
 			if _, found := alarms["O1 deny create secrets default/web-key #1"]; found != givesUp {
 				t.Errorf("%v, want an alarm: %v", alarms, givesUp)
+			}
+			for _, fault := range []string{"revoke", "quota"} { // alarms of the same bug are reported once
+				got, steps := replayed(t, s, fault+" create secrets default/web-key #1")
+				if found := got == "O1 secrets default/web-key: is missing"; found != givesUp || !found && got != "" {
+					t.Errorf("%s: %q, want an alarm: %v\n%s", fault, got, givesUp, steps)
+				}
 			}
 		})
 	}
@@ -150,7 +157,8 @@ spec:
   scope: Namespaced
   names: {kind: Boat, plural: boats}
   versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
+  - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, properties: {
+      status: {type: object, x-kubernetes-preserve-unknown-fields: true}, spec: {type: object, properties: {
       color: {type: string, minLength: 1}, sails: {type: integer, minimum: 0}, size: {type: integer, minimum: 0}, sizeLimit: {type: integer},
       crew: {type: object, properties: {captain: {type: string}}}}}}}}}
 `

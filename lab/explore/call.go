@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ type call struct {
 	cached      bool // the response may be older than the newest state; see cachedRead
 	atLeast     uint64
 	page        string // the token of a later page of a list
+	from        uint64 // the revision after which a watch begins
 }
 
 func (c call) label() string { return strings.TrimSpace(c.verb + " " + c.resource + " " + c.object) }
@@ -74,6 +76,9 @@ func describe(r *http.Request) (call, error) {
 		c.initial = c.watchList && query.Get("sendInitialEvents") == "true"
 		c.cached, c.atLeast = cachedRead(info.Verb, query)
 		c.page = query.Get("continue")
+		if c.watch && !c.initial {
+			c.from, _ = strconv.ParseUint(query.Get("resourceVersion"), 10, 64) // 0: none
+		}
 	}
 	if mime, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); mime == string(types.ApplyYAMLPatchType) || mime == string(types.ApplyCBORPatchType) {
 		c.verb = "apply"

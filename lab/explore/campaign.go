@@ -64,6 +64,8 @@ type Report struct {
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted. They may be leaks.
 	Remaining []string
+	// Warnings are about the scenario of a project.
+	Warnings []string
 	// External lists the addresses outside of the cluster to which a Program tried to connect.
 	// These connections have failed.
 	External []string
@@ -96,6 +98,9 @@ func (r Report) Summary() string {
 	text += notTriedText(r.NotTried)
 	if len(r.External) > 0 {
 		text += "\nthe operator tried to connect to other systems, and these connections failed: " + strings.Join(r.External, ", ") + "; --allow permits them"
+	}
+	for _, line := range r.Warnings {
+		text += "\nwarning: " + line
 	}
 	for _, line := range r.Failing {
 		text += "\nwithout any fault, a reconcile fails again and again: " + line
@@ -141,6 +146,7 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	c.report.Unequal, c.report.Further, c.report.Difference = reference.unequal, reference.runs, reference.difference
 	c.report.Varying = reference.outcomes.varying()
 	c.report.Remaining = first.remaining()
+	c.report.Warnings = c.scenario.warnings
 	for _, alarm := range reference.alarms {
 		c.add(alarm)
 	}
@@ -218,7 +224,7 @@ func (c *campaign) explore() {
 			c.mu.Unlock()
 			r := c.run(plan)
 			c.mu.Lock()
-			if c.take(plan, r) && len(plan) < maxFaults && !plan.foreign() {
+			if c.take(plan, r) && len(plan) < maxFaults && !plan.alone() {
 				fruitful = append(fruitful, plan)
 			}
 			if !c.options.OneFault && r.failed == nil {
@@ -251,7 +257,7 @@ func (c *campaign) further(plan Plan, r *result) []Plan {
 			continue
 		}
 		c.points[v.Point] = true
-		if len(plan) >= maxFaults || plan.orderOnly() || plan.foreign() {
+		if len(plan) >= maxFaults || plan.orderOnly() || plan.alone() {
 			continue
 		}
 		for _, kind := range v.kinds() {
@@ -291,7 +297,7 @@ func (c *campaign) mutate(plans, fruitful []Plan) (plan Plan) {
 
 func (c *campaign) combine(plans, fruitful []Plan) Plan {
 	plan := append(Plan(nil), fruitful[c.random.IntN(len(fruitful))]...)
-	if plan.foreign() {
+	if plan.alone() {
 		plan = nil
 	}
 	if c.random.IntN(4) == 0 {
@@ -301,7 +307,7 @@ func (c *campaign) combine(plans, fruitful []Plan) Plan {
 		// With several actions, a run would differ too much from the runs with which it is
 		// compared.
 		more := plans[c.random.IntN(len(plans))]
-		if len(plan.actions())+len(more.actions()) <= 1 && !more.foreign() {
+		if len(plan.actions())+len(more.actions()) <= 1 && !more.alone() {
 			return append(plan, more...)
 		}
 	}
@@ -447,6 +453,10 @@ func (v visit) allows(kind Kind, inputs int) bool {
 		return v.inputs < inputs // otherwise no input follows
 	case ForeignWrite:
 		return false // singles adds one for each change
+	case Quota:
+		return v.Verb == "create" && !strings.Contains(v.Resource, "/")
+	case Occupied:
+		return v.Verb == "create" && !strings.Contains(v.Resource, "/") && !strings.HasSuffix(v.Object, "*")
 	case Conflict:
 		return v.Verb == "update" // other verbs have no precondition that another write could break
 	}

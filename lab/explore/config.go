@@ -33,6 +33,7 @@ type config struct {
 	Files       []string `json:"files"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`
+	Simulate   []configSimulated `json:"simulate"`
 	Invariants []configInvariant `json:"invariants"`
 	Ignore     []string          `json:"ignore"`
 	Retained   []string          `json:"retained"`
@@ -50,11 +51,25 @@ type configInput struct {
 	Apply  string          `json:"apply"`
 	Delete string          `json:"delete"`
 	Flip   string          `json:"flip"`
+	Fields string          `json:"fields"`
 	Wait   metav1.Duration `json:"wait"`
 	// History is a file or folder with a history, and Resources are the resources whose changes are
 	// repeated.
 	History   string   `json:"history"`
 	Resources []string `json:"resources"`
+	// Subresource is that to which apply or create sends the objects. Of is the apiVersion and kind
+	// of the objects that have it, if it is created. As is the user.
+	Subresource string `json:"subresource"`
+	Of          string `json:"of"`
+	As          string `json:"as"`
+}
+
+// configSimulated is a Simulated.
+type configSimulated struct {
+	Kind    string           `json:"kind"`
+	When    string           `json:"when"`
+	Status  map[string]any   `json:"status"`
+	Creates []map[string]any `json:"creates"`
 }
 
 type configInvariant struct {
@@ -92,6 +107,9 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	s.files = c.Files
 	for _, i := range c.Invariants {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
+	}
+	for _, r := range c.Simulate {
+		s.Simulated = append(s.Simulated, Simulated{Kind: r.Kind, When: r.When, Status: r.Status, Creates: r.Creates})
 	}
 	for n, i := range c.Inputs {
 		inputs, err := i.inputs(dir)
@@ -134,7 +152,7 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	for _, field := range []struct {
 		path   string
 		action action
-	}{{c.Create, withObject(Create)}, {c.Apply, withObject(Apply)}, {c.Delete, withObject(Delete)}, {c.Flip, flipTo}} {
+	}{{c.Create, withObject(Create)}, {c.Apply, withObject(Apply)}, {c.Delete, withObject(Delete)}, {c.Flip, flipTo}, {c.Fields, withObject(Fields)}} {
 		if field.path != "" {
 			path, act, set = field.path, field.action, set+1
 		}
@@ -143,13 +161,15 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	switch {
 	case recorded != (len(c.Resources) > 0):
 		return nil, errors.New("history needs resources, such as [shops.example.com], and only history has them")
+	case (c.Subresource != "" || c.Of != "" || c.As != "") && (set != 1 || c.Of != "" && c.Subresource == ""):
+		return nil, errors.New("as and subresource need one of create, apply, delete, flip and fields, and of needs subresource")
 	case set == 1 && !waits && !recorded:
 	case set == 0 && waits && !recorded:
 		return []Input{Wait(c.Wait.Duration)}, nil
 	case set == 0 && !waits && recorded:
 		return Recorded(filepath.Join(dir, c.History), c.Resources...)
 	default:
-		return nil, errors.New("set one of create, apply, delete, flip, wait and history")
+		return nil, errors.New("set one of create, apply, delete, flip, fields, wait and history")
 	}
 	manifests, err := manifest.Read(filepath.Join(dir, path))
 	if err != nil {
@@ -157,7 +177,16 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	}
 	var inputs []Input
 	for _, m := range manifests {
-		inputs = append(inputs, act(m.Object))
+		input := act(m.Object)
+		if c.Subresource != "" {
+			if input, err = c.onSubresource(m.Object); err != nil {
+				return nil, err
+			}
+		}
+		if c.As != "" {
+			input = input.As(c.As)
+		}
+		inputs = append(inputs, input)
 	}
 	return inputs, nil
 }

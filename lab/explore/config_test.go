@@ -88,7 +88,7 @@ keep: true
 func TestRefusedConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		"invariant: []":                         `explore.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "invariant"`,
-		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete, flip, wait and history",
+		"inputs: [{wait: 1h, create: x.yaml}]":  "explore.yaml: inputs[0]: set one of create, apply, delete, flip, fields, wait and history",
 		"inputs: [{}]":                          "explore.yaml: inputs[0]: set one of",
 		"inputs: [{wait: 1h}, {apply: x.yaml}]": "x.yaml: no such file",
 		"watchList: maybe":                      `explore.yaml: watchList: "maybe" is not one of "served" and "refused"`,
@@ -96,6 +96,132 @@ func TestRefusedConfig(t *testing.T) {
 	} {
 		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
+
+// write writes a file of a project.
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func namesOf(inputs []explore.Input) (names []string) {
+	for _, i := range inputs {
+		names = append(names, i.String())
+	}
+	return names
+}
+
+// explore.yaml has inputs of other controllers, and other operators as rules.
+func TestConfigOfOthers(t *testing.T) {
+	dir := project(t, `
+inputs:
+- create: config/samples/shop.yaml
+- {apply: config/explore/other.yaml, subresource: status, as: "system:serviceaccount:a:b"}
+- {create: config/explore/eviction.yaml, subresource: eviction, of: v1 Pod}
+- fields: config/explore/other.yaml
+simulate:
+- kind: Certificate
+  when: has(object.spec)
+  status: {ready: true}
+  creates: [{apiVersion: v1, kind: Secret, metadata: {name: "${object.spec.secretName}"}}]
+`)
+	write(t, dir, "config/explore/eviction.yaml", "{apiVersion: policy/v1, kind: Eviction, metadata: {name: web-0}}")
+	s, err := explore.Project(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create Shop a", "create Shop b", "apply status of Shop a", "create eviction of Pod web-0", "change the fields of Shop a"}
+	if got := namesOf(s.Inputs); !slices.Equal(got, want) {
+		t.Errorf("inputs %q, want %q", got, want)
+	}
+	if len(s.Simulated) != 1 || s.Simulated[0].Kind != "Certificate" || s.Simulated[0].When == "" || len(s.Simulated[0].Creates) != 1 || s.Simulated[0].Status["ready"] != true {
+		t.Errorf("%+v", s.Simulated)
+	}
+	for config, want := range map[string]string{
+		"inputs: [{wait: 1h, as: x}]":                                       "as and subresource need one of",
+		"inputs: [{delete: config/samples/shop.yaml, subresource: status}]": "subresource needs apply, or create and of",
+		"inputs: [{create: config/samples/shop.yaml, of: v1 Pod}]":          "of needs subresource",
+	} {
+		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
+
+// The samples are those that kustomize builds. Others of the folder, and those with the name of
+// another, are tried when those before were deleted.
+func TestSamples(t *testing.T) {
+	const shop = "{apiVersion: example.com/v1, kind: Shop, metadata: {name: %s}, spec: {%s}}"
+	file := func(name, spec string) string {
+		return strings.NewReplacer("%s}, ", name+"}, ", "{%s}}", "{"+spec+"}}").Replace(shop)
+	}
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"kustomization": {map[string]string{
+			"kustomization.yaml": "{resources: [shop.yaml], namePrefix: my-, namespace: shops, patches: [{path: patch.yaml}]}",
+			"patch.yaml":         file("a", "open: true"),
+			"other.yaml":         file("a", "size: 3") + "\n---\n" + file("c", ""),
+		}, []string{"create Shop shops/my-a", "create Shop shops/my-b", "delete Shop shops/my-b", "delete Shop shops/my-a", "create Shop a", "create Shop c"}},
+		"no resources": {map[string]string{"kustomization.yaml": "resources: []\n"}, []string{"create Shop a", "create Shop b"}},
+		"the same name": {map[string]string{"shop2.yaml": file("a", "size: 3"), "shop3.yaml": file("a", "size: 4")},
+			[]string{"create Shop a", "create Shop b", "delete Shop b", "delete Shop a", "create Shop a", "delete Shop a", "create Shop a"}},
+	} {
+		dir := project(t, "")
+		for file, content := range test.files {
+			write(t, dir, filepath.Join("config/samples", file), content)
+		}
+		s, err := explore.Project(dir, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := namesOf(s.Inputs); !slices.Equal(got, test.want) {
+			t.Errorf("%s: inputs %q, want %q", name, got, test.want)
+		}
+	}
+	dir := project(t, "")
+	write(t, dir, "config/samples/kustomization.yaml", "resources: [missing.yaml]")
+	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// A project without a ServiceAccount can be explored with all rights, and a warning unless
+// explore.yaml confirms that.
+func TestRights(t *testing.T) {
+	const account, role = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: %, namespace: a}}\n---\n",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: r}}"
+	for name, test := range map[string]struct{ roles, config, warning, err string }{
+		"no account":           {role, "", "has no ServiceAccount, so the operator has all rights", ""},
+		"confirmed":            {role, "roles: []", "", ""},
+		"one account":          {strings.Replace(account, "%", "one", 1) + role, "", "", ""},
+		"two accounts":         {strings.Replace(account, "%", "one", 1) + strings.Replace(account, "%", "two", 1), "", "", "got 2; name the files of one of them in roles in explore.yaml"},
+		"no account in a file": {role, "roles: [config/rbac/role.yaml]", "", "got 0; roles in explore.yaml lists the files of the operator's rights, and roles: [] gives it all rights"},
+		"no folder":            {"", "", "", ""},
+	} {
+		dir := project(t, test.config)
+		if test.roles != "" {
+			write(t, dir, "config/rbac/role.yaml", test.roles)
+		}
+		s, err := explore.Project(dir, nil)
+		if test.err != "" || err != nil {
+			if err == nil || !strings.Contains(err.Error(), test.err) || test.err == "" {
+				t.Errorf("%s: %v, want %q", name, err, test.err)
+			}
+			continue
+		}
+		if got := strings.Join(explore.WarningsOf(s), "\n"); !strings.Contains(got, test.warning) || test.warning == "" && got != "" {
+			t.Errorf("%s: warnings %q, want %q", name, got, test.warning)
 		}
 	}
 }

@@ -227,7 +227,7 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 		}
 		setNamespaces(e.base, s.Inputs)
 	})
-	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
+	if err := e.checkServed(); err != nil {
 		return nil, err
 	}
 	// The first run in a program fills caches that later runs share, such as those of type
@@ -236,6 +236,15 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 		return nil, first.failed
 	}
 	return e, nil
+}
+
+// checkServed returns an error if the scenario names a kind that the control plane does not serve.
+func (e *explorer) checkServed() error {
+	served := e.base.Plane().Registry().Current().All()
+	if err := checkKinds(e.scenario.Invariants, served); err != nil {
+		return err
+	}
+	return checkSimulated(e.scenario.Simulated, served)
 }
 
 // noting is a test that notes the error with which it fails.

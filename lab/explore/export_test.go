@@ -16,6 +16,9 @@ var Unhealthy = unhealthy
 // FailureOf returns the file of an alarm.
 func FailureOf(a Alarm) *Failure { return a.failure() }
 
+// WarningsOf returns the warnings about a project.
+func WarningsOf(s Scenario) []string { return s.warnings }
+
 // ReplayPlan exports replay to tests. It returns the alarms and the steps.
 func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 	t.Helper()

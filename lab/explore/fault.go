@@ -61,6 +61,19 @@ const (
 	Down Kind = "down"
 	// PendingClaim delays the creation of the volume for a claim until everything else is quiet.
 	PendingClaim Kind = "pending-claim"
+	// Revoke answers a write, and all later requests for its resource, reads included, with 403 as
+	// RBAC does, until everything else is quiet. Watches that are open continue.
+	Revoke Kind = "revoke"
+	// Quota answers a creation, and all later ones of its resource, with 403 as an exceeded
+	// ResourceQuota does, until everything else is quiet.
+	Quota Kind = "quota"
+	// ServerRestart restarts the server at a write, which it does not execute, or at an event: all
+	// watches end, no request reaches it for some seconds, and it cannot continue watches from
+	// earlier revisions.
+	ServerRestart Kind = "server-restart"
+	// Occupied has another client create an object, without an owner, just before the operator
+	// creates one of the same name.
+	Occupied Kind = "occupied"
 	// Order runs the pending requests and events in a random order, by a seed. Priorities gives
 	// each watch, and the requests for each object, a random priority, and sometimes lowers the
 	// priority of the next one to the lowest. So some messages are delayed for long, which rarely
@@ -71,8 +84,9 @@ const (
 
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
-	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny, ForeignWrite}
-	onEvents = []Kind{Freeze, FreezeAll, Cut}
+	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny, ForeignWrite,
+		Revoke, Quota, ServerRestart, Occupied}
+	onEvents = []Kind{Freeze, FreezeAll, Cut, ServerRestart}
 	onClaims = []Kind{PendingClaim}
 	onInputs = []Kind{Down}
 )

@@ -68,7 +68,10 @@ const (
 	tooMany
 	internal
 	denied
-	cut // the watch ends
+	cut         // the watch ends
+	unreachable // the server does not listen
+	forbidden   // by RBAC
+	exceeded    // a quota is exceeded
 )
 
 // gate holds the steps that wait.

@@ -19,6 +19,9 @@ func (e *explorer) alarms(plan Plan, r *result, reference *outcomes) []Alarm {
 	if plan.foreign() {
 		return e.lost(plan, r)
 	}
+	if plan.occupies() {
+		return nil // see there
+	}
 	taken := plan.actions()
 	switch {
 	case len(taken) == 0:

@@ -68,7 +68,7 @@ var reasons = []struct {
 	{"the operator sends no such write", []Kind{Conflict, ForeignWrite}},
 	{"no write comes before the last input", []Kind{HoldInput}},
 	{"no volume is created for a claim", []Kind{PendingClaim}},
-	{"the operator creates no objects", []Kind{DeleteChild, EditChild, Finalizer}},
+	{"the operator creates no objects", []Kind{Quota, Occupied, DeleteChild, EditChild, Finalizer}},
 	{"no Pods run", []Kind{FailPod, DeletePod, LoseNode, SilenceNode}},
 	{"no input creates an object of a custom kind", []Kind{SetField, Flicker}},
 	{"no input creates an object", []Kind{Recreate, Batch}},

@@ -167,8 +167,12 @@ func (p *probe) child(t *trial, at Point, obj *unstructured.Unstructured) {
 		f := Fault{Kind: EditChild, At: at, Field: v.field, Value: v.value}
 		if t.accepts(f, obj) {
 			p.add(f)
-			return // one field represents all
+			break // one field represents all
 		}
+	}
+	if len(obj.GetLabels()) > 0 {
+		// a user removes the labels by which the operator may find the object
+		p.add(Fault{Kind: EditChild, At: at, Field: "metadata.labels", Value: "null"})
 	}
 }
 

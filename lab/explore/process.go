@@ -55,8 +55,9 @@ type process struct {
 	pid                int
 	// dial connects to an address in the network of the process. It is nil unless the process runs.
 	dial    func(address string) (net.Conn, error)
-	watches map[string]int  // open ones, by resource
-	missing map[string]bool // resources whose watches do not begin again
+	watches map[string]int   // open ones, by resource
+	missing map[string]bool  // resources whose watches do not begin again
+	streams map[*stream]bool // the open watches
 	// pages has the views of later pages of lists, by token.
 	pages map[string]*view
 }
@@ -126,8 +127,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		endWatchAtFixedTime(r)
 	}
 	if c.passThrough {
-		if p.trial.gate.isDead(p) {
+		switch {
+		case p.trial.gate.isDead(p):
 			return nil, errKilled
+		case !p.trial.reachable():
+			return nil, errUnreachable
 		}
 		return t.inner.RoundTrip(r)
 	}
@@ -141,7 +145,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.point() {
 		s.point = Point{Verb: c.verb, Resource: c.resource, Object: c.object}
 	}
-	if c.verb == "patch" || c.verb == "apply" {
+	if c.verb == "patch" || c.verb == "apply" || c.verb == "create" {
 		if s.body, err = bodyOf(r); err != nil {
 			return nil, err
 		}
@@ -153,7 +157,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch v {
 	case killed:
 		return nil, errKilled
-	case conflict, tooMany, internal, denied:
+	case unreachable:
+		return nil, errUnreachable
+	case conflict, tooMany, internal, denied, forbidden, exceeded:
 		return refusal(r, c, v), nil
 	case cut:
 		return refusal(r, c, cut), nil
@@ -238,6 +244,10 @@ func refusal(r *http.Request, c call, v verdict) *http.Response {
 		status = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	case denied:
 		status = apierrors.NewForbidden(group, name, errors.New(`admission webhook "explore.kelson.dev" denied the request`))
+	case forbidden:
+		status = apierrors.NewForbidden(group, name, forbiddenMessage(r, c))
+	case exceeded:
+		status = apierrors.NewForbidden(group, name, exceededMessage(c))
 	case cut:
 		status = apierrors.NewResourceExpired("too old resource version")
 	default:

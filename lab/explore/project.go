@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -60,22 +61,14 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
 	}
 	if len(c.Inputs) == 0 {
-		switch s.Inputs, err = Samples(samples); {
+		switch s.Inputs, err = samplesOf(samples); {
 		case errors.Is(err, os.ErrNotExist):
 			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
 		case err != nil:
 			return Scenario{}, fmt.Errorf("read the project's samples: %w", err)
 		}
 	}
-	roles := c.Roles
-	if len(roles) == 0 {
-		roles = []string{filepath.Join(dir, "config", "rbac")}
-	}
-	switch _, user, err := manifest.RBAC(roles...); {
-	case err == nil:
-		s.Env = append(s.Env, testenv.RBAC(roles...))
-		s.namespace = strings.Split(user, ":")[2] // of the ServiceAccount
-	case len(c.Roles) > 0 || !errors.Is(err, os.ErrNotExist):
+	if err := s.setRoles(dir, c); err != nil {
 		return Scenario{}, err
 	}
 	hooks := c.Webhooks
@@ -98,6 +91,40 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
 	return s, nil
+}
+
+// setRoles gives the operator the rights of the project's ServiceAccount, or all rights if the
+// project has none.
+func (s *Scenario) setRoles(dir string, c *config) error {
+	roles := c.Roles
+	if roles == nil {
+		roles = []string{filepath.Join(dir, "config", "rbac")}
+	}
+	if len(roles) == 0 {
+		return nil // roles: []
+	}
+	_, user, err := manifest.RBAC(roles...)
+	switch {
+	case err == nil:
+		s.Env = append(s.Env, testenv.RBAC(roles...))
+		s.namespace = strings.Split(user, ":")[2] // of the ServiceAccount
+		return nil
+	case c.Roles == nil && errors.Is(err, os.ErrNotExist):
+		return nil
+	case c.Roles != nil || !errors.Is(err, manifest.ErrServiceAccounts) && !errors.Is(err, manifest.ErrNone):
+		return fmt.Errorf("%w; roles in %s lists the files of the operator's rights, and roles: [] gives it all rights", err, ConfigFile)
+	case hasAccount(roles):
+		return fmt.Errorf("%w; name the files of one of them in roles in %s", err, ConfigFile)
+	}
+	s.warnings = append(s.warnings, fmt.Sprintf("%s has no ServiceAccount, so the operator has all rights, and missing ones are not found (O12). "+
+		"Name the files of its rights in roles in %s, or confirm this with roles: []", roles[0], ConfigFile))
+	return nil
+}
+
+// hasAccount reports whether a ServiceAccount is among manifests.
+func hasAccount(paths []string) bool {
+	all, err := manifest.Read(paths...)
+	return err == nil && slices.ContainsFunc(all, func(m manifest.Manifest) bool { return m.Object.GetKind() == "ServiceAccount" })
 }
 
 // conversions returns the patches of definitions in a folder that add a conversion webhook, as

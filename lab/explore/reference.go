@@ -80,6 +80,12 @@ func (s *Scenario) validate() error {
 			return fmt.Errorf("the scenario's Ignore has %q: want RESOURCE FIELD.FIELD, such as \"jobs.batch status.failed\"", field)
 		}
 	}
+	s.Simulated = slices.Clone(s.Simulated)
+	for i := range s.Simulated {
+		if err := s.Simulated[i].compile(); err != nil {
+			return err
+		}
+	}
 	s.Invariants = slices.Clone(s.Invariants)
 	for i := range s.Invariants {
 		if err := s.Invariants[i].compile(); err != nil {

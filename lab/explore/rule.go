@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -121,6 +122,17 @@ func checkKinds(invariants []Invariant, served []*resource.Resource) error {
 			if !slices.ContainsFunc(served, func(r *resource.Resource) bool { return r.Kind == kind }) {
 				return fmt.Errorf("invariant %q: the control plane serves no kind %q", i.Name, kind)
 			}
+		}
+	}
+	return nil
+}
+
+// checkSimulated returns an error if a simulated operator is for a kind that no resource has.
+func checkSimulated(rules []Simulated, served []*resource.Resource) error {
+	for _, s := range rules {
+		kind, group, qualified := strings.Cut(s.Kind, ".")
+		if !slices.ContainsFunc(served, func(r *resource.Resource) bool { return r.Kind == kind && (!qualified || r.Group == group) }) {
+			return fmt.Errorf("the control plane serves no kind %q, which is simulated; the definitions of other operators belong to the definitions", s.Kind)
 		}
 	}
 	return nil

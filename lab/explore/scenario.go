@@ -37,6 +37,8 @@ type Scenario struct {
 	// Inputs are the actions of users, in order. Before each, the explorer waits until the operator
 	// is quiet.
 	Inputs []Input
+	// Simulated are other operators that the explored one needs.
+	Simulated []Simulated
 	// Invariants must hold in every version of every object.
 	Invariants []Invariant
 	// Ignore names fields whose final values may depend on faults: RESOURCE FIELD.FIELD, such as
@@ -66,6 +68,7 @@ type Scenario struct {
 	webhookPort string          // of a Binary that was made for a project
 	files       []string        // of such a Binary
 	namespace   string          // of the operator's ServiceAccount in a project, or ""
+	warnings    []string        // about a project
 }
 
 // Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does. It
@@ -84,6 +87,10 @@ type Input struct {
 	wait  time.Duration
 	back  func(context.Context, client.Client) error // the reverse of do, for Flip
 	again func(client.Object) Input                  // Create or Apply
+	// fields is the object of Fields, on that of ApplySubresource, and as the user of As.
+	fields client.Object
+	on     client.Object
+	as     string
 }
 
 func (i Input) String() string { return i.name }

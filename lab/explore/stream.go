@@ -28,7 +28,14 @@ type stream struct {
 
 func newStream(ctx context.Context, p *process, c call, body io.ReadCloser, begin int) *stream {
 	p.watching(c.resource, 1)
-	return &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, begin: begin, lines: bufio.NewReader(body)}
+	s := &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, begin: begin, lines: bufio.NewReader(body)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.streams == nil {
+		p.streams = map[*stream]bool{}
+	}
+	p.streams[s] = true
+	return s
 }
 
 // Read implements io.Reader. It returns one event at a time, when the explorer lets it through.
@@ -64,7 +71,12 @@ func (s *stream) Read(into []byte) (int, error) {
 }
 
 func (s *stream) Close() error {
-	s.closed.Do(func() { s.process.watching(s.call.resource, -1) })
+	s.closed.Do(func() {
+		s.process.watching(s.call.resource, -1)
+		s.process.mu.Lock()
+		defer s.process.mu.Unlock()
+		delete(s.process.streams, s)
+	})
 	return s.body.Close()
 }
 

@@ -80,6 +80,14 @@ type trial struct {
 	denied    map[string]bool  // by verb and resource
 	unbound   map[string]bool  // claims whose volumes wait until everything is quiet
 	denials   bool             // a write was denied, or failed often: the next may be late
+	outage    outage
+	down      atomic.Int64             // outage.up, for other goroutines
+	occupied  *occupation              // of the plan; nil before it happens
+	users     map[string]client.Client // of inputs that act as another user
+	refusals  int                      // how many changes of try the server has refused
+	simulated map[generationOf]bool    // on which simulated operators have acted
+	// simulating is true while one acts.
+	simulating bool
 
 	foreign        *foreign                     // the plan's write of another client; nil for none
 	stopped        bool                         // no process of the operator runs
@@ -168,6 +176,8 @@ func (t *trial) run() {
 	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
 	t.views, t.result.cached = map[string]*view{}, map[string]bool{}
 	t.frozen, t.cut, t.refused, t.ownObjects = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	t.simulated = map[generationOf]bool{}
+	t.outage = outage{revoked: map[string]bool{}, exceeded: map[string]bool{}}
 	t.denied, t.unbound, t.leases, t.errors = map[string]bool{}, map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
 	for _, f := range t.plan {
 		switch f.Kind {
@@ -237,6 +247,9 @@ func (t *trial) input(i Input) bool {
 	if i.back != nil {
 		return t.flip(i)
 	}
+	if i.fields != nil {
+		return t.changeFields(i)
+	}
 	if i.do != nil && !t.do(i) {
 		return false
 	}
@@ -251,8 +264,13 @@ func (t *trial) input(i Input) bool {
 func (t *trial) do(i Input) bool {
 	done := make(chan error, 1)
 	begin := time.Now()
+	user, err := t.clientOf(i)
+	if err != nil {
+		t.result.failed = err
+		return false
+	}
 	go func() {
-		done <- i.do(context.Background(), t.env.Client())
+		done <- i.do(context.Background(), user)
 		t.gate.wake()
 	}()
 	for {
@@ -435,7 +453,8 @@ func (t *trial) log(line string) {
 	t.result.times = append(t.result.times, time.Since(t.began).Seconds())
 }
 
-var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)", denied: " (403)", cut: " (watch cut)"}
+var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)",
+	denied: " (403)", cut: " (watch cut)", unreachable: " (connection refused)", forbidden: " (403, RBAC)", exceeded: " (403, quota)"}
 
 func (t *trial) logStep(s *step, v verdict) {
 	what := "request: "

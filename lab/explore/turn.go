@@ -122,9 +122,10 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
 		t.latest = t.beforeResponse(choose(steps, t.random, t.order), steps)
 		t.execute(t.latest)
-		return changed, true, t.interrupt()
+		return changed, true, t.interrupt() && t.createFirst()
 	}
-	return changed, false, true
+	acted, ok := t.simulate()
+	return changed, acted, ok
 }
 
 // wait waits until everything is blocked. A Binary may do something at any time, so the trial does
@@ -206,6 +207,8 @@ func (t *trial) execute(s *step) {
 				t.result.points[len(t.result.points)-1].foreign = t.foreignWrites(s)
 			}
 			v = t.faultBefore(s)
+		} else {
+			v = t.verdictOf(s.call)
 		}
 		if s.call.watch && t.cut[s.call.resource] {
 			t.refused[s.call.resource], v = true, cut
@@ -224,6 +227,9 @@ func (t *trial) execute(s *step) {
 			t.visit(&s.point)
 			v = t.faultAtEvent(s)
 		}
+	}
+	if o := t.occupied; o != nil && s.phase == sending && s.call.verb == "delete" && s.label == "delete "+o.id {
+		o.deleted = true
 	}
 	if s.held || t.result.pruned || s.phase > ordering && s.process.dead {
 		return
@@ -284,7 +290,11 @@ func (t *trial) faultBefore(s *step) verdict {
 	if t.denied[s.call.verb+" "+s.call.resource] {
 		return denied
 	}
-	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite, foreignFirst, foreignLast)
+	if v := t.verdictOf(s.call); v != pass {
+		return v
+	}
+	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite, foreignFirst, foreignLast,
+		Revoke, Quota, ServerRestart, Occupied)
 	switch f.Kind {
 	case KillBefore:
 		t.crash()
@@ -310,6 +320,17 @@ func (t *trial) faultBefore(s *step) verdict {
 		s.held = true
 		t.gate.suspend(t.process, s)
 		t.startNext()
+	case Revoke:
+		t.outage.revoked[s.call.base()], t.denials = true, true
+		return forbidden
+	case Quota:
+		t.outage.exceeded[s.call.resource], t.denials = true, true
+		return exceeded
+	case ServerRestart:
+		t.restartServer()
+		return unreachable
+	case Occupied:
+		t.occupy(s)
 	case Deny:
 		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
 		return denied
@@ -337,13 +358,16 @@ func (t *trial) faultAfter(s *step) verdict {
 }
 
 func (t *trial) faultAtEvent(s *step) verdict {
-	switch t.find(s.point, Freeze, FreezeAll, Cut).Kind {
+	switch t.find(s.point, Freeze, FreezeAll, Cut, ServerRestart).Kind {
 	case Freeze:
 		t.freeze(s.call.resource, s.revision)
 	case FreezeAll:
 		t.freeze(everything, s.revision)
 	case Cut:
 		t.cut[s.call.resource] = true
+		return cut
+	case ServerRestart:
+		t.restartServer()
 		return cut
 	}
 	return pass
@@ -401,6 +425,8 @@ func (t *trial) release() bool {
 	case len(t.denied) > 0:
 		clear(t.denied)
 		t.log("writes are no longer denied")
+	case len(t.outage.revoked)+len(t.outage.exceeded) > 0:
+		t.log(t.outage.end())
 	case len(t.unbound) > 0:
 		clear(t.unbound)
 		t.gate.unhold(t.inputs, t.last)

@@ -29,6 +29,8 @@ type reader struct {
 	watch bool
 	// polls makes the client list again every ten seconds instead of watching.
 	polls bool
+	// blind makes the client watch from now on, instead of listing again, when a watch is not possible.
+	blind bool
 	// accept is the header Accept of lists and watches.
 	accept [2]string
 }
@@ -47,6 +49,7 @@ var (
 		"any watch":       {list: "allowWatchBookmarks=true&resourceVersion=0&watch=true", watch: true, accept: jsonForm},
 		"two pages":       {list: "limit=1&resourceVersion=0", accept: jsonForm},
 		"polling":         {list: "resourceVersion=0", accept: jsonForm, polls: true},
+		"blind":           {list: "limit=500&resourceVersion=0", accept: jsonForm, blind: true},
 		"consistent":      {list: "limit=500", accept: jsonForm},
 		"consistent 2026": {list: watchList, watch: true, accept: jsonForm},
 	}
@@ -208,6 +211,8 @@ func (p *wireProcess) follow(ctx context.Context, resource string, events chan<-
 		case errors.Is(err, errRefused) && form.watch && version == "":
 			form = readers["2022"] // the server has no watch lists
 			continue
+		case err != nil && form.blind: // the bug
+			version, form.watch, form.list = "", true, "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
 		case err != nil:
 			version = ""
 		case next != "":
@@ -297,7 +302,7 @@ func (p *wireProcess) watch(ctx context.Context, resource, query string, events 
 	r.Header.Set("Accept", p.accept[1])
 	resp, err := p.transport.RoundTrip(r)
 	if err != nil {
-		return "", err
+		return "", nil // the client tries again, from the same version
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -373,6 +378,13 @@ func TestFaultsOnTheWire(t *testing.T) {
 		"too-many-requests " + create: {[]string{"2022", "2026"}, []string{"1 POST: 429 false", "1 POST: 201 false"}, ""},
 		"internal-error " + create:    {[]string{"2022", "2026"}, []string{"1 POST: 500 false", "1 POST: 201 false"}, ""},
 		"deny " + create:              {[]string{"2022", "2026"}, []string{"1 POST: 403 false", "1 POST: 403 false", "1 POST: 201 false"}, ""},
+		"revoke " + create:            {informers, []string{"1 POST: 403 false", "1 POST: 201 false"}, ""},
+		"quota " + create:             {informers, []string{"1 POST: 403 false", "1 POST: 201 false"}, ""},
+		// the process sees the object of another client
+		"occupied " + create: {informers, []string{"1 ADDED web-key", "1 POST: 409 false"}, "1 POST: 201 false"},
+		// the watches end, and the server does not respond
+		"server-restart " + create:                        {informers, []string{"1 POST: 0 true", "1 POST: 0 true", "1 POST: 201 false"}, ""},
+		"server-restart added secrets default/web-key #1": {informers[:2], []string{"1 watch secrets: 410", "1 list secrets: [web-key"}, "1 ADDED web-key1"},
 		// the event comes after the writes that follow it
 		"freeze added secrets default/web-key #1":     {informers, []string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200", "1 ADDED web-key1"}, ""},
 		"freeze-all added secrets default/web-key #1": {informers, []string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200", "1 ADDED web-key1"}, ""},
@@ -439,6 +451,18 @@ func TestStaleRestartsNotTried(t *testing.T) {
 		}
 		if summary := report.Summary(); !strings.Contains(summary, test.want) || strings.Contains(summary, "kill-stale") != (test.want != "") {
 			t.Errorf("%s: %s, want %q", name, summary, test.want)
+		}
+	}
+}
+
+// An operator that does not list again after its watches have ended misses what happened while the
+// server restarted.
+func TestServerRestart(t *testing.T) {
+	const plan = "server-restart added configmaps default/web #1"
+	for name, want := range map[string]string{"blind": "O1 secrets default/web-key: is missing", "2022": "", "2024": "", "2026": ""} {
+		w := &wire{reader: readers[name]}
+		if got, steps := replayed(t, w.scenario(explore.WatchListAuto), plan); got != want {
+			t.Errorf("%s: %q, want %q\n%s\n%s", name, got, want, strings.Join(w.log, "\n"), steps)
 		}
 	}
 }

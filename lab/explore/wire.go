@@ -88,7 +88,7 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	}
 	e.awaitQuietBase(ctx)
 	setNamespaces(e.base, s.Inputs)
-	if err := checkKinds(e.scenario.Invariants, e.base.Plane().Registry().Current().All()); err != nil {
+	if err := e.checkServed(); err != nil {
 		return nil, err
 	}
 	if first := e.run(nil); first.failed != nil {

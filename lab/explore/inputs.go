@@ -1,0 +1,148 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"kelson.dev/operator/client"
+)
+
+// ApplySubresource applies the part of an object that belongs to a subresource, such as status, as
+// another controller does. It takes over fields of others.
+func ApplySubresource(subresource string, obj client.Object) Input {
+	return Input{name: "apply " + subresource + " of " + naming(obj), on: obj, do: func(ctx context.Context, c client.Client) error {
+		return c.Subresource(subresource).Apply(ctx, obj.DeepCopyObject().(client.Object), client.ForceOwnership)
+	}}
+}
+
+// CreateSubresource sends an object to a subresource of the object with the same name, such as an
+// Eviction to the subresource eviction of a Pod. The kind of the other object is of.
+func CreateSubresource(subresource string, of, obj client.Object) Input {
+	return Input{name: "create " + subresource + " of " + naming(of), do: func(ctx context.Context, c client.Client) error {
+		return c.Subresource(subresource).Create(ctx, of.DeepCopyObject().(client.Object), obj.DeepCopyObject())
+	}}
+}
+
+// As returns an input that another user makes, such as the ServiceAccount of another controller. It
+// has all rights. The last part of the name is the field manager of its writes.
+func (i Input) As(user string) Input {
+	i.as = user
+	return i
+}
+
+// Fields changes each field of an object to other values, one after the other, and back: unset ones
+// are set, optional ones removed, and numbers, strings and lists get values at the limits of the
+// schema of the definition. Many of these values are invalid, and the server refuses them. After
+// each change, the explorer waits until the operator is quiet.
+//
+// This takes long, because each plan repeats it. The actions of an exploration change one field in
+// each plan.
+func Fields(obj client.Object) Input {
+	return Input{name: "change the fields of " + naming(obj), fields: obj}
+}
+
+// applyAgain makes the inputs of other controllers to an object again, which a user has created
+// again: those up to the n-th input.
+func (t *trial) applyAgain(n int, obj *unstructured.Unstructured) bool {
+	for _, i := range t.scenario.Inputs[:n] {
+		if i.on == nil || client.KeyOf(i.on) != client.KeyOf(obj) || t.kindOf(i.on) != obj.GetKind() {
+			continue
+		}
+		if !t.settle() || !t.do(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// clientOf returns the client of the user who makes an input.
+func (t *trial) clientOf(i Input) (client.Client, error) {
+	if i.as == "" {
+		return t.env.Client(), nil
+	}
+	if c := t.users[i.as]; c != nil {
+		return c, nil
+	}
+	config := rest.CopyConfig(t.env.RESTConfig())
+	config.Impersonate = rest.ImpersonationConfig{UserName: i.as, Groups: []string{"system:masters", "system:authenticated"}}
+	manager := i.as[strings.LastIndex(i.as, ":")+1:]
+	c, err := client.New(client.Config{REST: config, Scheme: t.env.Client().Scheme(), FieldOwner: manager})
+	if err != nil {
+		return nil, fmt.Errorf("a client for %s: %w", i.as, err)
+	}
+	if t.users == nil {
+		t.users = map[string]client.Client{}
+	}
+	t.users[i.as] = c
+	return c, nil
+}
+
+// maxFieldChanges bounds the changes of Fields.
+const maxFieldChanges = 200
+
+// changeFields makes the input of Fields.
+func (t *trial) changeFields(i Input) bool {
+	kind, err := client.KindOf(i.fields, t.env.Client().Scheme())
+	if err != nil {
+		t.result.failed = err
+		return false
+	}
+	var obj *unstructured.Unstructured
+	if !t.do(Input{name: i.name, as: i.as, do: func(ctx context.Context, c client.Client) (err error) {
+		obj, err = read(ctx, c, kind, client.KeyOf(i.fields))
+		return err
+	}}) {
+		return false
+	}
+	definition, ok := t.schemaOf(obj)
+	if !ok {
+		t.result.failed = fmt.Errorf("input %q: %s has no schema in a CustomResourceDefinition", i.name, kind.Kind)
+		return false
+	}
+	all := variations(definition, obj.Object)
+	before, complete := t.history.state(), !t.gate.holds()
+	for _, v := range all[:min(len(all), maxFieldChanges)] {
+		f := Fault{Field: v.field, Value: v.value}
+		t.log("input: set " + v.field + "=" + v.value)
+		refusals := t.refusals
+		if !t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) }) {
+			return false
+		}
+		if t.refusals > refusals {
+			continue
+		}
+		t.unusual = true // an operator may return an error for the value
+		ok := t.settle()
+		t.unusual = false
+		if !ok || !t.try(func(ctx context.Context, c client.Client) error { return restore(ctx, c, obj) }) || !t.settle() {
+			return false
+		}
+		what := "a change of " + v.field + " to " + v.value + " and its reverse leave another state"
+		if complete && t.scenario.Reversible && !t.checkSame("O8", what, before, "before") {
+			return true
+		}
+	}
+	return true
+}
+
+// onSubresource returns the input of an entry of ConfigFile that names a subresource.
+func (c configInput) onSubresource(obj *unstructured.Unstructured) (Input, error) {
+	apiVersion, kind, ok := strings.Cut(c.Of, " ")
+	switch {
+	case c.Apply != "" && c.Of == "":
+		return ApplySubresource(c.Subresource, obj), nil
+	case c.Create != "" && ok:
+		of := &unstructured.Unstructured{}
+		of.SetAPIVersion(apiVersion)
+		of.SetKind(kind)
+		of.SetNamespace(obj.GetNamespace())
+		of.SetName(obj.GetName())
+		return CreateSubresource(c.Subresource, of, obj), nil
+	}
+	return Input{}, errors.New("subresource needs apply, or create and of, such as \"v1 Pod\"")
+}

@@ -1,0 +1,232 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"kelson.dev/operator/client"
+)
+
+// outage holds the faults of a trial that concern many requests for some time.
+type outage struct {
+	// revoked has the resources that the operator may not use, and exceeded those of which no more
+	// objects may be created, until everything else is quiet.
+	revoked, exceeded map[string]bool
+	// up is the time at which a server that restarts responds again, and compacted the revision
+	// from which it can continue watches.
+	up        time.Time
+	compacted uint64
+}
+
+// downFor is how long a server that restarts does not respond: less than the ten seconds after which
+// a leader gives up. In runs of a Binary, time is real.
+const (
+	downFor     = 6 * time.Second
+	wireDownFor = 500 * time.Millisecond
+)
+
+// errUnreachable is the error of a request to a server that does not listen.
+var errUnreachable = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+
+// verdictOf returns the fate of a request during an outage, and pass if it is not affected.
+func (t *trial) verdictOf(c call) verdict {
+	switch o := &t.outage; {
+	case time.Now().Before(o.up):
+		return unreachable
+	case o.revoked[c.base()]:
+		return forbidden
+	case o.exceeded[c.resource] && c.verb == "create":
+		return exceeded
+	case c.watch && c.from > 0 && c.from < o.compacted:
+		return cut
+	}
+	return pass
+}
+
+// end ends an outage that lasts until everything else is quiet. It returns what has ended, or "".
+func (o *outage) end() string {
+	switch {
+	case len(o.revoked) > 0:
+		clear(o.revoked)
+		return "the rights are granted again"
+	case len(o.exceeded) > 0:
+		clear(o.exceeded)
+		return "the quota is raised"
+	}
+	return ""
+}
+
+// restartServer ends all watches of the operator. For some time, no request reaches the server.
+// Afterwards it has no events of before, so watches from earlier revisions get 410.
+func (t *trial) restartServer() {
+	wait := downFor
+	if t.wire != nil {
+		wait = wireDownFor
+	}
+	t.outage.up, t.outage.compacted = time.Now().Add(wait), t.env.Plane().Store().Snapshot().Revision()
+	t.down.Store(t.outage.up.UnixNano())
+	t.denials = true // requests fail several times
+	for _, p := range t.all {
+		if !t.gate.isDead(p) {
+			t.gate.cutWatches(p)
+			p.endWatches()
+		}
+	}
+}
+
+// reachable reports whether the server responds to requests that are not steps.
+func (t *trial) reachable() bool { return time.Now().UnixNano() >= t.down.Load() }
+
+// cutWatches ends the watches whose next event waits.
+func (g *gate) cutWatches(p *process) {
+	g.mu.Lock()
+	var steps []*step
+	for _, s := range g.waiting {
+		if s.process == p && s.phase == delivering {
+			steps = append(steps, s)
+		}
+	}
+	g.mu.Unlock()
+	for _, s := range steps {
+		g.release(s, cut)
+	}
+}
+
+// endWatches ends the other watches.
+func (p *process) endWatches() {
+	p.mu.Lock()
+	var open []*stream
+	for s := range p.streams {
+		open = append(open, s)
+	}
+	p.mu.Unlock()
+	for _, s := range open {
+		s.body.Close()
+	}
+}
+
+// forbiddenMessage is the text of RBAC for a request.
+func forbiddenMessage(r *http.Request, c call) error {
+	user := r.Header.Get("Impersonate-User")
+	if user == "" {
+		user = "operator"
+	}
+	resource, group, _ := strings.Cut(c.base(), ".")
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q", user, infoVerb(c.verb), resource, group)
+	if namespace, _, ok := strings.Cut(c.object, "/"); ok {
+		text += fmt.Sprintf(" in the namespace %q", namespace)
+	} else if c.write {
+		text += " at the cluster scope"
+	}
+	return errors.New(text)
+}
+
+// exceededMessage is the text of a ResourceQuota for a creation.
+func exceededMessage(c call) error {
+	counted := "count/" + c.resource
+	return fmt.Errorf("exceeded quota: explore, requested: %s=1, used: %s=1, limited: %s=1", counted, counted, counted)
+}
+
+// occupation is an object that another client has created with the name that the operator chose.
+type occupation struct {
+	step    *step // the creation of the operator; nil when the other client's object was created
+	object  *unstructured.Unstructured
+	id      string // RESOURCE NAMESPACE/NAME
+	stays   bool   // the server has accepted the object, and it still exists
+	deleted bool   // the operator has sent a request that deletes it
+}
+
+// occupies reports whether a plan has Occupied. As after an action, the right state depends on the
+// operator, so only oracles judge the run that need no comparison. Such plans have no other faults.
+func (p Plan) occupies() bool {
+	return slices.ContainsFunc(p, func(f Fault) bool { return f.Kind == Occupied })
+}
+
+// alone reports whether the faults of a plan can't be combined with others.
+func (p Plan) alone() bool { return p.foreign() || p.occupies() }
+
+// occupy prepares the creation of an object with the name in the operator's request.
+func (t *trial) occupy(s *step) {
+	obj, err := decodeBody(s.body)
+	if err != nil {
+		t.log("the body of the request is not an object that the explorer can read: " + err.Error())
+		return
+	}
+	other := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(obj.Object)}
+	delete(other.Object, "metadata")
+	delete(other.Object, "status")
+	namespace, name, namespaced := strings.Cut(s.call.object, "/")
+	if !namespaced {
+		namespace, name = "", namespace
+	}
+	other.SetNamespace(namespace)
+	other.SetName(name)
+	other.SetAnnotations(map[string]string{"explore.kelson.dev/foreign": "yes"})
+	t.occupied, s.held = &occupation{step: s, object: other, id: s.call.resource + " " + s.call.object}, true
+}
+
+// decodeBody reads an object in the body of a request, in JSON or Kubernetes' protobuf.
+func decodeBody(body []byte) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(body); err == nil {
+		return obj, nil
+	}
+	typed, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if obj.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
+		return nil, err
+	}
+	obj.SetGroupVersionKind(*kind)
+	return obj, nil
+}
+
+// createFirst creates the object of another client, if the step that comes next is the creation
+// before which it happens, and lets the operator's request continue. It reports whether the trial
+// can continue.
+func (t *trial) createFirst() bool {
+	o := t.occupied
+	if o == nil || o.step == nil {
+		return true
+	}
+	s := o.step
+	o.step = nil
+	ok := t.try(func(ctx context.Context, c client.Client) error {
+		err := c.Create(ctx, o.object)
+		o.stays = err == nil
+		return err
+	})
+	s.held = false
+	if t.latest = s; ok && !t.gate.isDead(s.process) {
+		t.execute(s)
+	}
+	return ok
+}
+
+// checkOccupied raises an alarm (O13) if the operator has deleted the object of another client
+// without having made it its own.
+func (t *trial) checkOccupied(c Change) {
+	o := t.occupied
+	if o == nil || !o.stays || c.Type != "DELETED" || c.Object.GetUID() != o.object.GetUID() {
+		return
+	}
+	o.stays = false
+	if metav1.GetControllerOf(c.Object) == nil && o.deleted {
+		t.alarm("O13", "an object of another client is deleted", fmt.Sprintf("%s: another client created it "+
+			"before the operator could create an object of this name. It has no owner, and the operator deletes it", o.id))
+	}
+}
