@@ -81,7 +81,8 @@ func TestDenied(t *testing.T) {
 			if _, found := alarms["O1 deny create secrets default/web-key #1"]; found != givesUp {
 				t.Errorf("%v, want an alarm: %v", alarms, givesUp)
 			}
-			for _, fault := range []string{"revoke", "quota"} { // alarms of the same bug are reported once
+			// alarms of the same bug are reported once
+			for _, fault := range []string{"revoke", "quota"} {
 				got, steps := replayed(t, s, fault+" create secrets default/web-key #1")
 				if found := got == "O1 secrets default/web-key: is missing"; found != givesUp || !found && got != "" {
 					t.Errorf("%s: %q, want an alarm: %v\n%s", fault, got, givesUp, steps)

@@ -53,8 +53,8 @@ type Report struct {
 	// operator is not deterministic: plans may not be reproducible.
 	Unequal, Further int
 	Difference       string
-	// Varying lists the fields and objects that differ between the ends of runs without faults. They
-	// are not compared.
+	// Varying lists the fields and objects that differ between the ends of runs without faults.
+	// They are not compared.
 	Varying []string
 	// NotTried lists the kinds of faults of which some plans cannot occur for the operator. These
 	// plans do not count.

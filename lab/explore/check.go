@@ -85,9 +85,9 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 	}
 }
 
-// compare applies the oracles that compare a run with those without faults: its end state (O1, or O5
-// if only the order of steps differs), how often it did something with each object (O2), and which
-// objects remain at the end (O9).
+// compare applies the oracles that compare a run with those without faults: its end state (O1, or
+// O5 if only the order of steps differs), how often it did something with each object (O2), and
+// which objects remain at the end (O9).
 func (e *explorer) compare(plan Plan, r *result, want *outcomes) []Alarm {
 	var alarms []Alarm
 	add := func(oracle, what, detail string) {

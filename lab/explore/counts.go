@@ -12,8 +12,8 @@ import (
 )
 
 // O2 compares how often a run does something with each object with the runs without faults. States
-// do not contain UIDs and times, so two runs may end in equal states although one has replaced a Pod
-// and the other has not. The counts show such differences, as those of Sieve do.
+// do not contain UIDs and times, so two runs may end in equal states although one has replaced a
+// Pod and the other has not. The counts show such differences, as those of Sieve do.
 //
 // Operators may do something more or less often without a bug: they retry, and they may never see
 // states in between. These rules keep the alarms few:

@@ -106,8 +106,8 @@ func (d Difference) same(other Difference) bool {
 	return d.Object == other.Object && d.Path == other.Path
 }
 
-// within reports whether the difference is in a field, or below it. A field is a list of elements as
-// fieldOf returns it.
+// within reports whether the difference is in a field, or below it. A field is a list of elements
+// as fieldOf returns it.
 func (d Difference) within(object string, field []string) bool {
 	return d.Object == object && len(d.parts) >= len(field) && slices.Equal(d.parts[:len(field)], field)
 }

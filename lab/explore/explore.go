@@ -164,7 +164,8 @@ type explorer struct {
 	// withoutWatchLists makes the server refuse watches that begin with a list in all runs.
 	withoutWatchLists bool
 	ordered           bool            // the baseline contains runs in random orders
-	varying           *expected       // what differs between the runs without faults; nil before these are complete
+	// what differs between the runs without faults; nil before these are complete
+	varying           *expected
 	crashes           map[moment]bool // of runs without alarms; nil if no run ends early
 }
 

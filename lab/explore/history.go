@@ -34,7 +34,8 @@ type history struct {
 	counts  counter           // of versions
 	changed map[string]uint64 // the revision of the last change of each resource
 	removal uint64            // the revision at which the last object was removed; 0 if none was
-	lost    []string          // names of Nodes that LoseNode has deleted; they are not part of the state
+	// names of Nodes that LoseNode has deleted; they are not part of the state
+	lost    []string
 	recent  []string          // the most recent versions, for messages
 	all     []string          // the text that record makes of each version; nil unless keepAll
 	keepAll bool
@@ -196,7 +197,8 @@ func (n *names) id(key store.Key) string {
 }
 
 // state returns the objects that the run has changed. An object of the prepared state that is as it
-// was before, such as a Node whose agent has only renewed the times of the conditions, is unchanged.
+// was before, such as a Node whose agent has only renewed the times of the conditions, is
+// unchanged.
 func (h *history) state() State {
 	s := State{objects: map[string][]map[string]any{}, prepared: map[string][]map[string]any{}}
 	for _, key := range slices.SortedFunc(maps.Keys(h.now), compareKeys) {

@@ -10,7 +10,8 @@ import (
 type NotTried struct {
 	Kind   Kind
 	Reason string
-	// Plans is the number of plans that would exist otherwise; 0 if there are none for this operator.
+	// Plans is the number of plans that would exist otherwise; 0 if there are none for this
+	// operator.
 	Plans int
 }
 

@@ -31,8 +31,8 @@ type outage struct {
 	compacted uint64
 }
 
-// downFor is how long a server that restarts does not respond: less than the ten seconds after which
-// a leader gives up. In runs of a Binary, time is real.
+// downFor is how long a server that restarts does not respond: less than the ten seconds after
+// which a leader gives up. In runs of a Binary, time is real.
 const (
 	downFor     = 6 * time.Second
 	wireDownFor = 500 * time.Millisecond

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// cleaning creates a Secret for each ConfigMap, and deletes it in its finalizer. The bug: it deletes
-// any Secret of this name.
+// cleaning creates a Secret for each ConfigMap, and deletes it in its finalizer. The bug: it
+// deletes any Secret of this name.
 type cleaning struct {
 	operator.Deps
 	correct bool
@@ -37,8 +37,8 @@ func (r *cleaning) Finalize(ctx context.Context, cm *corev1.ConfigMap) (operator
 	return operator.Result{}, errors.Join(err, client.IgnoreNotFound(r.Client.Delete(ctx, secret)))
 }
 
-// An operator that deletes an object of another client with the name that it would have given to its
-// own is found. One that leaves it raises no alarm.
+// An operator that deletes an object of another client with the name that it would have given to
+// its own is found. One that leaves it raises no alarm.
 func TestOccupiedName(t *testing.T) {
 	for name, correct := range map[string]bool{"faulty": false, "correct": true} {
 		s := explore.Scenario{

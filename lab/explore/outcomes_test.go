@@ -19,8 +19,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// unlikeSecrets creates two Secrets for each ConfigMap, and has the bug of twoSecrets unless correct
-// is true. The Secrets differ between equal runs.
+// unlikeSecrets creates two Secrets for each ConfigMap, and has the bug of twoSecrets unless
+// correct is true. The Secrets differ between equal runs.
 func unlikeSecrets(correct bool, first func(cm *corev1.ConfigMap) *corev1.Secret) explore.Scenario {
 	do := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		if cm.Name != "web" {
@@ -103,7 +103,8 @@ func TestLeakWithoutFaults(t *testing.T) {
 				return operator.Result{}, nil
 			}
 			log := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "log"}}
-			// The operator leaves the object behind unless the first attempt to create the key fails.
+			// The operator leaves the object behind unless the first attempt to create the key
+			// fails.
 			err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "web-key", OwnerReferences: ownedBy(cm, &corev1.Secret{}).OwnerReferences}})
 			if apierrors.IsInternalError(err) {
 				log.OwnerReferences = ownedBy(cm, &corev1.Secret{}).OwnerReferences

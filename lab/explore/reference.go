@@ -16,7 +16,8 @@ import (
 // by faults.
 const referenceRuns = 4
 
-// variedRuns is that number if the ends of these runs differ, so that more of what differs is found.
+// variedRuns is that number if the ends of these runs differ, so that more of what differs is
+// found.
 const variedRuns = 12
 
 // baseline holds the results of the runs without faults.

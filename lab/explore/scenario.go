@@ -44,8 +44,9 @@ type Scenario struct {
 	// Ignore names fields whose final values may depend on faults: RESOURCE FIELD.FIELD, such as
 	// "jobs.batch status.failed".
 	Ignore []string
-	// Retained lists objects that the operator keeps deliberately when the objects of the inputs are
-	// deleted: RESOURCE, or RESOURCE NAMESPACE/NAME, in which * matches any characters but a slash.
+	// Retained lists objects that the operator keeps deliberately when the objects of the inputs
+	// are deleted: RESOURCE, or RESOURCE NAMESPACE/NAME, in which * matches any characters but a
+	// slash.
 	Retained []string
 	// Quiet is how long nothing must change until the operator counts as quiet; 0 means five
 	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both

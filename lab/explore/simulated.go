@@ -17,12 +17,13 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// Simulated is another operator that the explored one needs, as a rule: "a Certificate becomes ready
-// with a Secret". It acts on each object of a kind when everything else is quiet, once for each
-// generation. It is not part of the explored operator, so no faults happen to it.
+// Simulated is another operator that the explored one needs, as a rule: "a Certificate becomes
+// ready with a Secret". It acts on each object of a kind when everything else is quiet, once for
+// each generation. It is not part of the explored operator, so no faults happen to it.
 //
 // Strings in Status and Creates may contain expressions in CEL, such as ${object.spec.secretName}.
-// The variable object is the object. A string that is one expression becomes its value, of any type.
+// The variable object is the object. A string that is one expression becomes its value, of any
+// type.
 type Simulated struct {
 	// Kind is the kind of the objects, such as Certificate, or Certificate.cert-manager.io.
 	Kind string

@@ -53,8 +53,8 @@ func (n *names) learn(obj *unstructured.Unstructured) {
 	}
 }
 
-// hashLabels are the labels with which Kubernetes' controllers mark the objects of a template, by the
-// kind of the object that has the hash in its name.
+// hashLabels are the labels with which Kubernetes' controllers mark the objects of a template, by
+// the kind of the object that has the hash in its name.
 var hashLabels = map[string]string{
 	"ReplicaSet":         "pod-template-hash",
 	"ControllerRevision": "controller.kubernetes.io/hash",

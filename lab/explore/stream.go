@@ -80,8 +80,8 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// describe sets the label of the step of an event, its revision and, if the event is about an object,
-// its point without a number.
+// describe sets the label of the step of an event, its revision and, if the event is about an
+// object, its point without a number.
 func (s *stream) describe(of *step, line []byte) {
 	var event watchEvent
 	if json.Unmarshal(line, &event) != nil {
@@ -101,7 +101,8 @@ func (s *stream) describe(of *step, line []byte) {
 		of.point = point
 	}
 	of.label = strings.TrimSpace(verb + " " + s.call.resource + " " + object)
-	of.revision, _ = strconv.ParseUint(event.Object.Metadata.ResourceVersion, 10, 64) // 0 for errors
+	// 0 for errors
+	of.revision, _ = strconv.ParseUint(event.Object.Metadata.ResourceVersion, 10, 64)
 }
 
 func qualified(namespace, name string) string {

@@ -100,7 +100,8 @@ type trial struct {
 	branch         *branch                      // where the run leaves the plan; may be nil
 	keepAll        bool                         // the run must set result.versions
 	noWatchLists   bool                         // the server refuses watches that begin with a list
-	varying        *expected                    // what differs between runs without faults; nil before these are complete
+	// what differs between runs without faults; nil before these are complete
+	varying        *expected
 	watchLists     atomic.Int64                 // number of these watches
 	probe          *probe                       // collects the possible actions; nil in other runs
 

@@ -86,7 +86,7 @@ type view struct {
 //   - With 0, it may return any state.
 //   - With another one, it returns one that is at least as new, or exactly this one if it has the
 //     parameter limit or resourceVersionMatch=Exact.
-//   - A watch with another one begins with the events after it, and reads no state, unless it begins
+// - A watch with another one begins with the events after it, and reads no state, unless it begins
 //     with a list.
 //   - The later pages of a list are of the state of the first page.
 func cachedRead(verb string, query url.Values) (cached bool, atLeast uint64) {
@@ -107,8 +107,8 @@ func cachedRead(verb string, query url.Values) (cached bool, atLeast uint64) {
 	return err == nil, atLeast
 }
 
-// viewFor returns the view that answers a read of the operator, nil for the newest state. It records
-// the reads that may be old.
+// viewFor returns the view that answers a read of the operator, nil for the newest state. It
+// records the reads that may be old.
 func (t *trial) viewFor(p *process, c call) *view {
 	p.mu.Lock()
 	v := p.pages[c.page]
@@ -219,7 +219,7 @@ func withQuery(r *http.Request, change func(url.Values)) *http.Request {
 	return r
 }
 
-// watchEvent is what the explorer reads of an event of a watch.
+// watchEvent has the parts of an event of a watch that the explorer reads.
 type watchEvent struct {
 	Type   string
 	Object struct {

@@ -29,7 +29,8 @@ type reader struct {
 	watch bool
 	// polls makes the client list again every ten seconds instead of watching.
 	polls bool
-	// blind makes the client watch from now on, instead of listing again, when a watch is not possible.
+	// blind makes the client watch from now on, instead of listing again, when a watch is not
+	// possible.
 	blind bool
 	// accept is the header Accept of lists and watches.
 	accept [2]string
@@ -162,7 +163,8 @@ func (p *wireProcess) keep(typ string, data []byte) {
 		delete(p.seen, obj.Metadata.Name)
 		return
 	}
-	if step := obj.Metadata.Labels["step"]; step > p.seen[obj.Metadata.Name] { // an event may be late
+	// an event may be late
+	if step := obj.Metadata.Labels["step"]; step > p.seen[obj.Metadata.Name] {
 		p.seen[obj.Metadata.Name] = step
 	}
 }
@@ -293,7 +295,8 @@ func (p *wireProcess) complete(ctx context.Context, resource string, events chan
 	}
 }
 
-// watch follows a watch to its end. It returns the last version, and an error if a list must follow.
+// watch follows a watch to its end. It returns the last version, and an error if a list must
+// follow.
 func (p *wireProcess) watch(ctx context.Context, resource, query string, events chan<- func()) (version string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server/api/v1/"+resource+"?"+query, nil)
 	if err != nil {
@@ -338,7 +341,8 @@ func (p *wireProcess) watch(ctx context.Context, resource, query string, events 
 		}
 		p.take(ctx, resource, event.Type, event.Object, events)
 		if obj.Metadata.Annotations["k8s.io/initial-events-end"] == "true" || strings.Contains(query, "resourceVersion=0") {
-			p.complete(ctx, resource, events) // a watch with version 0 has no bookmark after the first state
+			// a watch with version 0 has no bookmark after the first state
+			p.complete(ctx, resource, events)
 		}
 	}
 }
@@ -355,8 +359,8 @@ func inOrder(log, want []string) string {
 	return ""
 }
 
-// Each fault of reads and writes has its effect on the wire, for requests in the form of the clients
-// of 2022, 2024 and 2026 and of other ones.
+// Each fault of reads and writes has its effect on the wire, for requests in the form of the
+// clients of 2022, 2024 and 2026 and of other ones.
 func TestFaultsOnTheWire(t *testing.T) {
 	const (
 		create, patch = "create secrets default/web-key #1", "patch secrets default/web-key #1"

@@ -19,8 +19,8 @@ type Change struct {
 	To   string `json:"to,omitempty"`
 }
 
-// FieldChange is a Change whose path is divided into its elements: names of fields may contain dots,
-// so Path does not tell where one ends.
+// FieldChange is a Change whose path is divided into its elements: names of fields may contain
+// dots, so Path does not tell where one ends.
 type FieldChange struct {
 	Change
 	// Parts are the elements of Path, such as .spec, .containers, [web] and .image.
@@ -56,8 +56,8 @@ func Diff(from, to []byte, opts DiffOptions) ([]Change, error) {
 	return changes, nil
 }
 
-// Compare does the same as Diff for decoded versions, and includes all metadata. A nil version means
-// that the object does not exist. Equal numbers must have the same type in both versions.
+// Compare does the same as Diff for decoded versions, and includes all metadata. A nil version
+// means that the object does not exist. Equal numbers must have the same type in both versions.
 func Compare(from, to map[string]any, opts DiffOptions) []FieldChange {
 	d := differ{hide: !opts.Secrets && (isSecret(from) || isSecret(to))}
 	d.compare("", from, to)
