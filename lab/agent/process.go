@@ -25,9 +25,9 @@ type Config struct {
 
 // settings are the variables of Go's runtime in the operator's process. Timers must be those of Go
 // 1.23 and later, even if the operator's module requires an older version: older ones do not work
-// in a bubble. The agent seeds the random numbers of math/rand. Goroutines must not be preempted at times that depend on the machine, and the order of
-// goroutines is that of a single processor. Processes are short-lived, so they collect garbage only
-// if they need much memory.
+// in a bubble. The agent seeds the random numbers of math/rand. Goroutines must not be preempted at
+// times that depend on the machine, and the order of goroutines is that of a single processor.
+// Processes are short-lived, so they collect garbage only if they need much memory.
 var settings = []string{"GODEBUG=asynctimerchan=0,asyncpreemptoff=1,randseednop=0", "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=384MiB", "GOTRACEBACK=all"}
 
 // Process is a process of an operator that has started, and waits for its first batch before it

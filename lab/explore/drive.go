@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
@@ -122,8 +123,9 @@ func DriveBinary(ctx context.Context, s Scenario, plan string, o Options, send f
 
 // DriveProgram does the same as DriveBinary for a scenario with a Program. It may be called once in
 // a process: from then on, the process has one processor, and the random numbers of Kubernetes'
-// libraries are not random.
+// libraries are not random. Its garbage is collected less often, because each run leaves some.
 func DriveProgram(ctx context.Context, s Scenario, plan string, o Options, send func(Message)) {
+	debug.SetGCPercent(300)
 	ended := make(chan struct{})
 	go inside.InTest(func(t *testing.T) {
 		defer func() {

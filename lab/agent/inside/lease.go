@@ -2,6 +2,7 @@ package inside
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,23 @@ func (l *leases) answer(m *Message, path, query string) *http.Response {
 	}
 	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: known.header.Clone(), ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}
+}
+
+// linger waits for half of the time until the deadline of a request. A leader that gets late
+// responses renews its Lease less often, in a run of hours.
+func linger(ctx context.Context) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	timer := time.NewTimer(time.Until(deadline) / 2)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // follow records the Lease in the response to a request that the control plane has answered.

@@ -1,11 +1,13 @@
 package inside
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -96,4 +98,18 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%s: the process answers although others use the Lease", mediaType)
 		}
 	}
+}
+
+// LAB-03: the response to a renewal comes before its deadline, and a canceled one fails at once.
+func TestLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if err := linger(ctx); err != nil || time.Since(began) != 5*time.Second {
+			t.Errorf("%v after %v, want a response after 5s", err, time.Since(began))
+		}
+		if cancel(); linger(ctx) == nil || time.Since(began) != 5*time.Second {
+			t.Errorf("no error after %v, want one after 5s", time.Since(began))
+		}
+	})
 }

@@ -10,8 +10,8 @@ import (
 // main package append to it in their init functions.
 var Seeds []func(int64)
 
-// seed makes random numbers the same in all runs, but different in the processes of a run: operators
-// make names and identities of them.
+// seed makes random numbers the same in all runs, but different in the processes of a run:
+// operators make names and identities of them.
 func seed(n int64) {
 	rand.Seed(n)
 	for _, f := range Seeds {

@@ -58,7 +58,7 @@ func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if ofLease {
 		if resp := agent.leases.answer(m, r.URL.Path, r.URL.RawQuery); resp != nil {
 			resp.Request = r
-			return resp, nil
+			return resp, linger(r.Context())
 		}
 	}
 	agent.mu.Lock()
