@@ -73,7 +73,7 @@ func (e *cached) read() {
 		dir, base := filepath.Split(e.name)
 		match, err := ctx.MatchFile(dir, base)
 		e.included = match || err != nil // the parser reports an invalid header
-		e.marked = markerLine.Match(e.src) || bytes.Contains(e.src, []byte(") Finalize("))
+		e.marked = mayHaveMarkers(e.src) || bytes.Contains(e.src, []byte(") Finalize("))
 		e.declares = declares(e.src)
 	})
 }
@@ -93,8 +93,14 @@ func (e *cached) syntax() (*File, error) {
 	return e.file, e.parseErr
 }
 
-// markerLine matches a comment that may contain a marker.
-var markerLine = regexp.MustCompile(`//[ \t]*\+[A-Za-z]`)
+// markerLine matches a comment that may contain a marker, perhaps a malformed one.
+var markerLine = regexp.MustCompile(`//[ \t]*\+[ \t]*[A-Za-z]`)
+
+// mayHaveMarkers reports whether a file may have markers, including those in /* */ comments, which
+// have no effect and are reported.
+func mayHaveMarkers(src []byte) bool {
+	return markerLine.Match(src) || bytes.Contains(src, []byte("+kubebuilder:")) || bytes.Contains(src, []byte("+k8s:"))
+}
 
 // declares reports whether types of other packages can depend on the file. Other files, mostly
 // generated marshalling code, are not parsed.

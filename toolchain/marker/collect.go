@@ -46,7 +46,12 @@ func IsMarker(comment string) bool {
 	return ok && strings.HasPrefix(strings.TrimSpace(text), "+")
 }
 
-var markerText = regexp.MustCompile(`^//[ \t]*\+([A-Za-z].*?)[ \t\r]*$`)
+var (
+	markerText = regexp.MustCompile(`^//[ \t]*\+([A-Za-z].*?)[ \t\r]*$`)
+	// blockText and spacedText match lines that look like markers but have no effect.
+	blockText  = regexp.MustCompile(`(?m)^(?:/\*)?[ \t*]*\+([A-Za-z].*?)[ \t\r]*(?:\*/)?$`)
+	spacedText = regexp.MustCompile(`^//[ \t]*\+[ \t]+([A-Za-z][^ \t]*:.*?)[ \t\r]*$`)
+)
 
 type collector struct {
 	reg  *Registry
@@ -67,14 +72,15 @@ type layout struct {
 	spots    []spot                     // by position
 	docs     map[*ast.CommentGroup]spot // doc comments
 	trailing map[*ast.CommentGroup]bool // comments after a declaration on the same line
-	areas    []ast.Node                 // structs and declarations, outer before inner
-	skip     []ast.Node                 // functions and interfaces: their comments have no markers
+	areas    []ast.Node                 // declarations, structs and fields, outer before inner
+	skip     []ast.Node                 // nodes whose comments belong to no type or field
 }
 
 func (c *collector) collect() {
 	syntax := c.file.Syntax
 	var l *layout
 	for i, g := range syntax.Comments {
+		c.malformed(g)
 		if !slices.ContainsFunc(g.List, func(cm *ast.Comment) bool { return markerText.MatchString(cm.Text) }) {
 			continue
 		}
@@ -104,6 +110,7 @@ func (l *layout) gen(d *ast.GenDecl) {
 	if d.Tok == token.TYPE && !d.Lparen.IsValid() {
 		spec := d.Specs[0].(*ast.TypeSpec)
 		l.add(spot{pos: d.Pos(), node: spec}, d.Doc, nil)
+		l.areas = append(l.areas, d)
 		l.typeSpec(spec, spot{pos: spec.Pos(), node: spec})
 		return
 	}
@@ -114,6 +121,7 @@ func (l *layout) gen(d *ast.GenDecl) {
 		case *ast.TypeSpec:
 			at := spot{pos: s.Pos(), node: s, in: d}
 			l.add(at, s.Doc, nil)
+			l.areas = append(l.areas, s)
 			l.typeSpec(s, at)
 		case *ast.ValueSpec:
 			l.add(spot{pos: s.Pos(), in: d}, s.Doc, s.Comment)
@@ -140,6 +148,7 @@ func (l *layout) typeSpec(s *ast.TypeSpec, at spot) {
 			l.areas = append(l.areas, n)
 			for _, f := range n.Fields.List {
 				l.add(spot{pos: f.Pos(), node: f, in: n}, f.Doc, f.Comment)
+				l.areas = append(l.areas, f)
 			}
 		}
 		return true
@@ -161,10 +170,11 @@ func (l *layout) add(s spot, doc, trailing *ast.CommentGroup) {
 func (c *collector) group(l *layout, g *ast.CommentGroup, later []*ast.CommentGroup) {
 	for _, n := range l.skip {
 		if n.Pos() <= g.Pos() && g.End() <= n.End() {
+			c.misplaced(g, "inside a function, an interface or a value")
 			return
 		}
 	}
-	if g == c.file.Syntax.Doc {
+	if g.End() < c.file.Syntax.Package {
 		c.take(g, nil, OnPackage)
 		return
 	}
@@ -202,7 +212,7 @@ func target(n ast.Node) Target {
 	return OnType
 }
 
-// area returns the innermost struct or parenthesised declaration around a comment.
+// area returns the innermost declaration, struct or field around a comment.
 func (l *layout) area(g *ast.CommentGroup) ast.Node {
 	var in ast.Node
 	for _, a := range l.areas {
@@ -279,6 +289,20 @@ func (c *collector) onlyPackage(text string) bool {
 	return onType == nil && onPackage != nil
 }
 
+// malformed reports lines that look like markers but are in /* */ comments, or have a space after
+// the plus sign.
+func (c *collector) malformed(g *ast.CommentGroup) {
+	for _, cm := range g.List {
+		if strings.HasPrefix(cm.Text, "/*") {
+			for _, at := range blockText.FindAllStringSubmatchIndex(cm.Text, -1) {
+				c.ineffective(cm, cm.Text[at[2]:at[3]], at[2]-1, "in a /* */ comment; only // comments have markers")
+			}
+		} else if at := spacedText.FindStringSubmatchIndex(cm.Text); at != nil {
+			c.ineffective(cm, cm.Text[at[2]:at[3]], strings.IndexByte(cm.Text, '+'), "not a marker with a space after the plus sign")
+		}
+	}
+}
+
 // misplaced reports the markers of a group that belong to no declaration. It ignores unknown names,
 // because any comment may begin with a plus sign.
 func (c *collector) misplaced(g *ast.CommentGroup, where string) {
@@ -287,17 +311,22 @@ func (c *collector) misplaced(g *ast.CommentGroup, where string) {
 		if m == nil {
 			continue
 		}
-		name, _, _ := split(m[1])
-		name, _, _ = strings.Cut(name, " ")
-		def, _, _ := c.reg.lookup(name, Anywhere)
-		if def == nil || def.Inert {
-			continue
-		}
-		pos := c.file.Position(cm.Pos() + token.Pos(strings.IndexByte(cm.Text, '+')))
-		advice := ""
-		if def.On&OnPackage != 0 && strings.HasPrefix(where, "in a doc") {
-			advice = "; leave an empty line below it"
-		}
-		c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but is %s%s", def.Name, def.On, where, advice))
+		c.ineffective(cm, m[1], strings.IndexByte(cm.Text, '+'), where)
 	}
+}
+
+// ineffective reports the marker at an offset in a comment if its name is defined.
+func (c *collector) ineffective(cm *ast.Comment, text string, offset int, where string) {
+	name, _, _ := split(text)
+	name, _, _ = strings.Cut(name, " ")
+	def, _, _ := c.reg.lookup(name, Anywhere)
+	if def == nil || def.Inert {
+		return
+	}
+	advice := ""
+	if def.On&OnPackage != 0 && strings.HasPrefix(where, "in a doc") {
+		advice = "; leave an empty line below it"
+	}
+	pos := c.file.Position(cm.Pos() + token.Pos(offset))
+	c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but is %s%s", def.Name, def.On, where, advice))
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,13 +79,12 @@ type (
 
 // G has a function inside.
 // +k8s:enum
-type G func(a int /* +optional */)
+type G func(a int /* optional */)
 
 // H is a function.
 func H() {
 	// +kubebuilder:scaffold:inside
 	_ = struct {
-		// +optional
 		X int
 	}{}
 }
@@ -155,5 +155,63 @@ var W int
 	}
 	if _, err := marker.Collect(pkg, reg, false); err != nil {
 		t.Errorf("in a package that is only imported: %v", err)
+	}
+}
+
+// Every place where a comment can stand: the marker belongs to a declaration, or is reported at its
+// line.
+func TestEveryPlace(t *testing.T) {
+	lines := func(err error) (all []string) {
+		if err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				_, rest, _ := strings.Cut(line, "m.go:")
+				at, _, _ := strings.Cut(rest, ":")
+				all = append(all, at)
+			}
+		}
+		return all
+	}
+	for what, src := range map[string]string{
+		"before a package without a comment": "// +kubebuilder:object:generate=true HERE\n\npackage m\n\ntype A struct{}\n",
+		"above an import":                    "package m\n\n// +optional REPORTED\nimport _ \"fmt\"\n",
+		"beside an import":                   "package m\n\nimport _ \"fmt\" // +optional REPORTED\n",
+		"above a method":                     "package m\n\ntype A struct{}\n\n// +kubebuilder:rbac:groups=a,resources=b,verbs=get REPORTED\nfunc (A) F() {}\n",
+		"in a function":                      "package m\n\nfunc F() {\n\t// +kubebuilder:rbac:groups=a,resources=b,verbs=get REPORTED\n}\n",
+		"in a local type":                    "package m\n\nfunc F() {\n\ttype a struct {\n\t\t// +optional REPORTED\n\t\tB int\n\t}\n}\n",
+		"in an interface":                    "package m\n\ntype A interface {\n\t// +optional REPORTED\n\tB()\n}\n",
+		"in a function type":                 "package m\n\ntype A func(\n\t// +optional REPORTED\n\tb int,\n)\n",
+		"in a value":                         "package m\n\nvar A = map[string]int{\n\t// +optional REPORTED\n\t\"b\": 1,\n}\n",
+		"between keyword and name":           "package m\n\ntype // +kubebuilder:object:root=true REPORTED\n\tA struct{}\n\ntype B struct{}\n",
+		"in an expression":                   "package m\n\ntype A map[ // +kubebuilder:validation:MinLength=1 REPORTED\nstring]int\n\ntype B string\n",
+		"in a grouped expression":            "package m\n\ntype (\n\tA map[ // +kubebuilder:validation:MinLength=1 REPORTED\n\tstring]int\n\n\tB string\n)\n",
+		"in a field":                         "package m\n\ntype A struct {\n\tB map[ // +optional REPORTED\n\tstring]int\n\n\tC int\n}\n",
+		"beside a field":                     "package m\n\ntype A struct {\n\tB int // +optional REPORTED\n}\n",
+		"below the fields":                   "package m\n\ntype A struct {\n\tB int\n\n\t// +optional REPORTED\n}\n",
+		"beside a type":                      "package m\n\ntype A struct {\n} // +kubebuilder:object:root=true REPORTED\n\ntype B int\n",
+		"below all types":                    "package m\n\ntype A int\n\n// +kubebuilder:object:root=true REPORTED\n",
+		"in a group of types":                "package m\n\ntype (\n\tA int\n\n\t// +kubebuilder:object:root=true REPORTED\n)\n",
+		"above a constant":                   "package m\n\n// +optional REPORTED\nconst A = 1\n",
+		"beside a constant":                  "package m\n\nconst (\n\tA = 1 // +optional REPORTED\n)\n",
+		"in a block comment":                 "package m\n\n/*\nA is documented.\n+kubebuilder:object:root=true REPORTED\n*/\ntype A struct{}\n",
+		"in a block comment of one line":     "package m\n\n/* +kubebuilder:object:root=true */ // REPORTED\ntype A struct{}\n",
+		"in a block comment with stars":      "package m\n\n/*\n * +kubebuilder:object:root=true REPORTED\n */\ntype A struct{}\n",
+		"after a space":                      "package m\n\n// + kubebuilder:object:root=true REPORTED\ntype A struct{}\n",
+	} {
+		t.Run(what, func(t *testing.T) {
+			var want []string
+			for i, line := range strings.Split(src, "\n") {
+				if strings.Contains(line, "REPORTED") {
+					want = append(want, strconv.Itoa(i+1))
+				}
+			}
+			pkg := load(t, strings.NewReplacer(" REPORTED", "", " HERE", "").Replace(src))
+			set, err := marker.Collect(pkg, marker.Standard(), true)
+			if got := lines(err); !slices.Equal(got, want) {
+				t.Errorf("errors at lines %v, want %v: %v", got, want, err)
+			}
+			if want == nil && len(set.Package) != 1 {
+				t.Errorf("the package has %v", names(set.Package))
+			}
+		})
 	}
 }
