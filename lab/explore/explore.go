@@ -163,10 +163,10 @@ type explorer struct {
 	keepAll  bool               // runs keep all versions, so that differences can be found
 	// withoutWatchLists makes the server refuse watches that begin with a list in all runs.
 	withoutWatchLists bool
-	ordered           bool            // the baseline contains runs in random orders
+	ordered           bool // the baseline contains runs in random orders
 	// what differs between the runs without faults; nil before these are complete
-	varying           *expected
-	crashes           map[moment]bool // of runs without alarms; nil if no run ends early
+	varying *expected
+	crashes map[moment]bool // of runs without alarms; nil if no run ends early
 }
 
 // close stops the programs and servers that newExplorer has started.

@@ -36,8 +36,8 @@ type history struct {
 	removal uint64            // the revision at which the last object was removed; 0 if none was
 	// names of Nodes that LoseNode has deleted; they are not part of the state
 	lost    []string
-	recent  []string          // the most recent versions, for messages
-	all     []string          // the text that record makes of each version; nil unless keepAll
+	recent  []string // the most recent versions, for messages
+	all     []string // the text that record makes of each version; nil unless keepAll
 	keepAll bool
 
 	// changes counts the versions, except those of background resources.

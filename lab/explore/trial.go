@@ -101,9 +101,9 @@ type trial struct {
 	keepAll        bool                         // the run must set result.versions
 	noWatchLists   bool                         // the server refuses watches that begin with a list
 	// what differs between runs without faults; nil before these are complete
-	varying        *expected
-	watchLists     atomic.Int64                 // number of these watches
-	probe          *probe                       // collects the possible actions; nil in other runs
+	varying    *expected
+	watchLists atomic.Int64 // number of these watches
+	probe      *probe       // collects the possible actions; nil in other runs
 
 	mu         sync.Mutex
 	forbidden  []string            // O12

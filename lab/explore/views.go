@@ -86,7 +86,7 @@ type view struct {
 //   - With 0, it may return any state.
 //   - With another one, it returns one that is at least as new, or exactly this one if it has the
 //     parameter limit or resourceVersionMatch=Exact.
-// - A watch with another one begins with the events after it, and reads no state, unless it begins
+//   - A watch with another one begins with the events after it, and reads no state, unless it begins
 //     with a list.
 //   - The later pages of a list are of the state of the first page.
 func cachedRead(verb string, query url.Values) (cached bool, atLeast uint64) {
