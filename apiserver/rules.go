@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -170,7 +171,9 @@ func hooks[H runtime.Object](r *rules) []hook {
 				})
 			}
 		}),
-		hookOf(func(v Selectable[H]) { r.fields = func(obj runtime.Object) fields.Set { return v.Fields(obj.(H)) } }),
+		hookOf(func(v Selectable[H]) {
+			r.fields = func(obj runtime.Object) fields.Set { return maps.Clone(v.Fields(obj.(H))) }
+		}),
 		hookOf(func(v GraceKeeper[H]) {
 			r.grace = func(ctx context.Context, obj runtime.Object, requested *int64) int64 {
 				return v.GracePeriodSeconds(ctx, obj.(H), requested)

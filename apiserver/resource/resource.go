@@ -81,7 +81,7 @@ type Resource struct {
 	// upstream.RESTGracefulDeleteStrategy, GarbageCollectionDeleteStrategy, ResetFieldsStrategy.
 	Strategy Strategy
 	// Fields returns the fields of a hub that a field selector may name, in addition to
-	// metadata.name and metadata.namespace. nil: no others.
+	// metadata.name and metadata.namespace, in a map that the caller may change. nil: no others.
 	Fields func(hub runtime.Object) fields.Set
 	// FieldLabel converts a field selector's label in a version to a key of Fields. It returns
 	// Kubernetes' error for an unsupported label. nil: metadata.name, metadata.namespace and the

@@ -117,10 +117,10 @@ type fieldsOf struct {
 	res weak.Pointer[resource.Resource]
 }
 
-func keyFields(key store.Key, own fields.Set) fields.Set {
-	set := make(fields.Set, len(own)+2)
-	for k, v := range own {
-		set[k] = v
+// keyFields adds the fields of a key to set, which may be nil, and returns it.
+func keyFields(key store.Key, set fields.Set) fields.Set {
+	if set == nil {
+		set = make(fields.Set, 2)
 	}
 	set["metadata.name"], set["metadata.namespace"] = key.Name, key.Namespace
 	return set

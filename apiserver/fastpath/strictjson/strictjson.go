@@ -15,6 +15,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"reflect"
@@ -23,6 +24,8 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -38,7 +41,21 @@ type Decoder struct {
 func New(creater runtime.ObjectCreater) *Decoder { return &Decoder{creater: creater} }
 
 // strict makes unknown fields an error. Duplicate fields and invalid UTF-8 are errors by default.
-var strict = jsonv2.RejectUnknownMembers(true)
+var strict = jsonv2.JoinOptions(jsonv2.RejectUnknownMembers(true), jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(unmarshalTime)))
+
+// unmarshalTime decodes a time as its method UnmarshalJSON does, which decodes a string with
+// encoding/json first: that took a tenth of all bytes that lists of objects allocate.
+func unmarshalTime(from *jsontext.Decoder, into *metav1.Time) error {
+	value, err := from.ReadValue()
+	if err != nil {
+		return err
+	}
+	if text, ok := bytes.CutPrefix(value, []byte(`"`)); ok && into.Time.UnmarshalText(text[:len(text)-1]) == nil {
+		into.Time = into.Time.Local()
+		return nil
+	}
+	return into.UnmarshalJSON(value) // null, another form of a time, or an error
+}
 
 // Decode decodes an object of a kind, without defaults. ok is false if data may be anything else
 // than valid JSON of an object with exactly this apiVersion and kind and with known fields only.

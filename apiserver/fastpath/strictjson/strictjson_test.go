@@ -166,3 +166,23 @@ func TestTypesForTheLibrary(t *testing.T) {
 		}
 	}
 }
+
+// Times are decoded without the method of their type, to the same value.
+func TestTimes(t *testing.T) {
+	d := New(newScheme())
+	for _, text := range []string{
+		`null`, `""`, `"2026-11-28T12:00:00Z"`, `"2026-11-28T12:00:00.123456789Z"`, `"2026-11-28T12:00:00+00:00"`, `"2026-11-28T12:00:00-07:30"`,
+		`"2026-11-28t12:00:00z"`, `"2026-11-28T12:00:00,5Z"`, `"\u0032026-11-28T12:00:00Z"`, `"2026-1-2T3:4:5Z"`, `"2026-02-30T12:00:00Z"`,
+		`"2026-11-28 12:00:00Z"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59Z"`, `"2026-11-28T24:00:00Z"`, `"2026-11-28T12:00:60Z"`,
+		`"2026-11-28T12:00:00+24:00"`, `"today"`, `5`, `{}`, `[]`, `true`,
+	} {
+		var want metav1.Time
+		wantErr := json.Unmarshal([]byte(text), &want)
+		obj, ok := d.Decode([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"creationTimestamp":`+text+`}}`), corev1.SchemeGroupVersion.WithKind("Pod"))
+		if ok != (wantErr == nil) {
+			t.Errorf("%s: decoded: %v; the library: %v", text, ok, wantErr)
+		} else if ok && !reflect.DeepEqual(obj.(*corev1.Pod).CreationTimestamp, want) {
+			t.Errorf("%s: got %#v, want %#v", text, obj.(*corev1.Pod).CreationTimestamp, want)
+		}
+	}
+}

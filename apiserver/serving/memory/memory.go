@@ -38,6 +38,9 @@ const (
 	// processes on a busy machine.)
 	collecting = 0.1
 	marking    = 1.5e-9
+	// large is the size of a heap for which collections may take twice as much: its lists make the
+	// rate of allocation high for a moment, and each per cent that it grows is more memory.
+	large = 64 << 20
 	// rateOver is the time over which the rate of allocation is measured. It is long enough that
 	// the list of a large collection does not let the heap double: it allocates as much in a tenth
 	// of a second as small requests in ten seconds.
@@ -138,9 +141,9 @@ func (c *collector) checkIdle() {
 		return
 	}
 	again := time.Duration(0)
-	if h := readHeap(); h.unused() > max(minUnused, h.live/4) {
+	if h := readHeap(); h.unused() > max(minUnused, h.live/8) {
 		debug.FreeOSMemory()
-		if h = readHeap(); c.pack != nil && h.holes > max(minUnused, h.live/4) {
+		if h = readHeap(); c.pack != nil && h.holes > max(minUnused, h.live/8) {
 			again = c.pack()
 			debug.FreeOSMemory()
 		}
@@ -199,11 +202,15 @@ func (h *history) rate(now time.Time, allocated uint64) float64 {
 
 // growth returns how many bytes may be allocated until the next collection of a heap with live
 // bytes, into which the process allocates a number of bytes each second: as many as let collections
-// take the part collecting of a processor, within limits. The upper limit applies from about 65
-// MB/s, which is about a thousand writes a second; a server with less traffic needs less memory.
+// take the part collecting of a processor, or twice that, within limits. The upper limit applies
+// from about 65 or 130 MB/s, which is one or two thousand writes a second; a server with less
+// traffic needs less memory.
 func growth(live uint64, rate float64) uint64 {
 	least, most := max(minBetween, live/8), max(allocatedBetween, live)
 	interval := float64(live) * marking / collecting
+	if live > large {
+		interval /= 2
+	}
 	return uint64(min(max(rate*interval, float64(least)), float64(most)))
 }
 

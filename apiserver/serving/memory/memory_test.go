@@ -107,7 +107,8 @@ func TestGrowth(t *testing.T) {
 		{200 * mb, 300 * mb, 200 * mb, 200 * mb}, // load, a large heap
 		{30 * mb, 3 * mb, 16 * mb, 16 * mb},      // 30 requests a second
 		{200 * mb, 5 * mb, 25 * mb, 25 * mb},     // the same, a large heap
-		{200 * mb, 20 * mb, 50 * mb, 70 * mb},    // in between
+		{60 * mb, 20 * mb, 16 * mb, 20 * mb},     // in between
+		{200 * mb, 20 * mb, 30 * mb, 35 * mb},
 		{1000 * mb, 3 * mb, 125 * mb, 125 * mb},
 		{0, 0, 16 * mb, 16 * mb},
 	} {
