@@ -82,12 +82,13 @@ func summarize(records []*trace.LineRecord) []*Controller {
 			byName[r.Controller] = c
 			all = append(all, c)
 		}
-		c.Reconciles++
+		stands := 1 + r.Repeats // how many reconciles the record stands for
+		c.Reconciles += stands
 		if r.Error != "" {
-			c.Errors++
+			c.Errors += stands
 		}
 		if !slices.ContainsFunc(r.Writes, func(w trace.LineWrite) bool { return w.Changed || w.Error != "" }) {
-			c.Idle++
+			c.Idle += stands
 		}
 		if r.Queue != nil {
 			c.Queue = r.Queue

@@ -18,7 +18,8 @@ export function result(r) {
   return html`${writes.map((/** @type {any} */ w, /** @type {number} */ i) => html`${i ? ', ' : ''}${w.error ? 'not ' : ''}${pastTense(w)} <${ObjectLink} ...${w} />`)}
     ${r.requeueAfter ? html` <span class="quiet">again after ${r.requeueAfter}</span>` : null}
     ${r.error ? html` <span class="bad">${r.error}</span>` : null}
-    ${!writes.length && !r.error && !r.requeueAfter ? html`<span class="quiet">nothing to do</span>` : null}`;
+    ${!writes.length && !r.error && !r.requeueAfter ? html`<span class="quiet">nothing to do</span>` : null}
+    ${r.repeats ? html` <span class="quiet">and ${r.repeats.toLocaleString()} more like it</span>` : null}`;
 }
 
 /** @param {any} r */

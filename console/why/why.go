@@ -38,7 +38,9 @@ type State struct {
 	// Effects are the last reconciles that the object caused, with their writes, the newest first.
 	Effects []*causes.Reconcile `json:"effects,omitempty"`
 	Traced  bool                `json:"traced"`
-	Errors  map[string]string   `json:"errors,omitempty"` // of traces, by place
+	// Recorded is whether the traces have any reconciles.
+	Recorded bool              `json:"recorded"`
+	Errors   map[string]string `json:"errors,omitempty"` // of traces, by place
 }
 
 func (s *Server) why(w http.ResponseWriter, r *http.Request) {
@@ -60,6 +62,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 			state.Reconciles[i] = s.Traces.Chain(r.LineRecord)
 		}
 		records := s.Traces.Records()
+		state.Recorded = len(records) > 0
 		for i := len(records) - 1; i >= 0 && len(state.Effects) < maxEffects; i-- {
 			for c := range records[i].Causes {
 				if causes.Caused(&records[i].Causes[c]) == o {

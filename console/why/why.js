@@ -36,11 +36,16 @@ export function Why() {
             <td><${Age} time=${o.time} /></td><td>${o.failed ? html`<${Badge} text="failed" as="bad" />` : null}</td></tr>`)}</tbody></table>`}`;
 }
 
-/** @param {{traced: boolean, errors?: Record<string, string>}} props */
-export function Untraced({ traced, errors }) {
+/**
+ * Says why nothing is known.
+ * @param {{traced: boolean, errors?: Record<string, string>, recorded?: boolean, object?: any}} props recorded: the traces have reconciles, but not of this object
+ */
+export function Untraced({ traced, errors, recorded, object }) {
+  const owners = object?.metadata?.ownerReferences ?? [];
   return html`<div class="empty">
     ${Object.entries(errors ?? {}).map(([place, why]) => html`<p class="bad">${place}: ${why}</p>`)}
-    ${traced ? 'The operators’ traces have no reconciles yet.' : html`No operator’s trace is connected. An operator built with Kelson’s library writes one with <code>KELSON_TRACE=file:PATH</code>; start the console with <code>--trace PATH</code>.`}
+    ${recorded ? html`No recorded reconcile involves this object.${owners.length ? ' It is owned by ' : ''}${owners.map((/** @type {any} */ o, /** @type {number} */ i) => html`${i ? ', ' : ''}<${ObjectLink} kind=${o.kind} namespace=${object.metadata.namespace ?? ''} name=${o.name} tab="why" />`)}`
+      : traced ? 'The operators’ traces have no reconciles yet.' : html`No operator’s trace is connected. An operator built with Kelson’s library writes one with <code>KELSON_TRACE=file:PATH</code>; start the console with <code>--trace PATH</code>.`}
   </div>`;
 }
 
@@ -61,7 +66,7 @@ export function WhyObject({ kind, namespace, name, object, failed, query }) {
       ${l.loop.objects.join(' and ')}${l.loop.fields?.length ? html`<ul>${l.loop.fields.map((/** @type {string} */ f) => html`<li><code>${f}</code></li>`)}</ul>` : null}</div>`)}
     ${state.unsettled?.map((/** @type {any} */ r) => html`<div class=${'problem' + (r.error ? '' : ' warn')}><strong>${r.error ? 'Last reconcile failed' : 'Will be reconciled again'}</strong>${' '}
       <${ReconcileLink} r=${r} /> at ${clock(r.time)}: ${r.error || 'after ' + r.requeueAfter}</div>`)}
-    ${!known ? html`<${Untraced} traced=${state.traced} errors=${state.errors} />` : null}
+    ${!known ? html`<${Untraced} traced=${state.traced} errors=${state.errors} recorded=${state.recorded} object=${object} />` : null}
     ${state.earlierWrites ? html`<p><button onClick=${() => setQuery({ last: String(Math.min(200, Number(last) * 4)) }, { replace: true })}>Show earlier writes</button> <span class="quiet">${state.earlierWrites} more</span></p>` : null}
     ${(state.writes ?? []).slice().reverse().map((/** @type {any} */ s) => html`<section class="chain"><${Cause} time=${s.by.time} what=${html`<b>${s.write.error ? 'not ' : ''}${pastTense(s.write)}</b> by`} r=${s.by} bad=${s.write.error} /><${Causes} r=${s.by} /></section>`)}
     ${(state.reconciles ?? []).slice().reverse().map((/** @type {any} */ r) => html`<section class="chain"><${Cause} time=${r.time} what=${html`<b>reconciled</b> by`} r=${r} bad=${r.error} /><${Causes} r=${r} /></section>`)}

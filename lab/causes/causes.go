@@ -30,6 +30,7 @@ type Trace struct {
 	limit    int // 0: none
 	mu       sync.RWMutex
 	removed  int                 // number of records
+	gone     map[string]*idSet   // the IDs of removed records, by run
 	records  []*trace.LineRecord // by time
 	byID     map[id]*trace.LineRecord
 	writers  map[state]write
@@ -99,8 +100,8 @@ func Read(from ...io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-// New returns an empty trace that keeps the newest records: limit, and at times a quarter more. It
-// removes older ones.
+// New returns an empty trace that keeps limit records, and at times a quarter more. It removes
+// those of objects with many records first: see trace.Retain.
 func New(limit int) *Trace { return &Trace{limit: limit} }
 
 // Removed returns the number of records that were removed.
@@ -110,25 +111,49 @@ func (t *Trace) Removed() int {
 	return t.removed
 }
 
-// Add adds a record, and reports whether it was new: a record with the ID and run of another is
-// ignored, so that a trace can be read repeatedly. It also ignores a record that is older than
-// those that remain after others were removed.
+// Add adds a record, and reports whether it was new: a record with the ID and run of an earlier one
+// is ignored, also if that was removed, so that a trace can be read repeatedly.
 func (t *Trace) Add(r *trace.LineRecord) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byID[id{r.Run, r.ID}] != nil || t.removed > 0 && r.Time.Before(t.records[0].Time) {
+	if t.byID[id{r.Run, r.ID}] != nil || t.gone[r.Run].has(r.ID) {
 		return false
 	}
 	t.add(r)
-	if excess := len(t.records) - t.limit; t.limit > 0 && excess > t.limit/4 {
-		kept := t.records[excess:]
-		t.removed += excess
-		t.records, t.byID = nil, nil
-		for _, r := range kept {
-			t.add(r)
-		}
+	if t.limit > 0 && len(t.records) > t.limit+t.limit/4 {
+		t.retain()
 	}
 	return true
+}
+
+// retain removes records beyond the limit. The caller holds the lock.
+func (t *Trace) retain() {
+	all := t.records
+	kept := trace.Retain(all, t.limit, func(r *trace.LineRecord) trace.Retention[reconciledBy] {
+		return trace.Retention[reconciledBy]{Object: reconciledBy{r.Controller, Reconciled(r)}, Failed: r.Error != "", Changed: r.Changed()}
+	})
+	t.removed += len(all) - len(kept)
+	t.records, t.byID = nil, nil
+	for _, r := range kept {
+		t.add(r)
+	}
+	if t.gone == nil {
+		t.gone = map[string]*idSet{}
+	}
+	for _, r := range all {
+		if t.byID[id{r.Run, r.ID}] == nil {
+			if t.gone[r.Run] == nil {
+				t.gone[r.Run] = &idSet{}
+			}
+			t.gone[r.Run].add(r.ID)
+		}
+	}
+}
+
+// reconciledBy is an object and the controller that reconciled it.
+type reconciledBy struct {
+	controller string
+	object     Object
 }
 
 func (t *Trace) add(r *trace.LineRecord) {

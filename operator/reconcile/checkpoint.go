@@ -60,7 +60,7 @@ type statusSaver interface {
 }
 
 func (r *run[T, P]) keepStatus(obj client.Object) (restore func() error) {
-	if obj != client.Object(r.obj) || sameStatus(r.before, obj) {
+	if obj != client.Object(r.obj) || !hasStatus(obj) || sameStatus(r.before, obj) {
 		return func() error { return nil }
 	}
 	changed := obj.DeepCopyObject().(client.Object)

@@ -67,6 +67,12 @@ func fieldsOf(status []byte) (map[string]any, error) {
 	return fields, nil
 }
 
+// hasStatus reports whether the kind of an object has a status. ConfigMaps, for example, have none.
+func hasStatus(obj client.Object) bool {
+	_, untyped := obj.(*unstructured.Unstructured)
+	return untyped || statusField(obj).IsValid()
+}
+
 // sameStatus reports whether two objects have equal statuses, without encoding them. False can also
 // mean unknown.
 func sameStatus(a, b client.Object) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -20,20 +21,29 @@ import (
 //
 // "run" identifies the writer; IDs start at 1 in each run. Empty fields are omitted. "moreCauses"
 // is the number of causes that were not kept, "error" is the text of an error, "at" is the time
-// since the start of the reconcile. Durations have the format of time.ParseDuration. Errors of the
+// since the start of the reconcile. If an object is reconciled more than twenty times with the same
+// outcome, JSON writes at most one such record each second: "repeats" is the number of earlier ones
+// that it stands for. Durations have the format of time.ParseDuration. Errors of the
 // writer are ignored, so that they don't affect the operator.
 func JSON(w io.Writer) Sink {
+	return JSONLines(func(_ *LineRecord, line []byte) { _, _ = w.Write(line) })
+}
+
+// JSONLines returns a Sink that passes the records of [JSON], and their lines, to f. It does not
+// call f concurrently. f may keep its arguments.
+func JSONLines(f func(r *LineRecord, line []byte)) Sink {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // always succeeds
 	run := hex.EncodeToString(random)
+	folded := newFolder(func(r *LineRecord) {
+		r.Run = run
+		if line, err := json.Marshal(r); err == nil {
+			f(r, append(line, '\n'))
+		}
+	})
 	return Func(func(r Record) {
 		record := Line(r)
-		record.Run = run
-		line, err := json.Marshal(record)
-		if err != nil {
-			return
-		}
-		_, _ = w.Write(append(line, '\n'))
+		folded.add(&record)
 	})
 }
 
@@ -55,6 +65,9 @@ type LineRecord struct {
 	Error        string      `json:"error,omitempty"`
 	Duration     string      `json:"duration"`
 	Loop         *Loop       `json:"loop,omitempty"`
+	// Repeats is how many earlier reconciles of the object, with the same outcome, were not
+	// recorded.
+	Repeats int `json:"repeats,omitempty"`
 	// the fields of Details
 	Queue      *LineQueue `json:"queue,omitempty"`
 	RetryAfter string     `json:"retryAfter,omitempty"`
@@ -62,6 +75,11 @@ type LineRecord struct {
 	MoreReads  int        `json:"moreReads,omitempty"`
 	Logs       []LineLog  `json:"logs,omitempty"`
 	MoreLogs   int        `json:"moreLogs,omitempty"`
+}
+
+// Changed reports whether the reconcile changed an object.
+func (r *LineRecord) Changed() bool {
+	return slices.ContainsFunc(r.Writes, func(w LineWrite) bool { return w.Changed && w.Error == "" })
 }
 
 // LineQueue is a Queue in a LineRecord.

@@ -32,6 +32,10 @@ type options struct {
 	plan     string
 	tests    string // the folder for tests of the alarms; "" for none
 	failure  string // the file for the first alarm; "" for none
+	junit    string // files of reports; "" for none
+	sarif    string
+	check    bool
+	steps    bool
 	binary   string
 	process  bool
 	parallel int
@@ -105,6 +109,10 @@ runs as root on Linux, each process has its own network.`,
 				return fmt.Errorf("--parallel %d: want a positive number", o.parallel)
 			case o.binary != "" && o.process:
 				return errors.New("--binary and --process exclude each other: --process builds the project's program")
+			case o.steps && o.plan == "":
+				return errors.New("--steps needs --plan")
+			case o.check && o.plan != "":
+				return errors.New("--check and --plan exclude each other")
 			}
 			if _, err := explore.ParsePlan(o.plan); err != nil {
 				return fmt.Errorf("--plan: %w", err)
@@ -118,6 +126,10 @@ runs as root on Linux, each process has its own network.`,
 	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
 	c.Flags().Lookup("export").NoOptDefVal = testFolder
 	c.Flags().StringVar(&o.failure, "failure", "", "write the first alarm to this file in JSON, with its run and the run without faults")
+	c.Flags().StringVar(&o.junit, "junit", "", "write the alarms to this file as a report of JUnit")
+	c.Flags().StringVar(&o.sarif, "sarif", "", "write the alarms to this file in SARIF")
+	c.Flags().BoolVar(&o.check, "check", false, "do everything but explore: check the manifests, build the operator and run it without faults")
+	c.Flags().BoolVar(&o.steps, "steps", false, "print the steps of the plan of --plan if it raises no alarm")
 	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
 	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as it is, in real time")
 	c.Flags().IntVar(&o.parallel, "parallel", 0, "maximum number of concurrent runs of a process (default: two for each processor)")
@@ -129,7 +141,7 @@ runs as root on Linux, each process has its own network.`,
 }
 
 func run(c *cobra.Command, dir string, o options) error {
-	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format, failure: o.failure}
+	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format, failure: o.failure, junit: o.junit, sarif: o.sarif, folder: filepath.ToSlash(dir)}
 	if dir != "." {
 		p.command += " " + quote(dir)
 	}
@@ -177,6 +189,9 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		if err != nil {
 			return err
 		}
+		if err := explore.Check(c.Context(), s); err != nil {
+			return err
+		}
 		progress := output.NewProgress(out.errOut)
 		progress.Step("building the operator")
 		binary, release, err := BuildProgram(c.Context(), p, temp)
@@ -214,7 +229,7 @@ func exploreProcess(c *cobra.Command, dir, program string, o options, out *print
 		o.limit = processLimit
 	}
 	return out.drive(c.Context(), func(ctx context.Context, send func(explore.Message)) {
-		explore.DriveBinary(ctx, s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, send)
+		explore.DriveBinary(ctx, s, o.plan, o.exploration(), send)
 	})
 }
 
@@ -227,7 +242,7 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 	}
 	err, first := error(nil), true
 	driven := out.drive(ctx, func(ctx context.Context, send func(explore.Message)) {
-		explore.DriveProgram(ctx, s, o.plan, explore.Options{For: o.limit, Seed: o.seed}, func(m explore.Message) {
+		explore.DriveProgram(ctx, s, o.plan, o.exploration(), func(m explore.Message) {
 			if first && m.Kind == "error" {
 				err = unexplored(m.Text)
 			}
@@ -239,6 +254,11 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 		return err
 	}
 	return driven
+}
+
+// exploration returns the options of the exploration.
+func (o options) exploration() explore.Options {
+	return explore.Options{For: o.limit, Seed: o.seed, Check: o.check, Steps: o.steps}
 }
 
 // unexplored is the reason why no plan of an operator could be run.

@@ -22,6 +22,9 @@ type printer struct {
 	failures []*explore.Failure
 	tested   []string // the files of the tests
 	partial  bool     // the terminal shows a line of progress
+	junit    string   // the file for a report of JUnit; "" for none
+	sarif    string   // the file for a report in SARIF; "" for none
+	folder   string   // of the project, as in the report in SARIF
 }
 
 // Result is the output of kelson explore --output.
@@ -44,14 +47,38 @@ type Result struct {
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted.
 	Remaining []string `json:"remaining,omitempty"`
-	// Unconfirmed is the number of alarms that were dropped because further runs did not raise
-	// them.
-	Unconfirmed int                `json:"unconfirmed"`
-	Alarms      []*explore.Failure `json:"alarms"`
+	// NotTried lists the kinds of faults of which some plans cannot occur for the operator, and why.
+	NotTried []NotTried `json:"notTried,omitempty"`
+	// Varying lists the fields and objects that differ between runs without faults.
+	Varying []string `json:"varying,omitempty"`
+	// Warnings are about the project.
+	Warnings []string `json:"warnings,omitempty"`
+	// Unconfirmed is the number of alarms that do not count because further runs did not raise them,
+	// and NotConfirmed lists them.
+	Unconfirmed  int                `json:"unconfirmed"`
+	NotConfirmed []NotConfirmed     `json:"notConfirmed,omitempty"`
+	Alarms       []*explore.Failure `json:"alarms"`
 	// Replays are the commands that run the plans of the alarms again.
 	Replays []string `json:"replays,omitempty"`
 	// Tests are the files of the tests that --export has written.
 	Tests []string `json:"tests,omitempty"`
+}
+
+// NotTried is the reason why plans with a kind of fault were not tried.
+type NotTried struct {
+	Kind   string `json:"kind"`
+	Reason string `json:"reason"`
+	Plans  int    `json:"plans"`
+}
+
+// NotConfirmed is an alarm that most further runs of its plan did not raise: Seen out of Runs.
+type NotConfirmed struct {
+	Oracle string `json:"oracle"`
+	What   string `json:"what"`
+	Detail string `json:"detail"`
+	Plan   string `json:"plan"`
+	Seen   int    `json:"seen"`
+	Runs   int    `json:"runs"`
 }
 
 // asProcess makes the commands that replay alarms run the operator as a process: printed commands
@@ -106,8 +133,16 @@ func (p *printer) take(m explore.Message) error {
 		p.progress(m.Text)
 	case "alarm":
 		return p.alarm(m, text)
+	case "steps":
+		p.clear()
+		if text {
+			fmt.Fprintln(p.out, m.Text)
+		}
 	case "done":
 		p.clear()
+		if err := p.reports(m); err != nil {
+			return err
+		}
 		if text {
 			fmt.Fprintln(p.out, m.Text)
 			return nil
@@ -162,14 +197,20 @@ func (p *printer) summary(m explore.Message) Result {
 	}
 	if report := m.Report; report != nil {
 		r.Plans, r.Seconds, r.OneFault, r.Skipped = report.Plans, report.Took.Seconds(), report.OneFault, report.Skipped
-		r.Points, r.States, r.Unequal, r.Difference, r.Unconfirmed = report.Points, report.States, report.Unequal, report.Difference, report.Unconfirmed
+		r.Points, r.States, r.Unequal, r.Difference = report.Points, report.States, report.Unequal, report.Difference
+		r.Unconfirmed, r.Varying, r.Warnings = len(report.Unconfirmed), report.Varying, report.Warnings
+		for _, a := range report.Unconfirmed {
+			r.NotConfirmed = append(r.NotConfirmed, NotConfirmed{a.Oracle, a.What, a.Detail, a.Plan.String(), a.Seen, a.Runs})
+		}
+		for _, n := range report.NotTried {
+			r.NotTried = append(r.NotTried, NotTried{string(n.Kind), n.Reason, n.Plans})
+		}
 		r.Remaining = report.Remaining
 	}
 	return r
 }
 
-// progress shows how far the exploration is: on a terminal in one line, and otherwise as a line in
-// the output, unless that is a document.
+// progress shows how far the exploration is in one line of a terminal.
 func (p *printer) progress(text string) {
 	if width := output.TerminalWidth(p.errOut); width > 0 {
 		line, _, _ := strings.Cut(text, "\n")
@@ -178,10 +219,6 @@ func (p *printer) progress(text string) {
 		}
 		fmt.Fprintf(p.errOut, "\r\x1b[K%s", line)
 		p.partial = true
-		return
-	}
-	if p.format == output.Text {
-		fmt.Fprintln(p.out, text)
 	}
 }
 

@@ -170,7 +170,10 @@ func result(r *causes.Reconcile) string {
 		done = append(done, "failed: "+r.Error)
 	}
 	if len(done) == 0 {
-		return "nothing to do"
+		done = []string{"nothing to do"}
+	}
+	if r.Repeats > 0 {
+		done = append(done, fmt.Sprintf("as did %d more within a second", r.Repeats))
 	}
 	return strings.Join(done, ", ")
 }

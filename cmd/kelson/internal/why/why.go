@@ -4,6 +4,7 @@ package why
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,6 +39,9 @@ events that caused it and its writes. This command reads traces from
   - the files and URLs of --trace; it connects the traces of several operators
   - otherwise, the trace of kelson dev, which is next to the file of its cluster in
     $KUBECONFIG
+
+If no reconcile involves the object, the command reads it from the cluster in
+$KUBECONFIG and explains its nearest owner that a trace has.
 
 An operator writes its trace to a file if its environment has
 KELSON_TRACE=file:PATH. With the flag --trace-bind-address, it serves the trace
@@ -94,19 +98,38 @@ func run(ctx context.Context, opts options, object string, out io.Writer) error 
 		}
 		log.Attach(t)
 	}
-	found := find(t, log, kind, opts.namespace, name)
-	switch {
-	case len(found) == 0 && log != nil:
-		return fmt.Errorf("%s has no successful write of %s, and no recorded reconcile involves it", opts.audit, object)
-	case len(found) == 0:
-		return fmt.Errorf("no recorded reconcile involves %s", object)
+	found, chain := find(t, log, kind, opts.namespace, name), ""
+	if len(found) == 0 {
+		chain, found, err = ownersInTraces(ctx, opts.namespace, kind, name, func(kind, namespace, name string) []causes.Object {
+			return find(t, log, kind, namespace, name)
+		})
+	}
+	if len(found) == 0 {
+		none := "no recorded reconcile involves " + object
+		if log != nil {
+			none = fmt.Sprintf("%s has no successful write of %s, and no recorded reconcile involves it", opts.audit, object)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s; its owners are unknown: %w", none, err)
+		case strings.Contains(chain, ","):
+			return fmt.Errorf("%s, or its owners (%s)", none, chain)
+		}
+		return errors.New(none)
 	}
 	if opts.output != output.Text {
 		all := []causes.Explanation{}
 		for _, o := range found {
 			all = append(all, explanation(t, log, o, opts.last))
 		}
-		return opts.output.Print(out, map[string]any{"explanations": all})
+		document := map[string]any{"explanations": all}
+		if chain != "" {
+			document["owners"] = chain
+		}
+		return opts.output.Print(out, document)
+	}
+	if chain != "" {
+		fmt.Fprintf(out, "%s\n\n", chain)
 	}
 	for i, o := range found {
 		if i > 0 {
