@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,15 +13,53 @@ import (
 	"kelson.dev/console"
 )
 
-// If the cluster becomes unreachable, Now and Map show the reason, and not that everything has
-// settled.
+// If the cluster or the console's own server becomes unreachable, the views show the reason, and that
+// what they show is old, and not that everything has settled.
 func TestUnreachableCluster(t *testing.T) {
 	chromium(t)
+	server := emptyCluster()
+	b := open(t, start(t, console.Config{Cluster: &rest.Config{Host: server.URL}, Name: "test"}))
+	b.shows("Everything has settled.")
+	server.Listener.Close()
+	server.CloseClientConnections()
+	b.until(`/connection refused/.test(document.querySelector('[role=alert]')?.innerText) && !document.querySelector('main').innerText.includes('settled')`)
+	b.until(`/known at \d\d:\d\d:\d\d/.test(document.querySelector('.problem.old')?.innerText)`)
+	b.goTo("/map")
+	b.until(`[...document.querySelectorAll('.pairs dt')].some((d) => d.innerText === 'pods' && d.nextElementSibling.innerText.includes('connection refused'))`)
+}
+
+func TestUnreachableConsole(t *testing.T) {
+	chromium(t)
+	server := emptyCluster()
+	defer server.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := console.New(console.Config{Cluster: &rest.Config{Host: server.URL}, Name: "test", Listener: listener})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Run(ctx)
+	}()
+	b := open(t, c)
+	b.shows("Everything has settled.")
+	stop()
+	<-ended
+	b.until(`/does not answer[^]*known at/.test(document.querySelector('.problem.old')?.innerText) && !document.querySelector('main').innerText.includes('settled')`)
+}
+
+// emptyCluster returns an API server with pods, of which there are none.
+func emptyCluster() *httptest.Server {
 	respond := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/version":
 			respond(w, map[string]any{"gitVersion": "v1.2.3"})
@@ -39,11 +79,4 @@ func TestUnreachableCluster(t *testing.T) {
 			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": []any{}})
 		}
 	}))
-	b := open(t, start(t, console.Config{Cluster: &rest.Config{Host: server.URL}, Name: "test"}))
-	b.shows("Everything has settled.")
-	server.Listener.Close()
-	server.CloseClientConnections()
-	b.until(`/connection refused/.test(document.querySelector('[role=alert]')?.innerText) && !document.querySelector('main').innerText.includes('settled')`)
-	b.goTo("/map")
-	b.until(`[...document.querySelectorAll('.pairs dt')].some((d) => d.innerText === 'pods' && d.nextElementSibling.innerText.includes('connection refused'))`)
 }

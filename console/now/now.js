@@ -14,12 +14,12 @@ export function Now({ namespace }) {
   const attention = bad ? `${bad.toLocaleString()} ${bad === 1 ? 'object needs' : 'objects need'} attention` : '';
   // the state of resources that can't be read is unknown
   const settled = state?.failures?.length ? 'Everything that could be read has settled.' : 'Everything has settled.';
-  useAnnouncement(!state?.synced || state.unreachable ? '' : quiet ? settled : [attention, progressing ? progressing.toLocaleString() + ' in progress' : ''].filter(Boolean).join(', '));
+  useAnnouncement(!state?.synced || error ? '' : quiet ? settled : [attention, progressing ? progressing.toLocaleString() + ' in progress' : ''].filter(Boolean).join(', '));
   if (!state) return html`<${Header} title="Now" /><${Problem} error=${error} />${error ? null : html`<${Loading} text="Reading the cluster…" />`}`;
   return html`
     <${Header} title="Now" note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
-    <${Problem} error=${error ?? (state?.unreachable ? { code: 0, reason: 'Unavailable', message: state.unreachable } : null)} />
-    ${quiet && state.unreachable ? null : quiet
+    <${Problem} error=${error} />
+    ${quiet && error ? null : quiet
       ? html`<div class=${'calm' + (state.synced && !state.failures?.length ? '' : ' quiet')}>${!state.synced ? 'Reading the cluster…' : state.failures?.length ? settled : html`<span class="tick" aria-hidden="true">✓</span> ${settled}`}</div>`
       : html`<p class="summary">${bad ? html`<strong class="bad">${attention}</strong>` : null}${bad && progressing ? ', ' : ''}
           ${progressing ? `${progressing.toLocaleString()} in progress` : null}</p>

@@ -4,7 +4,8 @@ import { useEffect, useState } from 'preact/hooks';
 import { parse } from './json.js';
 
 /**
- * @typedef {{code: number, reason?: string, message: string, causes?: {field?: string, message?: string}[]}} Failure
+ * @typedef {{code: number, reason?: string, message: string, causes?: {field?: string, message?: string}[], since?: number}} Failure
+ *   since: when the last data arrived, which the page still shows
  */
 
 /**
@@ -140,14 +141,17 @@ export function useStream(url, receive, reset) {
 }
 
 /**
- * Follows a stream of states.
+ * Follows a stream of states. If it is interrupted, or a state says that the cluster is unreachable,
+ * the state is old, and the failure says since when.
  * @param {string|null} url
  * @returns {[any, Failure|null]} the newest state, null before the first
  */
 export function useStates(url) {
-  const [state, setState] = useState(/** @type {{url: string|null, value: any}} */ ({ url: null, value: null }));
+  const [state, setState] = useState(/** @type {{url: string|null, value: any, at: number}} */ ({ url: null, value: null, at: 0 }));
   const error = useStream(url, (event, value) => {
-    if (event === 'state') setState({ url, value });
+    if (event === 'state') setState((before) => ({ url, value, at: value?.unreachable && before.url === url ? before.at : value?.unreachable ? 0 : Date.now() }));
   });
-  return [state.url === url ? state.value : null, error];
+  if (state.url !== url) return [null, error];
+  const failure = error ?? (state.value?.unreachable ? { code: 0, reason: 'Unavailable', message: state.value.unreachable } : null);
+  return [state.value, failure && state.at ? { ...failure, since: state.at } : failure];
 }

@@ -61,8 +61,9 @@ export function Age({ time }) {
 /** @param {{error: import('./api.js').Failure|null}} props */
 export function Problem({ error }) {
   if (!error) return null;
-  return html`<div class="problem" role="alert">
+  return html`<div class=${'problem' + (error.since ? ' old' : '')} role="alert">
     <strong>${error.reason || error.code || 'Error'}</strong> <span>${error.message}</span>
+    ${error.since ? html`<div>Below is what was known at ${new Date(error.since).toTimeString().slice(0, 8)}.</div>` : null}
     ${error.causes?.length ? html`<ul>${error.causes.map((c) => html`<li><code>${c.field}</code> ${c.message}</li>`)}</ul>` : null}
   </div>`;
 }
