@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 
 	"kelson.dev/toolchain/loader"
 )
@@ -34,10 +36,20 @@ func (o *output) add(name string, content []byte) error {
 	}
 	rel = filepath.ToSlash(rel)
 	if _, twice := o.content[rel]; twice {
-		return fmt.Errorf("%s would be generated twice; set another plural for one of the kinds with +kubebuilder:resource:path", rel)
+		return fmt.Errorf("%s would be generated twice; %s", rel, twiceAdvice(rel))
 	}
 	o.content[rel] = content
 	return nil
+}
+
+// twiceAdvice returns what prevents that a file is generated twice: definitions are named by their
+// plural, Go files by a kind in lower case.
+func twiceAdvice(rel string) string {
+	if path.Ext(rel) == ".go" {
+		return fmt.Sprintf("rename a kind: its file has the name of a file of the package, or of a kind that differs only in capitals (%s)",
+			strings.TrimSuffix(path.Base(rel), ".go"))
+	}
+	return "set another plural for one of the kinds with +kubebuilder:resource:path"
 }
 
 // same reports whether an existing file has the same meaning as its new content.

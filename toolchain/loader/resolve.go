@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -146,7 +147,7 @@ func (s scope) named(at ast.Expr, d *Decl, args []Type) Type {
 	n.resolving = true
 	defer func() { n.resolving = false }()
 	if target, ok := n.Source().(*Named); ok {
-		return target
+		return &Named{Decl: target.Decl, Args: target.Args, Via: n, origin: cmp.Or(target.origin, target)}
 	}
 	return n
 }

@@ -24,11 +24,15 @@ type Basic struct{ Name string }
 func (t *Basic) IsByte() bool { return t.Name == "byte" || t.Name == "uint8" }
 
 // Named is a declared type, instantiated if it is generic. An alias of an unnamed type is a Named
-// whose Decl.Alias is true; an alias of a named type is that type.
+// whose Decl.Alias is true; an alias of a named type is that type, with Via.
 type Named struct {
 	Decl *Decl
 	Args []Type
+	// Via is the alias that the source names instead of this type, or nil. It does not change the
+	// identity of the type: String ignores it.
+	Via *Named
 
+	origin    *Named // the same type without Via
 	under     Type
 	resolving bool
 }
@@ -123,6 +127,9 @@ func (d *Decl) Generic() bool { return len(d.params) > 0 }
 
 // Underlying resolves the declaration on first use.
 func (n *Named) Underlying() Type {
+	if n.origin != nil {
+		return n.origin.Underlying()
+	}
 	if n.under != nil {
 		return n.under
 	}

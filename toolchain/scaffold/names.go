@@ -76,7 +76,7 @@ func checkNames(group, version, kind, plural string) error {
 		return fmt.Errorf("--kind %q: %s", kind, errs[0])
 	}
 	if !token.IsIdentifier(kind) || kind[0] < 'A' || kind[0] > 'Z' {
-		return fmt.Errorf("--kind %q: must be an exported Go name, for example %q", kind, strings.ToUpper(kind[:1])+kind[1:])
+		return fmt.Errorf("--kind %q: must be an exported Go name, for example %q", kind, exported(kind))
 	}
 	if plural != "" {
 		if errs := validation.IsDNS1035Label(plural); len(errs) > 0 {
@@ -84,6 +84,18 @@ func checkNames(group, version, kind, plural string) error {
 		}
 	}
 	return nil
+}
+
+// exported returns a kind, which is a DNS label, as an exported Go name: without dashes, and with a
+// capital at the beginning of each part.
+func exported(kind string) string {
+	var name strings.Builder
+	for part := range strings.SplitSeq(kind, "-") {
+		if part != "" {
+			name.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return name.String()
 }
 
 // packageName returns a Go package name for a group.

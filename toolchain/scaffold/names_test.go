@@ -165,3 +165,13 @@ func namesIn(t *testing.T, f file) []string {
 	})
 	return all
 }
+
+// The example in the message about a kind is a valid kind.
+func TestKindInMessages(t *testing.T) {
+	for kind, example := range map[string]string{"Thing-x": "ThingX", "thing": "Thing", "a-b": "AB"} {
+		err := checkNames("shop", "v1", kind, "")
+		if err == nil || !strings.Contains(err.Error(), strconv.Quote(example)) || checkNames("shop", "v1", example, "") != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}

@@ -33,6 +33,10 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 	for _, m := range ordered {
 		name, target := m.Name, s
 		if rest, ok := strings.CutPrefix(name, items); ok {
+			if s.Type == "array" && s.Ref != nil {
+				b.misused(m, "has no effect here, because the type %s declares the elements; move it to that type", *s.Ref)
+				continue
+			}
 			if s.Type != "array" || s.Items == nil || s.Items.Schema == nil {
 				b.misused(m, "needs a list, this is %s", described(s))
 				continue
@@ -41,6 +45,22 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 		}
 		if err := b.one(target, name, m); err != nil {
 			b.misused(m, "%v", err)
+		}
+	}
+}
+
+// schemaMarkers are the markers that change a schema, besides those of kubebuilder:validation.
+var schemaMarkers = []string{
+	"kubebuilder:pruning:PreserveUnknownFields", "kubebuilder:default", "kubebuilder:example", "kubebuilder:title", "kubebuilder:externalDocs",
+	"default", "nullable", "listType", "listMapKey", "mapType", "structType", "k8s:minimum", "k8s:maximum", "k8s:maxItems", "k8s:immutable",
+	"k8s:required", "k8s:enum", "k8s:listType", "k8s:listMapKey",
+}
+
+// ineffective reports the markers of a schema among ms, which are not applied.
+func (b *builder) ineffective(ms marker.Markers, format string, args ...any) {
+	for _, m := range ms {
+		if strings.HasPrefix(m.Name, validation) || slices.Contains(schemaMarkers, m.Name) {
+			b.misused(m, format, args...)
 		}
 	}
 }

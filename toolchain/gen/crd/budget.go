@@ -81,7 +81,7 @@ func descriptions(def *apiextensionsv1.CustomResourceDefinition, f func(string) 
 		if s.Description != "" {
 			s.Description = f(s.Description)
 		}
-		children(s, visit)
+		children(s, func(_ string, c *props) { visit(c) })
 	}
 	for _, v := range def.Spec.Versions {
 		visit(v.Schema.OpenAPIV3Schema)

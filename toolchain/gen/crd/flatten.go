@@ -2,8 +2,10 @@ package crd
 
 import (
 	"bytes"
+	"go/token"
 	"reflect"
 	"slices"
+	"strings"
 
 	"kelson.dev/toolchain/loader"
 )
@@ -13,7 +15,7 @@ func (b *builder) flat(n *loader.Named) *props {
 	schema := b.named(n)
 	outer := b.current
 	defer func() { b.current = outer }()
-	b.current = *b.api.Type(n.Decl)
+	b.current, b.root, b.path = *b.api.Type(n.Decl), n, nil
 	s := b.expand(schema.DeepCopy(), []string{n.String()})
 	b.merge(s)
 	return s
@@ -23,7 +25,7 @@ func (b *builder) flat(n *loader.Named) *props {
 // recursion.
 func (b *builder) expand(s *props, within []string) *props {
 	if s.Ref == nil {
-		children(s, func(c *props) { *c = *b.expand(c, within) })
+		children(s, func(_ string, c *props) { *c = *b.expand(c, within) })
 		return s
 	}
 	key := *s.Ref
@@ -54,25 +56,25 @@ func (b *builder) expand(s *props, within []string) *props {
 	return out
 }
 
-// children calls f with every schema directly inside s.
-func children(s *props, f func(*props)) {
+// children calls f with every schema directly inside s, and the name of the property or "".
+func children(s *props, f func(string, *props)) {
 	for name, p := range s.Properties {
-		f(&p)
+		f(name, &p)
 		s.Properties[name] = p
 	}
 	if s.Items != nil && s.Items.Schema != nil {
-		f(s.Items.Schema)
+		f("", s.Items.Schema)
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		f(s.AdditionalProperties.Schema)
+		f("", s.AdditionalProperties.Schema)
 	}
 	for _, list := range [][]props{s.AllOf, s.AnyOf, s.OneOf} {
 		for i := range list {
-			f(&list[i])
+			f("", &list[i])
 		}
 	}
 	if s.Not != nil {
-		f(s.Not)
+		f("", s.Not)
 	}
 }
 
@@ -83,7 +85,84 @@ func (b *builder) merge(s *props) {
 	for _, p := range parts {
 		b.mergeInto(s, p)
 	}
-	children(s, b.merge)
+	children(s, func(name string, c *props) { b.inside(name, func() { b.merge(c) }) })
+}
+
+// inside calls f with the name of a property, or "" for elements and values, at the end of the path.
+func (b *builder) inside(name string, f func()) {
+	b.path = append(b.path, name)
+	f()
+	b.path = b.path[:len(b.path)-1]
+}
+
+// conflict reports that the parts of the schema at the current path have different types.
+func (b *builder) conflict(one, other string) {
+	pos, name := b.locate()
+	b.fail(loader.Errorf(pos, "%s has type %s and type %s: its marker, its Go type and embedded fields of the same name must agree", name, one, other))
+}
+
+// locate returns the position and the name of the field at the current path, or of the last one on
+// the way to it that a struct declares.
+func (b *builder) locate() (token.Position, string) {
+	pos, name := b.root.Decl.Pos(), b.root.Decl.Name
+	at := loader.Type(b.root)
+	for _, step := range b.path {
+		if step == "" {
+			at = elementOf(at)
+			continue
+		}
+		owner, f := b.property(at, step)
+		if f == nil {
+			break
+		}
+		pos, name, at = f.Pos(), owner+"."+f.Name, f.Type()
+	}
+	return pos, name
+}
+
+// elementOf returns the type of the elements or values of a type, or the type itself.
+func elementOf(t loader.Type) loader.Type {
+	switch u := t.Underlying().(type) {
+	case *loader.Pointer:
+		return elementOf(u.Elem)
+	case *loader.Slice:
+		return u.Elem
+	case *loader.Array:
+		return u.Elem
+	case *loader.Map:
+		return u.Elem
+	}
+	return t
+}
+
+// property returns the field with a name in JSON of a struct, perhaps of an embedded one, and the
+// name of the struct.
+func (b *builder) property(t loader.Type, name string) (owner string, found *loader.Field) {
+	st, isStruct := t.Underlying().(*loader.Struct)
+	if p, ok := t.Underlying().(*loader.Pointer); ok {
+		return b.property(p.Elem, name)
+	}
+	if !isStruct {
+		return "", nil
+	}
+	if n, ok := t.(*loader.Named); ok {
+		owner = n.Decl.Name
+	}
+	var embedded []*loader.Field
+	for _, f := range st.Fields {
+		switch json, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+		case json == name:
+			return owner, f
+		case json == "" && f.Embedded:
+			embedded = append(embedded, f)
+		}
+	}
+	for _, f := range embedded {
+		if owner, found = b.property(f.Type(), name); found != nil {
+			return owner, found
+		}
+	}
+	return "", nil
 }
 
 // mergeInto adds the constraints of src to dst.
@@ -144,7 +223,7 @@ func (b *builder) reconcile(name string, dst, src *props) bool {
 	case "Properties":
 		for k, v := range src.Properties {
 			if p, both := dst.Properties[k]; both {
-				b.mergeInto(&p, v)
+				b.inside(k, func() { b.mergeInto(&p, v) })
 				dst.Properties[k] = p
 			} else {
 				dst.Properties[k] = v
@@ -157,7 +236,7 @@ func (b *builder) reconcile(name string, dst, src *props) bool {
 	case "MaxProperties":
 		return *dst.MaxProperties == *src.MaxProperties
 	case "Type":
-		b.failf("a part of the schema has type %s and type %s", dst.Type, src.Type)
+		b.conflict(dst.Type, src.Type)
 	case "Default":
 		return bytes.Equal(dst.Default.Raw, src.Default.Raw)
 	case "AdditionalProperties":
@@ -165,7 +244,7 @@ func (b *builder) reconcile(name string, dst, src *props) bool {
 			if dst.AdditionalProperties.Schema == nil {
 				dst.AdditionalProperties.Schema = &props{}
 			}
-			b.mergeInto(dst.AdditionalProperties.Schema, *src.AdditionalProperties.Schema)
+			b.inside("", func() { b.mergeInto(dst.AdditionalProperties.Schema, *src.AdditionalProperties.Schema) })
 		}
 	case "XPreserveUnknownFields":
 		dst.XPreserveUnknownFields = src.XPreserveUnknownFields

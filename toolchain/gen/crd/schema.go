@@ -26,6 +26,8 @@ type builder struct {
 	seen     map[string]bool // error messages, because types are reached several times
 	current  model.Type      // the declaration being read, for the positions of errors
 	field    *model.Field
+	root     *loader.Named // the type whose schema is flattened
+	path     []string      // to the schema in it that is merged: names of properties, and "" for elements
 }
 
 func newBuilder(api *model.API, opts Options) *builder {
@@ -98,6 +100,12 @@ func (b *builder) named(n *loader.Named) *props {
 // declared does the same as named, without the cache.
 func (b *builder) declared(n *loader.Named) *props {
 	t := b.current
+	if target, ok := n.Source().(*loader.Named); ok && n.Decl.Alias {
+		s := b.reference(target)
+		s.Description = t.Doc
+		b.apply(s, t.Markers)
+		return s
+	}
 	if loader.Implements(n, "MarshalJSON") {
 		// The JSON form of such a type cannot be derived. The author can declare it with
 		// +kubebuilder:validation:Type.
@@ -106,6 +114,7 @@ func (b *builder) declared(n *loader.Named) *props {
 			b.apply(s, t.Markers)
 			return s
 		}
+		b.ineffective(t.Markers, "has no effect, because %s marshals itself; add +kubebuilder:validation:Type with the type in JSON", t.Name)
 	} else if loader.Implements(n, "MarshalText") {
 		s := &props{Type: "string"}
 		b.apply(s, t.Markers)
@@ -180,8 +189,17 @@ func (b *builder) basic(t *loader.Basic) *props {
 }
 
 // reference returns a reference to a named type. It includes the basic JSON type, because markers
-// on the field are checked against it.
+// on the field are checked against it. Like controller-gen, it refers to an alias of a named type,
+// with its markers and description, only from other packages.
 func (b *builder) reference(n *loader.Named) *props {
+	switch {
+	case n.Via == nil:
+	case n.Via.Decl.Pkg != b.current.Pkg:
+		n = n.Via
+	default:
+		alias := b.api.Type(n.Via.Decl)
+		b.ineffective(alias.Markers, "has no effect in the package of the alias %s; move it to the fields, or declare a type without \"=\"", alias.Name)
+	}
 	key := n.String()
 	s := b.named(n)
 	ref := &props{Ref: &key}
