@@ -204,8 +204,11 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 		latest[k] = r
 		if r.Error == "" {
 			failures[k] = 0
-		} else if failures[k]++; failures[k] == 1 {
-			since[k] = r.Time
+		} else {
+			if failures[k] == 0 {
+				since[k] = r.Time
+			}
+			failures[k] += 1 + r.Repeats
 		}
 		if r.Loop != nil && now.Sub(r.Time) < recentLoop {
 			add(k.object, Problem{Tone: "bad", What: "hot loop", Text: r.Loop.String(), Time: r.Time, Run: r.Run, ID: r.ID})
