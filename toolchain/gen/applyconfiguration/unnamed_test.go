@@ -39,6 +39,26 @@ type Pizza struct {
 	Template Template §json:"template,omitzero"§
 }
 
+// Tray inlines a struct whose fields have the names of those of its metadata.
+// +kubebuilder:object:root=true
+type Tray struct {
+	Marks           §json:",inline"§
+	meta.TypeMeta   §json:",inline"§
+	meta.ObjectMeta §json:"metadata,omitempty"§
+	Generation      int32 §json:"generation,omitempty"§
+}
+
+type Marks struct {
+	Kind            string                §json:"type,omitempty"§
+	Name            string                §json:"name,omitempty"§
+	Namespace       string                §json:"namespace,omitempty"§
+	Labels          map[string]string     §json:"labels,omitempty"§
+	Annotations     map[string]string     §json:"annotations,omitempty"§
+	Finalizers      []string              §json:"finalizers,omitempty"§
+	OwnerReferences []meta.OwnerReference §json:"ownerReferences,omitempty"§
+	UID             string                §json:"uid,omitempty"§
+}
+
 type Template struct {
 	meta.ObjectMeta §json:"metadata,omitempty"§
 }
@@ -55,6 +75,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	api "PATH/api/v1"
 	apply "PATH/applyconfiguration/a/v1"
 )
@@ -68,6 +90,18 @@ func TestFields(t *testing.T) {
 	}
 	if want := §{"kind":"Pizza","apiVersion":"a.b/v1","metadata":{"name":"a","namespace":"b"},"spec":{"size":"big"}}§; err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
+	}
+	tray := apply.Tray("a", "b").WithLabels(map[string]string{"a": "b"}).WithGeneration(1).WithFinalizers("f").
+		WithMarksName("n").WithMarksLabels(map[string]string{"c": "d"}).WithMarksFinalizers("g").WithTrayGeneration(2)
+	got, err = json.Marshal(tray)
+	if want := §{"name":"n","labels":{"c":"d"},"finalizers":["g"],"kind":"Tray","apiVersion":"a.b/v1",§ +
+		§"metadata":{"name":"a","namespace":"b","generation":1,"labels":{"a":"b"},"finalizers":["f"]},"generation":2}§; err != nil || string(got) != want {
+		t.Errorf("%s, %v\nwant %s", got, err, want)
+	}
+	from := &api.Tray{ObjectMeta: meta.ObjectMeta{Name: "a", Namespace: "b"}, Marks: api.Marks{Name: "other"}}
+	extracted, err := apply.ExtractTray(from, "me")
+	if err != nil || *extracted.GetName() != "a" || *extracted.GetNamespace() != "b" {
+		t.Errorf("extracted %v, %v", extracted, err)
 	}
 }
 `

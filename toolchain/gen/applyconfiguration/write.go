@@ -20,7 +20,7 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 	f.Printf("// %s is a declarative configuration of a %s for server-side apply.", name, d.Name)
 	comment(f, "", t.Doc)
 	f.Printf("type %s struct {", name)
-	w := &writer{generator: g, f: f, ac: name, within: []*loader.Decl{d}}
+	w := &writer{generator: g, f: f, ac: name, owner: d.Name, within: []*loader.Decl{d}, taken: map[string]bool{}}
 	for _, m := range g.members(d.Type()) {
 		w.field(m)
 	}
@@ -33,8 +33,13 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 func $Name() *$AC { return &$AC{} }
 `, vars)
 	}
-	for _, m := range g.members(d.Type()) {
-		w.with(m, "b", "")
+	// Methods of the identity and the metadata keep their names: constructors and clients call them.
+	for _, identity := range []bool{true, false} {
+		for _, m := range g.members(d.Type()) {
+			if (m.embedded && fromMeta(m.typ)) == identity {
+				w.with(m, "b", "")
+			}
+		}
 	}
 	if root {
 		f.Expand(`// IsApplyConfiguration marks the type as an argument of Apply.
@@ -100,9 +105,9 @@ func (g *generator) extract(f *source.File, t *model.Type, vars source.Vars) {
 	vars["api"] = f.Use(p.Path, p.Name, "api"+p.Name)
 	vars["arg"], vars["model"] = client.Argument(t.Name), name
 	vars["internal"] = f.Use(g.parserPath(), "internal", "internal")
-	identity := "b.WithName($arg.Name)"
+	identity := "b.WithName($arg.GetName())" // the kind may inline another Name
 	if namespaced(t) {
-		identity += ".WithNamespace($arg.Namespace)"
+		identity += ".WithNamespace($arg.GetNamespace())"
 	}
 	f.Expand(`// Extract${Name}From returns the fields of $arg, an object from the server, that fieldManager has applied to it, or to a
 // subresource if one is named. Changing the result and applying it again does not affect fields of other managers. Fields that
@@ -167,7 +172,26 @@ type writer struct {
 	*generator
 	f      *source.File
 	ac     string
-	within []*loader.Decl // the embedded structs around it, to detect recursion
+	owner  string          // the struct that declares the members
+	within []*loader.Decl  // the embedded structs around it, to detect recursion
+	taken  map[string]bool // the names of the With functions
+}
+
+// fromMeta reports whether a type is metav1.TypeMeta, metav1.ObjectMeta or metav1.ListMeta.
+func fromMeta(t loader.Type) bool {
+	n, ok := element(t).(*loader.Named)
+	return ok && n.Decl.Pkg.Path == metaPath
+}
+
+// function returns the name of the With function of a field after "With". Fields of several
+// embedded structs can have one name; all but the first get the name of their struct in front.
+func (w *writer) function(field string) string {
+	for name := field; ; name = w.owner + name {
+		if !w.taken[name] {
+			w.taken[name] = true
+			return name
+		}
+	}
 }
 
 // field generates a member's declaration. Values that cannot be nil become pointers.
@@ -265,8 +289,9 @@ func (w *writer) with(m member, at, ensure string) {
 		if ac == "" || slices.Contains(w.within, n.Decl) {
 			return
 		}
-		w.within = append(w.within, n.Decl)
-		defer func() { w.within = w.within[:len(w.within)-1] }()
+		owner := w.owner
+		w.within, w.owner = append(w.within, n.Decl), n.Decl.Name
+		defer func() { w.within, w.owner = w.within[:len(w.within)-1], owner }()
 		at += "." + n.Decl.Name + "ApplyConfiguration"
 		if m.json != "" {
 			ensure += fmt.Sprintf("if %s == nil {\n%s = &%s{}\n}\n", at, at, ac)
@@ -279,7 +304,7 @@ func (w *writer) with(m member, at, ensure string) {
 		}
 		return
 	}
-	vars := source.Vars{"AC": w.ac, "Field": m.name, "at": at + "." + m.name, "ensure": ensure}
+	vars := source.Vars{"AC": w.ac, "Field": m.name, "With": "With" + w.function(m.name), "at": at + "." + m.name, "ensure": ensure}
 	t := m.typ
 	if p, ok := t.(*loader.Pointer); ok {
 		t = p.Elem
@@ -290,8 +315,8 @@ func (w *writer) with(m member, at, ensure string) {
 			break
 		}
 		vars["K"], vars["V"], vars["M"] = w.f.Type(u.Key), w.plain(u.Elem), w.plain(t)
-		w.f.Expand(`// With$Field adds entries to $Field, replacing entries with the same keys, and returns the receiver.
-func (b *$AC) With$Field(entries map[$K]$V) *$AC {
+		w.f.Expand(`// $With adds entries to $Field, replacing entries with the same keys, and returns the receiver.
+func (b *$AC) $With(entries map[$K]$V) *$AC {
 	${ensure}if $at == nil && len(entries) > 0 {
 		$at = make($M, len(entries))
 	}
@@ -305,11 +330,11 @@ func (b *$AC) With$Field(entries map[$K]$V) *$AC {
 	case *loader.Slice:
 		vars["V"], vars["star"] = w.plain(u.Elem), ""
 		if w.configuration(w.f, element(u.Elem)) != "" {
-			w.f.Expand(`// With$Field appends values to $Field and returns the receiver.
-func (b *$AC) With$Field(values ...*$V) *$AC {
+			w.f.Expand(`// $With appends values to $Field and returns the receiver.
+func (b *$AC) $With(values ...*$V) *$AC {
 	${ensure}for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to With$Field")
+			panic("nil value passed to $With")
 		}
 		$at = append($at, *values[i])
 	}
@@ -318,8 +343,8 @@ func (b *$AC) With$Field(values ...*$V) *$AC {
 `, vars)
 			return
 		}
-		w.f.Expand(`// With$Field appends values to $Field and returns the receiver.
-func (b *$AC) With$Field(values ...$V) *$AC {
+		w.f.Expand(`// $With appends values to $Field and returns the receiver.
+func (b *$AC) $With(values ...$V) *$AC {
 	${ensure}$at = append($at, values...)
 	return b
 }
@@ -330,8 +355,8 @@ func (b *$AC) With$Field(values ...$V) *$AC {
 	if w.configuration(w.f, t) == "" && !w.collection(t) {
 		vars["V"], vars["value"] = strings.TrimPrefix(vars["V"], "*"), "&value"
 	}
-	w.f.Expand(`// With$Field sets $Field and returns the receiver.
-func (b *$AC) With$Field(value $V) *$AC {
+	w.f.Expand(`// $With sets $Field and returns the receiver.
+func (b *$AC) $With(value $V) *$AC {
 	${ensure}$at = $value
 	return b
 }

@@ -37,7 +37,7 @@ func ExtractOvenFrom(oven *apiv1.Oven, fieldManager, subresource string) (*OvenA
 	if err := managedfields.ExtractInto(oven, internal.Parser().Type("dev.kelson.test.generators.shop.api.v1.Oven"), fieldManager, b, subresource); err != nil {
 		return nil, err
 	}
-	b.WithName(oven.Name).WithKind("Oven").WithAPIVersion("shop.example.com/v1")
+	b.WithName(oven.GetName()).WithKind("Oven").WithAPIVersion("shop.example.com/v1")
 	return b, nil
 }
 

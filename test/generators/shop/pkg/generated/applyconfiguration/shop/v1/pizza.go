@@ -40,7 +40,7 @@ func ExtractPizzaFrom(pizza *apiv1.Pizza, fieldManager, subresource string) (*Pi
 	if err := managedfields.ExtractInto(pizza, internal.Parser().Type("dev.kelson.test.generators.shop.api.v1.Pizza"), fieldManager, b, subresource); err != nil {
 		return nil, err
 	}
-	b.WithName(pizza.Name).WithNamespace(pizza.Namespace).WithKind("Pizza").WithAPIVersion("shop.example.com/v1")
+	b.WithName(pizza.GetName()).WithNamespace(pizza.GetNamespace()).WithKind("Pizza").WithAPIVersion("shop.example.com/v1")
 	return b, nil
 }
 
