@@ -27,29 +27,40 @@ func New(cfg Config) (Client, error) {
 `},
 }
 
-// seeded are the packages whose random numbers are seeded, with the source of a file of the main
-// package that does it.
-var seeded = map[string]string{
+// companions are files that are added to the operator's main package if it depends on a package.
+var companions = map[string]string{
 	"k8s.io/apimachinery/pkg/util/rand": `package main
 
 import (
-	"k8s.io/apimachinery/pkg/util/rand"
+	kelson_rand "k8s.io/apimachinery/pkg/util/rand"
 
-	kelson KELSON
+	kelson_agent KELSON
 )
 
-func init() { kelson.Seeds = append(kelson.Seeds, rand.Seed) }
+func init() { kelson_agent.Seeds = append(kelson_agent.Seeds, kelson_rand.Seed) }
 `,
 	"github.com/google/uuid": `package main
 
 import (
-	"github.com/google/uuid"
+	kelson_uuid "github.com/google/uuid"
 
-	kelson KELSON
+	kelson_agent KELSON
 )
 
 func init() {
-	kelson.Seeds = append(kelson.Seeds, func(n int64) { uuid.SetRand(kelson.Random(n)) })
+	kelson_agent.Seeds = append(kelson_agent.Seeds, func(n int64) { kelson_uuid.SetRand(kelson_agent.Random(n)) })
+}
+`,
+	// The handlers after the first limit the rate of errors: they sleep while they hold a lock. A
+	// goroutine that waits for the lock would stop the time.
+	"k8s.io/apimachinery/pkg/util/runtime": `package main
+
+import kelson_runtime "k8s.io/apimachinery/pkg/util/runtime"
+
+func init() {
+	if len(kelson_runtime.ErrorHandlers) > 1 {
+		kelson_runtime.ErrorHandlers = kelson_runtime.ErrorHandlers[:1]
+	}
 }
 `,
 }

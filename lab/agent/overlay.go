@@ -32,6 +32,8 @@ var source embed.FS
 type Program struct {
 	// Dir is the folder of the main package, and Tags are its build tags, separated by commas.
 	Dir, Tags string
+	// Compiling, if not nil, is called with the path of each package that Build compiles.
+	Compiling func(path string)
 }
 
 // folder is the folder of the agent's package in the operator's module. It exists only in the
@@ -51,7 +53,7 @@ func (p Program) Build(ctx context.Context, cache, binary string) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"build", "-tags=" + p.Tags, "-o", binary}, flags...)
+	args := append([]string{"build", "-v", "-tags=" + p.Tags, "-o", binary}, flags...)
 	_, err = p.run(ctx, env, append(args, ".")...)
 	return err
 }
@@ -60,7 +62,7 @@ func (p Program) Build(ctx context.Context, cache, binary string) error {
 func (p Program) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = p.Dir, append(os.Environ(), env...)
-	var errOut bytes.Buffer
+	errOut := compilerOutput{compiling: p.Compiling}
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()
 	switch {
@@ -69,9 +71,35 @@ func (p Program) run(ctx context.Context, env []string, args ...string) ([]byte,
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("go %s: %w: install Go, https://go.dev/dl", args[0], err)
 	case err != nil:
-		return nil, fmt.Errorf("go %s: %w\n%s", args[0], err, bytes.TrimSpace(errOut.Bytes()))
+		return nil, fmt.Errorf("go %s: %w\n%s", args[0], err, strings.TrimSpace(errOut.text.String()+errOut.line))
 	}
 	return out, nil
+}
+
+// compilerOutput takes the standard error output of the go command: with -v, a line that is a path
+// for each package that it compiles, and messages.
+type compilerOutput struct {
+	compiling func(path string)
+	line      string // the incomplete line at the end
+	text      strings.Builder
+}
+
+// Write implements io.Writer.
+func (o *compilerOutput) Write(data []byte) (int, error) {
+	o.line += string(data)
+	for {
+		line, rest, complete := strings.Cut(o.line, "\n")
+		if !complete {
+			return len(data), nil
+		}
+		o.line = rest
+		switch {
+		case line == "" || strings.ContainsAny(line, " \t:"):
+			o.text.WriteString(line + "\n")
+		case o.compiling != nil:
+			o.compiling(line)
+		}
+	}
 }
 
 // compiled is a package of the operator, as the go command lists it.
@@ -149,7 +177,7 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 		}
 	}
 	for _, c := range packages {
-		if code, ok := seeded[c.path]; ok {
+		if code, ok := companions[c.path]; ok {
 			name := "zz_kelson_" + path.Base(c.path) + ".go"
 			o.files[filepath.Join(last.dir, name)] = []byte(strings.ReplaceAll(code, "KELSON", strconv.Quote(o.agent)))
 		}
@@ -249,9 +277,9 @@ const original = "kelsonOriginal_"
 
 const mainSource = `package main
 
-import kelson KELSON
+import kelson_agent KELSON
 
-func main() { kelson.Main(` + original + `main) }
+func main() { kelson_agent.Main(` + original + `main) }
 `
 
 // edit replaces a part of a file.

@@ -158,6 +158,13 @@ func (p *Process) Ended() error {
 	return fmt.Errorf("the process ended: %w", p.err)
 }
 
+// Stuck waits until the process has ended, and reports whether the agent has ended it because its
+// virtual time could not pass. The end of its output says why.
+func (p *Process) Stuck() bool {
+	<-p.ended
+	return p.cmd.ProcessState != nil && p.cmd.ProcessState.ExitCode() == inside.StuckCode
+}
+
 // Kill kills the process, and closes its files. It does not wait until the process has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // an error means that it has ended

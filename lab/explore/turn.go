@@ -148,6 +148,9 @@ func (t *trial) running() bool {
 		if t.stopped {
 			break
 		}
+		if t.result.failed != nil {
+			return false
+		}
 		if t.process.err == nil {
 			t.process.err = errors.New("it returned without an error")
 		}

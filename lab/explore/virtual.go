@@ -214,6 +214,9 @@ func (p *process) endProgram(err error) {
 		} else {
 			p.err = fmt.Errorf("%w. The end of its output:\n%s", err, indent(p.output.tail()))
 		}
+		if p.program.Stuck() { // the operator has no bug, but does not run in virtual time
+			p.trial.result.failed = fmt.Errorf("plan %q: %w", p.trial.plan, p.err)
+		}
 	}
 	p.program.Kill()
 	close(p.ended)
