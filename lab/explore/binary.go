@@ -106,6 +106,8 @@ type wire struct {
 	// certificates is the folder with the certificate of their webhooks.
 	certificates string
 	isolated     bool // processes have networks of their own
+	// namespace is that of the operator's ServiceAccount; "" if it is not known.
+	namespace string
 	// watches counts the watches that are open when the operator has started, by resource. It is
 	// nil before the first start.
 	watches map[string]int
@@ -122,6 +124,9 @@ func (w *wire) command(ctx context.Context, dir, kubeconfig string) (*exec.Cmd, 
 	env := w.binary.inherited()
 	if w.temp != "" {
 		env = append(env, "TMPDIR="+w.temp)
+	}
+	if w.namespace != "" {
+		env = append(env, "POD_NAMESPACE="+w.namespace)
 	}
 	cmd.Env = v.replace(append(append(env, "KUBECONFIG="+kubeconfig), w.binary.Env...))
 	return cmd, nil
@@ -249,6 +254,10 @@ func (w *wire) runOnThread(ctx context.Context, p *process, handler http.Handler
 	if w.isolated {
 		if err := ownNetwork(); err != nil {
 			return fmt.Errorf("create a network for the operator: %w", err)
+		}
+		if w.namespace != "" {
+			// Without the file, only operators that need it fail, with messages of their own.
+			_ = showNamespace(w.namespace)
 		}
 	}
 	dir, err := os.MkdirTemp(w.dir, "process-")

@@ -40,6 +40,67 @@ func ownNetwork() error {
 	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device)
 }
 
+// serviceAccountFolder is where a Pod finds the files of its ServiceAccount.
+const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// showNamespace shows the calling goroutine's thread, and the processes that it starts, the file
+// with the namespace of a Pod. controller-runtime reads it to find the namespace of its Lease. The
+// thread must end with the goroutine. Other files of the system stay the same.
+func showNamespace(namespace string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	// A file system in memory hides /run. Its entries stay in reach by the descriptor of the hidden
+	// folder.
+	run, err := filepath.EvalSymlinks("/var/run")
+	if err != nil {
+		return err
+	}
+	hidden, err := os.Open(run)
+	if err != nil {
+		return err
+	}
+	defer hidden.Close()
+	entries, err := hidden.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", run, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() != "secrets" {
+			showEntry(fmt.Sprintf("/proc/self/fd/%d/%s", hidden.Fd(), entry.Name()), filepath.Join(run, entry.Name()), entry)
+		}
+	}
+	if err := os.MkdirAll(serviceAccountFolder, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(serviceAccountFolder, "namespace"), []byte(namespace), 0o644)
+}
+
+// showEntry shows an entry of a folder at another path. An entry that cannot be shown is missing.
+func showEntry(from, to string, entry os.DirEntry) {
+	var err error
+	switch {
+	case entry.Type()&os.ModeSymlink != 0:
+		if target, readErr := os.Readlink(from); readErr == nil {
+			_ = os.Symlink(target, to)
+		}
+		return
+	case entry.IsDir():
+		err = os.Mkdir(to, 0o755)
+	default:
+		err = os.WriteFile(to, nil, 0o600)
+	}
+	if err == nil {
+		_ = unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, "")
+	}
+}
+
 // dialHere returns a function that connects to addresses in the network of the calling thread, also
 // from other threads, until stop is called.
 func dialHere() (dial func(address string) (net.Conn, error), stop func(), err error) {

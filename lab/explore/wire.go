@@ -76,7 +76,7 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	}()
 	defer base.recover(&err)
 	e = &explorer{scenario: s, variants: map[string]*result{},
-		wire: &wireExplorer{wire: wire{binary: s.Binary, dir: dir, isolated: canIsolate()}, scope: base}}
+		wire: &wireExplorer{wire: wire{binary: s.Binary, dir: dir, isolated: canIsolate(), namespace: s.namespace}, scope: base}}
 	e.base = testenv.New(base, s.Env...)
 	if s.Prepare != nil {
 		if err := s.Prepare(ctx, e.base.Client()); err != nil {
