@@ -198,7 +198,7 @@ func (t *trial) checkSame(oracle, what string, earlier State, moment string) boo
 // reports whether there are none.
 func (t *trial) checkNone(oracle, what string, found []Difference, moment string) bool {
 	if len(found) > 0 {
-		t.alarm(oracle, what, lines(found, moment))
+		t.alarmAbout(different(oracle, what, found, moment))
 	}
 	return len(found) == 0
 }

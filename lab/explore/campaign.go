@@ -26,6 +26,11 @@ type Options struct {
 	Plans int
 	// Seed selects the random plans.
 	Seed uint64
+	// Check makes the runs without faults and the plans with a single fault, but runs none of
+	// these.
+	Check bool
+	// Steps makes a replay without an alarm report its steps.
+	Steps bool
 	// Progress, if not nil, is called after each plan.
 	Progress func(Report)
 	// Found, if not nil, is called with each alarm when it is found and its plan shortened.
@@ -64,20 +69,25 @@ type Report struct {
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted. They may be leaks.
 	Remaining []string
+	// Checked is true if only the runs without faults were made; see Options.Check.
+	Checked bool
 	// Warnings are about the scenario of a project.
 	Warnings []string
 	// External lists the addresses outside of the cluster to which a Program tried to connect.
 	// These connections have failed.
 	External []string
-	// Unconfirmed is the number of alarms of a Binary that were dropped, because fewer than two of
-	// three further runs of the plan raised one.
-	Unconfirmed int
+	// Unconfirmed are alarms of a Binary that do not count, because fewer than two of three further
+	// runs of the plan raised one.
+	Unconfirmed []Alarm
 	Took        time.Duration
 	Alarms      []Alarm
 }
 
 // Summary describes the explored runs.
 func (r Report) Summary() string {
+	if r.Checked {
+		return fmt.Sprintf("checked: %d points, %d plans of one fault", r.Points, r.OneFault-r.Skipped) + r.notes()
+	}
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
 	if r.Equal > 0 {
@@ -86,9 +96,20 @@ func (r Report) Summary() string {
 	if r.Pruned > 0 {
 		text += fmt.Sprintf(", %d runs ended early at a state that was explored", r.Pruned)
 	}
-	if r.Unconfirmed > 0 {
-		text += fmt.Sprintf(", %d others not confirmed by further runs", r.Unconfirmed)
+	if n := len(r.Unconfirmed); n > 0 {
+		text += fmt.Sprintf(", %d others not confirmed by further runs", n)
 	}
+	if causes := r.Causes(); causes > 0 && causes < len(r.Alarms) {
+		text += fmt.Sprintf(", probably of %d causes", causes)
+	}
+	for _, a := range r.Unconfirmed {
+		text += fmt.Sprintf("\nnot confirmed: %s (%s) in %d of %d further runs of: %s", a.What, a.Oracle, a.Seen, a.Runs, a.Plan)
+	}
+	return text + r.notes()
+}
+
+// notes returns lines about the runs without faults.
+func (r Report) notes() (text string) {
 	if r.Unequal > 0 {
 		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference)
 	}
@@ -106,6 +127,16 @@ func (r Report) Summary() string {
 		text += "\nwithout any fault, a reconcile fails again and again: " + line
 	}
 	return text
+}
+
+// Causes returns the number of probably different causes of the alarms.
+func (r Report) Causes() (n int) {
+	for _, a := range r.Alarms {
+		if a.SameAs == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Explore explores a scenario. It must not be called in a testing/synctest bubble. The error says
@@ -150,6 +181,7 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	for _, alarm := range reference.alarms {
 		c.add(alarm)
 	}
+	c.report.Checked = o.Check
 	c.explore()
 	c.report.Took = time.Since(begin)
 	if e.virtual != nil {
@@ -188,6 +220,9 @@ func (c *campaign) explore() {
 	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	c.noteMissing(plans)
+	if c.options.Check {
+		return
+	}
 	c.crashes = map[moment]bool{}
 	if c.wire != nil {
 		promisingFirst(plans)
@@ -336,10 +371,14 @@ func (c *campaign) take(plan Plan, r *result) bool {
 		}
 	}
 	c.report.States = len(c.states)
+	if r.failed != nil {
+		c.report.Plans--
+		c.notTried(plan[0].Kind, "the run is not possible: "+r.failed.Error(), 1)
+		return false
+	}
 	alarms := c.alarms(plan, r, c.reference)
 	c.reached.add(plan, r)
 	switch {
-	case r.failed != nil:
 	case r.pruned:
 		c.report.Pruned++
 	case len(alarms) > 0:
@@ -353,7 +392,7 @@ func (c *campaign) take(plan Plan, r *result) bool {
 		c.report.Took = time.Since(c.begin)
 		c.options.Progress(c.report)
 	}
-	return news && r.failed == nil
+	return news
 }
 
 // found shrinks the plan of an alarm, and reports the alarm unless an equal one was reported
@@ -366,7 +405,8 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.wire != nil {
 		again, alarms, seen := c.repeated(plan, c.reference)
 		if len(alarms) == 0 {
-			c.report.Unconfirmed++
+			alarm.Seen, alarm.Runs = seen, c.repetitions()
+			c.report.Unconfirmed = append(c.report.Unconfirmed, alarm)
 			return
 		}
 		alarm = alarms[0]
@@ -394,6 +434,12 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 // add reports an alarm.
 func (c *campaign) add(alarm Alarm) {
 	c.signatures[alarm.signature()] = true
+	for _, earlier := range c.report.Alarms {
+		if earlier.SameAs == nil && earlier.sameCause(&alarm) {
+			alarm.SameAs = append(Plan{}, earlier.Plan...) // not nil
+			break
+		}
+	}
 	c.report.Alarms = append(c.report.Alarms, alarm)
 	if c.options.Found != nil {
 		c.options.Found(alarm)

@@ -29,7 +29,12 @@ type Alarm struct {
 	// the operator is a Binary, whose runs differ.
 	Seen, Runs int
 
-	fatal            bool // the trial cannot continue
+	// SameAs is the plan of an earlier alarm that probably has the same cause: the same objects and
+	// fields differ, or some of them. It is nil for the first alarm of a cause.
+	SameAs Plan
+
+	subjects         []string // the objects and fields that differ, or else the detail
+	fatal            bool     // the trial cannot continue
 	passing, failing *FailureRun
 }
 
@@ -41,6 +46,12 @@ func (a Alarm) String() string {
 func (t *trial) alarm(oracle, what, detail string) {
 	t.log("ALARM " + what + ": " + detail)
 	t.result.alarms = append(t.result.alarms, Alarm{Oracle: oracle, What: what, Detail: detail})
+}
+
+// alarmAbout adds an alarm with differences to the trial's result.
+func (t *trial) alarmAbout(a Alarm) {
+	t.alarm(a.Oracle, a.What, a.Detail)
+	t.result.alarms[len(t.result.alarms)-1] = a
 }
 
 // check applies the oracles of every version: the invariants (O10), and that a status never claims
@@ -90,20 +101,48 @@ func sorted(h *history) iter.Seq2[string, *unstructured.Unstructured] {
 // which objects remain at the end (O9).
 func (e *explorer) compare(plan Plan, r *result, want *outcomes) []Alarm {
 	var alarms []Alarm
-	add := func(oracle, what, detail string) {
-		if detail != "" {
-			alarms = append(alarms, Alarm{Oracle: oracle, What: what, Detail: detail})
+	add := func(a Alarm) {
+		if a.Detail != "" {
+			alarms = append(alarms, a)
 		}
 	}
-	if ends := lines(want.end.differences(r.end), faultless); r.orderOnly {
-		add("O5", "the end state depends on the order", ends)
+	if ends := want.end.differences(r.end); r.orderOnly {
+		add(different("O5", "the end state depends on the order", ends, faultless))
 	} else {
-		add("O1", "another end state", ends)
+		add(different("O1", "another end state", ends, faultless))
 	}
-	add("O2", "done more often", strings.Join(want.moreOften(plan, r), "\n"))
-	add("O9", "left behind", lines(leftBehind(r, want), faultless))
+	add(Alarm{Oracle: "O2", What: "done more often", Detail: strings.Join(want.moreOften(plan, r), "\n")})
+	add(different("O9", "left behind", leftBehind(r, want), faultless))
 	slices.SortStableFunc(alarms, func(a, b Alarm) int { return cmp.Compare(rank[a.Oracle], rank[b.Oracle]) })
 	return alarms
+}
+
+// different returns an alarm with differences from the state of a moment.
+func different(oracle, what string, found []Difference, moment string) Alarm {
+	a := Alarm{Oracle: oracle, What: what, Detail: lines(found, moment)}
+	for _, d := range found {
+		a.subjects = append(a.subjects, d.Object+d.Path)
+	}
+	return a
+}
+
+// sameCause reports whether two alarms probably have the same cause: everything that differs in one
+// also differs in the other.
+func (a *Alarm) sameCause(b *Alarm) bool {
+	in := func(all []string) func(string) bool {
+		return func(subject string) bool { return !slices.Contains(all, subject) }
+	}
+	x, y := a.about(), b.about()
+	return !slices.ContainsFunc(x, in(y)) || !slices.ContainsFunc(y, in(x))
+}
+
+// about returns the objects and fields that differ or, if the alarm is about something else, its
+// signature.
+func (a *Alarm) about() []string {
+	if len(a.subjects) > 0 {
+		return a.subjects
+	}
+	return []string{a.signature()}
 }
 
 // leftBehind returns the objects that remain in a run and not without faults, and those that have

@@ -28,7 +28,8 @@ type Difference struct {
 // Diff returns the differences between a state and the wanted one, in the order of objects and
 // fields. The result is empty if the states are equal.
 func (s State) Diff(want State) []Difference {
-	ids := maps.Clone(s.objects)
+	ids := map[string][]map[string]any{}
+	maps.Copy(ids, s.objects)
 	maps.Copy(ids, want.objects)
 	var all []Difference
 	for _, id := range slices.Sorted(maps.Keys(ids)) {

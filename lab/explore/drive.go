@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,8 @@ const (
 
 // Message is a line of JSON that Drive writes for the program that started it.
 type Message struct {
-	// Kind is progress, alarm, error or done. A message of kind error or done is the last one.
+	// Kind is progress, alarm, steps, error or done. A message of kind error or done is the last
+	// one. One of kind steps has the steps of a replay without an alarm.
 	Kind string
 	Text string `json:",omitempty"`
 	// Plan and Finding describe an alarm: the shortest plan that causes it, and the failure. Alarms
@@ -100,25 +102,30 @@ func (o *Options) sendProgress(send func(Message)) {
 // DriveBinary explores a scenario with a Binary, or replays the plan if it is not empty, and sends
 // the messages of Drive. No two calls of send happen at the same time.
 func DriveBinary(ctx context.Context, s Scenario, plan string, o Options, send func(Message)) {
-	var report Report
-	var err error
-	if plan == "" {
-		o.sendProgress(send)
-		report, err = ExploreBinary(ctx, s, o)
-	} else {
-		begin := time.Now()
-		var alarm *Alarm
-		if alarm, err = ReplayBinary(ctx, s, plan); alarm != nil {
-			send(alarm.message())
-			report.Alarms = []Alarm{*alarm}
-		}
-		report.Plans, report.Took = 1, time.Since(begin)
-	}
+	report, err := driveBinary(ctx, s, plan, o, send)
 	if err != nil {
 		send(Message{Kind: "error", Text: err.Error()})
 		return
 	}
 	send(report.message("done"))
+}
+
+func driveBinary(ctx context.Context, s Scenario, plan string, o Options, send func(Message)) (Report, error) {
+	if plan == "" {
+		o.sendProgress(send)
+		return ExploreBinary(ctx, s, o)
+	}
+	parsed, err := ParsePlan(plan)
+	if err != nil {
+		return Report{}, err
+	}
+	begin := time.Now()
+	e, err := newWireExplorer(ctx, s)
+	if err != nil {
+		return Report{}, err
+	}
+	defer e.close()
+	return e.replayTo(parsed, begin, o.Steps, send)
 }
 
 // DriveProgram does the same as DriveBinary for a scenario with a Program. It may be called once in
@@ -162,7 +169,7 @@ func driveProgram(e *explorer, s Scenario, plan string, o Options, send func(Mes
 		o.sendProgress(send)
 		return e.explore(o, begin)
 	}
-	return e.replayTo(parsed, begin, send)
+	return e.replayTo(parsed, begin, o.Steps, send)
 }
 
 func (a Alarm) message() Message {
@@ -180,11 +187,11 @@ func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report
 		return Report{}, err
 	}
 	defer e.close()
-	return e.replayTo(plan, begin, send)
+	return e.replayTo(plan, begin, false, send)
 }
 
-// replayTo runs a plan, and sends its alarm.
-func (e *explorer) replayTo(plan Plan, begin time.Time, send func(Message)) (Report, error) {
+// replayTo runs a plan, and sends its alarm or, if steps is true and there is none, its steps.
+func (e *explorer) replayTo(plan Plan, begin time.Time, steps bool, send func(Message)) (Report, error) {
 	r, alarms, base, err := e.replay(plan)
 	if err != nil {
 		return Report{}, err
@@ -193,7 +200,10 @@ func (e *explorer) replayTo(plan Plan, begin time.Time, send func(Message)) (Rep
 	for _, a := range alarms {
 		send(a.message())
 	}
-	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal, Difference: base.difference,
+	if steps && len(alarms) == 0 {
+		send(Message{Kind: "steps", Text: strings.Join(r.steps, "\n")})
+	}
+	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal, Further: base.runs, Difference: base.difference, Warnings: e.scenario.warnings,
 		Took: time.Since(begin), Alarms: alarms}, nil
 }
 

@@ -353,6 +353,9 @@ func (a Alarm) describe(test string) string {
 	if a.Server != "" {
 		fmt.Fprintf(&b, "server: %s\n", a.Server)
 	}
+	if a.SameAs != nil {
+		fmt.Fprintf(&b, "probably the same cause as: %s\n", a.SameAs)
+	}
 	if a.Runs > 1 {
 		fmt.Fprintf(&b, "seen in %d of %d runs of this plan\n", a.Seen, a.Runs)
 	}

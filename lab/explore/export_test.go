@@ -56,6 +56,8 @@ func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 		t.Fatal(err)
 	}
 	plans, _ := singles(e.run(nil), len(s.Inputs))
+	// After these faults, informers in this process begin a watch again after a random time.
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p[0].Kind == ServerRestart || p[0].Kind == Revoke })
 	earlier := reached{}
 	for _, plan := range plans {
 		earlier.add(plan, e.run(plan))

@@ -9,6 +9,8 @@ type Failure struct {
 	Finding string `json:"finding"`
 	// Server is Alarm.Server.
 	Server string `json:"server,omitempty"`
+	// SameAs is the plan of an earlier alarm that probably has the same cause.
+	SameAs string `json:"sameAs,omitempty"`
 	// Plan is the shortest plan that causes it, in the form that ParsePlan reads.
 	Plan string `json:"plan"`
 	// Seen is the number of runs of the plan, out of Runs, that raised the alarm.
@@ -46,8 +48,12 @@ func (r *result) run(plan Plan) *FailureRun {
 }
 
 func (a Alarm) failure() *Failure {
-	return &Failure{Oracle: a.Oracle, What: a.What, Detail: a.Detail, Finding: a.finding(), Server: a.Server, Plan: a.Plan.String(), Seen: a.Seen, Runs: a.Runs,
+	f := &Failure{Oracle: a.Oracle, What: a.What, Detail: a.Detail, Finding: a.finding(), Server: a.Server, Plan: a.Plan.String(), Seen: a.Seen, Runs: a.Runs,
 		Steps: a.Steps, Curve: a.Curve, Passing: a.passing, Failing: a.failing}
+	if a.SameAs != nil {
+		f.SameAs = a.SameAs.String()
+	}
+	return f
 }
 
 // complete adds to an alarm its run, the plan of the run, and the number of runs of the plan that

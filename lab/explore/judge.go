@@ -42,7 +42,7 @@ func (e *explorer) alarms(plan Plan, r *result, reference *outcomes) []Alarm {
 		}
 		more := slices.DeleteFunc(reference.left.differences(r.left), func(d Difference) bool { return !d.added() })
 		if len(more) > 0 {
-			return []Alarm{{Oracle: "O9", What: "left behind", Detail: lines(more, faultless)}}
+			return []Alarm{different("O9", "left behind", more, faultless)}
 		}
 		return e.ignored(taken, r, reference)
 	}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -28,6 +29,9 @@ func TestFlip(t *testing.T) {
 				if undoes {
 					extra := &corev1.Secret{}
 					extra.Namespace, extra.Name = cm.Namespace, cm.Name+"-extra"
+					if err := c.Get(ctx, client.KeyOf(extra), extra, client.Live); err != nil || !metav1.IsControlledBy(extra, cm) {
+						return operator.Result{}, client.IgnoreNotFound(err)
+					}
 					if err := c.Delete(ctx, extra); err != nil && !apierrors.IsNotFound(err) {
 						return operator.Result{}, err
 					}

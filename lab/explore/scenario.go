@@ -92,6 +92,7 @@ type Input struct {
 	fields client.Object
 	on     client.Object
 	as     string
+	simple bool // it needs nothing from the operator
 }
 
 func (i Input) String() string { return i.name }
@@ -99,14 +100,14 @@ func (i Input) String() string { return i.name }
 // Create creates an object. If it is namespaced and names no namespace, that becomes "default", as
 // for Apply.
 func Create(obj client.Object) Input {
-	return Input{name: "create " + naming(obj), apply: obj, again: Create, do: func(ctx context.Context, c client.Client) error {
+	return Input{name: "create " + naming(obj), simple: true, apply: obj, again: Create, do: func(ctx context.Context, c client.Client) error {
 		return c.Create(ctx, obj.DeepCopyObject().(client.Object))
 	}}
 }
 
 // Apply creates or changes an object by server-side apply.
 func Apply(obj client.Object) Input {
-	return Input{name: "apply " + naming(obj), apply: obj, again: Apply, do: func(ctx context.Context, c client.Client) error {
+	return Input{name: "apply " + naming(obj), simple: true, apply: obj, again: Apply, do: func(ctx context.Context, c client.Client) error {
 		return c.Apply(ctx, obj.DeepCopyObject().(client.Object))
 	}}
 }

@@ -42,7 +42,7 @@ func data(key, value string) func(*corev1.ConfigMap) {
 var rows = []row{
 	{"deletes by name", "rabbitmq/cluster-operator#648, pravega/zookeeper-operator#312, elastic/cloud-on-k8s#5249",
 		"deletes a child by name without its UID", "F4", deletesByName,
-		[]explore.Input{explore.Create(resource(nil)), explore.Delete(resource(nil)), explore.Create(resource(nil))}, nil, "O1 O2", nil},
+		[]explore.Input{explore.Create(resource(nil)), explore.Delete(resource(nil)), explore.Create(resource(nil))}, nil, "O1 O2 O13", nil},
 	{"resizes after delete", "rabbitmq/cluster-operator#782", "deletes the set, then resizes its claim", "F1", deletesThenResizes,
 		[]explore.Input{explore.Create(resource(map[string]string{"size": "1"})), edit(data("size", "2"))}, nil, "O1", nil},
 	{"one check for two", "K8SPSMDB-578, K8SPXC-896", "one existence check for two Secrets", "F1", checksOne,

@@ -47,14 +47,15 @@ type Result struct {
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted.
 	Remaining []string `json:"remaining,omitempty"`
-	// NotTried lists the kinds of faults of which some plans cannot occur for the operator, and why.
+	// NotTried lists the kinds of faults of which some plans cannot occur for the operator, and
+	// why.
 	NotTried []NotTried `json:"notTried,omitempty"`
 	// Varying lists the fields and objects that differ between runs without faults.
 	Varying []string `json:"varying,omitempty"`
 	// Warnings are about the project.
 	Warnings []string `json:"warnings,omitempty"`
-	// Unconfirmed is the number of alarms that do not count because further runs did not raise them,
-	// and NotConfirmed lists them.
+	// Unconfirmed is the number of alarms that do not count because further runs did not raise
+	// them, and NotConfirmed lists them.
 	Unconfirmed  int                `json:"unconfirmed"`
 	NotConfirmed []NotConfirmed     `json:"notConfirmed,omitempty"`
 	Alarms       []*explore.Failure `json:"alarms"`

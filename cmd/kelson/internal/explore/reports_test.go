@@ -1,0 +1,98 @@
+package explore
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kelson.dev/lab/explore"
+)
+
+// messages are those of an exploration with two alarms.
+func messages() []explore.Message {
+	const plan = "kill-after create secrets default/web-key #1"
+	return []explore.Message{
+		{Kind: "progress", Text: "explored 3 plans"},
+		{Kind: "alarm", Plan: plan, Finding: "another end state (O1)\n  secrets: is missing",
+			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "secrets <a>: is missing\x01", Finding: "another end state (O1)", Plan: plan}},
+		{Kind: "alarm", Plan: "order 7", Finding: "another end state (O1)",
+			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "pods: is missing", Finding: "another end state (O1)", Plan: "order 7"}},
+		{Kind: "done", Text: "explored 40 plans", Alarms: 2, Report: &explore.Report{Plans: 40, Took: 2500 * time.Millisecond,
+			NotTried:    []explore.NotTried{{Kind: explore.KillOld, Reason: "nothing is removed", Plans: 0}},
+			Unconfirmed: []explore.Alarm{{Oracle: "O2", What: "done more often", Plan: explore.Plan{{Kind: explore.Order, Seed: 3}}, Seen: 1, Runs: 3}}}},
+	}
+}
+
+// --junit and --sarif write files with the alarms beside the other output, which has no progress if
+// it is not a terminal.
+func TestReports(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	p := &printer{out: &out, errOut: &out, command: "kelson explore shop", folder: "shop", format: "json",
+		junit: filepath.Join(dir, "junit.xml"), sarif: filepath.Join(dir, "kelson.sarif")}
+	for _, m := range messages() {
+		if err := p.take(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var result Result
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || len(result.NotTried) != 1 || result.Unconfirmed != 1 || len(result.NotConfirmed) != 1 || result.NotConfirmed[0].Plan != "order 3" {
+		t.Errorf("%v, %+v", err, result)
+	}
+	data, err := os.ReadFile(p.junit)
+	var suite junitSuite
+	if err == nil {
+		err = xml.Unmarshal(data, &suite)
+	}
+	if err != nil || suite.Tests != 4 || suite.Failures != 2 || suite.Skipped != 1 || suite.Time != "2.500" || len(suite.Cases) != 4 {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	if f := suite.Cases[0].Failure; f == nil || f.Type != "O1" || !strings.Contains(f.Text, "secrets <a>: is missing") ||
+		!strings.Contains(f.Text, "replay: kelson explore shop --plan 'kill-after create secrets default/web-key #1'") || suite.Cases[2].Failure != nil || suite.Cases[2].Name != "38 other plans" || suite.Cases[3].Skipped == nil {
+		t.Errorf("%s", data)
+	}
+	data, err = os.ReadFile(p.sarif)
+	var log struct {
+		Version string
+		Runs    []struct {
+			Tool struct {
+				Driver struct{ Rules []struct{ ID string } }
+			}
+			Results []struct {
+				RuleID    string
+				Message   struct{ Text string }
+				Locations []struct {
+					PhysicalLocation struct{ ArtifactLocation struct{ URI string } }
+				}
+			}
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &log)
+	}
+	if err != nil || log.Version != "2.1.0" || len(log.Runs) != 1 || len(log.Runs[0].Tool.Driver.Rules) != 1 || len(log.Runs[0].Results) != 2 {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	if r := log.Runs[0].Results[1]; r.RuleID != "O1" || !strings.Contains(r.Message.Text, "--plan 'order 7'") || r.Locations[0].PhysicalLocation.ArtifactLocation.URI != "shop/go.mod" {
+		t.Errorf("%s", data)
+	}
+}
+
+// Without a terminal, the text has the alarms and the summary, and no progress.
+func TestTextWithoutTerminal(t *testing.T) {
+	var out bytes.Buffer
+	p := &printer{out: &out, errOut: &out, command: "kelson explore"}
+	for _, m := range append(messages(), explore.Message{Kind: "steps", Text: "request: create pods"}) {
+		if err := p.take(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := out.String(); strings.Contains(got, "explored 3 plans") || !strings.Contains(got, "explored 40 plans\n") || !strings.Contains(got, "request: create pods\n") || strings.Count(got, "ALARM:") != 2 {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,61 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"kelson.dev/lab/testenv"
+)
+
+// Check checks a scenario without its operator, in a moment: whether the control plane starts with
+// the definitions, rights and webhooks, accepts the prepared objects, and serves the kinds that the
+// scenario names. It also makes those inputs that create, apply or delete an object, if the operator
+// has no webhooks, which would have to respond.
+func Check(ctx context.Context, s Scenario) error {
+	if s.Program == nil && s.Operator == nil && s.Binary == nil {
+		s.Operator = Parts() // not started
+	}
+	if err := s.validate(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "kelson-explore-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return inScope(ctx, dir, func(sc *scope) {
+		e := &explorer{scenario: s, base: testenv.New(sc, s.Env...)}
+		if err := e.checkManifests(ctx); err != nil {
+			sc.Fatal(err)
+		}
+	})
+}
+
+func (e *explorer) checkManifests(ctx context.Context) error {
+	s, c := &e.scenario, e.base.Client()
+	if err := setConversions(ctx, c, s.conversions); err != nil {
+		return err
+	}
+	if s.Prepare != nil {
+		if err := s.Prepare(ctx, c); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+	}
+	if err := e.checkServed(); err != nil {
+		return err
+	}
+	if e.hasWebhooks() {
+		return nil
+	}
+	setNamespaces(e.base, s.Inputs)
+	for _, input := range s.Inputs {
+		if !input.simple {
+			return nil // the later ones may depend on the operator
+		}
+		if err := input.do(ctx, c); err != nil {
+			return fmt.Errorf("input %q: %w", input, err)
+		}
+	}
+	return nil
+}

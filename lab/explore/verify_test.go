@@ -1,0 +1,84 @@
+package explore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/lab/explore"
+	"kelson.dev/operator"
+	"kelson.dev/operator/client"
+)
+
+// What needs no operator is checked without one.
+func TestCheck(t *testing.T) {
+	for name, test := range map[string]struct {
+		dir  string
+		want string
+	}{
+		"right":                {project(t, ""), ""},
+		"a refused sample":     {projectWith(t, "", "config/samples/shop.yaml", "{apiVersion: example.com/v1, kind: Shop, metadata: {name: A_}}"), `input "create Shop A_": Shop.example.com "A_" is invalid`},
+		"an unknown kind":      {projectWith(t, "", "config/samples/z.yaml", "{apiVersion: example.com/v1, kind: Shoe, metadata: {name: a}}"), `"Shoe"`},
+		"an unknown simulated": {project(t, "simulate: [{kind: Certificate, status: {a: b}}]"), `serves no kind "Certificate"`},
+		"a wrong definition": {projectWith(t, "", "config/crd/bases/z.yaml", "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: {}}"),
+			"is invalid"},
+	} {
+		s, err := explore.Project(test.dir, nil)
+		if err == nil {
+			err = explore.Check(t.Context(), s)
+		}
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func projectWith(t *testing.T, config, file, content string) string {
+	t.Helper()
+	dir := project(t, config)
+	write(t, dir, file, content)
+	return dir
+}
+
+// With Options.Check, an exploration makes only the runs without faults, and counts the plans.
+func TestCheckedOnly(t *testing.T) {
+	report, err := explore.Explore(t, twoSecretsScenario(false), explore.Options{For: time.Hour, Check: true})
+	if err != nil || report.Plans != 0 || report.OneFault == 0 || len(report.Alarms) > 0 || !strings.HasPrefix(report.Summary(), "checked: 8 points, ") {
+		t.Errorf("%v, %s", err, report.Summary())
+	}
+}
+
+// Alarms about the same objects and fields have the same cause; others have another one.
+func TestCauses(t *testing.T) {
+	s := eachConfigMap(nil)
+	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			for _, suffix := range []string{"-a", "-b", "-c"} {
+				owner := []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+				if err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + suffix, OwnerReferences: owner}}); err != nil {
+					return operator.Result{}, nil // the bug: it gives up
+				}
+			}
+			return operator.Result{}, nil
+		}}
+	}, operator.Owns[corev1.Secret]()))
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, same := 0, 0
+	for _, a := range report.Alarms {
+		if a.SameAs == nil {
+			first++
+		} else {
+			same++
+		}
+	}
+	if first == 0 || same == 0 || report.Causes() != first || !strings.Contains(report.Summary(), "probably of ") {
+		t.Errorf("%d causes and %d other alarms\n%s\n%v", first, same, report.Summary(), report.Alarms)
+	}
+}
