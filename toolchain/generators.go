@@ -170,7 +170,7 @@ func (r *run) definitions() {
 			continue
 		}
 		name := filepath.Join(dir, crd.FileName(res))
-		if version := annotation(name); version != "" {
+		if version := annotation(r.out.destination(name)); version != "" {
 			noted := *res
 			noted.Annotations = maps.Clone(res.Annotations)
 			if noted.Annotations == nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,6 +22,8 @@ type output struct {
 	dir       string
 	keepEqual bool
 	omit      []string
+	move      []Move
+	within    string
 	packages  map[string]*loader.Package // of Go files, by path
 	content   map[string][]byte
 	removed   []string
@@ -30,7 +34,7 @@ func (o *output) add(name string, content []byte) error {
 	if content == nil || slices.Contains(o.omit, name) {
 		return nil
 	}
-	rel, err := filepath.Rel(o.dir, name)
+	rel, err := filepath.Rel(o.dir, o.destination(name))
 	if err != nil {
 		return err
 	}
@@ -40,6 +44,19 @@ func (o *output) add(name string, content []byte) error {
 	}
 	o.content[rel] = content
 	return nil
+}
+
+// destination returns the path at which a file is written.
+func (o *output) destination(name string) string {
+	for _, m := range o.move {
+		if ok, err := filepath.Match(m.From, name); ok && err == nil {
+			if dir, last := filepath.Split(m.To); last == "*" {
+				return filepath.Join(dir, filepath.Base(name))
+			}
+			return m.To
+		}
+	}
+	return name
 }
 
 // twiceAdvice returns what prevents that a file is generated twice: definitions are named by their
@@ -78,6 +95,9 @@ func (o *output) remove(name string) (bool, error) {
 // would write.
 func (o *output) write(check bool) (Result, error) {
 	var res Result
+	if err := o.confined(); err != nil {
+		return res, err
+	}
 	var errs []error
 	for rel, content := range o.content {
 		name := filepath.Join(o.dir, filepath.FromSlash(rel))
@@ -103,6 +123,62 @@ func (o *output) write(check bool) (Result, error) {
 		errs = append(errs, fmt.Errorf("%w: %v", ErrStale, res.Changed()))
 	}
 	return res, errors.Join(errs...)
+}
+
+// OutsideError means that a generated file would be outside of Options.Within, perhaps through a
+// symbolic link.
+type OutsideError struct {
+	Path   string // as generated, relative to Options.Dir
+	Target string // the absolute path behind symbolic links
+	Within string
+}
+
+func (e *OutsideError) Error() string {
+	return fmt.Sprintf("generate %s: it is outside of the project: %s is not below %s", e.Path, e.Target, e.Within)
+}
+
+// confined returns an *OutsideError for each recorded file that is outside of the permitted
+// directory. It runs before the first write, so that an error prevents all writes.
+func (o *output) confined() error {
+	if o.within == "" {
+		return nil
+	}
+	within, err := behindLinks(o.within)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, rel := range append(slices.Sorted(maps.Keys(o.content)), o.removed...) {
+		target, err := behindLinks(filepath.Join(o.dir, filepath.FromSlash(rel)))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("generate %s: %w", rel, err))
+			continue
+		}
+		if inside, err := filepath.Rel(within, target); err != nil || !filepath.IsLocal(inside) {
+			errs = append(errs, &OutsideError{Path: rel, Target: target, Within: within})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// behindLinks returns an absolute path without symbolic links. The last elements of the path need
+// not exist.
+func behindLinks(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	missing := ""
+	for at := name; ; at = filepath.Dir(at) {
+		target, err := filepath.EvalSymlinks(at)
+		switch {
+		case err == nil:
+			return filepath.Join(target, missing), nil
+		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
+			return "", err
+		}
+		missing = filepath.Join(filepath.Base(at), missing)
+	}
 }
 
 // withLineEnds returns content with the line ends of an existing file. By default, Git on Windows

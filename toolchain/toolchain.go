@@ -78,6 +78,11 @@ type Options struct {
 	KeepEqual bool
 	// Omit lists absolute paths of files that are not written.
 	Omit []string
+	// Move lists files that are written elsewhere. The first that matches a file applies.
+	Move []Move
+	// Within, if not empty, is the directory outside of which nothing may be written or removed,
+	// also not through symbolic links. Files outside are an [OutsideError].
+	Within string
 	// AllowFloats permits float fields in API types.
 	AllowFloats bool
 	// EmbeddedObjectMeta generates a schema for metadata inside objects, so that servers do not
@@ -88,6 +93,10 @@ type Options struct {
 	// Cache, if not nil, keeps parsed files between calls. It makes repeated calls faster.
 	Cache *loader.Cache
 }
+
+// Move makes Generate write files elsewhere. From is an absolute path or pattern as of
+// [filepath.Match]. To is an absolute path; * as its last element stands for the name of the file.
+type Move struct{ From, To string }
 
 // Settings configure a generator as controller-gen's options of the same names do.
 type Settings struct {
@@ -145,7 +154,7 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{ws: ws, dir: ws.Dir(), keepEqual: opts.KeepEqual, omit: opts.Omit, content: map[string][]byte{}, packages: map[string]*loader.Package{}}}
+	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{ws: ws, dir: ws.Dir(), keepEqual: opts.KeepEqual, omit: opts.Omit, move: opts.Move, within: opts.Within, content: map[string][]byte{}, packages: map[string]*loader.Package{}}}
 	r.api, err = model.Build(ws, marker.Standard())
 	r.mistake(err)
 	r.mistake(r.api.MarkerErrors...)

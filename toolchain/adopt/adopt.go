@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/toolchain"
 )
 
 // File is the name of a project's own list of calls, which replaces those in its Makefile:
@@ -36,6 +38,8 @@ type Plan struct {
 	Calls []Call
 	// Removed are absolute paths of files that the Makefile removes after it generated them.
 	Removed []string
+	// Moved lists the files that the Makefile moves after it generated them.
+	Moved []toolchain.Move
 	// Unknown lists the calls with variables whose values Find cannot determine.
 	Unknown []Call
 }

@@ -336,3 +336,30 @@ func TestOutputsOfOtherGenerators(t *testing.T) {
 		}
 	}
 }
+
+// Files that a recipe moves after it generated them are written at their new places.
+func TestMovedFiles(t *testing.T) {
+	dir := project(t, `
+-- crds/keep.txt --
+-- Makefile --
+OUT := deploy
+other:
+	mv a.yaml b.yaml
+crds:
+	controller-gen crd paths=./... output:crd:dir=config/crd
+	mv config/crd/shop_pizzas.yaml $(OUT)/pizza.yaml
+	@mv -f config/crd/*.yaml crds
+	mv config/crd/x.go config/crd/y.yaml $(shell elsewhere)
+`)
+	plan, err := adopt.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range plan.Moved {
+		got = append(got, strings.ReplaceAll(m.From+" "+m.To, dir+"/", ""))
+	}
+	if want := []string{"config/crd/shop_pizzas.yaml deploy/pizza.yaml", "config/crd/*.yaml crds/*"}; !slices.Equal(got, want) {
+		t.Errorf("moves %q, want %q", got, want)
+	}
+}

@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"kelson.dev/toolchain"
 )
 
 // maxDepth limits the nesting of variables and included files.
@@ -310,7 +313,7 @@ func (m *makefile) recipes() {
 	called := -1 // the last rule with a call
 	for _, line := range m.lines {
 		text := m.expand(strings.TrimLeft(line.text, "@+- "), 0)
-		if !strings.Contains(text, "controller-gen") && !strings.Contains(text, ".sh") && !strings.HasPrefix(text, "rm ") {
+		if !strings.Contains(text, "controller-gen") && !strings.Contains(text, ".sh") && !strings.HasPrefix(text, "rm ") && !strings.HasPrefix(text, "mv ") {
 			continue
 		}
 		dir := m.dir
@@ -318,6 +321,9 @@ func (m *makefile) recipes() {
 			dir = changed(dir, words)
 			if words[0] == "rm" && !unknown(dir) && line.rule == called {
 				m.removed(dir, words[1:])
+			}
+			if words[0] == "mv" && !unknown(dir) && line.rule == called {
+				m.moved(dir, words[1:])
 			}
 			if args, ok := callOf(words); ok {
 				m.add(Call{Source: line.source, Dir: dir, Args: args})
@@ -346,6 +352,34 @@ func (m *makefile) removed(dir string, names []string) {
 			}
 			m.plan.Removed = append(m.plan.Removed, name)
 		}
+	}
+}
+
+// moved records the YAML files that a recipe moves.
+func (m *makefile) moved(dir string, args []string) {
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
+	if len(args) < 2 || slices.ContainsFunc(args, unknown) {
+		return
+	}
+	absolute := func(name string) string {
+		if filepath.IsAbs(name) {
+			return filepath.Clean(name)
+		}
+		return filepath.Join(dir, name)
+	}
+	last := args[len(args)-1]
+	to := absolute(last)
+	info, err := os.Stat(to)
+	folder := strings.HasSuffix(last, "/") || err == nil && info.IsDir()
+	for _, from := range args[:len(args)-1] {
+		if filepath.Ext(from) != ".yaml" {
+			continue
+		}
+		move := toolchain.Move{From: absolute(from), To: to}
+		if folder || strings.ContainsAny(from, "*?[") {
+			move.To = filepath.Join(to, "*")
+		}
+		m.plan.Moved = append(m.plan.Moved, move)
 	}
 }
 

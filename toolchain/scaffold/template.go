@@ -19,7 +19,7 @@ var embedded embed.FS
 // TemplateVersion is the version of the template. Every change increments it. The previous content
 // of changed files is kept in _former, in a folder per version, for the three-way merge of kelson
 // upgrade; the file .absent there lists files that the version did not have.
-const TemplateVersion = 4
+const TemplateVersion = 5
 
 // blueprint has the files of a template by name. Names begin with the step of the file.
 type blueprint map[string][]byte

@@ -11,7 +11,7 @@ import (
 
 // templateSum is the checksum of the current template. Additions and changes of the steps server-…
 // did not increment version 3, because no project of an earlier kelson uses these steps.
-const templateSum = "0bfaf5f97942b6ab"
+const templateSum = "20f7149b62204cdf"
 
 // CLI-01: a changed template has a new version, and the old one is kept.
 func TestChangedTemplateHasNewVersion(t *testing.T) {
@@ -44,4 +44,14 @@ func sumOf(template blueprint) string {
 		sum.Write(template[name])
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// New projects do not commit kubeconfigs, which have private keys, such as those of the tutorial.
+func TestKubeconfigsAreIgnored(t *testing.T) {
+	for _, file := range []string{"project/.gitignore", "server-project/.gitignore"} {
+		lines := strings.Split(string(currentTemplate()[file]), "\n")
+		if !slices.Contains(lines, "*.kubeconfig") || !slices.Contains(lines, "kubeconfig*") {
+			t.Errorf("%s: %q", file, lines)
+		}
+	}
 }

@@ -31,6 +31,8 @@ type Generators struct {
 	Strict bool
 	// Skip runs no generators: the committed files are used.
 	Skip bool
+	// Outside permits generated files outside of the project's checkout.
+	Outside bool
 	// Own has the options from the command line, which replace adopted ones.
 	Own toolchain.Options
 }
@@ -39,6 +41,7 @@ type Generators struct {
 func (g *Generators) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&g.Adopt, "adopt", true, "in projects that Kelson did not create, generate what their Makefile, Taskfile and scripts pass to controller-gen")
 	f.BoolVar(&g.Strict, "strict", false, "treat markers that controller-gen ignores as errors, as in projects that Kelson created")
+	f.BoolVar(&g.Outside, "write-outside", false, "write generated files also where the project's Makefile or symbolic links lead outside of its checkout")
 }
 
 // AddSkipFlag adds the flag of commands that generate before they do something else.
@@ -78,11 +81,36 @@ func (p Generation) Empty() bool { return len(p.runs) == 0 }
 
 // Plan determines the runs of the generators in the project in dir. Without names, all of the
 // project's generators run.
+//
+// Generated files must be below the checkout of the project, unless Outside is set.
 func (g Generators) Plan(dir string, names []string) (Generation, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return Generation{}, err
 	}
+	plan, err := g.plan(dir, abs, names)
+	if !g.Outside {
+		within := checkout(abs)
+		for i := range plan.runs {
+			plan.runs[i].Within = within
+		}
+	}
+	return plan, err
+}
+
+// checkout returns the Git checkout of a directory, or the directory itself.
+func checkout(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}
+
+func (g Generators) plan(dir, abs string, names []string) (Generation, error) {
 	plan := Generation{dir: abs}
 	opts := g.Own
 	opts.Dir, opts.Generators = dir, names
@@ -174,7 +202,7 @@ func (p *Generation) adopt(g Generators, found adopt.Plan, names []string) error
 				continue
 			}
 			g.override(&opts)
-			opts.Omit = found.Removed
+			opts.Omit, opts.Move = found.Removed, found.Moved
 			p.runs, used = append(p.runs, opts), true
 		}
 		if used {
@@ -249,6 +277,9 @@ func (p Generation) Run(ctx context.Context) (toolchain.Result, error) {
 		}
 		if errors.As(err, &nothing) {
 			err = nil // another run may generate what the modules below have
+		}
+		if outside := new(toolchain.OutsideError); errors.As(err, &outside) {
+			err = fmt.Errorf("%w; --write-outside permits it", err)
 		}
 		errs = append(errs, err)
 		for _, w := range result.Warnings {

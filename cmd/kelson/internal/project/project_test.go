@@ -134,3 +134,40 @@ func TestPlanOfExistingProjects(t *testing.T) {
 		t.Errorf("with Kelson's options: %+v %v", plan, err)
 	}
 }
+
+// A project's Makefile cannot make Kelson write outside of its checkout, unless the user permits it.
+func TestMakefileThatWritesOutside(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "shop")
+	write(t, dir, "go.mod", "module example.com/shop\n")
+	write(t, dir, "Makefile", "code:\n\tcontroller-gen rbac:roleName=r output:rbac:dir=../victim paths=./...\n")
+	write(t, dir, "shop.go", "package shop\n\n// +kubebuilder:rbac:groups=a,resources=b,verbs=get\n\nfunc F() {}\n")
+	g := Generators{Adopt: true}
+	run := func() error {
+		plan, err := g.Plan(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = plan.Run(t.Context())
+		return err
+	}
+	victim := filepath.Join(top, "victim", "role.yaml")
+	if err := run(); err == nil || !strings.Contains(err.Error(), "--write-outside") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(victim); err == nil {
+		t.Error("written outside")
+	}
+	g.Outside = true
+	if err := run(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(victim); err != nil {
+		t.Error(err)
+	}
+	g.Outside = false
+	write(t, top, ".git/HEAD", "")
+	if err := run(); err != nil {
+		t.Errorf("in one checkout: %v", err)
+	}
+}
