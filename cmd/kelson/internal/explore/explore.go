@@ -192,10 +192,9 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		if err := explore.Check(c.Context(), s); err != nil {
 			return err
 		}
-		progress := output.NewProgress(out.errOut)
-		progress.Step("building the operator")
-		binary, release, err := BuildProgram(c.Context(), p, temp)
-		progress.Done()
+		building := newBuilding(out.errOut)
+		binary, release, err := BuildProgram(c.Context(), p, temp, building.compiling)
+		building.done(err)
 		defer release()
 		switch {
 		case err == nil:
@@ -288,11 +287,12 @@ func (p *printer) drive(ctx context.Context, run func(context.Context, func(expl
 	return p.result()
 }
 
-// BuildProgram compiles the operator of a project for virtual time; see package agent. The file
-// belongs to the caller until release is called; see [Link].
-func BuildProgram(ctx context.Context, p *project.Project, temp string) (binary string, release func(), err error) {
+// BuildProgram compiles the operator of a project for virtual time; see package agent. It calls
+// compiling with the path of each package that the go command compiles. The file belongs to the
+// caller until release is called; see [Link].
+func BuildProgram(ctx context.Context, p *project.Project, temp string, compiling func(path string)) (binary string, release func(), err error) {
 	return Link(p, "virtual", temp, func(file string) error {
-		return agent.Program{Dir: p.Main, Tags: p.Tags}.Build(ctx, filepath.Join(filepath.Dir(file), "overlay"), file)
+		return agent.Program{Dir: p.Main, Tags: p.Tags, Compiling: compiling}.Build(ctx, filepath.Join(filepath.Dir(file), "overlay"), file)
 	})
 }
 

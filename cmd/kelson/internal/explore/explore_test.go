@@ -51,7 +51,7 @@ func TestTags(t *testing.T) {
 		}
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	_, release, err := BuildProgram(t.Context(), p, t.TempDir())
+	_, release, err := BuildProgram(t.Context(), p, t.TempDir(), nil)
 	release()
 	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
 		t.Errorf("%v, want the error of the file with the tag", err)
