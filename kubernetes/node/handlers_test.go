@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -95,5 +96,29 @@ func TestNetworkProbes(t *testing.T) {
 		if _, err := (target{spec: spec}).port(port); err == nil {
 			t.Errorf("port %v exists", port)
 		}
+	}
+}
+
+// A probe reads the beginning of an endless response.
+func TestEndlessProbe(t *testing.T) {
+	const enough = 256 << 20 // far more than the buffers of a connection
+	var sent atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		chunk := make([]byte, 1<<20)
+		for sent.Load() < enough {
+			n, err := w.Write(chunk)
+			sent.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}))
+	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: portOf(t, server.Listener.Addr().String())}}
+	if err := (target{spec: &corev1.Container{}, ip: "127.0.0.1"}).probe(t.Context(), &corev1.Probe{ProbeHandler: probe, TimeoutSeconds: 300}, "kube-probe/1.37"); err != nil {
+		t.Error(err)
+	}
+	server.Close() // waits for the handler
+	if n := sent.Load(); n >= enough {
+		t.Errorf("the probe read %d bytes", n)
 	}
 }
