@@ -14,6 +14,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // number and sum encode like package archive.
@@ -110,26 +111,11 @@ func TestRemoveAnOversizedObject(t *testing.T) {
 // Removing takes out the newest state of an object, wherever it is, and reports malformed objects.
 func TestRemoveFromLogs(t *testing.T) {
 	dir := t.TempDir()
-	b, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	for i, data := range []string{`{"metadata":{}}`, `{"metadata":{},"kind":"Thing"}`, `{"kind":"Thing"}`} {
-		key := thing("good")
-		if i > 0 {
-			key = thing("bad")
-		}
-		if err := b.Append([]store.Record{{Key: key, Revision: uint64(2 + i), Created: 2, Data: []byte(data)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = disk.Check(dir)
+	storetest.Fill(t, func() (store.Backend, error) { return disk.Open(dir) },
+		store.Record{Key: thing("good"), Revision: 2, Created: 2, Data: []byte(`{"metadata":{}}`)},
+		store.Record{Key: thing("bad"), Revision: 3, Created: 2, Data: []byte(`{"metadata":{},"kind":"Thing"}`)},
+		store.Record{Key: thing("bad"), Revision: 4, Created: 2, Data: []byte(`{"kind":"Thing"}`)})
+	_, err := disk.Check(dir)
 	var record *archive.RecordError
 	if !errors.As(err, &record) || record.Key != thing("bad") || record.Kind != "Thing" || !errors.Is(err, store.ErrMalformed) {
 		t.Errorf("check: %v", err)

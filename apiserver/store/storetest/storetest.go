@@ -3,7 +3,8 @@
 // [Run] is the conformance suite for all backends; [RunVirtual] runs it in bubbles of virtual time,
 // for backends that do not use the operating system. [Guard] checks, in any test, that a store
 // keeps the guarantees of watches. [Check] verifies the invariants of a Snapshot. [Backend] is a
-// store.Backend in memory that fails on demand and outlives its stores, as a disk does.
+// store.Backend in memory that fails on demand and outlives its stores, as a disk does. [Fill]
+// writes any records to a backend.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) *store.Store { … })    // opens a new, empty store

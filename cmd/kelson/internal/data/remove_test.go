@@ -9,6 +9,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 func run(t *testing.T, args ...string) (out string, err error) {
@@ -27,24 +28,11 @@ func run(t *testing.T, args ...string) (out string, err error) {
 // that exceed the limits are named, too.
 func TestCheckNamesTheObjectToRemove(t *testing.T) {
 	dir := t.TempDir()
-	b, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
 	large := `{"kind":"ConfigMap","metadata":{"name":"large"},"data":{"k":"` + strings.Repeat("x", store.MaxObject) + `"}}`
-	if err := b.Append([]store.Record{
-		{Key: store.Key{Resource: "configmaps", Namespace: "a", Name: "large"}, Revision: 2, Created: 2, Data: []byte(large)},
-		{Key: store.Key{Resource: "deployments.apps", Namespace: "a", Name: "bad"}, Revision: 3, Created: 3, Data: []byte(`{"kind":"Deployment","metadata":[]}`)},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = run(t, "check", dir)
+	storetest.Fill(t, func() (store.Backend, error) { return disk.Open(dir) },
+		store.Record{Key: store.Key{Resource: "configmaps", Namespace: "a", Name: "large"}, Revision: 2, Created: 2, Data: []byte(large)},
+		store.Record{Key: store.Key{Resource: "deployments.apps", Namespace: "a", Name: "bad"}, Revision: 3, Created: 3, Data: []byte(`{"kind":"Deployment","metadata":[]}`)})
+	_, err := run(t, "check", dir)
 	if err == nil || !strings.Contains(err.Error(), "deployments.apps a/bad (Deployment): ") {
 		t.Fatalf("check: %v", err)
 	}
