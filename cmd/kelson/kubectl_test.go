@@ -35,3 +35,44 @@ func TestVerbosityHoldsFromTheStart(t *testing.T) {
 	got := command(t, nil, built(t, binary), "kubectl", "config", "view", "--kubeconfig", filepath.Join(dir, "none"), "--kuberc", kuberc, "-v=5")
 	wantContains(t, "log", got.stderr, "kuberc: no preferences found in")
 }
+
+// kubectl keeps the documents about the API on disk. It explains a kind whose definition was
+// applied right after it read them, also within the same second.
+func TestExplainAfterApply(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	s := startServer(t, "--in-memory", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
+	env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}
+	kubectl := func(args ...string) string {
+		t.Helper()
+		got := command(t, env, built(t, kubectlBinary), args...)
+		if got.code != 0 {
+			t.Errorf("kubectl %s: exit %d\n%s%s", strings.Join(args, " "), got.code, got.stdout, got.stderr)
+		}
+		return got.stdout
+	}
+	kubectl("explain", "pods.spec")
+	for _, kind := range []string{"Apple", "Pear", "Plum", "Quince", "Cherry"} {
+		name := strings.ToLower(kind)
+		file := filepath.Join(t.TempDir(), name+".yaml")
+		definition := strings.NewReplacer("PLURAL", name+"s", "KIND", kind).Replace(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.fruit.example.com}
+spec:
+  group: fruit.example.com
+  scope: Namespaced
+  names: {plural: PLURAL, kind: KIND}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, description: The KIND itself.}}}}
+`)
+		if err := os.WriteFile(file, []byte(definition), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kubectl("apply", "-f", file)
+		wantContains(t, "explain", kubectl("explain", name+".spec"), "KIND:       "+kind, "The "+kind+" itself.")
+	}
+}
