@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -93,11 +92,4 @@ func reviewed(calls []attributes.Call) any {
 		all[call.Path] = append(list, v)
 	}
 	return all
-}
-
-// version returns the version of the peer.
-func (r *runner) version(ctx context.Context) string {
-	body := r.peer.send(ctx, &step{method: http.MethodGet, path: "/version"}, newMemory()).body
-	version, _ := at(body, "gitVersion").(string)
-	return version
 }

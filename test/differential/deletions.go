@@ -132,13 +132,13 @@ func deletionSteps(own string) []deletionStep {
 		steps = append(steps, deletionStep{step: step{method: http.MethodDelete, path: path}, status: http.StatusOK})
 	}
 	group := own + ".example.com"
-	post(definitionsPath, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.`+group+`"},"spec":{"group":"`+group+`","scope":"Namespaced",
-		"names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	post(definitionsPath, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"deletables.`+group+`"},"spec":{"group":"`+group+`","scope":"Namespaced",
+		"names":{"plural":"deletables","kind":"Deletable"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
 	post("/api/v1/namespaces", `{"metadata":{"name":"`+own+`"}}`)
 	inside := "/api/v1/namespaces/" + own
 	get(inside+"/serviceaccounts/default", http.StatusOK, nil)
 	get(inside+"/configmaps/kube-root-ca.crt", http.StatusOK, nil)
-	post("/apis/"+group+"/v1/namespaces/"+own+"/things", `{"apiVersion":"`+group+`/v1","kind":"Thing","metadata":{"name":"a"}}`)
+	post("/apis/"+group+"/v1/namespaces/"+own+"/deletables", `{"apiVersion":"`+group+`/v1","kind":"Deletable","metadata":{"name":"a"}}`)
 	post(inside+"/configmaps", `{"metadata":{"name":"a"}}`)
 	post(inside+"/secrets", `{"metadata":{"name":"a"}}`)
 	post(inside+"/secrets", `{"metadata":{"name":"b"}}`)
@@ -207,7 +207,7 @@ func controllersWrites(file, own string) ([]string, error) {
 			continue
 		}
 		if !strings.HasPrefix(ref.Namespace, own) && !strings.HasPrefix(ref.Name, own) ||
-			ref.Name == "" && !slices.Contains([]string{"configmaps", "secrets", "pods", "things", "serviceaccounts"}, ref.Resource) {
+			ref.Name == "" && !slices.Contains([]string{"configmaps", "secrets", "pods", "deletables", "serviceaccounts"}, ref.Resource) {
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s %s %s/%s.%s %s/%s %d", e.User.Username, e.Verb, ref.Resource, ref.Subresource, ref.APIGroup, ref.Namespace, ref.Name, e.ResponseStatus.Code))

@@ -27,6 +27,7 @@ import (
 	"syscall"
 	"time"
 
+	"kelson.dev/kubernetes/linked"
 	"kelson.dev/test/admission/attributes"
 )
 
@@ -120,7 +121,7 @@ func differential(ctx context.Context, opts options) (err error) {
 		r.shrink(ctx, rep, all)
 	}
 	if opts.attributes != "" && ctx.Err() == nil {
-		if err := attributes.Write(opts.attributes, "kube-apiserver "+r.version(ctx), r.attributes); err != nil {
+		if err := attributes.Write(opts.attributes, "kube-apiserver "+linked.Kubernetes, r.attributes); err != nil {
 			return err
 		}
 	}
