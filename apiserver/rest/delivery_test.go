@@ -42,7 +42,8 @@ func TestDeliveries(t *testing.T) {
 		if took := waits(); took != 0 {
 			t.Errorf("the first write waited %s", took)
 		}
-		d.add(append(write("namespaces", "b"), nil)) // nil: the operation of a request that wrote nothing
+		// nil: the operation of a request that wrote nothing
+		d.add(append(write("namespaces", "b"), nil))
 		d.add(write("configmaps", "c"))
 		const sending = 3 * time.Millisecond
 		go func() {

@@ -65,7 +65,8 @@ func (r *Recorder) Reached() bool {
 func (r *Recorder) Configuration(i int, own string) string {
 	of := Configurations[i]
 	none := admissionregistrationv1.SideEffectClassNone
-	var webhooks []admissionregistrationv1.ValidatingWebhook // mutating webhooks have the same fields, and more
+	// mutating webhooks have the same fields, and more
+	var webhooks []admissionregistrationv1.ValidatingWebhook
 	for _, h := range hooks {
 		url := r.URL() + "/" + of.phase + "/" + h.name
 		hook := admissionregistrationv1.ValidatingWebhook{

@@ -32,11 +32,11 @@ type Request struct {
 	Path        string // with the query
 	ContentType string
 	Body        string
-	// Unanswered marks a request whose response differs between servers, such as one for a connection
-	// to a kubelet or a pod.
+	// Unanswered marks a request whose response differs between servers, such as one for a
+	// connection to a kubelet or a pod.
 	Unanswered bool
-	// Ready marks a GET of a definition or a kind, to be repeated until the response is 200 and, for
-	// a definition, has the condition Established.
+	// Ready marks a GET of a definition or a kind, to be repeated until the response is 200 and,
+	// for a definition, has the condition Established.
 	Ready bool
 }
 
@@ -204,7 +204,8 @@ func (s subject) name(own, name string) string {
 	case s.apiVersion == "v1" || !slices.Contains([]string{"Event", "HorizontalPodAutoscaler", "Widget"}, s.kind):
 		return name
 	}
-	return name + "-" + strings.NewReplacer("/", "-", ".", "-", own, "").Replace(s.apiVersion) // these kinds share their objects with others
+	// these kinds share their objects with others
+	return name + "-" + strings.NewReplacer("/", "-", ".", "-", own, "").Replace(s.apiVersion)
 }
 
 // verbs adds all verbs on the objects of a subject, and on its subresources status and scale.
