@@ -80,14 +80,14 @@ func (t *trial) act(n int) bool {
 		t.probe.collect(t, n)
 	}
 	for i, f := range t.plan {
-		if !f.isAction() || f.At.N != n || f.Kind == CreateWith || t.done[i] {
+		if !f.isAction() || f.At.N != n || f.Kind == CreateWith || t.progress.done[i] {
 			continue
 		}
 		obj := t.object(f.At)
 		if obj == nil && !slices.Contains(ofMachines, f.Kind) {
 			continue // unused
 		}
-		t.done[i] = true
+		t.progress.done[i] = true
 		t.log(fmt.Sprintf("FAULT %s", f))
 		if !t.perform(f, obj) {
 			return false
@@ -391,7 +391,7 @@ func put(tree any, path []string, v any) {
 // createWith returns the input that CreateWith derives from another.
 func (t *trial) createWith(input Input) Input {
 	for i, f := range t.plan {
-		if f.Kind != CreateWith || input.again == nil || t.done[i] || f.At.N != t.inputs+1 {
+		if f.Kind != CreateWith || input.again == nil || t.progress.done[i] || f.At.N != t.inputs+1 {
 			continue
 		}
 		changed, err := t.unstructured(input.apply)
@@ -402,7 +402,7 @@ func (t *trial) createWith(input Input) Input {
 			t.result.failed = err
 			return input
 		}
-		t.done[i], t.unusual = true, true
+		t.progress.done[i], t.unusual = true, true
 		t.log(fmt.Sprintf("FAULT %s", f))
 		input = input.again(changed)
 	}

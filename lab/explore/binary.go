@@ -184,9 +184,9 @@ func (t *trial) settleWire() bool {
 		case now.Sub(begin) > horizon+quiet:
 			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
 			return false
-		case idle && t.process.idle(t.cut, now.Sub(active)):
-			if t.denials && len(t.denied) == 0 {
-				quiet, t.denials = max(quiet, lateRetry), false
+		case idle && t.process.idle(t.delays.cut, now.Sub(active)):
+			if t.delays.denials && !t.delays.refusing() {
+				quiet, t.delays.denials = max(quiet, lateRetry), false
 				continue
 			}
 			if !t.release() {

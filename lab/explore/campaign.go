@@ -219,6 +219,8 @@ func (c *campaign) explore() {
 	}
 	plans = append(plans, c.actionsOf()...)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
+	// These find bugs that others may find, too, and do not say as much about them.
+	slices.SortStableFunc(plans, func(a, b Plan) int { return compareBool(a.occupies(), b.occupies()) })
 	c.noteMissing(plans)
 	if c.options.Check {
 		return
@@ -429,6 +431,17 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 		alarm.Curve = c.curve(alarm, c.reference)
 	}
 	c.add(alarm)
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // add reports an alarm.

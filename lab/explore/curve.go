@@ -68,8 +68,8 @@ func curveSteps(steps []string) []int {
 func (t *trial) leavePlan() {
 	if t.branch != nil && len(t.result.steps) >= t.branch.after {
 		t.random = rand.New(rand.NewPCG(t.branch.seed, 2))
-		for i := range t.done {
-			t.done[i] = true // no more faults
+		for i := range t.progress.done {
+			t.progress.done[i] = true // no more faults
 		}
 		t.branch = nil
 	}

@@ -21,12 +21,12 @@ func (t *trial) failed(p *process, id, text string) {
 	if t.gate.isDead(p) {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f := t.errors[id]
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	f := t.observed.errors[id]
 	if f == nil {
 		f = &failing{}
-		t.errors[id] = f
+		t.observed.errors[id] = f
 	}
 	f.times, f.last, f.text = f.times+1, time.Now(), text
 }
@@ -42,12 +42,12 @@ const (
 // confirmErrors records the errors of a Binary that persist. If a reconcile has failed often, it
 // first waits long enough for another attempt.
 func (t *trial) confirmErrors() bool {
-	t.mu.Lock()
+	t.observed.mu.Lock()
 	any := false
-	for _, f := range t.errors {
+	for _, f := range t.observed.errors {
 		any = any || f.times >= wireAttempts
 	}
-	t.mu.Unlock()
+	t.observed.mu.Unlock()
 	if !any || t.unusual {
 		return true
 	}
@@ -61,17 +61,17 @@ func (t *trial) confirmErrors() bool {
 
 // forgetErrors is called when something has changed: the next attempt may succeed.
 func (t *trial) forgetErrors() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.errors)
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	clear(t.observed.errors)
 }
 
 // fails reports whether a reconcile has failed several times, and at least once after the given
 // moment.
 func (t *trial) fails(since time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, f := range t.errors {
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	for _, f := range t.observed.errors {
 		if f.times > 1 && f.last.After(since) {
 			return true
 		}
@@ -85,10 +85,10 @@ func (t *trial) noteErrors(since time.Time) {
 	if since.IsZero() || t.unusual {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(t.errors)) {
-		if f := t.errors[id]; f.times > 1 && f.last.After(since) {
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(t.observed.errors)) {
+		if f := t.observed.errors[id]; f.times > 1 && f.last.After(since) {
 			if t.result.failing == nil {
 				t.result.failing = map[string]string{}
 			}

@@ -172,7 +172,7 @@ func (t *trial) jump(duration string) bool {
 		t.result.failed = err
 		return false
 	}
-	t.paused, t.denials = true, true // the operator's next attempt may be late
+	t.paused, t.delays.denials = true, true // the operator's next attempt may be late
 	defer func() { t.paused = false }()
 	if t.wire == nil {
 		return t.pass(d)

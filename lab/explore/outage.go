@@ -43,7 +43,7 @@ var errUnreachable = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallErro
 
 // verdictOf returns the fate of a request during an outage, and pass if it is not affected.
 func (t *trial) verdictOf(c call) verdict {
-	switch o := &t.outage; {
+	switch o := &t.delays.outage; {
 	case time.Now().Before(o.up):
 		return unreachable
 	case o.revoked[c.base()]:
@@ -56,19 +56,6 @@ func (t *trial) verdictOf(c call) verdict {
 	return pass
 }
 
-// end ends an outage that lasts until everything else is quiet. It returns what has ended, or "".
-func (o *outage) end() string {
-	switch {
-	case len(o.revoked) > 0:
-		clear(o.revoked)
-		return "the rights are granted again"
-	case len(o.exceeded) > 0:
-		clear(o.exceeded)
-		return "the quota is raised"
-	}
-	return ""
-}
-
 // restartServer ends all watches of the operator. For some time, no request reaches the server.
 // Afterwards it has no events of before, so watches from earlier revisions get 410.
 func (t *trial) restartServer() {
@@ -76,9 +63,9 @@ func (t *trial) restartServer() {
 	if t.wire != nil {
 		wait = wireDownFor
 	}
-	t.outage.up, t.outage.compacted = time.Now().Add(wait), t.env.Plane().Store().Snapshot().Revision()
-	t.down.Store(t.outage.up.UnixNano())
-	t.denials = true // requests fail several times
+	t.delays.outage.up, t.delays.outage.compacted = time.Now().Add(wait), t.env.Plane().Store().Snapshot().Revision()
+	t.delays.down.Store(t.delays.outage.up.UnixNano())
+	t.delays.denials = true // requests fail several times
 	for _, p := range t.all {
 		if !t.gate.isDead(p) {
 			t.gate.cutWatches(p)
@@ -87,8 +74,9 @@ func (t *trial) restartServer() {
 	}
 }
 
-// reachable reports whether the server responds to requests that are not steps.
-func (t *trial) reachable() bool { return time.Now().UnixNano() >= t.down.Load() }
+// reachable reports whether the server responds to requests that are not steps. Any goroutine may
+// call it.
+func (d *delays) reachable() bool { return time.Now().UnixNano() >= d.down.Load() }
 
 // cutWatches ends the watches whose next event waits.
 func (g *gate) cutWatches(p *process) {

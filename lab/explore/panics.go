@@ -128,16 +128,16 @@ func Panicked(value any) error { return &reconcile.PanicError{Value: value, Stac
 
 // panicked records a panic from which a controller has recovered.
 func (t *trial) panicked(p *reconcile.PanicError) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.panics = append(t.panics, panicDetail(p))
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	t.observed.panics = append(t.observed.panics, panicDetail(p))
 }
 
 // panickedInLog records a panic that the log of a Binary reports.
 func (t *trial) panickedInLog(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.panics = append(t.panics, line)
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	t.observed.panics = append(t.observed.panics, line)
 }
 
 var (

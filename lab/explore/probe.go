@@ -69,7 +69,7 @@ func (p *probe) collect(t *trial, n int) {
 			p.add(Fault{Kind: FailPod, At: at})
 			p.add(Fault{Kind: DeletePod, At: at})
 		}
-		if t.ownObjects[id] && t.history.counts[created+id] > 0 && !t.isInput(obj) && children < maxChildren {
+		if t.observed.ownObjects[id] && t.history.counts[created+id] > 0 && !t.isInput(obj) && children < maxChildren {
 			children++
 			p.child(t, at, obj)
 		}

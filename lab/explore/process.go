@@ -130,7 +130,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		switch {
 		case p.trial.gate.isDead(p):
 			return nil, errKilled
-		case !p.trial.reachable():
+		case !p.trial.delays.reachable():
 			return nil, errUnreachable
 		}
 		return t.inner.RoundTrip(r)
@@ -187,7 +187,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.view != nil && c.list {
 		p.keepPage(s.view, body)
 	}
-	p.trial.answered(s, resp.StatusCode, body)
+	p.trial.observed.answered(s, resp.StatusCode, body)
 	v, err = p.trial.gate.wait(ctx, &step{phase: responding, call: c, label: s.label, process: p, point: s.point})
 	switch {
 	case err != nil:

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,19 +68,10 @@ type trial struct {
 	processes    int
 	all          []*process
 
-	counts    map[Point]int    // by a Point without N
-	fired     int              // how many faults at points have happened
-	done      []bool           // the faults of the plan that have happened
-	revisions map[Point]uint64 // the revision of the store before a point
-	frozen    map[string]bool
-	views     map[string]*view // older states that cached reads of a resource see
-	cut       map[string]bool  // resources whose watches and lists wait until everything is quiet
-	refused   map[string]bool  // cut resources whose next watch was refused
-	denied    map[string]bool  // by verb and resource
-	unbound   map[string]bool  // claims whose volumes wait until everything is quiet
-	denials   bool             // a write was denied, or failed often: the next may be late
-	outage    outage
-	down      atomic.Int64             // outage.up, for other goroutines
+	progress progress
+	delays   delays
+	observed observed
+
 	occupied  *occupation              // of the plan; nil before it happens
 	users     map[string]client.Client // of inputs that act as another user
 	refusals  int                      // how many changes of try the server has refused
@@ -104,13 +94,6 @@ type trial struct {
 	varying    *expected
 	watchLists atomic.Int64 // number of these watches
 	probe      *probe       // collects the possible actions; nil in other runs
-
-	mu         sync.Mutex
-	forbidden  []string            // O12
-	panics     []string            // O3
-	errors     map[string]*failing // of reconcilers, since the last change
-	leases     map[client.Key]bool // that the operator has written
-	ownObjects map[string]bool     // the objects that the operator created or deleted itself
 
 	result result
 	latest *step // that was let through
@@ -174,12 +157,10 @@ func (t *trial) run() {
 		defer t.passWebhooks()()
 	}
 	t.gate = newGate()
-	t.counts, t.revisions, t.done = map[Point]int{}, map[Point]uint64{}, make([]bool, len(t.plan))
-	t.views, t.result.cached = map[string]*view{}, map[string]bool{}
-	t.frozen, t.cut, t.refused, t.ownObjects = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	t.simulated = map[generationOf]bool{}
-	t.outage = outage{revoked: map[string]bool{}, exceeded: map[string]bool{}}
-	t.denied, t.unbound, t.leases, t.errors = map[string]bool{}, map[string]bool{}, map[client.Key]bool{}, map[string]*failing{}
+	t.progress = progress{counts: map[Point]int{}, revisions: map[Point]uint64{}, done: make([]bool, len(t.plan))}
+	t.delays.start()
+	t.observed.start()
+	t.result.cached, t.simulated = map[string]bool{}, map[generationOf]bool{}
 	for _, f := range t.plan {
 		switch f.Kind {
 		case Order:
@@ -412,31 +393,16 @@ func (t *trial) end() {
 		<-p.ended
 	}
 	t.result.sentWatchLists = t.watchLists.Load() > 0
-	t.result.states, t.result.ownObjects, t.result.versions = t.history.seen, t.ownObjects, t.history.all
-	if len(t.forbidden) > 0 {
-		t.alarm("O12", "refused by RBAC", strings.Join(t.forbidden, ", "))
+	t.result.states, t.result.ownObjects, t.result.versions = t.history.seen, t.observed.ownObjects, t.history.all
+	if len(t.observed.forbidden) > 0 {
+		t.alarm("O12", "refused by RBAC", strings.Join(t.observed.forbidden, ", "))
 	}
 	for i, f := range t.plan {
-		if !t.done[i] && !f.Kind.isOrder() {
+		if !t.progress.done[i] && !f.Kind.isOrder() {
 			t.result.unused = append(t.result.unused, f)
 		}
 	}
 	t.result.digest = digest([]any{t.result.steps, fmt.Sprintf("%x", t.history.record.Sum(nil))})
-}
-
-// answered records the response to a request.
-func (t *trial) answered(s *step, code int, body []byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case code == http.StatusForbidden && strings.Contains(string(body), "cannot "+infoVerb(s.call.verb)):
-		t.forbidden = append(t.forbidden, s.label)
-	case code < 300 && s.call.resource == "leases.coordination.k8s.io" && s.call.write:
-		namespace, name, _ := strings.Cut(s.call.object, "/")
-		t.leases[client.Key{Namespace: namespace, Name: name}] = true
-	case code < 300 && s.point != (Point{}) && (s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
-		t.ownObjects[s.point.Resource+" "+s.point.Object] = true
-	}
 }
 
 func infoVerb(verb string) string {

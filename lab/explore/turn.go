@@ -20,16 +20,16 @@ func (t *trial) settle() bool {
 		return t.settleWire()
 	}
 	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
-	fired := t.fired
+	fired := t.progress.fired
 	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
 	for {
 		changed, step, ok := t.turn()
 		if !ok {
 			return false
 		}
-		if changed || t.fired > fired {
+		if changed || t.progress.fired > fired {
 			// After a fault, the operator retries, perhaps after a long backoff.
-			last, fired = time.Now(), t.fired
+			last, fired = time.Now(), t.progress.fired
 		}
 		switch {
 		case step:
@@ -44,8 +44,8 @@ func (t *trial) settle() bool {
 				return false
 			}
 		case time.Since(last) >= quiet:
-			if t.denials && len(t.denied) == 0 {
-				quiet, t.denials = max(quiet, maxBackoff), false
+			if t.delays.denials && !t.delays.refusing() {
+				quiet, t.delays.denials = max(quiet, maxBackoff), false
 				continue
 			}
 			if t.release() {
@@ -164,10 +164,10 @@ func (t *trial) running() bool {
 		return false
 	default:
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.panics) > 0 {
-		t.alarm("O3", "a reconciler panics", t.panics[0])
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	if len(t.observed.panics) > 0 {
+		t.alarm("O3", "a reconciler panics", t.observed.panics[0])
 		return false
 	}
 	return true
@@ -175,19 +175,13 @@ func (t *trial) running() bool {
 
 // enabled reports whether the plan's faults allow a step to pass now.
 func (t *trial) enabled(s *step) bool {
-	resource := s.call.resource
 	switch {
 	case s.phase <= ordering:
 		return s.node == "" || s.node != t.silent
 	case t.paused:
 		return false
-	case s.phase == delivering:
-		return s.initial || !t.frozen[resource] && !t.frozen[everything]
-	case s.phase == sending && t.cut[resource]:
-		// The first new watch is refused, and the list after it waits.
-		return s.call.watch && !t.refused[resource]
 	}
-	return true
+	return t.delays.allow(s)
 }
 
 // execute lets a step pass, or applies the fault that the plan has for it.
@@ -199,9 +193,9 @@ func (t *trial) execute(s *step) {
 			t.visit(&s.point)
 			// An attempt to create the volume ends after a minute; later ones wait, too.
 			if t.find(s.point, PendingClaim).Kind != "" {
-				t.unbound[s.point.Object] = true
+				t.delays.unbound[s.point.Object] = true
 			}
-			s.held = t.unbound[s.point.Object]
+			s.held = t.delays.unbound[s.point.Object]
 		}
 	case sending:
 		s.view = t.viewFor(s.process, s.call)
@@ -213,8 +207,8 @@ func (t *trial) execute(s *step) {
 		} else {
 			v = t.verdictOf(s.call)
 		}
-		if s.call.watch && t.cut[s.call.resource] {
-			t.refused[s.call.resource], v = true, cut
+		if s.call.watch && t.delays.cut[s.call.resource] {
+			t.delays.refused[s.call.resource], v = true, cut
 		}
 	case responding:
 		if s.process.only != nil {
@@ -253,10 +247,10 @@ func (t *trial) visit(p *Point) bool {
 		return false
 	}
 	p.Object = t.history.names.masked(p.Object)
-	t.counts[*p]++
-	p.N = t.counts[*p]
+	t.progress.counts[*p]++
+	p.N = t.progress.counts[*p]
 	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
-	t.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
+	t.progress.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
 	return true
 }
 
@@ -274,9 +268,9 @@ func (t *trial) visited(p Point) {
 // empty.
 func (t *trial) find(p Point, kinds ...Kind) Fault {
 	for i, f := range t.plan {
-		if f.At == p && !t.done[i] && slices.Contains(kinds, f.Kind) {
-			t.done[i] = true
-			t.fired++
+		if f.At == p && !t.progress.done[i] && slices.Contains(kinds, f.Kind) {
+			t.progress.done[i] = true
+			t.progress.fired++
 			t.log(fmt.Sprintf("FAULT %s", f))
 			return f
 		}
@@ -290,7 +284,7 @@ func (t *trial) find(p Point, kinds ...Kind) Fault {
 const manyAttempts = 12
 
 func (t *trial) faultBefore(s *step) verdict {
-	if t.denied[s.call.verb+" "+s.call.resource] {
+	if t.delays.denied[s.call.verb+" "+s.call.resource] {
 		return denied
 	}
 	if v := t.verdictOf(s.call); v != pass {
@@ -302,13 +296,13 @@ func (t *trial) faultBefore(s *step) verdict {
 	case KillBefore:
 		t.crash()
 	case Conflict:
-		t.denials = t.denials || s.point.N > manyAttempts
+		t.delays.denials = t.delays.denials || s.point.N > manyAttempts
 		return conflict
 	case TooMany:
-		t.denials = t.denials || t.wire != nil || s.point.N > manyAttempts
+		t.delays.denials = t.delays.denials || t.wire != nil || s.point.N > manyAttempts
 		return tooMany
 	case Internal:
-		t.denials = t.denials || s.point.N > manyAttempts
+		t.delays.denials = t.delays.denials || s.point.N > manyAttempts
 		return internal
 	case Hold:
 		s.held = true
@@ -324,10 +318,10 @@ func (t *trial) faultBefore(s *step) verdict {
 		t.gate.suspend(t.process, s)
 		t.startNext()
 	case Revoke:
-		t.outage.revoked[s.call.base()], t.denials = true, true
+		t.delays.outage.revoked[s.call.base()], t.delays.denials = true, true
 		return forbidden
 	case Quota:
-		t.outage.exceeded[s.call.resource], t.denials = true, true
+		t.delays.outage.exceeded[s.call.resource], t.delays.denials = true, true
 		return exceeded
 	case ServerRestart:
 		t.restartServer()
@@ -335,7 +329,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	case Occupied:
 		t.occupy(s)
 	case Deny:
-		t.denied[s.call.verb+" "+s.call.resource], t.denials = true, true
+		t.delays.denied[s.call.verb+" "+s.call.resource], t.delays.denials = true, true
 		return denied
 	}
 	return pass
@@ -348,7 +342,7 @@ func (t *trial) faultAfter(s *step) verdict {
 	case KillAfter:
 		t.crash()
 	case KillStale:
-		t.crashTo(t.revisions[s.point])
+		t.crashTo(t.progress.revisions[s.point])
 	case KillOld:
 		if t.history.removal == 0 {
 			break // nothing was removed before; only a hand-written plan asks for this
@@ -363,11 +357,11 @@ func (t *trial) faultAfter(s *step) verdict {
 func (t *trial) faultAtEvent(s *step) verdict {
 	switch t.find(s.point, Freeze, FreezeAll, Cut, ServerRestart).Kind {
 	case Freeze:
-		t.freeze(s.call.resource, s.revision)
+		t.delays.freeze(s.call.resource, s.revision)
 	case FreezeAll:
-		t.freeze(everything, s.revision)
+		t.delays.freeze(everything, s.revision)
 	case Cut:
-		t.cut[s.call.resource] = true
+		t.delays.cut[s.call.resource] = true
 		return cut
 	case ServerRestart:
 		t.restartServer()
@@ -376,19 +370,9 @@ func (t *trial) faultAtEvent(s *step) verdict {
 	return pass
 }
 
-// freeze delays the events of a resource, or of everything, from a revision on. The server's cache
-// is late, so reads that it may answer show the state before the event, too.
-func (t *trial) freeze(resource string, revision uint64) {
-	t.frozen[resource] = true
-	if revision > 0 {
-		t.views[resource] = &view{revision: revision - 1}
-	}
-}
-
 // crashTo kills the process. The cached reads of the next one show the state at a revision.
 func (t *trial) crashTo(revision uint64) {
-	t.frozen[everything] = true
-	t.views[everything] = &view{revision: revision, stale: true}
+	t.delays.freezeTo(&view{revision: revision, stale: true})
 	t.log(fmt.Sprintf("the next process is connected to a server whose cache has revision %d", revision))
 	t.crash()
 }
@@ -407,8 +391,7 @@ func (t *trial) crash() {
 // startNext starts another process of the operator. It releases delayed lists first: otherwise the
 // new process would time out before everything else is quiet.
 func (t *trial) startNext() {
-	clear(t.cut)
-	clear(t.refused)
+	t.delays.serveLists()
 	t.releaseLeases()
 	t.startProcess()
 }
@@ -416,28 +399,15 @@ func (t *trial) startNext() {
 // release ends the delays of faults, one kind after the other, and reports whether it has ended
 // any.
 func (t *trial) release() bool {
+	what := t.delays.end()
 	switch {
-	case len(t.frozen) > 0:
-		clear(t.frozen)
-		clear(t.views)
-		t.log("the frozen events are delivered")
-	case len(t.cut) > 0:
-		clear(t.cut)
-		clear(t.refused)
-		t.log("the lists are served")
-	case len(t.denied) > 0:
-		clear(t.denied)
-		t.log("writes are no longer denied")
-	case len(t.outage.revoked)+len(t.outage.exceeded) > 0:
-		t.log(t.outage.end())
-	case len(t.unbound) > 0:
-		clear(t.unbound)
+	case what == volumesCreated:
 		t.gate.unhold(t.inputs, t.last)
-		t.log("the volumes are created")
-	case t.gate.unhold(t.inputs, t.last):
-		t.log("the held requests continue")
-	default:
+	case what == "" && t.gate.unhold(t.inputs, t.last):
+		what = "the held requests continue"
+	case what == "":
 		return false
 	}
+	t.log(what)
 	return true
 }

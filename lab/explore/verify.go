@@ -10,8 +10,8 @@ import (
 
 // Check checks a scenario without its operator, in a moment: whether the control plane starts with
 // the definitions, rights and webhooks, accepts the prepared objects, and serves the kinds that the
-// scenario names. It also makes those inputs that create, apply or delete an object, if the operator
-// has no webhooks, which would have to respond.
+// scenario names. It also makes those inputs that create, apply or delete an object, if the
+// operator has no webhooks, which would have to respond.
 func Check(ctx context.Context, s Scenario) error {
 	if s.Program == nil && s.Operator == nil && s.Binary == nil {
 		s.Operator = Parts() // not started

@@ -86,8 +86,8 @@ type view struct {
 //   - With 0, it may return any state.
 //   - With another one, it returns one that is at least as new, or exactly this one if it has the
 //     parameter limit or resourceVersionMatch=Exact.
-//   - A watch with another one begins with the events after it, and reads no state, unless it begins
-//     with a list.
+//   - A watch with another one begins with the events after it, and reads no state, unless it
+//     begins with a list.
 //   - The later pages of a list are of the state of the first page.
 func cachedRead(verb string, query url.Values) (cached bool, atLeast uint64) {
 	version := query.Get("resourceVersion")
@@ -119,7 +119,7 @@ func (t *trial) viewFor(p *process, c call) *view {
 	resource := c.base()
 	t.result.cached[resource] = true
 	for _, key := range []string{resource, everything} {
-		v := t.views[key]
+		v := t.delays.views[key]
 		if v == nil || c.atLeast > v.revision {
 			continue
 		}

@@ -170,7 +170,7 @@ func (t *trial) exchange(p *process, floor, until time.Time) {
 // ownLeases reports whether only one process uses the Leases of the operator, and its requests are
 // executed without delay and without faults.
 func (t *trial) ownLeases(p *process) bool {
-	if t.paused || len(t.denied) > 0 || t.sharedLeases.Load() {
+	if t.paused || t.delays.refusing() || !t.delays.reachable() || t.sharedLeases.Load() {
 		return false
 	}
 	t.gate.mu.Lock()

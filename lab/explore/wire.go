@@ -216,9 +216,9 @@ func (t *trial) releaseLeases() {
 	if t.wire == nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key := range t.leases {
+	t.observed.mu.Lock()
+	defer t.observed.mu.Unlock()
+	for key := range t.observed.leases {
 		lease := &unstructured.Unstructured{}
 		lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
 		lease.SetNamespace(key.Namespace)
@@ -227,5 +227,5 @@ func (t *trial) releaseLeases() {
 		// waits until the lease expires.
 		go func() { _ = t.env.Client().Delete(t.t.Context(), lease) }()
 	}
-	clear(t.leases)
+	clear(t.observed.leases)
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -31,13 +32,12 @@ func deletesByName(fixed bool) func() reconciler {
 		child := secret(cm, "-data")
 		var options []client.DeleteOption
 		if fixed {
-			if err := c.Get(ctx, client.ObjectKeyFromObject(child), child); err == nil {
-				options = append(options, client.Preconditions{UID: &child.UID})
-			} else if !apierrors.IsNotFound(err) {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(child), child); client.IgnoreNotFound(err) != nil {
 				return err
 			}
+			options = append(options, client.Preconditions{UID: &child.UID})
 		}
-		if !fixed || child.UID != "" {
+		if !fixed || metav1.IsControlledBy(child, cm) {
 			if err := c.Delete(ctx, child, options...); client.IgnoreNotFound(err) != nil {
 				return err
 			}
@@ -76,6 +76,9 @@ func deletesThenResizes(fixed bool) func() reconciler {
 			return ensure(ctx, c, cm, "-set", cm.Data["size"])
 		case err != nil || string(set.Data["value"]) == cm.Data["size"]:
 			return err
+		}
+		if !metav1.IsControlledBy(set, cm) {
+			return nil // it belongs to another client
 		}
 		if err := c.Delete(ctx, set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
 			return err
@@ -122,6 +125,9 @@ func remembers(fixed bool) func() reconciler {
 			}
 			var claims []corev1.Secret
 			for _, s := range all.Items {
+				if !metav1.IsControlledBy(&s, cm) {
+					continue
+				}
 				index, kind, _ := strings.Cut(strings.TrimPrefix(s.Name, cm.Name+"-"), "-")
 				if i, err := strconv.Atoi(index); err != nil || i < members {
 					continue

@@ -52,7 +52,7 @@ var rows = []row{
 	{"optional field", "K8SPSMDB-434", "dereferences an optional field that is not set", "F11", dereferences,
 		[]explore.Input{explore.Create(resource(nil))}, nil, "O3", nil},
 	{"writes back", "argoproj/argo-rollouts#4073, #3316", "writes back what it has read, over a change of a user", "F9", writesBack,
-		[]explore.Input{explore.Create(resource(map[string]string{"paused": "true"})), edit(data("paused", "false"))}, nil, "O1", nil},
+		[]explore.Input{explore.Create(resource(map[string]string{"paused": "true"})), edit(data("paused", "false"))}, nil, "O1 O13", nil},
 	{"counts its cache", "kubernetes-sigs/karpenter#2915", "a limit that is compared with the cache", "F4, F10", countsOnce,
 		[]explore.Input{explore.Do("create three", createThree)},
 		[]explore.Invariant{{Name: "limit", Rule: "all.Secret.size() <= 2"}}, "O2 O10", nil},
@@ -114,6 +114,7 @@ func TestCorpus(t *testing.T) {
 			if r.oracles != "" {
 				begin := time.Now()
 				report, err := explore.Explore(t, scenario(false), explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
+				t.Log(report.Summary())
 				switch {
 				case err != nil && r.fault == "F11" && strings.Contains(err.Error(), "("+r.oracles+")"):
 					found, plans, took = "yes, "+r.oracles, "without faults", time.Since(begin)

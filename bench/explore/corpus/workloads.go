@@ -163,7 +163,10 @@ func readsExternal(fixed bool) func() reconciler {
 		}
 		live := c.(cached).live
 		err := live.Get(ctx, client.ObjectKeyFromObject(child), child)
-		if err == nil && child.DeletionTimestamp == nil {
+		if err == nil && !metav1.IsControlledBy(child, cm) {
+			// It belongs to another client.
+			err = apierrors.NewNotFound(corev1.Resource("secrets"), child.Name)
+		} else if err == nil && child.DeletionTimestamp == nil {
 			if err := c.Delete(ctx, child, client.Preconditions{UID: &child.UID}); client.IgnoreNotFound(err) != nil {
 				return err
 			}
