@@ -293,7 +293,7 @@ bench-million: release ## load, list and restart with a million objects: about f
 SEED  ?= 1
 SEEDS ?= 1
 
-differential: build ## compare the answers of kube-apiserver and Kelson to the same requests: about five minutes for each of SEEDS, after the builds; writes docs/internals/differential.md
+differential: build ## compare the answers of kube-apiserver and Kelson to the same requests: about eight minutes for each of SEEDS, after the builds; writes docs/internals/differential.md
 	@mkdir -p bin/peers
 	@mkdir -p bin/components
 	$(GO) build -o bin/peers/ ./bench/peers/...

@@ -127,6 +127,10 @@ func TestNamesAfterErrors(t *testing.T) {
 		if got := conditions(a); !slices.Contains(got, "Established True InitialNamesAccepted") {
 			t.Errorf("conditions %q", got)
 		}
+		// The server owns the status that it writes, also without a loopback.
+		if !strings.Contains(string(a.body), `"manager":"kube-apiserver"`) {
+			t.Errorf("managedFields %v", a.field("metadata.managedFields"))
+		}
 	})
 }
 
