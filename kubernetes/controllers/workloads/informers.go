@@ -73,7 +73,8 @@ type informers struct {
 	podGroups              lazy[schedulinglisters.PodGroupLister]
 	workloads              lazy[schedulinglisters.WorkloadLister]
 
-	constructing sync.Mutex
+	constructing  sync.Mutex
+	registrations registrations
 
 	mu      sync.Mutex
 	created []cache.SharedIndexInformer
@@ -178,7 +179,7 @@ func inLeases(construct newInformer) newInformer {
 
 func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexer) L) lazy[L] {
 	once := sync.OnceValue(func() informer[L] {
-		shared := construct(s.client, "", 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		shared := &postponing{construct(s.client, "", 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), &s.registrations}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.created = append(s.created, shared)
@@ -202,7 +203,11 @@ func (s *informers) construct(ctx context.Context, g group) ([]controller, []cac
 	s.mu.Lock()
 	s.used = nil
 	s.mu.Unlock()
+	s.registrations.begin()
 	controllers, err := g.construct(ctx, s)
+	if registered := s.registrations.end(); err == nil {
+		err = registered
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return controllers, s.used, err
