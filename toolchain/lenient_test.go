@@ -155,6 +155,8 @@ type Shape struct {
 	metav1.ObjectMeta ` + "`json:\"metadata,omitempty\"`" + `
 	A []Meta ` + "`json:\"a,omitempty\"`" + `
 	B string ` + "`json:\"b,omitempty\"`" + `
+	// +kubebuilder:validation:Enum=x;y
+	E string ` + "`json:\"e,omitempty\"`" + `
 	D map[string][]string ` + "`json:\"d,omitempty\"`" + `
 	C *other.Text ` + "`json:\"c,omitempty\"`" + `
 }
@@ -183,6 +185,10 @@ type Shape struct {
 		{"an annotation", definition, "metadata:\n  name", "metadata:\n  annotations:\n    controller-gen.kubebuilder.io/version: v0.11.1\n  creationTimestamp: null\n  name", true},
 		{"line breaks", definition, "Shape is\n          a shape.", "Shape is a shape.", true},
 		{"a former rule", definition, "(has(self.a)?1:0)+(has(self.b)?1:0) == 1", "'[has(self.a),has(self.b)].filter(x,x==true).size() == 1'", true},
+		{"a TODO in one line", definition, "Shape is\n          a shape.", "Shape is a shape. TODO: more", true},
+		{"a TODO in several", definition, "description: |-\n          Shape is\n", "description: |-\n          Shape is\n          TODO: more\n", true},
+		{"equal enums", definition, "            enum:\n            - x\n            - \"y\"\n", "            allOf: [{enum: [x, \"y\"]}, {enum: [x, \"y\"]}]\n", true},
+		{"other enums", definition, "            enum:\n            - x\n            - \"y\"\n", "            allOf: [{enum: [x, \"y\"]}, {enum: [x]}]\n", false},
 		{"another rule", definition, "(has(self.a)?1:0)+(has(self.b)?1:0) == 1", "(has(self.a)?1:0) == 1", false},
 		{"another description", definition, "a shape.", "a form.", false},
 		{"another type", definition, "type: string", "type: integer", false},

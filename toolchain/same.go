@@ -155,6 +155,7 @@ func equalMeaning(have, want any) bool {
 		if !ok {
 			return false
 		}
+		h, w = hoisted(h), hoisted(w)
 		for k, v := range h {
 			if _, both := w[k]; !both || !equalMember(k, v, w[k]) {
 				return false
@@ -198,12 +199,42 @@ func equalMember(key string, have, want any) bool {
 	switch {
 	case key == "description" && textA && textB:
 		a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
-		// versions before v0.12 kept the text after ---
-		return a == b || strings.HasPrefix(a, b+" --- ")
+		// versions before v0.12 kept the text after ---, and before v0.17 lines that begin with TODO
+		return a == b || strings.HasPrefix(a, b+" --- ") || strings.HasPrefix(a, b+" TODO") || withoutTODO(have.(string)) == b
 	case key == "rule" && textA && textB:
 		return a == b || sum(a) == sum(b)
 	}
 	return equalMeaning(have, want)
+}
+
+// withoutTODO returns a description without the lines that begin with TODO, in one line.
+func withoutTODO(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "TODO") {
+			kept = append(kept, strings.Fields(line)...)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+// hoisted returns a schema in which an allOf of equal enums is the enum: versions before v0.14 wrote
+// the enum of a field and that of its type, although they are equal.
+func hoisted(schema map[string]any) map[string]any {
+	parts, ok := schema["allOf"].([]any)
+	if _, has := schema["enum"]; !ok || has || len(parts) == 0 {
+		return schema
+	}
+	for _, p := range parts {
+		part, ok := p.(map[string]any)
+		if !ok || len(part) != 1 || part["enum"] == nil || !reflect.DeepEqual(p, parts[0]) {
+			return schema
+		}
+	}
+	schema = maps.Clone(schema)
+	delete(schema, "allOf")
+	schema["enum"] = parts[0].(map[string]any)["enum"]
+	return schema
 }
 
 // identity returns the kind and name of an object, for sorting.

@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -361,5 +363,27 @@ crds:
 	}
 	if want := []string{"config/crd/shop_pizzas.yaml deploy/pizza.yaml", "config/crd/*.yaml crds/*"}; !slices.Equal(got, want) {
 		t.Errorf("moves %q, want %q", got, want)
+	}
+}
+
+// kubebuilder's Makefiles pass the current year.
+func TestCurrentYear(t *testing.T) {
+	dir := project(t, `
+-- Makefile --
+YEAR ?= $(shell date +%Y)
+code:
+	controller-gen object:headerFile=hack/header.txt,year=$(YEAR) paths=./...
+	controller-gen object:headerFile=hack/header.txt,year=$(shell date +'%Y') paths=./api/...
+	controller-gen object:headerFile=hack/header.txt,year=$(shell date +%s) paths=./...
+`)
+	plan, err := adopt.Find(dir)
+	if err != nil || len(plan.Calls) != 2 || len(plan.Unknown) != 1 {
+		t.Fatalf("%+v %v", plan, err)
+	}
+	for _, call := range plan.Calls {
+		year, err := strconv.Atoi(call.Args[0][strings.LastIndex(call.Args[0], "=")+1:])
+		if err != nil || time.Since(time.Date(year, 7, 1, 0, 0, 0, 0, time.UTC)).Abs() > 366*24*time.Hour {
+			t.Errorf("%s", call.Args)
+		}
 	}
 }

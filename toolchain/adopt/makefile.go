@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"kelson.dev/toolchain"
 )
@@ -64,6 +66,7 @@ var (
 	makeAssignment = regexp.MustCompile(`^(?:export\s+|override\s+)*([A-Za-z_][A-Za-z0-9_.-]*)\s*(\?=|:=|::=|\+=|=)\s*(.*)$`)
 	makeInclude    = regexp.MustCompile(`^(?:-|s)?include\s+(.*)$`)
 	makeVariable   = regexp.MustCompile(`^\$[({]([A-Za-z_][A-Za-z0-9_.-]*)[)}]$`)
+	currentYear    = regexp.MustCompile(`^date (?:-u )?["']?\+["']?%Y["']?$`)
 	makeCondition  = regexp.MustCompile(`^(ifeq|ifneq|ifdef|ifndef|else|endif)\b`)
 )
 
@@ -252,7 +255,10 @@ func (m *makefile) reference(text string, depth int) string {
 			return ""
 		}
 	case "shell":
-		return folder(arguments(), m.dir, m.dir)
+		if command := arguments(); !currentYear.MatchString(command) {
+			return folder(command, m.dir, m.dir)
+		}
+		return strconv.Itoa(time.Now().Year()) // of copyrights, as kubebuilder's Makefiles write it
 	}
 	return unresolved
 }

@@ -19,6 +19,7 @@ func TestParse(t *testing.T) {
 		{`groupName=`, OnPackage, `null`},
 		{`kubebuilder:object:root=true`, OnType, `true`},
 		{`kubebuilder:object:root:=true`, OnType, `true`},
+		{`kubebuilder:metadata: labels="a=b"`, OnType, `{"labels":["a=b"]}`},
 		{`kubebuilder:validation:Minimum=-1.5e3`, OnField, `-1500`},
 		{`kubebuilder:validation:MinLength= 3 `, OnField, `3`},
 		{"kubebuilder:validation:Pattern=`^[a-z]{1,2}$`", OnField, `"^[a-z]{1,2}$"`},

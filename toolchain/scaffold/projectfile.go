@@ -85,13 +85,21 @@ func ReadProject(dir string) (*Project, error) {
 	return parseProject(data)
 }
 
+// VersionError means that a PROJECT file has a version that another tool, or an early kubebuilder,
+// wrote.
+type VersionError struct{ Version string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("PROJECT: version %q: only version \"3\" is known", e.Version)
+}
+
 func parseProject(data []byte) (*Project, error) {
 	raw := map[string]any{}
 	if err := yaml.UnmarshalStrict(data, &raw); err != nil {
 		return nil, fmt.Errorf("PROJECT: %w", err)
 	}
 	if v := text(raw, "version"); v != "3" {
-		return nil, fmt.Errorf("PROJECT: version %q: only version \"3\" is known", v)
+		return nil, &VersionError{v}
 	}
 	p := &Project{raw: raw, Domain: text(raw, "domain"), Name: text(raw, "projectName"), Repo: text(raw, "repo"), MultiGroup: flag(raw, "multigroup")}
 	p.Layout = texts(raw, "layout")

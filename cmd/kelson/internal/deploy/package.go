@@ -1,9 +1,12 @@
 package deploy
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,6 +121,9 @@ func (p packaging) command() *cobra.Command {
 // readOperator reads the parts of a project that are packaged.
 func readOperator(dir string) (o pack.Operator, err error) {
 	settings, err := scaffold.ReadProject(dir)
+	if other := new(scaffold.VersionError); errors.Is(err, scaffold.ErrNoProject) || errors.As(err, &other) {
+		settings, err = &scaffold.Project{}, nil // the manifests are those of any operator
+	}
 	if err != nil {
 		return o, err
 	}
@@ -127,7 +133,7 @@ func readOperator(dir string) (o pack.Operator, err error) {
 		if err != nil {
 			return o, err
 		}
-		o.Name = strings.ToLower(filepath.Base(abs))
+		o.Name = nameOf(abs)
 	}
 	if o.Objects, err = manifests.Default(dir); err != nil {
 		return o, err
@@ -136,4 +142,13 @@ func readOperator(dir string) (o pack.Operator, err error) {
 		o.Objects, err = pack.SelfSigned(o.Objects)
 	}
 	return o, err
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// nameOf returns the name of a project's folder in the form of names of Kubernetes objects and
+// charts.
+func nameOf(dir string) string {
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(filepath.Base(dir)), "-"), "-")
+	return cmp.Or(name, "operator")
 }

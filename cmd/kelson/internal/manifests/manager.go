@@ -15,25 +15,25 @@ const Placeholder = "controller"
 // ManagerContainer is the name of the operator's container in those manifests.
 const ManagerContainer = "manager"
 
-// ErrNoDeployment reports that the manifests have no Deployment or StatefulSet.
-var ErrNoDeployment = errors.New("config/default has no Deployment")
+// ErrNoDeployment reports that the manifests have no Deployment, StatefulSet or DaemonSet.
+var ErrNoDeployment = errors.New("config/default has no Deployment, StatefulSet or DaemonSet: add the one that runs the operator, for example as ../manager in its resources")
 
 // Manager is the container that runs a project's program.
 type Manager struct {
-	Workload  *unstructured.Unstructured // a Deployment or StatefulSet
+	Workload  *unstructured.Unstructured // a Deployment, StatefulSet or DaemonSet
 	Container map[string]any             // part of Workload
 	Image     string                     // the image of Container, which others may have too
 }
 
 // Manager finds the container that runs the project's program. It is, in this order, the first one
 // with the image Placeholder, the one with the name ManagerContainer, or the only container of all
-// Deployments and StatefulSets. It returns ErrNoDeployment, or an error that says how to mark the
+// Deployments, StatefulSets and DaemonSets. It returns ErrNoDeployment, or an error that says how to mark the
 // container.
 func (o Objects) Manager() (*Manager, error) {
 	var all, named []Manager
 	var names []string
 	for _, obj := range o {
-		if kind := obj.GetKind(); kind != "Deployment" && kind != "StatefulSet" {
+		if kind := obj.GetKind(); kind != "Deployment" && kind != "StatefulSet" && kind != "DaemonSet" {
 			continue
 		}
 		for _, c := range containers(obj, "containers") {

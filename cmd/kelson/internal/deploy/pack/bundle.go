@@ -25,6 +25,9 @@ func Bundle(o Operator) (Files, error) {
 	if err := withoutServers(objects); err != nil {
 		return nil, err
 	}
+	if kind := manager.Workload.GetKind(); kind != "Deployment" {
+		return nil, fmt.Errorf("package as an OLM bundle: OLM runs operators as Deployments, not as a %s: use kelson package helm or installer", kind)
+	}
 	files := Files{}
 	var deployments, permissions, clusterPermissions, owned, hooks []any
 	roles, clusterRoles := rulesOf(objects)

@@ -140,6 +140,9 @@ func (c *chart) parametrize(objects manifests.Objects, manager *manifests.Manage
 	for name, jsonType := range settings.pod {
 		c.set(pod.(map[string]any), name, jsonType)
 	}
+	if manager.Workload.GetKind() == "DaemonSet" {
+		return // one pod on each node
+	}
 	spec := manager.Workload.Object["spec"].(map[string]any)
 	c.values["replicas"] = spec["replicas"]
 	c.schema["replicas"] = map[string]any{"type": []any{"integer", "null"}, "minimum": 0}

@@ -86,6 +86,7 @@ var operators = map[string]string{
 	"another name":       `{apiVersion: apps/v1, kind: Deployment, metadata: {name: m, namespace: sys}, spec: {template: {spec: {containers: [{name: manager, image: "quay.example/op@sha256:0123"}]}}}}`,
 	"the only container": `{apiVersion: apps/v1, kind: Deployment, metadata: {name: m, namespace: sys}, spec: {template: {spec: {containers: [{name: operator, image: quay.example/op}]}}}}`,
 	"a StatefulSet":      `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: m, namespace: sys}, spec: {template: {spec: {containers: [{name: manager, image: "controller:latest"}]}}}}`,
+	"a DaemonSet":        `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: m, namespace: sys}, spec: {template: {spec: {nodeSelector: {a: b}, containers: [{name: manager, image: "controller:latest"}]}}}}`,
 	"another workload": `{apiVersion: apps/v1, kind: Deployment, metadata: {name: console, namespace: sys}, spec: {replicas: 2, template: {spec: {containers: [{name: web, image: "web:v1", args: [--web]}]}}}}
 ---
 {apiVersion: batch/v1, kind: CronJob, metadata: {name: clean, namespace: sys}, spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: clean, image: "controller:latest"}]}}}}}}
