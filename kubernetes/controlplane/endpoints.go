@@ -168,7 +168,11 @@ func (l *serverLeases) RemoveLease(ip string) error { return l.remove(leaseOf(ip
 
 func (l *serverLeases) remove(name string) error {
 	err := l.client.Delete(context.Background(), name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	// The error can come from admission and name another object.
+	if _, absent := l.client.Get(context.Background(), name, metav1.GetOptions{}); apierrors.IsNotFound(absent) {
 		return nil
 	}
 	return err

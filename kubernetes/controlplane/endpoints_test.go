@@ -10,8 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
 func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) {
@@ -91,11 +94,25 @@ func TestServerLeases(t *testing.T) {
 		renew("192.0.2.1")
 		time.Sleep(10 * time.Second)
 		live("192.0.2.1")
-		if err := leases.RemoveLease("192.0.2.1"); err != nil {
-			t.Fatal(err)
+		leases.client = misledLeases{leases.client}
+		if err := leases.RemoveLease("192.0.2.1"); err == nil {
+			t.Error("the 404 of another object counts as the removal")
+		}
+		leases.client = leases.client.(misledLeases).LeaseInterface
+		for range 2 {
+			if err := leases.RemoveLease("192.0.2.1"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		live()
 	})
+}
+
+// misledLeases answers deletions with 404 for another object, as admission can.
+type misledLeases struct{ coordination.LeaseInterface }
+
+func (misledLeases) Delete(context.Context, string, metav1.DeleteOptions) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "")
 }
 
 // API-15: a server whose clock is wrong, or is set, is among the live servers as long as it renews
