@@ -26,7 +26,7 @@ import (
 // explored returns the oracles and plans of the alarms of every plan of one fault.
 func explored(t *testing.T, s explore.Scenario) map[string]explore.Alarm {
 	t.Helper()
-	report, err := explore.Explore(t, s, explore.Options{For: time.Minute, OneFault: true})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestPods(t *testing.T) {
 	}
 	s := deploys(false)
 	s.Keep = true
-	report, err := explore.Explore(t, s, explore.Options{For: time.Minute, OneFault: true})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -295,7 +295,7 @@ func TestRefusedBinaries(t *testing.T) {
 			t.Parallel()
 			s := binaryScenario(t, name)
 			s.Horizon = 2 * time.Second
-			_, err := explore.Explore(t, s, explore.Options{OneFault: true})
+			_, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}

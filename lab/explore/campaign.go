@@ -378,6 +378,11 @@ func (c *campaign) take(plan Plan, r *result) bool {
 		c.notTried(plan[0].Kind, "the run is not possible: "+r.failed.Error(), 1)
 		return false
 	}
+	if len(plan) == 1 && len(r.unused) > 0 && len(r.alarms) == 0 {
+		c.report.Plans--
+		c.notTried(plan[0].Kind, "its moment does not come in another run, because names or the number of requests differ", 1)
+		return false
+	}
 	alarms := c.alarms(plan, r, c.reference)
 	c.reached.add(plan, r)
 	switch {

@@ -58,7 +58,7 @@ func twoSecretsScenario(correct bool) explore.Scenario {
 func TestFindsTheMissingSecret(t *testing.T) {
 	for name, correct := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
-			report, err := explore.Explore(t, twoSecretsScenario(correct), explore.Options{For: time.Minute, OneFault: true})
+			report, err := explore.Explore(t, twoSecretsScenario(correct), explore.Options{For: time.Hour, OneFault: true})
 			if err != nil {
 				t.Fatal(err)
 			}

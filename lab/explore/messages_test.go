@@ -112,7 +112,7 @@ func TestRefusedScenarios(t *testing.T) {
 		}), "a reconciler panics (O3): panic: no size at "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := explore.Explore(t, test.scenario, explore.Options{OneFault: true})
+			_, err := explore.Explore(t, test.scenario, explore.Options{For: time.Hour, OneFault: true})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("%v, want %q", err, test.want)
 			}
@@ -139,7 +139,7 @@ func TestFindsPanicAfterFault(t *testing.T) {
 			_ = cert.Data["value"][0] // the bug: not every Secret exists
 		}
 		return operator.Result{}, err
-	}), explore.Options{OneFault: true})
+	}), explore.Options{For: time.Hour, OneFault: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := scenario
 			s.Invariants = []explore.Invariant{{Name: "rule", Kind: test.kind, Rule: test.rule}}
-			report, err := explore.Explore(t, s, explore.Options{OneFault: true})
+			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestMeasuresNondeterminism(t *testing.T) {
 			first, second = second, first
 		}
 		return operator.Result{}, errors.Join(createSecret(ctx, c, cm, first, ""), createSecret(ctx, c, cm, second, ""))
-	}), explore.Options{OneFault: true})
+	}), explore.Options{For: time.Hour, OneFault: true})
 	if err != nil {
 		t.Fatal(err)
 	}

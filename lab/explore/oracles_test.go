@@ -39,7 +39,7 @@ func TestFlip(t *testing.T) {
 				return operator.Result{}, nil
 			})
 			s.Inputs = append(s.Inputs, explore.Flip(configMap("web"), func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"extra": "yes"} }))
-			report, err := explore.Explore(t, s, explore.Options{OneFault: true})
+			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 			if undoes {
 				if err != nil || len(report.Alarms) > 0 {
 					t.Errorf("%v, %v", err, report.Alarms)
@@ -88,7 +88,7 @@ func TestOrder(t *testing.T) {
 		})},
 		Keep: true,
 	}
-	report, err := explore.Explore(t, s, explore.Options{OneFault: true})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 	if err != nil {
 		t.Fatal(err)
 	}
