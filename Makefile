@@ -328,6 +328,10 @@ explore-versions: build ## explore operators on releases of controller-runtime a
 		grep '^explored' bin/explore.log | tail -1; \
 	done
 
+bench-explore: build ## plans a minute, processor time, time to the first plan and memory of kelson explore on two operators: three minutes; writes its table of docs/internals/explore.md
+	$(GO) build -o bin/bench-explore ./bench/explore/lane
+	bin/bench-explore -kelson $(KELSON) -docs docs/internals/explore.md bench/explore/fleet examples/cnat
+
 explore-campaign: ## explore the operator of bench/explore/fleet with 2,380 plans; fails if that takes five minutes
 	KELSON_EXPLORE_PLANS=2380 KELSON_EXPLORE_FOR=5m $(GO) test -count=1 -timeout 10m -v -run '^TestExplore$$' ./bench/explore/fleet/internal/controller
 

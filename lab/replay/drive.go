@@ -2,28 +2,23 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"strconv"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
-
+	"kelson.dev/apiserver/pki"
+	"kelson.dev/lab/agent"
+	"kelson.dev/lab/agent/inside"
 	"kelson.dev/lab/history"
 
 	// its init lets Kubernetes' libraries report errors in bubbles without a delay
 	_ "kelson.dev/lab/testenv"
-)
-
-// The environment variables of Drive: the Order in JSON, and the file descriptor for the Message.
-const (
-	OrderVariable  = "KELSON_REPLAY"
-	ReportVariable = "KELSON_REPLAY_REPORT"
 )
 
 // Order describes the replay that Drive runs.
@@ -36,40 +31,73 @@ type Order struct {
 	Speed float64
 }
 
-// Message is a message of Drive, in JSON, to the program that started it.
-type Message struct {
-	Error  string
-	Result *Result
-}
-
-// Drive replays a history for another program: kelson replay runs it in a test program that it
-// generates. It fails the test if there is an error.
-func Drive(t *testing.T, operator func(context.Context, *rest.Config) error) {
-	out := io.Writer(os.Stdout)
-	if fd, err := strconv.Atoi(os.Getenv(ReportVariable)); err == nil {
-		out = os.NewFile(uintptr(fd), "report")
-	}
-	result, err := drive(t, operator)
-	m := Message{Result: result}
+// Drive replays a history with an operator that agent.Program has built: the program is the file,
+// with its arguments, and dir its working directory. Drive may be called once in a process: from
+// then on, the process has one processor. When ctx ends, Drive returns, and the replay stops with
+// the process.
+func Drive(ctx context.Context, order Order, program, dir string, args []string) (*Result, error) {
+	temp, err := os.MkdirTemp("", "kelson-replay-")
 	if err != nil {
-		m = Message{Error: err.Error()}
+		return nil, err
 	}
-	if sendErr := json.NewEncoder(out).Encode(m); sendErr != nil || err != nil {
-		t.Fatal(errors.Join(err, sendErr))
+	defer os.RemoveAll(temp)
+	kubeconfig := filepath.Join(temp, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(agent.Kubeconfig), 0o600); err != nil {
+		return nil, err
+	}
+	if err := writeCertificate(filepath.Join(temp, "k8s-webhook-server", "serving-certs")); err != nil {
+		return nil, err
+	}
+	// With these, a program would look for the API server of its Pod.
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_") })
+	runtime.GOMAXPROCS(1) // agent.Clock needs it
+	process, err := agent.Start(agent.Config{Path: program, Dir: dir, Args: args, Env: append(env, "KUBECONFIG="+kubeconfig, "TMPDIR="+temp)})
+	if err != nil {
+		return nil, err
+	}
+	var result *Result
+	err = errors.New("the replay has failed")
+	ended := make(chan struct{})
+	go inside.InTest(func(t *testing.T) {
+		defer func() {
+			close(ended)
+			select {} // the end of the test would end the process
+		}()
+		result, err = drive(t, order, process)
+	})
+	select {
+	case <-ended:
+		return result, err
+	case <-ctx.Done():
+		process.Kill()
+		return nil, ctx.Err()
 	}
 }
 
-func drive(t *testing.T, operator func(context.Context, *rest.Config) error) (result *Result, err error) {
-	var order Order
-	if err := json.Unmarshal([]byte(os.Getenv(OrderVariable)), &order); err != nil {
-		return nil, fmt.Errorf("%s: %w", OrderVariable, err)
+// writeCertificate writes a certificate for webhooks to a folder. No webhook is called, but
+// controller-runtime ends without the files, which it expects below TMPDIR.
+func writeCertificate(dir string) error {
+	authority, err := pki.NewAuthority("kelson-replay")
+	if err != nil {
+		return err
 	}
+	pair, err := authority.Server("localhost")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), pair.CertPEM, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
+}
+
+func drive(t *testing.T, order Order, process *agent.Process) (result *Result, err error) {
 	h, err := history.Open(order.History)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
-	cfg := Config{History: h, Operator: operator, Managers: order.Managers, From: order.From, To: order.To, Quiet: order.Quiet}
+	cfg := Config{History: h, Program: process, Managers: order.Managers, From: order.From, To: order.To, Quiet: order.Quiet}
 	if order.Speed > 0 {
 		pace, stop := newPace(order.Speed)
 		defer stop()

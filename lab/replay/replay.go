@@ -15,6 +15,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -32,6 +33,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/lab/agent"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/past"
 )
@@ -40,8 +42,10 @@ import (
 type Config struct {
 	// History is the recorded history. Required.
 	History *history.History
-	// Operator runs the operator until ctx ends. Required.
+	// Operator runs the operator until ctx ends. Required, unless there is a Program.
 	Operator func(ctx context.Context, config *rest.Config) error
+	// Program is the process of an operator that waits for its first batch. Run kills it.
+	Program *agent.Process
 	// Managers are the field managers of the operator's writes in the history. Required; see
 	// Managers.
 	Managers []string
@@ -103,6 +107,8 @@ type replay struct {
 	mu      sync.Mutex
 	touched map[history.Key]bool // by the operator, recorded or replayed
 
+	link    *agent.Link            // nil without a Program, and before it begins
+	runner  *agent.Runner          // the same
 	uids    map[history.Key]string // of the newest objects that the recorded operator created
 	open    map[history.Key]int    // index in result.Divergences
 	skipped int
@@ -134,9 +140,16 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	operating, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	var operator sync.WaitGroup
-	start := func() { operator.Go(func() { ended <- r.operate(operating, plane) }) }
+	start := func() error {
+		if cfg.Program != nil {
+			return r.begin(plane)
+		}
+		operator.Go(func() { ended <- r.operate(operating, plane) })
+		return nil
+	}
 	err = r.follow(ctx, events, defined, start, ended)
 	stop()
+	r.end()
 	operator.Wait()
 	if err != nil && errors.Is(err, errEnded) {
 		return nil, err
@@ -289,14 +302,58 @@ func (r *replay) operate(ctx context.Context, plane *controlplane.ControlPlane) 
 	return r.cfg.Operator(ctx, config)
 }
 
+// begin connects the Program to the control plane. Its process calls main when follow lets it run.
+func (r *replay) begin(plane *controlplane.ControlPlane) (err error) {
+	inner := plane.RESTConfig().Transport
+	requests := asAgent{r.cfg.Managers[0] + "/replay", &transport{inner, &r.failed}}
+	r.link = agent.NewLink(r.cfg.Program, 1, requests, inner)
+	r.runner, err = agent.NewRunner(r.link)
+	return err
+}
+
+// end ends the Program.
+func (r *replay) end() {
+	if r.runner != nil {
+		r.runner.Stop()
+	}
+	if r.link != nil {
+		r.link.Close()
+	}
+	if r.cfg.Program != nil {
+		r.cfg.Program.Kill()
+	}
+}
+
+// asAgent sends requests with a user agent, by which the server names the field manager of writes
+// that name none.
+type asAgent struct {
+	name  string
+	inner http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a asAgent) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("User-Agent", a.name)
+	return a.inner.RoundTrip(r)
+}
+
+// programEnded returns the error of a Program whose link has failed.
+func (r *replay) programEnded() error {
+	err := r.cfg.Program.Ended()
+	const most = 4000
+	output := bytes.TrimSpace(r.cfg.Program.Output())
+	return fmt.Errorf("%w: %w\n%s", errEnded, err, output[max(0, len(output)-most):])
+}
+
 var errEnded = errors.New("the operator ended")
 
 // follow repeats the writes of other clients and compares objects. After the first events, it calls
 // start to start the operator.
-func (r *replay) follow(ctx context.Context, events []event, first int, start func(), ended <-chan error) error {
+func (r *replay) follow(ctx context.Context, events []event, first int, start func() error, ended <-chan error) error {
 	compare := func(at time.Time) error {
-		r.sleep(at.Add(r.cfg.Quiet))
-		synctest.Wait()
+		if err := r.sleep(at.Add(r.cfg.Quiet)); err != nil {
+			return err
+		}
 		select {
 		case err := <-ended:
 			if err == nil {
@@ -311,7 +368,9 @@ func (r *replay) follow(ctx context.Context, events []event, first int, start fu
 		return r.compare(at)
 	}
 	if first == 0 {
-		start()
+		if err := start(); err != nil {
+			return err
+		}
 	}
 	if len(events) == 0 || events[0].Time.Sub(r.result.From) >= r.cfg.Quiet {
 		if err := compare(r.result.From); err != nil {
@@ -319,14 +378,17 @@ func (r *replay) follow(ctx context.Context, events []event, first int, start fu
 		}
 	}
 	for i, e := range events {
-		r.sleep(e.Time)
-		synctest.Wait()
+		if err := r.sleep(e.Time); err != nil {
+			return err
+		}
 		if err := r.input(ctx, e); err != nil {
 			return fmt.Errorf("%v at revision %d: %w", e.Key, e.Revision, err)
 		}
 		if i+1 == first {
 			synctest.Wait() // until the control plane serves the defined kinds
-			start()
+			if err := start(); err != nil {
+				return err
+			}
 		}
 		if i == len(events)-1 || events[i+1].Time.Sub(e.Time) >= r.cfg.Quiet {
 			if err := compare(e.Time); err != nil {
@@ -337,15 +399,22 @@ func (r *replay) follow(ctx context.Context, events []event, first int, start fu
 	return nil
 }
 
-func (r *replay) sleep(until time.Time) {
-	d := time.Until(until)
-	if d <= 0 {
-		return
-	}
-	if r.cfg.Pace != nil {
+// sleep lets time pass until a time, and then waits until the operator and the control plane are
+// idle.
+func (r *replay) sleep(until time.Time) error {
+	d := max(0, time.Until(until))
+	if d > 0 && r.cfg.Pace != nil {
 		r.cfg.Pace(d)
 	}
-	time.Sleep(d)
+	if r.runner == nil {
+		time.Sleep(d)
+		synctest.Wait()
+		return nil
+	}
+	if err := r.runner.Sleep(d); err != nil {
+		return r.programEnded()
+	}
+	return nil
 }
 
 // version returns the content of an object at a revision; nil if it did not exist.

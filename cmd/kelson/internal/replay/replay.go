@@ -2,21 +2,18 @@
 package replay
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
-	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/output"
@@ -55,9 +52,9 @@ with the recorded ones. It ignores differences in times, UIDs and revisions.
 Time is virtual: hours take seconds, and the operator's clock shows the recorded
 times. --speed 10 slows the replay to ten times real time.
 
-The operator is linked with a control plane, as by kelson explore: its main package
-must call operator.Main, or create a manager of controller-runtime. It has all
-rights, and webhooks are not called. --manager names the field managers of its
+The operator is built as by kelson explore: any program in Go, with its own
+versions of its dependencies, in a process of its own. It has all rights, and
+webhooks are not called. --manager names the field managers of its
 recorded writes, which are not repeated. The exit code is 0 if nothing diverges, 2
 if anything does, and 1 after an error.`,
 		Example: `  kelson replay incident.history
@@ -128,14 +125,16 @@ func run(c *cobra.Command, dir string, order replay.Order, o options) error {
 	progress := output.NewProgress(c.ErrOrStderr())
 	defer progress.Done()
 	progress.Step("building the operator")
-	binary, release, err := explore.BuildReplay(c.Context(), p, temp)
+	binary, release, err := explore.BuildProgram(c.Context(), p, temp, nil)
 	if err != nil {
 		return err
 	}
 	defer release()
 	progress.Step("replaying %s", order.History)
 	begin := time.Now()
-	result, err := execute(c.Context(), p, binary, order)
+	// Kubernetes' code logs errors that it resolves.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	result, err := replay.Drive(c.Context(), order, binary, p.Dir, p.Args)
 	if err != nil {
 		return err
 	}
@@ -172,50 +171,6 @@ func complete(order *replay.Order) (err error) {
 	}
 	order.Managers = found
 	return nil
-}
-
-// execute runs the test program and returns its result.
-func execute(ctx context.Context, p *project.Project, binary string, order replay.Order) (*replay.Result, error) {
-	text, err := json.Marshal(order)
-	if err != nil {
-		return nil, err
-	}
-	messages, theirs, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer messages.Close()
-	cmd := exec.CommandContext(ctx, binary, "-test.run=^"+explore.TestName+"$", "-test.timeout=0")
-	cmd.Dir = p.Dir
-	number, err := child.Pass(cmd, theirs)
-	if err != nil {
-		theirs.Close()
-		return nil, err
-	}
-	cmd.Env = append(os.Environ(), replay.ReportVariable+"="+number, replay.OrderVariable+"="+string(text))
-	cmd.Cancel = func() error { return child.Terminate(cmd.Process) }
-	cmd.WaitDelay = 5 * time.Second
-	var printed bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &printed, &printed
-	err = cmd.Start()
-	theirs.Close()
-	if err != nil {
-		return nil, err
-	}
-	var m replay.Message
-	readErr := json.NewDecoder(messages).Decode(&m)
-	err = cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case m.Error != "":
-		return nil, errors.New(m.Error)
-	case readErr != nil || err != nil:
-		const most = 4000
-		end := bytes.TrimSpace(printed.Bytes())
-		return nil, fmt.Errorf("the operator's process ended: %w\n%s", errors.Join(readErr, err), end[max(0, len(end)-most):])
-	}
-	return m.Result, nil
 }
 
 func text(out io.Writer, r *replay.Result, took time.Duration) error {

@@ -1,6 +1,6 @@
 // Command program is an operator without dependencies. It creates two Secrets for each ConfigMap,
-// and looks only for the first. With the variable CORRECT, it looks for the second, too. With LEASE,
-// it leads by a Lease, and with RANDOM, its pauses depend on random numbers.
+// and looks only for the first. With the variable CORRECT, it looks for the second, too. With
+// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers.
 package main
 
 import (

@@ -1,0 +1,177 @@
+// Command lane measures kelson explore on operators in virtual time, and writes a table: plans a
+// minute, processor time of a plan on both sides, time to the first plan, and memory.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"kelson.dev/test/section"
+)
+
+const (
+	begin = "<!-- bench-explore -->"
+	end   = "<!-- end of bench-explore -->"
+)
+
+func main() {
+	kelson := flag.String("kelson", "bin/kelson", "the kelson binary")
+	docs := flag.String("docs", "", "file whose table is replaced")
+	limit := flag.Duration("for", 30*time.Second, "how long to explore each operator")
+	flag.Parse()
+	table := "\n| operator | plans a minute | processor time of a plan: kelson, operator | " +
+		"first plan: first build with the agent, built before | memory: kelson, operator |\n|---|---|---|---|---|\n"
+	for _, dir := range flag.Args() {
+		row, err := measure(*kelson, dir, *limit)
+		if err != nil {
+			log.Fatalf("%s: %v", dir, err)
+		}
+		fmt.Print(row)
+		table += row
+	}
+	if *docs != "" {
+		if err := section.Replace(*docs, begin, end, table); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// measure returns the row of an operator.
+func measure(kelson, dir string, limit time.Duration) (string, error) {
+	cache, err := os.MkdirTemp("", "bench-explore-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(cache)
+	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		return "", err
+	}
+	// The user's cache has no program of kelson, but that of the go command has the project's own
+	// build.
+	env := append(os.Environ(), "XDG_CACHE_HOME="+cache, "GOCACHE="+strings.TrimSpace(string(gocache)))
+	build := exec.Command("go", "build", "-o", filepath.Join(cache, "operator"), "./cmd")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	explore := func(args ...string) (*observed, error) {
+		return run(env, kelson, append([]string{"explore", dir, "--generate=false"}, args...)...)
+	}
+	// A replay ends after the runs without faults and one plan.
+	first, err := explore("--plan", "order 1")
+	if err != nil {
+		return "", err
+	}
+	again, err := explore("--plan", "order 1")
+	if err != nil {
+		return "", err
+	}
+	all, err := explore("--for", limit.String(), "--output", "json")
+	if err != nil {
+		return "", err
+	}
+	var result struct {
+		Plans   int
+		Seconds float64
+		Alarms  []any
+	}
+	if err := json.Unmarshal(all.out, &result); err != nil || result.Plans == 0 {
+		return "", fmt.Errorf("the result of kelson explore: %v: %s", err, all.out)
+	}
+	plan := func(d time.Duration) time.Duration { return d / time.Duration(result.Plans) }
+	return fmt.Sprintf("| %s | %.0f | %d ms, %d ms | %.1f s, %.1f s | %d MiB, %d MiB |\n",
+		dir, float64(result.Plans)/result.Seconds*60,
+		plan(all.self-again.self).Milliseconds(), plan(all.children-again.children).Milliseconds(),
+		first.took.Seconds(), again.took.Seconds(), all.memory>>20, all.operator>>20), nil
+}
+
+// observed holds what a command has used.
+type observed struct {
+	out              []byte
+	took             time.Duration
+	self, children   time.Duration // processor time
+	memory, operator int64         // the largest resident sets of kelson and of an operator's process
+}
+
+// run runs a command, and looks at its processes meanwhile.
+func run(env []string, name string, args ...string) (*observed, error) {
+	var o observed
+	var out, errOut bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, &out, &errOut
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			o.took, o.out = time.Since(began), out.Bytes()
+			// The exit code is 1 if there is an alarm.
+			if failed := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &failed) || out.Len() == 0) {
+				return nil, fmt.Errorf("%s: %w: %s%s", cmd, err, out.Bytes(), errOut.Bytes())
+			}
+			return &o, nil
+		case <-time.After(20 * time.Millisecond):
+			o.look(cmd.Process.Pid)
+		}
+	}
+}
+
+// look reads the processor time and the memory of a process and its children.
+func (o *observed) look(pid int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return
+	}
+	// utime, stime, cutime and cstime are the 12th to 15th fields after the name in parentheses, in
+	// hundredths of a second.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 15 {
+		return
+	}
+	ticks := func(i int) time.Duration {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		return time.Duration(n) * 10 * time.Millisecond
+	}
+	o.self, o.children = ticks(11)+ticks(12), ticks(13)+ticks(14)
+	o.memory = max(o.memory, largest(pid))
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // a list for each thread
+	if err != nil {
+		return
+	}
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // the thread may have ended
+		for _, child := range strings.Fields(string(children)) {
+			n, _ := strconv.Atoi(child)
+			if name, err := os.Readlink("/proc/" + child + "/exe"); err == nil && strings.Contains(name, "kelson") {
+				o.operator = max(o.operator, largest(n))
+			}
+		}
+	}
+}
+
+// largest returns the largest resident set of a process so far, in bytes.
+func largest(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	rest, _, _ = strings.Cut(strings.TrimSpace(rest), " ")
+	n, _ := strconv.ParseInt(rest, 10, 64)
+	return n << 10
+}
