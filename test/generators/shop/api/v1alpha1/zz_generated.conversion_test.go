@@ -5,6 +5,10 @@ package v1alpha1
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,12 +53,53 @@ func roundTripConversion[A, B any](t *testing.T, there func(*A, *B, conversion.S
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if !bytes.Equal(was, is) {
-			t.Fatalf("seed %d: a value was lost or changed.\nbefore: %s\nafter:  %s", seed, was, is)
+			t.Fatalf("seed %d: %s", seed, conversionLoss(t, was, is))
 		}
 		if !equality.Semantic.DeepEqual(in, out) {
 			t.Fatalf("seed %d: a value was lost or changed that JSON does not show.\nbefore: %#v\nafter:  %#v", seed, in, out)
 		}
 	}
+}
+
+// conversionLoss returns the first fields of objects in JSON that differ, with both values.
+func conversionLoss(t *testing.T, was, is []byte) string {
+	t.Helper()
+	var before, after any
+	for data, v := range map[*[]byte]*any{&was: &before, &is: &after} {
+		if err := json.Unmarshal(*data, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var losses []string
+	var compare func(path string, a, b any)
+	compare = func(path string, a, b any) {
+		switch a := a.(type) {
+		case map[string]any:
+			if b, ok := b.(map[string]any); ok {
+				keys := maps.Clone(a)
+				maps.Copy(keys, b)
+				for _, k := range slices.Sorted(maps.Keys(keys)) {
+					compare(path+"."+k, a[k], b[k])
+				}
+				return
+			}
+		case []any:
+			if b, ok := b.([]any); ok && len(a) == len(b) {
+				for i := range a {
+					compare(fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+				}
+				return
+			}
+		}
+		if !reflect.DeepEqual(a, b) {
+			losses = append(losses, fmt.Sprintf("%s was %v, and is %v after the conversion", path, a, b))
+		}
+	}
+	compare("", before, after)
+	if len(losses) == 0 {
+		return "the JSON is not the same: " + string(was) + " and " + string(is) // such as an empty list
+	}
+	return fmt.Sprintf("%d fields were lost or changed: %s", len(losses), losses[0])
 }
 
 // conversionFuncs returns generators of values of Kubernetes' types that JSON can represent.
