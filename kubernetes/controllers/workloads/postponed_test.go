@@ -13,6 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// listing is a server without watch lists.
+type listing struct{ *cache.ListWatch }
+
+func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
 // A running informer does not call the handlers of a controller that is still being constructed:
 // its constructor may set what they need after it has registered them, as that of StatefulSets does.
 func TestHandlersDuringConstruction(t *testing.T) {
@@ -24,7 +29,7 @@ func TestHandlersDuringConstruction(t *testing.T) {
 			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 		}
 		var r registrations
-		informer := &postponing{cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, cache.Indexers{}), &r}
+		informer := &postponing{cache.NewSharedIndexInformer(listing{pods}, &corev1.Pod{}, 0, cache.Indexers{}), &r}
 		ctx, stop := context.WithCancel(t.Context())
 		go informer.RunWithContext(ctx)
 		var running, constructed, removed atomic.Int32
