@@ -199,7 +199,8 @@ func equalMember(key string, have, want any) bool {
 	switch {
 	case key == "description" && textA && textB:
 		a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
-		// versions before v0.12 kept the text after ---, and before v0.17 lines that begin with TODO
+		// versions before v0.12 kept the text after ---, and before v0.17 lines that begin with
+		// TODO
 		return a == b || strings.HasPrefix(a, b+" --- ") || strings.HasPrefix(a, b+" TODO") || withoutTODO(have.(string)) == b
 	case key == "rule" && textA && textB:
 		return a == b || sum(a) == sum(b)
@@ -218,8 +219,8 @@ func withoutTODO(text string) string {
 	return strings.Join(kept, " ")
 }
 
-// hoisted returns a schema in which an allOf of equal enums is the enum: versions before v0.14 wrote
-// the enum of a field and that of its type, although they are equal.
+// hoisted returns a schema in which an allOf of equal enums is the enum: versions before v0.14
+// wrote the enum of a field and that of its type, although they are equal.
 func hoisted(schema map[string]any) map[string]any {
 	parts, ok := schema["allOf"].([]any)
 	if _, has := schema["enum"]; !ok || has || len(parts) == 0 {

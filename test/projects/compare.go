@@ -48,7 +48,7 @@ func (c *checker) compare(ctx context.Context, installer, chart string) cell {
 
 // releaseNamespace returns the namespace of the operator's workload.
 func releaseNamespace(objects map[string]map[string]any) string {
-	for _, kind := range []string{"Deployment ", "StatefulSet "} {
+	for _, kind := range []string{"Deployment ", "StatefulSet ", "DaemonSet "} {
 		for _, key := range slices.Sorted(maps.Keys(objects)) {
 			if rest, ok := strings.CutPrefix(key, kind); ok {
 				namespace, _, _ := strings.Cut(rest, "/")

@@ -1,6 +1,6 @@
 // Command projects runs kelson on unchanged public operator projects, and replaces the table of
-// docs/internals/projects.md: a row for each project, a cell for each command. It compiles and runs
-// nothing of the projects.
+// docs/internals/projects.md: a row for each project, a cell for each command. It neither compiles
+// nor runs the projects.
 //
 //	go run ./test/projects -kelson bin/kelson -helm bin/peers/helm -docs docs/internals/projects.md
 //
@@ -193,7 +193,11 @@ func (c *checker) check(ctx context.Context, dir string) ([]cell, error) {
 	if charted.ok && made.ok {
 		charted = c.compare(ctx, installer, chart)
 	}
-	return append(cells, charted), nil
+	cells = append(cells, charted)
+	for i := range cells {
+		cells[i].text = strings.ReplaceAll(strings.ReplaceAll(cells[i].text, work+"/", ""), work, ".")
+	}
+	return cells, nil
 }
 
 // command runs kelson in a project and returns what it prints.

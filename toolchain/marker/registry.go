@@ -82,7 +82,8 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	}
 	name, rest, assigned := split(call.text)
 	name, remark, _ := strings.Cut(name, " ")
-	if assigned && strings.HasSuffix(name, ":") { // a space after the colon, which controller-gen skips
+	// a space after the colon, which controller-gen skips
+	if assigned && strings.HasSuffix(name, ":") {
 		name, remark = name+strings.TrimSpace(remark), ""
 	}
 	def, first, elsewhere := r.lookup(name, on)

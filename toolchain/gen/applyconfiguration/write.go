@@ -33,7 +33,8 @@ func (g *generator) write(f *source.File, d *loader.Decl) {
 func $Name() *$AC { return &$AC{} }
 `, vars)
 	}
-	// Methods of the identity and the metadata keep their names: constructors and clients call them.
+	// Methods of the identity and the metadata keep their names: constructors and clients call
+	// them.
 	for _, identity := range []bool{true, false} {
 		for _, m := range g.members(d.Type()) {
 			if (m.embedded && fromMeta(m.typ)) == identity {

@@ -88,7 +88,8 @@ func (b *builder) merge(s *props) {
 	children(s, func(name string, c *props) { b.inside(name, func() { b.merge(c) }) })
 }
 
-// inside calls f with the name of a property, or "" for elements and values, at the end of the path.
+// inside calls f with the name of a property, or "" for elements and values, at the end of the
+// path.
 func (b *builder) inside(name string, f func()) {
 	b.path = append(b.path, name)
 	f()

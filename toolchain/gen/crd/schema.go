@@ -27,7 +27,8 @@ type builder struct {
 	current  model.Type      // the declaration being read, for the positions of errors
 	field    *model.Field
 	root     *loader.Named // the type whose schema is flattened
-	path     []string      // to the schema in it that is merged: names of properties, and "" for elements
+	// to the schema in it that is merged: names of properties, and "" for elements
+	path []string
 }
 
 func newBuilder(api *model.API, opts Options) *builder {

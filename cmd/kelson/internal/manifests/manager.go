@@ -27,8 +27,8 @@ type Manager struct {
 
 // Manager finds the container that runs the project's program. It is, in this order, the first one
 // with the image Placeholder, the one with the name ManagerContainer, or the only container of all
-// Deployments, StatefulSets and DaemonSets. It returns ErrNoDeployment, or an error that says how to mark the
-// container.
+// Deployments, StatefulSets and DaemonSets. It returns ErrNoDeployment, or an error that says how
+// to mark the container.
 func (o Objects) Manager() (*Manager, error) {
 	var all, named []Manager
 	var names []string

@@ -135,7 +135,8 @@ func TestPlanOfExistingProjects(t *testing.T) {
 	}
 }
 
-// A project's Makefile cannot make Kelson write outside of its checkout, unless the user permits it.
+// A project's Makefile cannot make Kelson write outside of its checkout, unless the user permits
+// it.
 func TestMakefileThatWritesOutside(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "shop")
