@@ -27,7 +27,7 @@ func unlikeSecrets(correct bool, first func(cm *corev1.ConfigMap) *corev1.Secret
 			return operator.Result{}, nil
 		}
 		var all corev1.SecretList
-		if err := c.List(ctx, &all, client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name}); err != nil {
+		if err := c.List(ctx, &all, client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name}, client.Live); err != nil {
 			return operator.Result{}, err
 		}
 		if len(all.Items) > 0 && !correct {
@@ -88,12 +88,21 @@ func TestOperatorsThatVary(t *testing.T) {
 				found := slices.ContainsFunc(report.Alarms, func(a explore.Alarm) bool {
 					return a.Oracle == "O1" && strings.Contains(a.Detail, "secrets default/web-cert: is missing")
 				})
-				if found == correct || correct && len(report.Alarms) > 0 {
-					t.Errorf("correct %v: alarms %v", correct, report.Alarms)
+				// A former leader creates a Secret of another name, which the server cannot refuse.
+				others := slices.DeleteFunc(report.Alarms, func(a explore.Alarm) bool { return a.Plan[0].Kind == explore.TwoLeaders })
+				if found == correct || correct && len(others) > 0 {
+					t.Errorf("correct %v: alarms %v, plans %v", correct, others, plansOf(others))
 				}
 			}
 		})
 	}
+}
+
+func plansOf(alarms []explore.Alarm) (plans []string) {
+	for _, a := range alarms {
+		plans = append(plans, a.Plan.String())
+	}
+	return plans
 }
 
 // An object that the operator leaves behind without any fault is one alarm. Faults after which it
