@@ -2,6 +2,7 @@ package shop_test
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -329,5 +330,19 @@ func TestOpenAPI(t *testing.T) {
 		GetDefinitionName: func(name string) (string, spec.Extensions) { return util.ToRESTFriendlyName(name), nil }}
 	if _, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza", "kelson.dev/test/generators/shop/api/v1.Oven"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Generated code sets FieldsV1 only by its methods: the type of its field differs between builds of
+// the library, with the tag fieldsv1string.
+func TestFieldsV1HasOnlyMethods(t *testing.T) {
+	code, err := os.ReadFile("api/v1alpha1/zz_generated.conversion_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(code)) {
+		if strings.Contains(line, "FieldsV1") && strings.Contains(line, ".Raw") {
+			t.Error(line)
+		}
 	}
 }
