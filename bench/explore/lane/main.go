@@ -153,11 +153,12 @@ func (o *observed) look(pid int) {
 	if err != nil {
 		return
 	}
+	// The programs that kelson explore builds have this name.
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // the thread may have ended
 		for _, child := range strings.Fields(string(children)) {
 			n, _ := strconv.Atoi(child)
-			if name, err := os.Readlink("/proc/" + child + "/exe"); err == nil && strings.Contains(name, "kelson") {
+			if name, err := os.Readlink("/proc/" + child + "/exe"); err == nil && filepath.Base(name) == "virtual" {
 				o.operator = max(o.operator, largest(n))
 			}
 		}
