@@ -36,10 +36,10 @@ func TestWhyOfOwners(t *testing.T) {
 	}
 	for _, tt := range []struct{ object, want, err string }{
 		{object: "configmap/leaf", want: "ConfigMap leaf, owned by ConfigMap middle, owned by ConfigMap top\n\nConfigMap default/top\n"},
-		{object: "cm/top", want: "ConfigMap default/top\n"},
+		{object: "cm/top", want: "from their traces:\n\nConfigMap default/top\n"},
 		{object: "top/t", want: "ConfigMap default/top created, as did 7 more within a second"},
-		{object: "configmap/alone", err: "no recorded reconcile involves configmap/alone"},
-		{object: "configmap/none", err: `its owners are unknown: configmaps "none" not found`},
+		{object: "configmap/alone", want: "No recorded reconcile involves it or its owners."},
+		{object: "configmap/none", err: `the cluster does not show it: configmaps "none" not found`},
 	} {
 		c := why.Command()
 		var out bytes.Buffer

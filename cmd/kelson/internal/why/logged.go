@@ -119,4 +119,4 @@ func short(d time.Duration) time.Duration {
 	return d.Round(100 * time.Microsecond)
 }
 
-var errNoTrace = errors.New("no trace found: pass --trace or --audit-log, or set KUBECONFIG to a cluster started by kelson dev")
+var errNoTrace = errors.New("no cluster and no trace found: set KUBECONFIG to the kubeconfig of a cluster, or pass --trace or --audit-log")
