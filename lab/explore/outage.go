@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/reconcile"
 )
 
 // outage holds the faults of a trial that concern many requests for some time.
@@ -77,6 +78,15 @@ func (t *trial) restartServer() {
 // reachable reports whether the server responds to requests that are not steps. Any goroutine may
 // call it.
 func (d *delays) reachable() bool { return time.Now().UnixNano() >= d.down.Load() }
+
+// endedInOutage reports whether the process has ended soon after the server did not respond. A
+// program may do so, because it is started again. It must not panic.
+func (t *trial) endedInOutage() bool {
+	var inReconcile *reconcile.PanicError
+	var inProgram *programPanic
+	up := t.delays.outage.up
+	return !up.IsZero() && time.Since(up) < time.Minute && !errors.As(t.process.err, &inReconcile) && !errors.As(t.process.err, &inProgram)
+}
 
 // cutWatches ends the watches whose next event waits.
 func (g *gate) cutWatches(p *process) {

@@ -81,6 +81,8 @@ type trial struct {
 
 	foreign        *foreign                     // the plan's write of another client; nil for none
 	stopped        bool                         // no process of the operator runs
+	// when the stopped operator starts again; zero if resume is called
+	restartAt      time.Time
 	silent         string                       // the Node whose agent is cut off; "" for none
 	paused         bool                         // all steps of the operator are held
 	unusual        bool                         // the operator may return errors for a field

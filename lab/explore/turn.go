@@ -114,6 +114,11 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if t.result.pruned || !t.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
+	if t.stopped && !t.restartAt.IsZero() && !time.Now().Before(t.restartAt) {
+		t.restartAt = time.Time{}
+		t.progress.fired++ // the next process must become quiet
+		t.resume()
+	}
 	t.leavePlan()
 	if t.wire == nil {
 		// Generated names must not depend on other uses of random values.
@@ -150,6 +155,11 @@ func (t *trial) running() bool {
 		}
 		if t.result.failed != nil {
 			return false
+		}
+		if t.endedInOutage() {
+			t.log("the operator ended, because the server did not respond")
+			t.stopped, t.restartAt = true, t.delays.outage.up
+			return true
 		}
 		if t.process.err == nil {
 			t.process.err = errors.New("it returned without an error")
