@@ -79,8 +79,8 @@ type trial struct {
 	// simulating is true while one acts.
 	simulating bool
 
-	foreign        *foreign                     // the plan's write of another client; nil for none
-	stopped        bool                         // no process of the operator runs
+	foreign *foreign // the plan's write of another client; nil for none
+	stopped bool     // no process of the operator runs
 	// when the stopped operator starts again; zero if resume is called
 	restartAt      time.Time
 	silent         string                       // the Node whose agent is cut off; "" for none
