@@ -13,8 +13,8 @@ import (
 	"kelson.dev/console"
 )
 
-// If the cluster or the console's own server becomes unreachable, the views show the reason, and that
-// what they show is old, and not that everything has settled.
+// If the cluster or the console's own server becomes unreachable, the views show the reason, and
+// that what they show is old, and not that everything has settled.
 func TestUnreachableCluster(t *testing.T) {
 	chromium(t)
 	server := emptyCluster()

@@ -20,15 +20,15 @@ import (
 
 // situations are objects, and what kelson why says about one of them first. A file has YAML
 // documents; the first line is a comment with the object and the expected line. Documents with a
-// status are created without it, and then it is written. Files whose comment begins with "real" have
-// no status: the controllers, the scheduler and the nodes of the control plane bring the situation
-// about.
+// status are created without it, and then it is written. Files whose comment begins with "real"
+// have no status: the controllers, the scheduler and the nodes of the control plane bring the
+// situation about.
 //
 //go:embed testdata/why.txtar
 var situations []byte
 
-// TestWhySituations shows what a person sees first, without a trace, in situations that are frequent
-// in clusters.
+// TestWhySituations shows what a person sees first, without a trace, in situations that are
+// frequent in clusters.
 func TestWhySituations(t *testing.T) {
 	env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated), testenv.CRDs("testdata/why"))
 	kubeconfig := env.Kubeconfig(t)

@@ -93,8 +93,8 @@ func (c *conversation) read(id uint32, ends bool) {
 	}
 }
 
-// A client that writes after the response to an earlier write finds the events in this order, in two
-// watches of two resources on one connection. The response itself does not wait for events.
+// A client that writes after the response to an earlier write finds the events in this order, in
+// two watches of two resources on one connection. The response itself does not wait for events.
 func TestEventsInTheOrderOfResponses(t *testing.T) {
 	rounds := storetest.Rounds(t, 2000)
 	s := onPort(t, controlplane.Config{NoControllers: true})

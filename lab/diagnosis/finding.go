@@ -59,7 +59,7 @@ type Finding struct {
 	Severity Severity `json:"-"`
 	// Level is the text of Severity.
 	Level string `json:"level"`
-	// Object is what the finding is about: the object itself, or one that it owns or refers to.
+	// Object is the subject of the finding: the object itself, or one that it owns or refers to.
 	// Objects is how many objects have it, of which Object is one.
 	Object  Ref `json:"object"`
 	Objects int `json:"objects"`
@@ -69,7 +69,7 @@ type Finding struct {
 	Details []string `json:"details,omitempty"`
 	// Source is where the fact is: "status.conditions", "Event", "log".
 	Source string `json:"source"`
-	// Next is what would have to happen; may be empty.
+	// Next says what would have to happen; may be empty.
 	Next string `json:"next,omitempty"`
 	// Since is when it began; zero if unknown.
 	Since time.Time `json:"since,omitzero"`
@@ -171,8 +171,8 @@ func convert[T any](obj *unstructured.Unstructured) (*T, error) {
 	return into, nil
 }
 
-// get reads an object. found is false if it does not exist, or may not be read: then known is false,
-// too.
+// get reads an object. found is false if it does not exist, or may not be read: then known is
+// false, too.
 func get[T any, P client.Pointer[T]](d *diagnosing, namespace, name string) (obj P, found, known bool, err error) {
 	obj, err = client.Get[T, P](d.ctx, d.Client, client.Key{Namespace: namespace, Name: name})
 	switch {

@@ -146,7 +146,8 @@ func (d *diagnosing) missing(pod *corev1.Pod, kind, name, user string) {
 		Text: fmt.Sprintf("%s %s does not exist; %s needs it", kind, name, user), Next: "create the " + kind + ", or correct its name"})
 }
 
-// rootCA is the ConfigMap that a controller creates in each namespace, for the token volumes of pods.
+// rootCA is the ConfigMap that a controller creates in each namespace, for the token volumes of
+// pods.
 const rootCA = "kube-root-ca.crt"
 
 // references names the Secrets, ConfigMaps and claims that a pod needs and that do not exist.

@@ -306,7 +306,7 @@ func (d *diagnosing) job(obj *unstructured.Unstructured) error {
 			return nil
 		case c.Type == batchv1.JobFailed:
 			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions", Since: c.LastTransitionTime.Time,
-				Text: "failed: " + sentence(c.Reason, c.Message), Next: "a failed Job is not tried again: repair it and create it anew"})
+				Text: "failed: " + sentence(c.Reason, c.Message), Next: "a failed Job is not tried again: repair it and create it again"})
 			_, err := d.podsOf(obj)
 			return err
 		}

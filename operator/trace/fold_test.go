@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// In a hot loop, JSON writes a record each second, with the number of reconciles that it stands for.
-// Other objects, and outcomes that are new, are written at once.
+// In a hot loop, JSON writes a record each second, with the number of reconciles that it stands
+// for. Other objects, and outcomes that are new, are written at once.
 func TestFoldedRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

@@ -101,7 +101,8 @@ type observed struct {
 	out              []byte
 	took             time.Duration
 	self, children   time.Duration // processor time
-	memory, operator int64         // the largest resident sets of kelson and of an operator's process
+	// the largest resident sets of kelson and of an operator's process
+	memory, operator int64
 }
 
 // run runs a command, and looks at its processes meanwhile.

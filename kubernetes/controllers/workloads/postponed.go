@@ -8,9 +8,10 @@ import (
 )
 
 // registrations postpones the registration of event handlers while controllers are constructed.
-// Kubernetes starts its informers after it has constructed all controllers, and several constructors
-// register handlers before they have set the fields that these need. Here, another group may have
-// started an informer already, which would call a handler at once: that ended the whole process.
+// Kubernetes starts its informers after it has constructed all controllers, and several
+// constructors register handlers before they have set the fields that these need. Here, another
+// group may have started an informer already, which would call a handler at once: that ended the
+// whole process.
 type registrations struct {
 	mu       sync.Mutex
 	active   bool

@@ -19,7 +19,8 @@ type listing struct{ *cache.ListWatch }
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
 
 // A running informer does not call the handlers of a controller that is still being constructed:
-// its constructor may set what they need after it has registered them, as that of StatefulSets does.
+// its constructor may set what they need after it has registered them, as that of StatefulSets
+// does.
 func TestHandlersDuringConstruction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := &cache.ListWatch{

@@ -34,8 +34,8 @@ type cluster struct {
 // errNoCluster is returned if no kubeconfig names a cluster.
 var errNoCluster = errors.New("no kubeconfig names a cluster")
 
-// openCluster returns the cluster in the kubeconfig. It sends no request. An empty namespace is that
-// of the kubeconfig.
+// openCluster returns the cluster in the kubeconfig. It sends no request. An empty namespace is
+// that of the kubeconfig.
 func openCluster(kubeconfig, kubeContext, namespace string) (*cluster, error) {
 	c := &cluster{flags: genericclioptions.NewConfigFlags(true), namespace: namespace}
 	if kubeconfig != "" {

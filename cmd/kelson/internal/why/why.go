@@ -38,13 +38,13 @@ func Command() *cobra.Command {
 		Short: "Explain the state of an object: what is wrong, who wrote it, and what caused that",
 		Long: `Explain the state of an object: what is wrong, who wrote it, and what caused that.
 
-The first part is what the cluster in $KUBECONFIG says: conditions, containers that
+The first part comes from the cluster in $KUBECONFIG: conditions, containers that
 crash with the end of their logs, missing objects, Events, and the problems of
 what the object owns or selects, the worst first, each with its source and what
 would have to happen next. It works for every object of every cluster, and needs
 only rights to read.
 
-The second part is what operators and clients did. Operators built with
+The second part says who wrote the object. Operators built with
 kelson.dev/operator record a trace of each reconcile: the events that caused it
 and its writes. This command reads traces from
 
@@ -132,13 +132,14 @@ func run(ctx context.Context, opts options, object string, out, warnings io.Writ
 	return a.print(t, log, opts, traced, out)
 }
 
-// answer is what is known about an object.
+// answer holds the facts about an object.
 type answer struct {
 	cluster  *cluster
 	object   *unstructured.Unstructured // nil if the cluster does not have it, or is unknown
 	findings []diagnosis.Finding
 	found    []causes.Object // in the traces
-	owners   string          // how the objects that were found own the object; empty if it is one of them
+	// how the objects that were found own the object; empty if it is one of them
+	owners   string
 }
 
 // readCluster reads the object from the cluster in the kubeconfig.
