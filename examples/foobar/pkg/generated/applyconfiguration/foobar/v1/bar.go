@@ -38,7 +38,7 @@ func ExtractBarFrom(bar *apiv1.Bar, fieldManager, subresource string) (*BarApply
 	if err := managedfields.ExtractInto(bar, internal.Parser().Type("dev.kelson.examples.foobar.api.v1.Bar"), fieldManager, b, subresource); err != nil {
 		return nil, err
 	}
-	b.WithName(bar.Name).WithNamespace(bar.Namespace).WithKind("Bar").WithAPIVersion("foobar.demo.welcome.domain/v1")
+	b.WithName(bar.GetName()).WithNamespace(bar.GetNamespace()).WithKind("Bar").WithAPIVersion("foobar.demo.welcome.domain/v1")
 	return b, nil
 }
 

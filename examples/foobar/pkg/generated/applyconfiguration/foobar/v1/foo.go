@@ -40,7 +40,7 @@ func ExtractFooFrom(foo *apiv1.Foo, fieldManager, subresource string) (*FooApply
 	if err := managedfields.ExtractInto(foo, internal.Parser().Type("dev.kelson.examples.foobar.api.v1.Foo"), fieldManager, b, subresource); err != nil {
 		return nil, err
 	}
-	b.WithName(foo.Name).WithNamespace(foo.Namespace).WithKind("Foo").WithAPIVersion("foobar.demo.welcome.domain/v1")
+	b.WithName(foo.GetName()).WithNamespace(foo.GetNamespace()).WithKind("Foo").WithAPIVersion("foobar.demo.welcome.domain/v1")
 	return b, nil
 }
 
