@@ -98,9 +98,9 @@ func measure(kelson, dir string, limit time.Duration) (string, error) {
 
 // observed holds what a command has used.
 type observed struct {
-	out              []byte
-	took             time.Duration
-	self, children   time.Duration // processor time
+	out            []byte
+	took           time.Duration
+	self, children time.Duration // processor time
 	// the largest resident sets of kelson and of an operator's process
 	memory, operator int64
 }
@@ -150,7 +150,8 @@ func (o *observed) look(pid int) {
 	}
 	o.self, o.children = ticks(11)+ticks(12), ticks(13)+ticks(14)
 	o.memory = max(o.memory, largest(pid))
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // a list for each thread
+	// a list for each thread
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		return
 	}

@@ -139,7 +139,7 @@ type answer struct {
 	findings []diagnosis.Finding
 	found    []causes.Object // in the traces
 	// how the objects that were found own the object; empty if it is one of them
-	owners   string
+	owners string
 }
 
 // readCluster reads the object from the cluster in the kubeconfig.
