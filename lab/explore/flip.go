@@ -80,8 +80,8 @@ func (t *trial) flip(i Input) bool {
 	if !t.do(Input{name: i.name, do: i.back}) || !t.settle() {
 		return false
 	}
-	if !complete {
-		return true // a fault has delayed a write past the first change
+	if !complete || t.occupied != nil {
+		return true // a fault has delayed a write past the first change, or added an object
 	}
 	return t.checkSame("O8", "a change and its reverse leave another state", before, "before")
 }

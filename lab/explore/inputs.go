@@ -123,7 +123,7 @@ func (t *trial) changeFields(i Input) bool {
 			return false
 		}
 		what := "a change of " + v.field + " to " + v.value + " and its reverse leave another state"
-		if complete && t.scenario.Reversible && !t.checkSame("O8", what, before, "before") {
+		if complete && t.occupied == nil && t.scenario.Reversible && !t.checkSame("O8", what, before, "before") {
 			return true
 		}
 	}
