@@ -169,7 +169,7 @@ func createdFields(obj Object, manager string) []byte {
 	for i := range entries {
 		e := &entries[i]
 		if e.Manager == manager+creationSuffix && FieldManager(*e) == manager && e.FieldsV1 != nil {
-			return e.FieldsV1.Raw
+			return e.FieldsV1.GetRawBytes()
 		}
 	}
 	return nil

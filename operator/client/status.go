@@ -214,10 +214,10 @@ func (p StatusPatch) isWhole(manager string) bool {
 	entries := p.Before.GetManagedFields()
 	for i := range entries {
 		e := &entries[i]
-		if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.Raw, []byte(`"`+statusField+`"`)) {
+		if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"`+statusField+`"`)) {
 			continue
 		}
-		fields, err := tree.Parse(e.FieldsV1.Raw, nil)
+		fields, err := tree.Parse(e.FieldsV1.GetRawBytes(), nil)
 		if err == nil && fields[statusField] == nil {
 			continue // another field with that name
 		}

@@ -39,7 +39,7 @@ func fieldsOf(object *unstructured.Unstructured) ([]Field, error) {
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
 			return nil, fmt.Errorf("read managedFields of %s: %w", entry.Manager, err)
 		}
 		set.Leaves().Iterate(func(path fieldpath.Path) {
