@@ -78,8 +78,8 @@ type LineRecord struct {
 }
 
 // Changed reports whether the reconcile changed an object.
-func (r *LineRecord) Changed() bool {
-	return slices.ContainsFunc(r.Writes, func(w LineWrite) bool { return w.Changed && w.Error == "" })
+func (l *LineRecord) Changed() bool {
+	return slices.ContainsFunc(l.Writes, func(w LineWrite) bool { return w.Changed && w.Error == "" })
 }
 
 // LineQueue is a Queue in a LineRecord.
