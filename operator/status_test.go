@@ -69,29 +69,35 @@ func TestStatusBeforeAWrite(t *testing.T) {
 }
 
 // labelling writes the reconciled object, whose kind has no status.
-type labelling struct{ client operator.Client }
+type labelling struct {
+	client  operator.Client
+	written *bool // whether the client returned
+}
 
 func (l labelling) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
 	if cm.Labels["seen"] != "" {
 		return operator.Result{}, nil
 	}
 	cm.Labels = map[string]string{"seen": "yes"}
-	return operator.Result{}, l.client.Update(ctx, cm)
+	err := l.client.Update(ctx, cm)
+	*l.written = true
+	return operator.Result{}, err
 }
 
 func TestWriteOfAKindWithoutStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
 		create(t, s, "default", "c", nil)
-		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(c operator.Client) labelling { return labelling{c} }))
+		written := false
+		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(c operator.Client) labelling { return labelling{c, &written} }))
 		time.Sleep(time.Minute)
 		stop()
 		c, err := client.New(client.Config{REST: s.REST()})
 		must(t, err)
 		cm, err := client.Get[corev1.ConfigMap](t.Context(), c, client.Key{Namespace: "default", Name: "c"})
 		must(t, err)
-		if cm.Labels["seen"] != "yes" {
-			t.Errorf("labels %v", cm.Labels)
+		if cm.Labels["seen"] != "yes" || !written {
+			t.Errorf("labels %v; the client returned: %v", cm.Labels, written)
 		}
 	})
 }
