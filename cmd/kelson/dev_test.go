@@ -86,8 +86,13 @@ func TestDevReloadsOnSave(t *testing.T) {
 	says("✗")
 	says("undefined: undefined")
 	edit("config/samples/webapp_v1_welcome.yaml", "foo: bar", "foo: baz")
+	// The command and the operator report the change at the same time.
+	before := seen
 	says("changed (generation 2)")
-	says("⟳ welcome reconciled")
+	after := seen
+	seen = before
+	says("⟳ welcome reconciled (updated)")
+	seen = max(seen, after)
 	edit(controller, "return operator.Result{}, undefined", "return operator.Result{}, nil")
 	says("changed                       " + controller)
 
