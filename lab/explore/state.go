@@ -1,9 +1,11 @@
 package explore
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,6 +33,7 @@ type State struct {
 type names struct {
 	uids      map[types.UID]string
 	generated map[string]string // NAME → PREFIX*
+	ordered   []string          // the keys of generated, longer ones first: see replaceGenerated
 }
 
 func (n *names) learn(obj *unstructured.Unstructured) {
@@ -199,9 +202,18 @@ func (n *names) text(s string) string {
 		}
 		return id
 	})
-	for name, generated := range n.generated {
+	return n.replaceGenerated(s)
+}
+
+// replaceGenerated replaces generated names in a text. Longer names come first, because a name may
+// contain another one: that of a Pod contains the hash of its template.
+func (n *names) replaceGenerated(s string) string {
+	if len(n.ordered) != len(n.generated) { // names are never removed
+		n.ordered = slices.SortedFunc(maps.Keys(n.generated), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	}
+	for _, name := range n.ordered {
 		if len(s) > len(name) && strings.Contains(s, name) {
-			s = strings.ReplaceAll(s, name, generated)
+			s = strings.ReplaceAll(s, name, n.generated[name])
 		}
 	}
 	return s
