@@ -29,6 +29,7 @@ var realTime = map[string]string{
 	"kubernetes/node/process/TestProcessGroupIsKilled":               "pauses between its attempts, for two minutes",
 	"kubernetes/node/process/TestStrayProcessesOfOneContainer":       moreTime,
 	"kubernetes/scheduler/addPod":                                    inBubble,
+	"lab/explore/act":                                                inBubble,
 	"operator/controller/ReconcileYielding":                          inBubble,
 	"operator/events/TestRepetition":                                 inBubble,
 	"operator/informer/OnAdd":                                        slowPart,
