@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -357,4 +358,15 @@ func dialWebhook(n *inprocess.Network) func(ctx context.Context, network, addres
 		}
 		return n.DialContext(ctx, network, address)
 	}
+}
+
+// AwaitWebhooks waits until the webhooks of the operators in the Env are registered. In virtual
+// time, that is when everything has settled: see Settle. It fails the test without the option
+// Webhooks.
+func (e *Env) AwaitWebhooks(t testing.TB) {
+	t.Helper()
+	if e.network == nil {
+		t.Fatal("testenv: AwaitWebhooks needs the option Webhooks")
+	}
+	e.Settle(t)
 }
