@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
 )
@@ -40,6 +42,9 @@ const (
 
 func (s Severity) String() string { return [...]string{"broken", "waiting", "note"}[s] }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Ref names an object.
 type Ref struct {
 	Kind      string `json:"kind"`
@@ -56,9 +61,7 @@ func (r Ref) String() string {
 
 // Finding is a fact about the state of an object.
 type Finding struct {
-	Severity Severity `json:"-"`
-	// Level is the text of Severity.
-	Level string `json:"level"`
+	Severity Severity `json:"level"`
 	// Object is the subject of the finding: the object itself, or one that it owns or refers to.
 	// Objects is how many objects have it, of which Object is one.
 	Object  Ref `json:"object"`
@@ -81,7 +84,9 @@ type diagnosing struct {
 	ctx      context.Context
 	depth    int
 	findings []Finding
-	denied   map[string]bool // kinds that can't be read
+	denied   map[string]bool               // kinds that can't be read
+	pods     map[string][]*corev1.Pod      // by namespace; see podsIn
+	warnings map[types.UID][]*corev1.Event // of an object; see warningsOf
 }
 
 // maxDepth bounds how far owned objects are followed: a Deployment's pods are two levels below it.
@@ -93,7 +98,7 @@ func Of(ctx context.Context, cluster Cluster, obj *unstructured.Unstructured) ([
 	if cluster.Now == nil {
 		cluster.Now = time.Now
 	}
-	d := &diagnosing{Cluster: cluster, ctx: ctx, denied: map[string]bool{}}
+	d := &diagnosing{Cluster: cluster, ctx: ctx, denied: map[string]bool{}, pods: map[string][]*corev1.Pod{}, warnings: map[types.UID][]*corev1.Event{}}
 	if err := d.object(obj); err != nil {
 		return nil, err
 	}
@@ -122,8 +127,13 @@ func (d *diagnosing) object(obj *unstructured.Unstructured) error {
 }
 
 func (d *diagnosing) add(f Finding) {
-	f.Level, f.Objects = f.Severity.String(), max(f.Objects, 1)
+	f.Objects = max(f.Objects, 1)
 	d.findings = append(d.findings, f)
+}
+
+// has reports whether there is a finding that group will combine with f.
+func (d *diagnosing) has(f Finding) bool {
+	return slices.ContainsFunc(d.findings, func(g Finding) bool { return g.Object.Kind == f.Object.Kind && g.Text == f.Text })
 }
 
 // group combines findings with equal texts about objects of one kind, and drops repetitions of a

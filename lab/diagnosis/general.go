@@ -81,29 +81,37 @@ const recentEvent = time.Hour
 // maxEvents is how many Events about one object become findings.
 const maxEvents = 3
 
-// events adds the newest warnings about an object.
-func (d *diagnosing) events(obj *unstructured.Unstructured) error {
-	if obj.GetUID() == "" {
-		return nil
+// warningsOf returns the recent warnings about an object, the newest first. It reads them once.
+func (d *diagnosing) warningsOf(obj *unstructured.Unstructured) ([]*corev1.Event, error) {
+	uid := obj.GetUID()
+	if all, ok := d.warnings[uid]; ok || uid == "" {
+		return all, nil
 	}
 	namespace := obj.GetNamespace()
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
 	all, err := list[corev1.Event](d, client.InNamespace(namespace),
-		client.ListOptions{Fields: fields.OneTermEqualSelector("involvedObject.uid", string(obj.GetUID()))})
+		client.ListOptions{Fields: fields.OneTermEqualSelector("involvedObject.uid", string(uid))})
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(e *corev1.Event) bool {
+		return e.Type != corev1.EventTypeWarning || d.Now().Sub(eventTime(e)) > recentEvent
+	})
+	slices.SortStableFunc(all, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
+	d.warnings[uid] = all
+	return all, nil
+}
+
+// events adds the newest warnings about an object.
+func (d *diagnosing) events(obj *unstructured.Unstructured) error {
+	all, err := d.warningsOf(obj)
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
-	added := 0
-	for _, e := range all {
-		when := eventTime(e)
-		if e.Type != corev1.EventTypeWarning || d.Now().Sub(when) > recentEvent || added == maxEvents {
-			continue
-		}
-		added++
-		f := Finding{Severity: Waiting, Object: refOf(obj), Source: eventSource, Since: when, Text: sentence(e.Reason, e.Message)}
+	for _, e := range all[:min(len(all), maxEvents)] {
+		f := Finding{Severity: Waiting, Object: refOf(obj), Source: eventSource, Since: eventTime(e), Text: sentence(e.Reason, e.Message)}
 		if e.Count > 1 {
 			f.Details = []string{fmt.Sprintf("%d times, from %s", e.Count, e.Source.Component)}
 		}

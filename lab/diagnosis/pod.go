@@ -271,9 +271,11 @@ func (d *diagnosing) ended(pod *corev1.Pod, c *corev1.ContainerStatus, t *corev1
 	if t.Message != "" {
 		f.Details = lastLines(strings.Split(strings.TrimSpace(t.Message), "\n"))
 		f.Source += ", termination message"
-	} else if lines := d.log(pod, c.Name, previous); len(lines) > 0 {
-		f.Details = lines
-		f.Source += ", log"
+	} else if !d.has(f) { // of equal findings, the first one keeps its details
+		if lines := d.log(pod, c.Name, previous); len(lines) > 0 {
+			f.Details = lines
+			f.Source += ", log"
+		}
 	}
 	switch {
 	case t.Reason == "OOMKilled":

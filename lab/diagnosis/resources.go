@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"kelson.dev/operator/client"
 )
 
 func (d *diagnosing) claim(obj *unstructured.Unstructured) error {
@@ -105,7 +103,7 @@ func (d *diagnosing) service(obj *unstructured.Unstructured) error {
 	if service.Spec.Type == corev1.ServiceTypeExternalName || len(service.Spec.Selector) == 0 {
 		return nil
 	}
-	pods, err := list[corev1.Pod](d, client.InNamespace(service.Namespace))
+	pods, err := d.podsIn(service.Namespace)
 	if err != nil {
 		return err
 	}

@@ -44,20 +44,32 @@ func (d *diagnosing) child(gvk schema.GroupVersionKind, obj client.Object) error
 	return d.object(u)
 }
 
-// podsOf adds the findings of the pods that an object owns. It returns their number.
-func (d *diagnosing) podsOf(owner *unstructured.Unstructured) (n int, err error) {
-	all, err := list[corev1.Pod](d, client.InNamespace(owner.GetNamespace()))
-	if err != nil {
-		return 0, err
+// podsIn returns the pods of a namespace. It reads them once; callers must not change the slice.
+func (d *diagnosing) podsIn(namespace string) ([]*corev1.Pod, error) {
+	if all, ok := d.pods[namespace]; ok {
+		return all, nil
 	}
-	all = slices.DeleteFunc(all, func(p *corev1.Pod) bool { return !owns(owner.GetUID(), p) })
+	all, err := list[corev1.Pod](d, client.InNamespace(namespace))
+	if err == nil {
+		d.pods[namespace] = all
+	}
+	return all, err
+}
+
+// podsOf adds the findings of the pods that an object owns.
+func (d *diagnosing) podsOf(owner *unstructured.Unstructured) error {
+	all, err := d.podsIn(owner.GetNamespace())
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(p *corev1.Pod) bool { return !owns(owner.GetUID(), p) })
 	worst(all)
 	for _, pod := range all[:min(len(all), maxOwned)] {
 		if err := d.child(corev1.SchemeGroupVersion.WithKind("Pod"), pod); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return len(all), nil
+	return nil
 }
 
 // owned adds the findings of the objects that a custom resource owns.
@@ -80,7 +92,7 @@ func (d *diagnosing) owned(obj *unstructured.Unstructured) error {
 		func() error {
 			return children[corev1.PersistentVolumeClaim](d, in, uid, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 		},
-		func() error { return children[corev1.Pod](d, in, uid, corev1.SchemeGroupVersion.WithKind("Pod")) },
+		func() error { return d.podsOf(obj) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -182,7 +194,7 @@ func (d *diagnosing) replicaSet(obj *unstructured.Unstructured) error {
 			d.cannotCreate(obj, c.Message, "status.conditions", Finding{Since: c.LastTransitionTime.Time})
 		}
 	}
-	if _, err := d.podsOf(obj); err != nil {
+	if err := d.podsOf(obj); err != nil {
 		return err
 	}
 	return d.createFailures(obj, set.Status.Replicas < want)
@@ -211,20 +223,15 @@ func (d *diagnosing) createFailures(obj *unstructured.Unstructured, lacks bool) 
 	if !lacks {
 		return nil
 	}
-	all, err := list[corev1.Event](d, client.InNamespace(obj.GetNamespace()))
+	all, err := d.warningsOf(obj)
 	if err != nil {
 		return err
 	}
-	var newest *corev1.Event
-	for _, e := range all {
-		if e.InvolvedObject.UID == obj.GetUID() && e.Reason == "FailedCreate" && (newest == nil || eventTime(e).After(eventTime(newest))) {
-			newest = e
-		}
-	}
-	if newest == nil || d.Now().Sub(eventTime(newest)) > recentEvent {
+	i := slices.IndexFunc(all, func(e *corev1.Event) bool { return e.Reason == "FailedCreate" })
+	if i < 0 {
 		return nil
 	}
-	message := newest.Message
+	newest, message := all[i], all[i].Message
 	// The controllers' own words precede the error of the API server.
 	for _, words := range []string{"Error creating: ", " failed error: "} {
 		if _, reason, ok := strings.Cut(message, words); ok {
@@ -253,7 +260,7 @@ func (d *diagnosing) statefulSet(obj *unstructured.Unstructured) error {
 	if set.Status.ReadyReplicas >= want && updated {
 		return nil
 	}
-	if _, err := d.podsOf(obj); err != nil {
+	if err := d.podsOf(obj); err != nil {
 		return err
 	}
 	if err := d.createFailures(obj, set.Status.Replicas < want); err != nil {
@@ -283,7 +290,7 @@ func (d *diagnosing) daemonSet(obj *unstructured.Unstructured) error {
 	if status.NumberReady >= status.DesiredNumberScheduled && status.UpdatedNumberScheduled >= status.DesiredNumberScheduled {
 		return nil
 	}
-	if _, err := d.podsOf(obj); err != nil {
+	if err := d.podsOf(obj); err != nil {
 		return err
 	}
 	if err := d.createFailures(obj, status.CurrentNumberScheduled < status.DesiredNumberScheduled); err != nil {
@@ -307,15 +314,14 @@ func (d *diagnosing) job(obj *unstructured.Unstructured) error {
 		case c.Type == batchv1.JobFailed:
 			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions", Since: c.LastTransitionTime.Time,
 				Text: "failed: " + sentence(c.Reason, c.Message), Next: "a failed Job is not tried again: repair it and create it again"})
-			_, err := d.podsOf(obj)
-			return err
+			return d.podsOf(obj)
 		}
 	}
 	if job.Spec.Suspend != nil && *job.Spec.Suspend {
 		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "spec.suspend", Text: "is suspended", Next: "set spec.suspend to false"})
 		return nil
 	}
-	if _, err := d.podsOf(obj); err != nil {
+	if err := d.podsOf(obj); err != nil {
 		return err
 	}
 	return d.createFailures(obj, job.Status.Active == 0)

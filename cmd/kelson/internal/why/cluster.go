@@ -112,7 +112,7 @@ func (c *cluster) logs(ctx context.Context, pod client.Key, container string, pr
 const maxOwners = 10
 
 // owners follows the owners of an object until find returns objects. chain says who owns what, from
-// the object on. found is empty if there is no such owner.
+// the object on. found is empty if find returns objects for none of them.
 func (c *cluster) owners(obj *unstructured.Unstructured, find func(kind, namespace, name string) []causes.Object) (chain string, found []causes.Object, err error) {
 	chain = obj.GetKind() + " " + obj.GetName()
 	for range maxOwners {
@@ -172,7 +172,7 @@ func (p printer) writeFindings(obj *unstructured.Unstructured, findings []diagno
 			}
 			about += ": "
 		}
-		level := fmt.Sprintf("%-8s", f.Level)
+		level := fmt.Sprintf("%-8s", f.Severity)
 		switch f.Severity {
 		case diagnosis.Broken:
 			level = p.Bad(level)
