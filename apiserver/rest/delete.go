@@ -187,7 +187,7 @@ const commitGap = time.Millisecond
 // waitCommitGap waits for commitGap if the request came over a network. Clients in this process,
 // and tests in virtual time, do not wait.
 func waitCommitGap(ctx context.Context) {
-	if ctx.Value(http.LocalAddrContextKey) == nil {
+	if !isExternal(ctx) {
 		return
 	}
 	timer := time.NewTimer(commitGap)

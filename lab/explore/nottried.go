@@ -40,8 +40,8 @@ func (c *campaign) possible(plans []Plan) []Plan {
 	})
 }
 
-// neverStale returns why a stale restart cannot show an older state to the operator; "" if it can,
-// as far as the runs without faults show.
+// neverStale returns why a stale restart cannot show an older state to the operator; "" if the runs
+// without faults have a request that it can affect.
 func (b *baseline) neverStale(mode WatchList, f Fault) string {
 	run := b.first
 	if b.stale != nil {
@@ -60,7 +60,8 @@ func (b *baseline) neverStale(mode WatchList, f Fault) string {
 	return ""
 }
 
-// reasons says why there is no plan with a kind of fault. All kinds that may have no plan are here.
+// reasons has the reason for which no plan has a kind of fault, for each kind of which that may be
+// the case.
 var reasons = []struct {
 	reason string
 	kinds  []Kind
