@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"kelson.dev/cmd/kelson/internal/completion"
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
+	"kelson.dev/cmd/kelson/internal/lookup"
 	"kelson.dev/cmd/kelson/internal/output"
 )
 
@@ -81,23 +81,15 @@ earlier values.`,
 
 // get reads the object that an argument such as deployment/web names.
 func get(flags *genericclioptions.ConfigFlags, name string) (*unstructured.Unstructured, error) {
-	if kind, object, ok := strings.Cut(name, "/"); !ok || kind == "" || object == "" {
+	kind, object, ok := strings.Cut(name, "/")
+	if !ok || kind == "" || object == "" {
 		return nil, fmt.Errorf("%q: want KIND/NAME", name)
 	}
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
 	}
-	infos, err := resource.NewBuilder(flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, name).Latest().Do().Infos()
-	if err != nil {
-		return nil, err
-	}
-	object, ok := infos[0].Object.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("%s is not an object", name)
-	}
-	return object, nil
+	return lookup.Object(flags, namespace, kind, object)
 }
 
 // below reports whether a path is a field or below it.

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/cmd/kelson/internal/lookup"
 	"kelson.dev/lab/causes"
 	"kelson.dev/lab/diagnosis"
 	"kelson.dev/operator/client"
@@ -65,16 +65,7 @@ func openCluster(kubeconfig, kubeContext, namespace string) (*cluster, error) {
 
 // read reads an object. kind is as for kubectl: also a short name, or KIND.VERSION.GROUP.
 func (c *cluster) read(kind, name string) (*unstructured.Unstructured, error) {
-	infos, err := resource.NewBuilder(c.flags).Unstructured().NamespaceParam(c.namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, kind, name).Latest().Do().Infos()
-	if err != nil {
-		return nil, err
-	}
-	obj, ok := infos[0].Object.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("%s/%s is not an object", kind, name)
-	}
-	return obj, nil
+	return lookup.Object(c.flags, c.namespace, kind, name)
 }
 
 // diagnose returns the findings about an object.
