@@ -238,10 +238,11 @@ type Lossy interface {
 	FromVersionStrict(versioned runtime.Object) (hub runtime.Object, lost []error, err error)
 }
 
-// Showing is an optional interface of a Codec. Before a response that contains only the metadata of
-// an object, Metadata removes the parts of the stored metadata that the hub keeps elsewhere.
+// Showing is an optional interface of a Codec. HiddenAnnotation returns the annotation that a
+// response with only the metadata of an object omits, because the hub keeps its value elsewhere. It
+// is empty for kinds without one.
 type Showing interface {
-	Metadata(stored *metav1.ObjectMeta)
+	HiddenAnnotation() string
 }
 
 // Affordable is an optional interface of a Codec. Its methods return an error for an object with

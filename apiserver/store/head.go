@@ -71,6 +71,21 @@ func scanHead(data []byte) (Head, span, error) {
 	return head, at, nil
 }
 
+// Metadata returns the JSON of the object's metadata. It is a part of Data: never change it.
+func (o *Object) Metadata() []byte {
+	s := scanner{data: o.Data}
+	if s.open('{') {
+		for first := true; s.member(first); first = false {
+			start := s.i
+			s.skip()
+			if string(s.name) == "metadata" {
+				return o.Data[start:s.i]
+			}
+		}
+	}
+	return nil // no stored object is without metadata, see scanHead
+}
+
 func (s *scanner) metadata(head *Head) (at span) {
 	if !s.open('{') {
 		return

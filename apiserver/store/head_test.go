@@ -107,6 +107,10 @@ func FuzzScanHead(f *testing.F) {
 			t.Fatal(err)
 		}
 		metadata := before["metadata"].(map[string]any)
+		var alone any
+		if err := json.Unmarshal((&Object{Data: data}).Metadata(), &alone); err != nil || !reflect.DeepEqual(alone, before["metadata"]) {
+			t.Fatalf("%q\nmetadata %v, %v", data, alone, err)
+		}
 		metadata["resourceVersion"] = "7"
 		if !reflect.DeepEqual(before, after) {
 			t.Fatalf("%q\nspliced %q", data, again)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -103,16 +102,13 @@ func (c *Codec) Store(hub runtime.Object) ([]byte, error) {
 	return nullEmptyLists(data), nil
 }
 
-// Metadata removes the annotation with the template generation of a DaemonSet, because the hub has
-// a field for it.
-func (c *Codec) Metadata(stored *metav1.ObjectMeta) {
+// HiddenAnnotation implements [resource.Showing]: the hub of a DaemonSet has a field for the
+// generation of its template.
+func (c *Codec) HiddenAnnotation() string {
 	if c.kind != (schema.GroupKind{Group: "apps", Kind: "DaemonSet"}) {
-		return
+		return ""
 	}
-	delete(stored.Annotations, appsv1.DeprecatedTemplateGeneration)
-	if len(stored.Annotations) == 0 {
-		stored.Annotations = nil
-	}
+	return appsv1.DeprecatedTemplateGeneration
 }
 
 // ToVersion converts a hub to the type of a served version.
