@@ -5,19 +5,18 @@
 //	nodes -kelson bin/kelson                                    # Kelson's simulation
 //	nodes -kelson bin/kelson -stages                            # KWOK's Stages in Kelson
 //	go run ./test/against -- bin/nodes -kwok bin/peers/kwok     # KWOK; both programs must be built
+//	nodes -kelson bin/kelson -rows rest,deployments -profiles /tmp # clusters, without a peer
 //
 // The client binds all pods to their nodes, because KWOK has no scheduler. The client and the
 // servers share the CPUs.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -34,7 +33,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 var (
@@ -45,6 +43,12 @@ var (
 	clients = flag.Int("clients", 32, "clients that create pods at the same time")
 	scripts = flag.Bool("stages", false, "Kelson runs KWOK's fast Stages of pods instead of its simulation")
 	limit   = flag.Duration("limit", 15*time.Minute, "time limit for one side")
+
+	rows       = flag.String("rows", "", "measure these rows of clusters instead, separated by commas: rest, deployments")
+	settle     = flag.Duration("settle", 40*time.Second, "how long nodes rest before they are measured")
+	period     = flag.Duration("period", 40*time.Second, "how long a cluster at rest is measured")
+	profiles   = flag.String("profiles", "", "folder for profiles of kelson serve")
+	profileFor = flag.Duration("profile-for", 30*time.Second, "how long the processor is profiled")
 )
 
 func main() {
@@ -61,7 +65,10 @@ func run(ctx context.Context) error {
 	if (*kelson == "") == (*kwok == "") {
 		return errors.New("want either -kelson or -kwok")
 	}
-	fmt.Printf("| %d pods on %d nodes | until all are Ready | create → Ready seen by a watch, p50 / p99 | create → first event, p50 / p99 | resident memory |\n|---|--:|--:|--:|--:|\n", *pods, *nodes)
+	if *rows != "" {
+		return ofClusters(ctx, strings.Split(*rows, ","))
+	}
+	fmt.Printf("| %d pods on %d nodes | until all are Ready | processor time | create → Ready seen by a watch, p50 / p99 | create → first event, p50 / p99 | private memory | resident memory |\n|---|--:|--:|--:|--:|--:|--:|\n", *pods, *nodes)
 	if *kwok != "" {
 		return ofKWOK(ctx)
 	}
@@ -92,32 +99,12 @@ func kwoksStages(names ...string) (paths []string, err error) {
 }
 
 func ofKelson(ctx context.Context, name string, more ...string) error {
-	dir, err := os.MkdirTemp("", "kelson-bench-nodes-")
+	s, err := serve(append([]string{"--nodes=" + strconv.Itoa(*nodes)}, more...)...)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	cmd := exec.Command(*kelson, append([]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig=" + kubeconfig, "--nodes=" + strconv.Itoa(*nodes)}, more...)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	defer end(cmd)
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return fmt.Errorf("kelson serve: %w", err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return measure(ctx, name, kubeconfig, []int{cmd.Process.Pid})
-}
-
-func end(cmd *exec.Cmd) {
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	_ = cmd.Wait()
+	defer s.stop()
+	return measure(ctx, name, s)
 }
 
 func ofKWOK(ctx context.Context) error {
@@ -141,7 +128,11 @@ func ofKWOK(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return measure(ctx, "KWOK on kube-apiserver and etcd", kubeconfig, append(servers, cmd.Process.Pid))
+	config, c, err := connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	return measure(ctx, "KWOK on kube-apiserver and etcd", &server{config: config, client: c, ids: append(servers, cmd.Process.Pid)})
 }
 
 // siblings returns the other processes of this one's parent: the servers.
@@ -167,51 +158,27 @@ func siblings() (ids []int, err error) {
 	return ids, nil
 }
 
-// resident returns the resident memory of processes, in bytes.
-func resident(ids []int) (total int64, err error) {
-	for _, id := range ids {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
-		if err != nil {
-			return 0, err
-		}
-		for line := range strings.Lines(string(status)) {
-			if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-				kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-				if err != nil {
-					return 0, err
-				}
-				total += kb << 10
-			}
-		}
-	}
-	return total, nil
-}
-
-func measure(ctx context.Context, name, kubeconfig string, processes []int) error {
+// measure measures pods that clients bind to nodes.
+func measure(ctx context.Context, name string, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	config.QPS = -1
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	c, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	if err := prepareNodes(ctx, c); err != nil {
+	if err := prepareNodes(ctx, s.client); err != nil {
 		return err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}}
 	// The namespace may exist.
-	_, _ = c.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{})
-	seen, err := follow(ctx, c)
+	_, _ = s.client.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{})
+	seen, err := follow(ctx, s.client)
 	if err != nil {
 		return err
 	}
+	before, err := s.usage()
+	if err != nil {
+		return err
+	}
+	done := s.profile(ctx, "bound")
 	began := time.Now()
-	created, err := create(ctx, config)
+	created, err := create(ctx, s.config)
 	if err != nil {
 		return err
 	}
@@ -219,16 +186,17 @@ func measure(ctx context.Context, name, kubeconfig string, processes []int) erro
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	took := time.Since(began)
-	memory, err := resident(processes)
+	after, err := s.usage()
 	if err != nil {
 		return err
 	}
+	done()
 	first, ready := latencies(created, seen.first), latencies(created, seen.ready)
 	if seen.ended > 0 {
 		name += fmt.Sprintf(" (the server ended the watch %d times)", seen.ended)
 	}
-	fmt.Printf("| %s | %.1f s | %s / %s | %s / %s | %d MiB |\n", name, took.Seconds(),
-		at(ready, 50), at(ready, 99), at(first, 50), at(first, 99), memory>>20)
+	fmt.Printf("| %s | %.1f s | %.1f s | %s / %s | %s / %s | %d MiB | %d MiB |\n", name, took.Seconds(), (after.cpu - before.cpu).Seconds(),
+		at(ready, 50), at(ready, 99), at(first, 50), at(first, 99), after.private>>20, after.resident>>20)
 	return nil
 }
 
@@ -242,6 +210,11 @@ func prepareNodes(ctx context.Context, c *kubernetes.Clientset) error {
 			}
 		}
 	}
+	return waitNodes(ctx, c, *nodes)
+}
+
+// waitNodes waits until a number of nodes are Ready.
+func waitNodes(ctx context.Context, c *kubernetes.Clientset, want int) error {
 	for {
 		list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -255,12 +228,12 @@ func prepareNodes(ctx context.Context, c *kubernetes.Clientset) error {
 				count++
 			}
 		}
-		if count == *nodes {
+		if count == want {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d nodes are Ready: %w", count, *nodes, ctx.Err())
+			return fmt.Errorf("%d of %d nodes are Ready: %w", count, want, ctx.Err())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
