@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kelson.dev/console/internal/inventory"
+	"kelson.dev/lab/diagnosis"
 )
 
 // ofObject returns the problems that the object's own status reports.
@@ -18,13 +19,19 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 		all = append(all, Problem{Tone: "bad", What: "container", Text: w})
 	}
 	for _, c := range o.Conditions {
-		if tone := conditionTone(o, c, now); tone != "" {
-			text := c.Message
-			if c.Reason != "" && !strings.Contains(text, c.Reason) {
-				text = strings.TrimSuffix(c.Reason+": "+text, ": ")
-			}
-			all = append(all, Problem{Tone: tone, What: c.Type + " is " + c.Status, Text: text, Time: c.Since})
+		severity, problem := c.Judge(now)
+		if !problem || o.Phase == "Succeeded" {
+			continue
 		}
+		tone := "bad"
+		if severity == diagnosis.Waiting {
+			tone = "wait"
+		}
+		text := c.Message
+		if c.Reason != "" && !strings.Contains(text, c.Reason) {
+			text = strings.TrimSuffix(c.Reason+": "+text, ": ")
+		}
+		all = append(all, Problem{Tone: tone, What: c.Type + " is " + c.Status, Text: text, Time: c.Since})
 	}
 	if o.Observed > 0 && o.Observed < o.Generation && now.Sub(o.Created) > observeTime {
 		all = append(all, Problem{Tone: "wait", What: "waits for its controller", Text: fmt.Sprintf("which has seen generation %d of %d", o.Observed, o.Generation)})
@@ -39,41 +46,4 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 		all = append(all, Problem{Tone: "wait", What: "waits for replicas", Text: fmt.Sprintf("%d of %d are ready", o.Ready, o.Replicas)})
 	}
 	return all
-}
-
-// negative are types of conditions that are problems when they are True.
-var negative = []string{
-	"Failed", "Failure", "Degraded", "Stalled", "Pressure", "Unavailable", "Dangling", "Error", "Violat", "DeletionContentFailure", "DiscoveryFailure", "ParsingFailure",
-}
-
-// conditionTone returns "wait" or "bad" for a condition which means that an object is not ready,
-// and "" for others.
-func conditionTone(o *inventory.Object, c inventory.Condition, now time.Time) string {
-	for _, part := range negative {
-		if strings.Contains(c.Type, part) {
-			if c.Status == "True" {
-				return "bad"
-			}
-			return ""
-		}
-	}
-	if c.Status == "True" || c.Reason == "PodCompleted" || o.Phase == "Succeeded" {
-		return ""
-	}
-	if c.Status == "Unknown" {
-		return "wait"
-	}
-	switch c.Type {
-	case "Ready", "Available", "Established", "NamesAccepted", "Synced", "Healthy", "Accepted", "Programmed", "ResolvedRefs", "Valid", "Scheduled", "PodScheduled", "Initialized",
-		"AbleToScale", "ScalingActive", "Reconciled", "Installed", "Resolved", "Applied", "Deployed":
-		if now.Sub(c.Since) < observeTime {
-			return "wait"
-		}
-		return "bad"
-	case "ContainersReady": // the condition Ready reports the same
-		return ""
-	case "Progressing":
-		return "bad"
-	}
-	return "" // the meaning of other conditions is unknown
 }

@@ -11,27 +11,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console/internal/cluster"
+	"kelson.dev/lab/diagnosis"
 )
 
 // Object is the summary of an object.
 type Object struct {
-	Resource   string            `json:"resource"` // as cluster.Kind.Name
-	Kind       string            `json:"kind"`
-	Namespace  string            `json:"namespace,omitempty"`
-	Name       string            `json:"name"`
-	UID        string            `json:"uid"`
-	Created    time.Time         `json:"created"`
-	Deleted    *time.Time        `json:"deleted,omitempty"` // deletionTimestamp
-	Finalizers []string          `json:"finalizers,omitempty"`
-	Owners     []Owner           `json:"owners,omitempty"`
-	Labels     map[string]string `json:"-"`
-	Selector   map[string]string `json:"-"` // of pods
-	References []Reference       `json:"references,omitempty"`
-	Generation int64             `json:"-"`
-	Observed   int64             `json:"-"` // status.observedGeneration; 0 if absent
-	Phase      string            `json:"phase,omitempty"`
-	Conditions []Condition       `json:"-"`
-	Waiting    []string          `json:"-"` // containers that wait, with the reason
+	Resource   string                `json:"resource"` // as cluster.Kind.Name
+	Kind       string                `json:"kind"`
+	Namespace  string                `json:"namespace,omitempty"`
+	Name       string                `json:"name"`
+	UID        string                `json:"uid"`
+	Created    time.Time             `json:"created"`
+	Deleted    *time.Time            `json:"deleted,omitempty"` // deletionTimestamp
+	Finalizers []string              `json:"finalizers,omitempty"`
+	Owners     []Owner               `json:"owners,omitempty"`
+	Labels     map[string]string     `json:"-"`
+	Selector   map[string]string     `json:"-"` // of pods
+	References []Reference           `json:"references,omitempty"`
+	Generation int64                 `json:"-"`
+	Observed   int64                 `json:"-"` // status.observedGeneration; 0 if absent
+	Phase      string                `json:"phase,omitempty"`
+	Conditions []diagnosis.Condition `json:"-"`
+	Waiting    []string              `json:"-"` // containers that wait, with the reason
 	// Wanted and ready replicas; -1 if the object has no such fields.
 	Replicas, Ready int64 `json:"-"`
 }
@@ -50,12 +51,6 @@ type Owner struct {
 type Reference struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-}
-
-// Condition is an item of status.conditions.
-type Condition struct {
-	Type, Status, Reason, Message string
-	Since                         time.Time
 }
 
 // Event is a Kubernetes Event that warns.
@@ -199,7 +194,7 @@ func (o *Object) readStatus(data json.RawMessage) {
 	}
 	if json.Unmarshal(fields["conditions"], &conditions) == nil {
 		for _, c := range conditions {
-			o.Conditions = append(o.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime})
+			o.Conditions = append(o.Conditions, diagnosis.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime})
 		}
 	}
 	if o.Resource != "pods" {
