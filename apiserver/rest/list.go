@@ -53,6 +53,10 @@ func (s *scope) respondPage(f wire.Format, page *page) error {
 	case "PartialObjectMetadataList":
 		kind = f.As
 		fm.as.Kind = "PartialObjectMetadata"
+		if stored, ok := fm.storedMetadataOf(page.objects); ok {
+			wire.MetadataList(s.w, s.req, f, kind, page.meta, stored)
+			return nil
+		}
 	}
 	items := make([][]byte, len(page.objects))
 	unread := unreadable{res: s.res}
@@ -69,6 +73,18 @@ func (s *scope) respondPage(f wire.Format, page *page) error {
 	}
 	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items, untyped)
 	return nil
+}
+
+// storedMetadataOf returns the stored metadata of objects; ok is false if the form of one differs.
+func (f form) storedMetadataOf(objects []*store.Object) (metadata [][]byte, ok bool) {
+	metadata = make([][]byte, len(objects))
+	for i, obj := range objects {
+		if !f.storedMetadata(obj) {
+			return nil, false
+		}
+		metadata[i] = obj.Metadata()
+	}
+	return metadata, true
 }
 
 // page is a list or a part of one.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -98,9 +99,8 @@ func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items
 	}
 }
 
-// jsonList returns a list of JSON items. The parameter without is the beginning of items: an
-// opening brace, apiVersion and kind. In items that begin with it, only the brace is kept.
-func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []byte) ([][]byte, error) {
+// jsonListHead returns the beginning of a list, up to the value of items.
+func jsonListHead(gvk schema.GroupVersionKind, meta any) ([]byte, error) {
 	head, err := json.Marshal(struct {
 		Kind       string `json:"kind"`
 		APIVersion string `json:"apiVersion"`
@@ -109,8 +109,56 @@ func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []b
 	if err != nil {
 		return nil, err
 	}
+	return append(head[:len(head)-1], `,"items":`...), nil
+}
+
+// metadataBefore returns the JSON before the metadata of an object that has nothing else, and
+// metadataAfter is the JSON after it.
+func metadataBefore(gvk schema.GroupVersionKind) string {
+	return `{"kind":"` + gvk.Kind + `","apiVersion":"` + gvk.GroupVersion().String() + `","metadata":`
+}
+
+const metadataAfter = "}"
+
+// OnlyMetadata returns the JSON of an object of kind gvk that has only these metadata.
+func OnlyMetadata(gvk schema.GroupVersionKind, metadata []byte) []byte {
+	before := metadataBefore(gvk)
+	out := make([]byte, 0, len(before)+len(metadata)+len(metadataAfter))
+	return append(append(append(out, before...), metadata...), metadataAfter...)
+}
+
+// metadataList returns a list of objects that have only these metadata, without copying them.
+func metadataList(gvk schema.GroupVersionKind, meta metav1.ListMeta, metadata [][]byte) ([][]byte, error) {
+	if len(metadata) == 0 {
+		return jsonList(gvk, meta, nil, nil)
+	}
+	head, err := jsonListHead(gvk, meta)
+	if err != nil {
+		return nil, err
+	}
+	item := gvk
+	item.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	before := metadataBefore(item)
+	next := []byte(metadataAfter + "," + before)
+	parts := append(make([][]byte, 0, 2*len(metadata)+2), append(append(head, "["...), before...))
+	for i, m := range metadata {
+		if i > 0 {
+			parts = append(parts, next)
+		}
+		parts = append(parts, m)
+	}
+	return append(parts, []byte(metadataAfter+"]}\n")), nil
+}
+
+// jsonList returns a list of JSON items. The parameter without is the beginning of items: an
+// opening brace, apiVersion and kind. In items that begin with it, only the brace is kept.
+func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []byte) ([][]byte, error) {
+	head, err := jsonListHead(gvk, meta)
+	if err != nil {
+		return nil, err
+	}
 	parts := make([][]byte, 0, 2*len(items)+2)
-	parts = append(parts, append(head[:len(head)-1], `,"items":[`...))
+	parts = append(parts, append(head, "["...))
 	comma, brace, both := []byte(","), []byte("{"), []byte(",{")
 	for i, item := range items {
 		rest, ok := bytes.CutPrefix(item, without)
@@ -127,7 +175,7 @@ func jsonList(gvk schema.GroupVersionKind, meta any, items [][]byte, without []b
 	}
 	if len(items) == 0 && gvk.Kind == "PartialObjectMetadataList" {
 		// as Kubernetes encodes a nil slice
-		return append(parts[:0], append(head[:len(head)-1], ",\"items\":null}\n"...)), nil
+		return append(parts[:0], append(head, "null}\n"...)), nil
 	}
 	return append(parts, []byte("]}\n")), nil
 }

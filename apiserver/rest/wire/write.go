@@ -41,6 +41,13 @@ func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk sche
 	finish(w, req, code, f, gvk, parts, err)
 }
 
+// MetadataList responds in JSON with a PartialObjectMetadataList, gvk, whose items have the given
+// metadata. It does not copy them.
+func MetadataList(w http.ResponseWriter, req *http.Request, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, metadata [][]byte) {
+	parts, err := metadataList(gvk, meta, metadata)
+	finish(w, req, http.StatusOK, f, gvk, parts, err)
+}
+
 func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, parts [][]byte, err error) {
 	if err == nil {
 		recordAnswer(req, f, gvk, parts)
