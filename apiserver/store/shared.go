@@ -30,6 +30,23 @@ type Shared interface {
 	Close() error
 }
 
+// Spacious is an optional interface of a [Shared]. Space returns an ErrFull while the log refuses
+// writes because it has no space, or the error of finding that out.
+type Spacious interface {
+	Space(ctx context.Context) error
+}
+
+// Space returns an ErrFull while a [Shared] that reports its space refuses writes. Other backends
+// report it with Failed.
+func (s *Store) Space(ctx context.Context) error {
+	if f, ok := s.driver.(*follower); ok {
+		if shared, ok := f.shared.(Spacious); ok {
+			return shared.Space(ctx)
+		}
+	}
+	return nil
+}
+
 // Follows reports whether the store is over a [Shared]. Then all ops of a Commit get one revision,
 // and revisions have gaps where other clients write to other parts of the log.
 func (s *Store) Follows() bool {

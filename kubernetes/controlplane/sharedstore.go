@@ -33,16 +33,27 @@ func caughtUp(catchUp func(context.Context) error, documents http.Handler) http.
 	})
 }
 
-// reachable returns the readiness check of a shared store: whether etcd answers. It isn't part of
-// liveness, because a restart would not help.
+// reachable returns the readiness checks of a shared store: whether etcd answers, and whether it
+// has space for writes. They are not part of liveness, because a restart would not help.
 func reachable(st *store.Store) []filters.Check {
 	if !st.Follows() {
 		return nil
 	}
-	return []filters.Check{{Name: "etcd", Func: func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
+	fresh := func(ctx context.Context) error {
 		_, err := st.Fresh(ctx)
 		return err
-	}}}
+	}
+	return []filters.Check{
+		{Name: "etcd", Func: soon(fresh)},
+		{Name: "etcd-space", Func: soon(st.Space)},
+	}
+}
+
+// soon limits a check to the time for which load balancers usually wait.
+func soon(check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return check(ctx)
+	}
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
 )
@@ -140,4 +143,42 @@ func TestServersUnderFaults(t *testing.T) {
 	eventually(t, "the Lease is handed over", func() bool { now := holder(b); return now != "" && now != before })
 	t.Logf("the Lease was handed over within %v", time.Since(began))
 	scaled(b, "3")
+}
+
+// While etcd has the alarm NOSPACE, /readyz fails and says what helps, and writes get 503. Reads and
+// /livez continue to work. When the alarm is disarmed, the server is ready again.
+func TestAlarmOfSpace(t *testing.T) {
+	c := startCluster(t, 1, "http")
+	c.healthy(t)
+	s := serve(t, t.TempDir(), "--etcd-servers", strings.Join(c.endpoints(), ","), "--node=none")
+	get := func(path string) string {
+		out, _ := s.command(t.Context(), "get", "--raw", path).CombinedOutput()
+		return string(out)
+	}
+	eventually(t, "the server is ready", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
+
+	etcd := c.dial(t)
+	status, err := etcd.Status(t.Context(), c.members[0].client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	if _, err := etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server is not ready", func() bool { return strings.Contains(get("/readyz?verbose"), "[-]etcd-space failed") })
+	if out := get("/livez"); !strings.HasPrefix(out, "ok") {
+		t.Errorf("livez: %s", out)
+	}
+	if out, err := s.command(t.Context(), "create", "configmap", "refused").CombinedOutput(); err == nil || !strings.Contains(string(out), "full") {
+		t.Errorf("a write: %v, %s", err, out)
+	}
+	if out, err := s.command(t.Context(), "get", "namespaces").CombinedOutput(); err != nil {
+		t.Errorf("a read: %v, %s", err, out)
+	}
+
+	if _, err := etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server is ready again", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
 }

@@ -32,6 +32,14 @@ func OpenShared(inner store.Shared, cfg Config, path func(store.Key) string) (st
 // Stats implements [store.Measured] with the statistics of the inner log.
 func (s *shared) Stats() store.BackendStats { return statsOf(s.Shared) }
 
+// Space implements [store.Spacious] with the space of the inner log.
+func (s *shared) Space(ctx context.Context) error {
+	if inner, ok := s.Shared.(store.Spacious); ok {
+		return inner.Space(ctx)
+	}
+	return nil
+}
+
 // Reader returns a function that decrypts records as a [Backend] stores them, and one that releases
 // its resources.
 func Reader(cfg Config) (decrypt func(*store.Record) error, end func(), err error) {

@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -438,13 +439,37 @@ func refused(err error) error {
 	case errors.Is(err, rpctypes.ErrDuplicateKey):
 		return fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("%w: %w: compact and defragment its members or raise their --quota-backend-bytes, then disarm the alarm with etcdctl alarm disarm", store.ErrFull, err)
+		return noSpace(err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge), status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max"):
 		return fmt.Errorf("%w: its flag --max-request-bytes sets the limit: %w", store.ErrTooLarge, err)
 	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 	}
 	return err
+}
+
+func noSpace(err error) error {
+	return fmt.Errorf("%w: %w: compact and defragment its members or raise their --quota-backend-bytes, then disarm the alarm with etcdctl alarm disarm", store.ErrFull, err)
+}
+
+// Space implements [store.Spacious]: it returns an ErrFull while a member has the alarm NOSPACE,
+// with which the cluster refuses writes. A user of etcd who may not read alarms gets no error.
+func (l *Log) Space(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	answer, err := l.client.AlarmList(ctx)
+	if errors.Is(err, rpctypes.ErrPermissionDenied) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get alarms of etcd: %w", err)
+	}
+	for _, alarm := range answer.Alarms {
+		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			return noSpace(fmt.Errorf("member %x has the alarm NOSPACE", alarm.MemberID))
+		}
+	}
+	return nil
 }
 
 // Current implements [store.Shared]. One request to the cluster serves all callers that arrived
