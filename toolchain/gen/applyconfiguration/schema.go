@@ -82,7 +82,9 @@ func each(s *spec.Schema, f func(string)) {
 	}
 }
 
-// parser generates the package with the schemas.
+// parser generates the package with the schemas. The code imports no package of
+// structured-merge-diff, whose major version is that of k8s.io/apimachinery in the project: it
+// compiles with all of them.
 func (g *generator) parser() ([]byte, error) {
 	schema, err := schemaconv.ToSchemaFromOpenAPI(g.models, false)
 	if err != nil {
@@ -95,21 +97,26 @@ func (g *generator) parser() ([]byte, error) {
 	var text strings.Builder
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(schema); err != nil {
+	if err := encoder.Encode(map[string]any{"schema": schema}); err != nil {
 		return nil, err
 	}
 	f := source.New(g.parserPath(), "internal")
-	f.Expand(`// Parser parses objects with the schemas of their kinds.
-var Parser = $sync.OnceValue(func() *$typed.Parser {
-	parser, err := $typed.NewParser(schema)
-	if err != nil {
-		panic($fmt.Sprintf("parse the schemas: %v", err))
-	}
-	return parser
-})
+	f.Expand(`// Parser returns the schemas of the kinds, as the type of structured-merge-diff that managedfields uses. Its import path
+// differs between releases of k8s.io/apimachinery, so the compiler infers the type.
+var Parser = parserFor($managedfields.NewSchemeTypeConverter)
 
-// schema returns the schema that determines how the fields of the kinds merge.
-const schema = $typed.YAMLObject($text)
+func parserFor[P any](func(*$runtime.Scheme, *P) $managedfields.TypeConverter) func() *P {
+	return $sync.OnceValue(func() *P {
+		parser := new(P)
+		if err := $yaml.UnmarshalStrict([]byte(schema), parser); err != nil {
+			panic($fmt.Sprintf("parse the schemas: %v", err))
+		}
+		return parser
+	})
+}
+
+// schema is a typed.Parser, whose schema determines how the fields of the kinds merge.
+const schema = $text
 `, source.Vars{"text": "`" + strings.ReplaceAll(text.String(), "`", "` + \"`\" + `") + "`"})
 	return f.Bytes(source.Options{Header: g.Output.Header})
 }

@@ -147,6 +147,10 @@ func TestUnnamedStructs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
+		// Its major version is that of the client libraries that the project uses.
+		if strings.Contains(string(f.Content), `"sigs.k8s.io/structured-merge-diff`) {
+			t.Errorf("%s imports structured-merge-diff", f.Name)
+		}
 		write(f.Name, string(f.Content))
 	}
 	// The Extract functions need the methods of runtime.Object.

@@ -47,7 +47,7 @@ var Packages = map[string]Package{
 	"cache":           {"k8s.io/client-go/tools/cache", "cache"},
 	"gentype":         {"k8s.io/client-go/gentype", "gentype"},
 	"managedfields":   {"k8s.io/apimachinery/pkg/util/managedfields", "managedfields"},
-	"typed":           {"sigs.k8s.io/structured-merge-diff/v6/typed", "typed"},
+	"yaml":            {"go.yaml.in/yaml/v2", "yaml"},
 	"acmetav1":        {"k8s.io/client-go/applyconfigurations/meta/v1", "v1"},
 	"commonapi":       {"k8s.io/kube-openapi/pkg/common", "common"},
 	"spec":            {"k8s.io/kube-openapi/pkg/validation/spec", "spec"},

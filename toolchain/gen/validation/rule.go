@@ -22,6 +22,9 @@ type call struct {
 	comments []string
 	// ownLevel means that the calls in the arguments have their own levels.
 	ownLevel bool
+	// extensible means that the function is of another module, which may add variadic parameters in
+	// later releases. Calls of it still compile then, but its type is another one.
+	extensible bool
 	// ifSet means that the function needs a value: it is not called if obj is nil.
 	ifSet bool
 }
@@ -44,7 +47,7 @@ func one(c call) rules { return rules{calls: []call{c}} }
 
 // lib returns a call of a function of the package validate.
 func (g *generator) lib(fn string, args ...string) call {
-	return call{fn: g.Expanded("$validate."+fn, nil), args: args}
+	return call{fn: g.Expanded("$validate."+fn, nil), args: args, extensible: true}
 }
 
 // each returns the calls changed by f.
@@ -290,10 +293,10 @@ func (g *generator) expression(c call) string {
 	return s
 }
 
-// function returns a call as a function of a value: the called function itself if it needs no other
-// arguments.
+// function returns a call as a function of a value: the called function itself if it is a generated
+// one that needs no other arguments.
 func (g *generator) function(c call, t loader.Type) string {
-	if len(c.args) == 0 && c.level == "" {
+	if len(c.args) == 0 && c.level == "" && !c.extensible {
 		return c.fn
 	}
 	return g.signature(g.nilForm(t), "") + " { return " + g.expression(c) + " }"

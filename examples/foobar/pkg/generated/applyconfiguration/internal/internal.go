@@ -6,209 +6,217 @@ import (
 	"fmt"
 	"sync"
 
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// Parser parses objects with the schemas of their kinds.
-var Parser = sync.OnceValue(func() *typed.Parser {
-	parser, err := typed.NewParser(schema)
-	if err != nil {
-		panic(fmt.Sprintf("parse the schemas: %v", err))
-	}
-	return parser
-})
+// Parser returns the schemas of the kinds, as the type of structured-merge-diff that managedfields uses. Its import path
+// differs between releases of k8s.io/apimachinery, so the compiler infers the type.
+var Parser = parserFor(managedfields.NewSchemeTypeConverter)
 
-// schema returns the schema that determines how the fields of the kinds merge.
-const schema = typed.YAMLObject(`types:
-  - name: __untyped_atomic_
-    scalar: untyped
-    list:
-      elementType:
-        namedType: __untyped_atomic_
-      elementRelationship: atomic
-    map:
-      elementType:
-        namedType: __untyped_atomic_
-      elementRelationship: atomic
-  - name: __untyped_deduced_
-    scalar: untyped
-    list:
-      elementType:
-        namedType: __untyped_atomic_
-      elementRelationship: atomic
-    map:
-      elementType:
-        namedType: __untyped_deduced_
-      elementRelationship: separable
-  - name: dev.kelson.examples.foobar.api.v1.Bar
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-        - name: kind
-          type:
-            scalar: string
-        - name: metadata
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-        - name: spec
-          type:
-            map:
-              fields:
-                - name: message
-                  type:
-                    scalar: string
-  - name: dev.kelson.examples.foobar.api.v1.Foo
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-        - name: kind
-          type:
-            scalar: string
-        - name: metadata
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-        - name: spec
-          type:
-            map:
-              fields:
-                - name: bars
-                  type:
-                    scalar: numeric
-                  default: 1
-                - name: message
-                  type:
-                    scalar: string
-        - name: status
-          type:
-            map:
-              fields:
-                - name: bars
-                  type:
-                    scalar: numeric
-                - name: observedGeneration
-                  type:
-                    scalar: numeric
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
-    map:
-      elementType:
-        namedType: __untyped_deduced_
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-        - name: fieldsType
-          type:
-            scalar: string
-        - name: fieldsV1
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
-        - name: manager
-          type:
-            scalar: string
-        - name: operation
-          type:
-            scalar: string
-        - name: subresource
-          type:
-            scalar: string
-        - name: time
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-    map:
-      fields:
-        - name: annotations
-          type:
-            map:
-              elementType:
-                scalar: string
-        - name: creationTimestamp
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-        - name: deletionGracePeriodSeconds
-          type:
-            scalar: numeric
-        - name: deletionTimestamp
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-        - name: finalizers
-          type:
-            list:
-              elementType:
-                scalar: string
-              elementRelationship: associative
-        - name: generateName
-          type:
-            scalar: string
-        - name: generation
-          type:
-            scalar: numeric
-        - name: labels
-          type:
-            map:
-              elementType:
-                scalar: string
-        - name: managedFields
-          type:
-            list:
-              elementType:
-                namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
-              elementRelationship: atomic
-        - name: name
-          type:
-            scalar: string
-        - name: namespace
-          type:
-            scalar: string
-        - name: ownerReferences
-          type:
-            list:
-              elementType:
-                namedType: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
-              elementRelationship: associative
-              keys:
-                - uid
-        - name: resourceVersion
-          type:
-            scalar: string
-        - name: selfLink
-          type:
-            scalar: string
-        - name: uid
-          type:
-            scalar: string
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-          default: ""
-        - name: blockOwnerDeletion
-          type:
-            scalar: boolean
-        - name: controller
-          type:
-            scalar: boolean
-        - name: kind
-          type:
-            scalar: string
-          default: ""
-        - name: name
-          type:
-            scalar: string
-          default: ""
-        - name: uid
-          type:
-            scalar: string
-          default: ""
-      elementRelationship: atomic
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    scalar: untyped
-`)
+func parserFor[P any](func(*runtime.Scheme, *P) managedfields.TypeConverter) func() *P {
+	return sync.OnceValue(func() *P {
+		parser := new(P)
+		if err := yaml.UnmarshalStrict([]byte(schema), parser); err != nil {
+			panic(fmt.Sprintf("parse the schemas: %v", err))
+		}
+		return parser
+	})
+}
+
+// schema is a typed.Parser, whose schema determines how the fields of the kinds merge.
+const schema = `schema:
+  types:
+    - name: __untyped_atomic_
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+    - name: __untyped_deduced_
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
+    - name: dev.kelson.examples.foobar.api.v1.Bar
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: kind
+            type:
+              scalar: string
+          - name: metadata
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+          - name: spec
+            type:
+              map:
+                fields:
+                  - name: message
+                    type:
+                      scalar: string
+    - name: dev.kelson.examples.foobar.api.v1.Foo
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: kind
+            type:
+              scalar: string
+          - name: metadata
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+          - name: spec
+            type:
+              map:
+                fields:
+                  - name: bars
+                    type:
+                      scalar: numeric
+                    default: 1
+                  - name: message
+                    type:
+                      scalar: string
+          - name: status
+            type:
+              map:
+                fields:
+                  - name: bars
+                    type:
+                      scalar: numeric
+                  - name: observedGeneration
+                    type:
+                      scalar: numeric
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: fieldsType
+            type:
+              scalar: string
+          - name: fieldsV1
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
+          - name: manager
+            type:
+              scalar: string
+          - name: operation
+            type:
+              scalar: string
+          - name: subresource
+            type:
+              scalar: string
+          - name: time
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      map:
+        fields:
+          - name: annotations
+            type:
+              map:
+                elementType:
+                  scalar: string
+          - name: creationTimestamp
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+          - name: deletionGracePeriodSeconds
+            type:
+              scalar: numeric
+          - name: deletionTimestamp
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+          - name: finalizers
+            type:
+              list:
+                elementType:
+                  scalar: string
+                elementRelationship: associative
+          - name: generateName
+            type:
+              scalar: string
+          - name: generation
+            type:
+              scalar: numeric
+          - name: labels
+            type:
+              map:
+                elementType:
+                  scalar: string
+          - name: managedFields
+            type:
+              list:
+                elementType:
+                  namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
+                elementRelationship: atomic
+          - name: name
+            type:
+              scalar: string
+          - name: namespace
+            type:
+              scalar: string
+          - name: ownerReferences
+            type:
+              list:
+                elementType:
+                  namedType: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
+                elementRelationship: associative
+                keys:
+                  - uid
+          - name: resourceVersion
+            type:
+              scalar: string
+          - name: selfLink
+            type:
+              scalar: string
+          - name: uid
+            type:
+              scalar: string
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+            default: ""
+          - name: blockOwnerDeletion
+            type:
+              scalar: boolean
+          - name: controller
+            type:
+              scalar: boolean
+          - name: kind
+            type:
+              scalar: string
+            default: ""
+          - name: name
+            type:
+              scalar: string
+            default: ""
+          - name: uid
+            type:
+              scalar: string
+            default: ""
+        elementRelationship: atomic
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+      scalar: untyped
+`

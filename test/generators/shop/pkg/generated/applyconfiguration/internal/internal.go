@@ -6,395 +6,403 @@ import (
 	"fmt"
 	"sync"
 
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// Parser parses objects with the schemas of their kinds.
-var Parser = sync.OnceValue(func() *typed.Parser {
-	parser, err := typed.NewParser(schema)
-	if err != nil {
-		panic(fmt.Sprintf("parse the schemas: %v", err))
-	}
-	return parser
-})
+// Parser returns the schemas of the kinds, as the type of structured-merge-diff that managedfields uses. Its import path
+// differs between releases of k8s.io/apimachinery, so the compiler infers the type.
+var Parser = parserFor(managedfields.NewSchemeTypeConverter)
 
-// schema returns the schema that determines how the fields of the kinds merge.
-const schema = typed.YAMLObject(`types:
-  - name: __untyped_atomic_
-    scalar: untyped
-    list:
-      elementType:
-        namedType: __untyped_atomic_
-      elementRelationship: atomic
-    map:
-      elementType:
-        namedType: __untyped_atomic_
-      elementRelationship: atomic
-  - name: __untyped_deduced_
-    scalar: untyped
-    list:
-      elementType:
-        namedType: __untyped_atomic_
-      elementRelationship: atomic
-    map:
-      elementType:
-        namedType: __untyped_deduced_
-      elementRelationship: separable
-  - name: dev.kelson.test.generators.shop.api.v1.Oven
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-        - name: kind
-          type:
-            scalar: string
-        - name: metadata
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-        - name: spec
-          type:
-            map:
-              fields:
-                - name: heat
-                  type:
-                    map:
-                      fields:
-                        - name: degrees
-                          type:
-                            scalar: numeric
-                          default: 250
-                        - name: duration
-                          type:
-                            scalar: string
-                  default:
-                    degrees: 300
-  - name: dev.kelson.test.generators.shop.api.v1.Pizza
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-        - name: kind
-          type:
-            scalar: string
-        - name: metadata
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-        - name: spec
-          type:
-            map:
-              fields:
-                - name: address
-                  type:
-                    map:
-                      fields:
-                        - name: name
-                          type:
-                            scalar: string
-                          default: ""
-                      elementRelationship: atomic
-                - name: degrees
-                  type:
-                    scalar: numeric
-                  default: 250
-                - name: door
-                  type:
-                    scalar: untyped
-                    list:
-                      elementType:
-                        namedType: __untyped_atomic_
-                      elementRelationship: atomic
-                    map:
-                      elementType:
-                        namedType: __untyped_deduced_
-                - name: duration
-                  type:
-                    scalar: string
-                - name: matrix
-                  type:
-                    list:
-                      elementType:
-                        list:
-                          elementType:
-                            scalar: numeric
-                          elementRelationship: atomic
-                      elementRelationship: atomic
-                - name: price
-                  type:
-                    map:
-                      fields:
-                        - name: cents
-                          type:
-                            scalar: numeric
-                        - name: currency
-                          type:
-                            scalar: string
-                - name: prices
-                  type:
-                    map:
-                      elementType:
-                        map:
-                          fields:
-                            - name: cents
-                              type:
-                                scalar: numeric
-                            - name: currency
-                              type:
-                                scalar: string
-                - name: seal
-                  type:
-                    scalar: string
-                - name: selector
-                  type:
-                    map:
-                      fields:
-                        - name: matchExpressions
-                          type:
-                            list:
-                              elementType:
-                                map:
-                                  fields:
-                                    - name: key
-                                      type:
-                                        scalar: string
-                                    - name: operator
-                                      type:
-                                        scalar: string
-                                    - name: values
-                                      type:
-                                        list:
-                                          elementType:
-                                            scalar: string
-                                          elementRelationship: atomic
-                              elementRelationship: atomic
-                        - name: matchLabels
-                          type:
-                            map:
-                              elementType:
-                                scalar: string
-                      elementRelationship: atomic
-                - name: size
-                  type:
-                    scalar: string
-                  default: Large
-                - name: slices
-                  type:
-                    map:
-                      fields:
-                        - name: limit
-                          type:
-                            scalar: numeric
-                        - name: value
-                          type:
-                            scalar: numeric
-                - name: tolerations
-                  type:
-                    list:
-                      elementType:
-                        map:
-                          fields:
-                            - name: effect
-                              type:
-                                scalar: string
-                            - name: key
-                              type:
-                                scalar: string
-                            - name: operator
-                              type:
-                                scalar: string
-                            - name: tolerationSeconds
-                              type:
-                                scalar: numeric
-                            - name: value
-                              type:
-                                scalar: string
-                      elementRelationship: atomic
-                - name: toppings
-                  type:
-                    list:
-                      elementType:
-                        map:
-                          fields:
-                            - name: grams
-                              type:
-                                scalar: numeric
-                              default: 30
-                            - name: name
-                              type:
-                                scalar: string
-                            - name: notes
-                              type:
-                                map:
-                                  elementType:
-                                    scalar: string
-                      elementRelationship: associative
-                      keys:
-                        - name
-                - name: weight
-                  type:
-                    scalar: untyped
-                    list:
-                      elementType:
-                        namedType: __untyped_atomic_
-                      elementRelationship: atomic
-                    map:
-                      elementType:
-                        namedType: __untyped_deduced_
-        - name: status
-          type:
-            map:
-              fields:
-                - name: bakedAt
-                  type:
-                    scalar: untyped
-                - name: conditions
-                  type:
-                    list:
-                      elementType:
-                        map:
-                          fields:
-                            - name: lastTransitionTime
-                              type:
-                                scalar: untyped
-                            - name: message
-                              type:
-                                scalar: string
-                            - name: observedGeneration
-                              type:
-                                scalar: numeric
-                            - name: reason
-                              type:
-                                scalar: string
-                            - name: status
-                              type:
-                                scalar: string
-                            - name: type
-                              type:
-                                scalar: string
-                      elementRelationship: associative
-                      keys:
-                        - type
-                - name: slices
-                  type:
-                    scalar: numeric
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
-    map:
-      elementType:
-        namedType: __untyped_deduced_
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-        - name: fieldsType
-          type:
-            scalar: string
-        - name: fieldsV1
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
-        - name: manager
-          type:
-            scalar: string
-        - name: operation
-          type:
-            scalar: string
-        - name: subresource
-          type:
-            scalar: string
-        - name: time
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-    map:
-      fields:
-        - name: annotations
-          type:
-            map:
-              elementType:
-                scalar: string
-        - name: creationTimestamp
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-        - name: deletionGracePeriodSeconds
-          type:
-            scalar: numeric
-        - name: deletionTimestamp
-          type:
-            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-        - name: finalizers
-          type:
-            list:
-              elementType:
-                scalar: string
-              elementRelationship: associative
-        - name: generateName
-          type:
-            scalar: string
-        - name: generation
-          type:
-            scalar: numeric
-        - name: labels
-          type:
-            map:
-              elementType:
-                scalar: string
-        - name: managedFields
-          type:
-            list:
-              elementType:
-                namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
-              elementRelationship: atomic
-        - name: name
-          type:
-            scalar: string
-        - name: namespace
-          type:
-            scalar: string
-        - name: ownerReferences
-          type:
-            list:
-              elementType:
-                namedType: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
-              elementRelationship: associative
-              keys:
-                - uid
-        - name: resourceVersion
-          type:
-            scalar: string
-        - name: selfLink
-          type:
-            scalar: string
-        - name: uid
-          type:
-            scalar: string
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
-    map:
-      fields:
-        - name: apiVersion
-          type:
-            scalar: string
-          default: ""
-        - name: blockOwnerDeletion
-          type:
-            scalar: boolean
-        - name: controller
-          type:
-            scalar: boolean
-        - name: kind
-          type:
-            scalar: string
-          default: ""
-        - name: name
-          type:
-            scalar: string
-          default: ""
-        - name: uid
-          type:
-            scalar: string
-          default: ""
-      elementRelationship: atomic
-  - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    scalar: untyped
-`)
+func parserFor[P any](func(*runtime.Scheme, *P) managedfields.TypeConverter) func() *P {
+	return sync.OnceValue(func() *P {
+		parser := new(P)
+		if err := yaml.UnmarshalStrict([]byte(schema), parser); err != nil {
+			panic(fmt.Sprintf("parse the schemas: %v", err))
+		}
+		return parser
+	})
+}
+
+// schema is a typed.Parser, whose schema determines how the fields of the kinds merge.
+const schema = `schema:
+  types:
+    - name: __untyped_atomic_
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+    - name: __untyped_deduced_
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
+    - name: dev.kelson.test.generators.shop.api.v1.Oven
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: kind
+            type:
+              scalar: string
+          - name: metadata
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+          - name: spec
+            type:
+              map:
+                fields:
+                  - name: heat
+                    type:
+                      map:
+                        fields:
+                          - name: degrees
+                            type:
+                              scalar: numeric
+                            default: 250
+                          - name: duration
+                            type:
+                              scalar: string
+                    default:
+                      degrees: 300
+    - name: dev.kelson.test.generators.shop.api.v1.Pizza
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: kind
+            type:
+              scalar: string
+          - name: metadata
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+          - name: spec
+            type:
+              map:
+                fields:
+                  - name: address
+                    type:
+                      map:
+                        fields:
+                          - name: name
+                            type:
+                              scalar: string
+                            default: ""
+                        elementRelationship: atomic
+                  - name: degrees
+                    type:
+                      scalar: numeric
+                    default: 250
+                  - name: door
+                    type:
+                      scalar: untyped
+                      list:
+                        elementType:
+                          namedType: __untyped_atomic_
+                        elementRelationship: atomic
+                      map:
+                        elementType:
+                          namedType: __untyped_deduced_
+                  - name: duration
+                    type:
+                      scalar: string
+                  - name: matrix
+                    type:
+                      list:
+                        elementType:
+                          list:
+                            elementType:
+                              scalar: numeric
+                            elementRelationship: atomic
+                        elementRelationship: atomic
+                  - name: price
+                    type:
+                      map:
+                        fields:
+                          - name: cents
+                            type:
+                              scalar: numeric
+                          - name: currency
+                            type:
+                              scalar: string
+                  - name: prices
+                    type:
+                      map:
+                        elementType:
+                          map:
+                            fields:
+                              - name: cents
+                                type:
+                                  scalar: numeric
+                              - name: currency
+                                type:
+                                  scalar: string
+                  - name: seal
+                    type:
+                      scalar: string
+                  - name: selector
+                    type:
+                      map:
+                        fields:
+                          - name: matchExpressions
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                      - name: key
+                                        type:
+                                          scalar: string
+                                      - name: operator
+                                        type:
+                                          scalar: string
+                                      - name: values
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: matchLabels
+                            type:
+                              map:
+                                elementType:
+                                  scalar: string
+                        elementRelationship: atomic
+                  - name: size
+                    type:
+                      scalar: string
+                    default: Large
+                  - name: slices
+                    type:
+                      map:
+                        fields:
+                          - name: limit
+                            type:
+                              scalar: numeric
+                          - name: value
+                            type:
+                              scalar: numeric
+                  - name: tolerations
+                    type:
+                      list:
+                        elementType:
+                          map:
+                            fields:
+                              - name: effect
+                                type:
+                                  scalar: string
+                              - name: key
+                                type:
+                                  scalar: string
+                              - name: operator
+                                type:
+                                  scalar: string
+                              - name: tolerationSeconds
+                                type:
+                                  scalar: numeric
+                              - name: value
+                                type:
+                                  scalar: string
+                        elementRelationship: atomic
+                  - name: toppings
+                    type:
+                      list:
+                        elementType:
+                          map:
+                            fields:
+                              - name: grams
+                                type:
+                                  scalar: numeric
+                                default: 30
+                              - name: name
+                                type:
+                                  scalar: string
+                              - name: notes
+                                type:
+                                  map:
+                                    elementType:
+                                      scalar: string
+                        elementRelationship: associative
+                        keys:
+                          - name
+                  - name: weight
+                    type:
+                      scalar: untyped
+                      list:
+                        elementType:
+                          namedType: __untyped_atomic_
+                        elementRelationship: atomic
+                      map:
+                        elementType:
+                          namedType: __untyped_deduced_
+          - name: status
+            type:
+              map:
+                fields:
+                  - name: bakedAt
+                    type:
+                      scalar: untyped
+                  - name: conditions
+                    type:
+                      list:
+                        elementType:
+                          map:
+                            fields:
+                              - name: lastTransitionTime
+                                type:
+                                  scalar: untyped
+                              - name: message
+                                type:
+                                  scalar: string
+                              - name: observedGeneration
+                                type:
+                                  scalar: numeric
+                              - name: reason
+                                type:
+                                  scalar: string
+                              - name: status
+                                type:
+                                  scalar: string
+                              - name: type
+                                type:
+                                  scalar: string
+                        elementRelationship: associative
+                        keys:
+                          - type
+                  - name: slices
+                    type:
+                      scalar: numeric
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: fieldsType
+            type:
+              scalar: string
+          - name: fieldsV1
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
+          - name: manager
+            type:
+              scalar: string
+          - name: operation
+            type:
+              scalar: string
+          - name: subresource
+            type:
+              scalar: string
+          - name: time
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      map:
+        fields:
+          - name: annotations
+            type:
+              map:
+                elementType:
+                  scalar: string
+          - name: creationTimestamp
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+          - name: deletionGracePeriodSeconds
+            type:
+              scalar: numeric
+          - name: deletionTimestamp
+            type:
+              namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+          - name: finalizers
+            type:
+              list:
+                elementType:
+                  scalar: string
+                elementRelationship: associative
+          - name: generateName
+            type:
+              scalar: string
+          - name: generation
+            type:
+              scalar: numeric
+          - name: labels
+            type:
+              map:
+                elementType:
+                  scalar: string
+          - name: managedFields
+            type:
+              list:
+                elementType:
+                  namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
+                elementRelationship: atomic
+          - name: name
+            type:
+              scalar: string
+          - name: namespace
+            type:
+              scalar: string
+          - name: ownerReferences
+            type:
+              list:
+                elementType:
+                  namedType: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
+                elementRelationship: associative
+                keys:
+                  - uid
+          - name: resourceVersion
+            type:
+              scalar: string
+          - name: selfLink
+            type:
+              scalar: string
+          - name: uid
+            type:
+              scalar: string
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
+      map:
+        fields:
+          - name: apiVersion
+            type:
+              scalar: string
+            default: ""
+          - name: blockOwnerDeletion
+            type:
+              scalar: boolean
+          - name: controller
+            type:
+              scalar: boolean
+          - name: kind
+            type:
+              scalar: string
+            default: ""
+          - name: name
+            type:
+              scalar: string
+            default: ""
+          - name: uid
+            type:
+              scalar: string
+            default: ""
+        elementRelationship: atomic
+    - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+      scalar: untyped
+`
