@@ -180,6 +180,15 @@ func Configure(change func(cfg *Config) error) Part {
 //		return []operator.Part{operator.For(NewTeaReconciler, operator.Concurrency(workers))}, nil
 //	})
 //
+// Parts also groups parts that belong together, such as a reconciler and the indexes that it reads,
+// so that a package offers them as one:
+//
+//	func TeaController() operator.Part {
+//		return operator.Parts(func(*operator.Config) ([]operator.Part, error) {
+//			return []operator.Part{operator.For(NewTeaReconciler), operator.Index("kind", kindOf)}, nil
+//		})
+//	}
+//
 // If list returns parts of Configure, their functions are also called. An error ends the operator.
 func Parts(list func(cfg *Config) ([]Part, error)) Part {
 	return partFunc(func(p *parts) error {

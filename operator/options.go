@@ -139,8 +139,12 @@ func Timeout(d time.Duration) Option { return func(s *settings) { s.timeout = d 
 // watched.
 func Resync(every time.Duration) Option { return func(s *settings) { s.resync = every } }
 
-// Backoff sets the delays before failed reconciles are retried. The default is 5 ms, doubled after
-// each failure up to 1000 s.
+// Backoff sets the delays before failed reconciles are retried. The default is
+// workqueue.DefaultLimiter: 5 ms, doubled after each failure of the object up to 1000 s (16 minutes
+// and 40 seconds), and at most ten retries per second of all objects of the controller after a burst
+// of 100. A reconcile without an error resets the delay of its object. With a cap of a minute:
+//
+//	operator.Backoff(&workqueue.Exponential[operator.Request]{Max: time.Minute})
 func Backoff(l workqueue.Limiter[Request]) Option { return func(s *settings) { s.limiter = l } }
 
 // Named sets the name of the controller in logs, metrics and events; the default is its kind in

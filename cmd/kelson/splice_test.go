@@ -25,6 +25,7 @@ var guideImports = map[string]string{
 	"field":        "k8s.io/apimachinery/pkg/util/validation/field",
 	"operatortest": "kelson.dev/operator/operatortest",
 	"operator":     "kelson.dev/operator",
+	"client":       "kelson.dev/operator/client",
 	"reconcile":    "kelson.dev/operator/reconcile",
 	"webhook":      "kelson.dev/operator/webhook",
 	"context":      "context",

@@ -29,3 +29,13 @@ func IgnoreNotFound(err error) error {
 	}
 	return err
 }
+
+// IgnoreAlreadyExists returns nil for an AlreadyExists status, and every other error unchanged. Use
+// it for creates of objects that may exist and then need no change. The object that was passed to
+// Create then does not have the content of the existing one.
+func IgnoreAlreadyExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -2,9 +2,11 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
@@ -45,4 +47,24 @@ func Example() {
 	// blue map[]
 	// green map[]
 	// red map[rgb:f00]
+}
+
+// A ConfigMap that exists needs no change.
+func ExampleIgnoreAlreadyExists() {
+	ctx := context.Background()
+	c, err := client.New(client.Config{REST: clienttest.New().RESTConfig()})
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"red", "red"} {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+		err := c.Create(ctx, cm)
+		fmt.Println(apierrors.IsAlreadyExists(err), client.IgnoreAlreadyExists(err))
+	}
+	other := errors.New("another error")
+	fmt.Println(client.IgnoreAlreadyExists(other), client.IgnoreAlreadyExists(nil))
+	// Output:
+	// false <nil>
+	// true <nil>
+	// another error <nil>
 }
