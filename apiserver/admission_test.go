@@ -40,8 +40,8 @@ func postTo(t testing.TB, s *apiserver.Server, path, text string) (int, string) 
 	return resp.StatusCode, string(data)
 }
 
-// AGG-02: actions and scales work with admission rules of the kind, in all its versions, and behind
-// a cluster.
+// Actions and scales work with admission rules of the kind, in all its versions, and behind a
+// cluster.
 func TestAdmissionOfSubresources(t *testing.T) {
 	action := apiserver.Action("bake", func(_ context.Context, _ *apiserver.Call[*pizza], body *bake) (*bake, error) { return body, nil })
 	scale := apiserver.Scale("spec.fires", func(o *oven) apiserver.Replicas { return apiserver.Replicas{Desired: &o.Spec.Fires} })
@@ -84,7 +84,7 @@ func TestAdmissionOfSubresources(t *testing.T) {
 	}
 }
 
-// AGG-02: rules for deletions decide about each object of a deletecollection.
+// Rules for deletions decide about each object of a deletecollection.
 func TestRulesOfDeleteCollection(t *testing.T) {
 	_, client := newServer(t, kinds(), apiserver.Admission(unused, admission.Delete))
 	ctx := t.Context()
@@ -106,8 +106,7 @@ func TestRulesOfDeleteCollection(t *testing.T) {
 	}
 }
 
-// AGG-02: a rule's NotFound fails a deletecollection. That of an object which is already deleted
-// does not.
+// A rule's NotFound fails a deletecollection. That of an object which is already deleted does not.
 func TestNotFoundInDeleteCollection(t *testing.T) {
 	var client dynamic.Interface
 	rule := func(ctx context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizza]) error {
@@ -147,8 +146,8 @@ func TestNotFoundInDeleteCollection(t *testing.T) {
 	}
 }
 
-// AGG-02: the writes of a rule for deletions are committed with the removal of an object that has a
-// grace period of 0, also if the rule reads all objects of the kind.
+// The writes of a rule for deletions are committed with the removal of an object that has a grace
+// period of 0, also if the rule reads all objects of the kind.
 func TestRuleWritesOfGracefulDeletion(t *testing.T) {
 	rule := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizza]) error {
 		all, err := apiserver.List[*pizza](tx, w.Namespace, nil)

@@ -129,7 +129,7 @@ func menuOf(version, name string, fields map[string]any) *unstructured.Unstructu
 	return obj
 }
 
-// GEN-04: the library validates kinds whose types have generated functions.
+// The library validates kinds whose types have generated functions.
 func TestDeclaredRules(t *testing.T) {
 	client, _ := menuClient(t, "v1.0.0")
 	for _, c := range []struct {
@@ -191,7 +191,7 @@ func TestDeclaredRules(t *testing.T) {
 	}
 }
 
-// GEN-04: clients of a version that the release deprecates get Kubernetes' warning.
+// Clients of a version that the release deprecates get Kubernetes' warning.
 func TestDeprecatedByLifecycle(t *testing.T) {
 	for _, c := range []struct{ release, want string }{
 		{"v1.2.9", ""},

@@ -96,7 +96,7 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// AGG-02: defaults, preparation, canonical form, generation, status and versions.
+// Defaults, preparation, canonical form, generation, status and versions.
 func TestVersions(t *testing.T) {
 	_, client := newServer(t, kinds())
 	ok := must[*unstructured.Unstructured](t)
@@ -137,7 +137,7 @@ func TestVersions(t *testing.T) {
 	check(t, "merged toppings", text(t, now, "spec", "toppings"), `[{"name":"ham","quantity":3},{"name":"olive","quantity":1}]`)
 }
 
-// AGG-02: validation with field paths, warnings, and dry-run.
+// Validation with field paths, warnings, and dry-run.
 func TestValidation(t *testing.T) {
 	var warned warnings
 	s, err := apiserver.New(t.Context(), kinds())
@@ -195,7 +195,7 @@ type warnings []string
 
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
-// AGG-02: server-side apply merges lists by their keys, tracks owners in all versions, and reports
+// server-side apply merges lists by their keys, tracks owners in all versions, and reports
 // conflicts.
 func TestApply(t *testing.T) {
 	_, client := newServer(t, kinds())
@@ -225,7 +225,7 @@ func TestApply(t *testing.T) {
 	check(t, "toppings", text(t, applied, "spec", "toppings"), `[{"name":"ham","quantity":2}]`)
 }
 
-// AGG-02: watch, label and field selectors, deletecollection, finalizers and graceful deletion.
+// Watch, label and field selectors, deletecollection, finalizers and graceful deletion.
 func TestLifecycle(t *testing.T) {
 	_, client := newServer(t, kinds())
 	in := client.Resource(pizzas).Namespace("default")
@@ -282,7 +282,7 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// AGG-02: tables, discovery, OpenAPI, CBOR, and the refusal of protobuf.
+// Tables, discovery, OpenAPI, CBOR, and the refusal of protobuf.
 func TestDocuments(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
@@ -359,7 +359,7 @@ type noConversion struct{ oldPizza }
 func (*noConversion) ConvertTo(*topping) error   { return nil }
 func (*noConversion) ConvertFrom(*topping) error { return nil }
 
-// AGG-02: New returns errors for mistakes that the compiler cannot find.
+// New returns errors for mistakes that the compiler cannot find.
 func TestMistakes(t *testing.T) {
 	hub := &pizza{TypeMeta: typeMeta("v1beta1", "Pizza")}
 	for name, test := range map[string]struct {
@@ -386,7 +386,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// AGG-02: health checks, metrics and flow control are those of kube-apiserver.
+// Health checks, metrics and flow control are those of kube-apiserver.
 func TestOperation(t *testing.T) {
 	s, _ := newServer(t, kinds(), apiserver.Check("oven", func(context.Context) error { return errors.New("cold") }))
 	if got := body(t, s, "/livez/ping", "*/*"); got != "ok" {

@@ -31,8 +31,8 @@ func guide(t *testing.T, clause string) string {
 	return ""
 }
 
-// AGG-02, AGG-05: the guide's program, in its own module that requires only the engine, serves
-// a kind that kubectl can use.
+// The guide's program, in its own module that requires only the engine, serves a kind that kubectl
+// can use.
 func TestGuide(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links a server: ten seconds")

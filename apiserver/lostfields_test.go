@@ -66,7 +66,7 @@ func (c *oldCake) ConvertFrom(hub *cake) error {
 	return nil
 }
 
-// AGG-02: fields that a conversion loses on purpose are not reported.
+// Fields that a conversion loses on purpose are not reported.
 func TestDroppedFields(t *testing.T) {
 	env := apiservertest.New(t, apiserver.Group("bakery.example.com", apiserver.Kind(
 		&cake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1", Kind: "Cake"}},
@@ -82,7 +82,7 @@ func TestDroppedFields(t *testing.T) {
 	}
 }
 
-// AGG-02: a write through a version whose conversion loses fields gets a warning, or an error.
+// A write through a version whose conversion loses fields gets a warning, or an error.
 func TestLossyConversion(t *testing.T) {
 	env := apiservertest.New(t, apiserver.Group("bakery.example.com", apiserver.Kind(
 		&cake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1", Kind: "Cake"}},

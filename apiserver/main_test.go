@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// AGG-02: a server adjusts garbage collection only if the process is its own.
+// A server adjusts garbage collection only if the process is its own.
 func TestManagesOwnMemoryOnly(t *testing.T) {
 	t.Setenv("GOGC", "")
 	for _, owns := range []bool{false, true} {
@@ -55,8 +55,7 @@ func TestManagesOwnMemoryOnly(t *testing.T) {
 	}
 }
 
-// AGG-02: the server's own lines, and the warnings and errors of Kubernetes' libraries, have one
-// format.
+// The server's own lines, and the warnings and errors of Kubernetes' libraries, have one format.
 func TestLogHasOneFormat(t *testing.T) {
 	const child, last = "KELSON_TEST_LOG", "the last line"
 	if dir := os.Getenv(child); dir != "" {

@@ -65,8 +65,8 @@ func checkConverted(t *testing.T, what string, u *unstructured.Unstructured) {
 	check(t, what+": size", text(t, u, "spec", "size"), `"medium"`)
 }
 
-// AGG-02: the server converts objects in a former storage version to the current one when it reads
-// them. The next write stores them in the current version, even if it changes nothing.
+// The server converts objects in a former storage version to the current one when it reads them.
+// The next write stores them in the current version, even if it changes nothing.
 func TestStorageVersionChanges(t *testing.T) {
 	for name, open := range storages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestStorageVersionChanges(t *testing.T) {
 	}
 }
 
-// AGG-02: MigrateStorage stores again only the objects that are in a former version.
+// MigrateStorage stores again only the objects that are in a former version.
 func TestMigrateStorage(t *testing.T) {
 	for name, open := range storages(t) {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestMigrateStorage(t *testing.T) {
 	}
 }
 
-// AGG-02: the flag --migrate-storage stores objects in the storage version, and logs how many.
+// The flag --migrate-storage stores objects in the storage version, and logs how many.
 func TestFlagMigrateStorage(t *testing.T) {
 	dir := t.TempDir()
 	createInOldRelease(t, apiserver.Disk(dir+"/state"), "a", "b")
@@ -208,7 +208,7 @@ func newer(t *testing.T, a, b string) bool {
 	return order > 0
 }
 
-// AGG-02: an object that cannot be read is reported, and the others are stored again.
+// An object that cannot be read is reported, and the others are stored again.
 func TestMigrateStorageErrors(t *testing.T) {
 	own := &records{have: map[store.Key]store.Record{}}
 	open := apiserver.Backend(func() (store.Backend, error) { return own, nil })
@@ -239,7 +239,7 @@ func (panics) Default(p *pizza) {
 	}
 }
 
-// AGG-02: a panic of a default is an error of its object, and does not end the server.
+// A panic of a default is an error of its object, and does not end the server.
 func TestMigrateStoragePanics(t *testing.T) {
 	own := &records{have: map[store.Key]store.Record{}}
 	open := apiserver.Backend(func() (store.Backend, error) { return own, nil })

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// AGG-05: the engine can be required without k8s.io/kubernetes.
+// The engine can be required without k8s.io/kubernetes.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "./...").Output()
 	if err != nil {
@@ -30,8 +30,8 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// AGG-05: a module outside this repository requires only the engine and serves a custom resource in
-// forty lines.
+// A module outside this repository requires only the engine and serves a custom resource in forty
+// lines.
 func TestOutsideModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links a server: ten seconds")

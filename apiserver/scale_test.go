@@ -30,7 +30,7 @@ func (o *oven) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// AGG-02: the subresource scale is read, updated and patched, and validated.
+// The subresource scale is read, updated and patched, and validated.
 func TestScale(t *testing.T) {
 	scale := apiserver.Scale("spec.fires", func(o *oven) apiserver.Replicas {
 		return apiserver.Replicas{Desired: &o.Spec.Fires, Current: o.Spec.Fires, Selector: "oven=" + o.Name}

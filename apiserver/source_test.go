@@ -60,7 +60,7 @@ func shelfKind(source apiserver.Source[*topping], age time.Duration) apiserver.P
 	return apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(), apiserver.From(source, apiserver.MaxAge(age))))
 }
 
-// AGG-04: a kind over another system has get, list, watch and selectors, in virtual time.
+// A kind over another system has get, list, watch and selectors, in virtual time.
 func TestSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &shelf{costs: map[string]int64{"ham": 3, "truffle": 90}}
@@ -118,7 +118,7 @@ func (hangingShelf) List(ctx context.Context) ([]*topping, error) {
 	select {} // ignores its context
 }
 
-// AGG-04: clients of a source that hangs get a response by the deadline of their request.
+// Clients of a source that hangs get a response by the deadline of their request.
 func TestHangingSource(t *testing.T) {
 	s, client := newServer(t, shelfKind(hangingShelf{}, 0), apiserver.Group("other.example.com", apiserver.Kind(&pizza{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pizza"}})))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -169,7 +169,7 @@ func (s *notifyingShelf) Delete(_ context.Context, t *topping) error {
 	return nil
 }
 
-// AGG-04: writes go to the source; notifications reach watches without polling.
+// Writes go to the source; notifications reach watches without polling.
 func TestSourceWrites(t *testing.T) {
 	source := &notifyingShelf{shelf: shelf{costs: map[string]int64{}}, changes: make(chan struct{})}
 	none := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*topping]) error {
@@ -226,8 +226,8 @@ func (s *updatedShelf) Update(_ context.Context, t, _ *topping) error {
 	return nil
 }
 
-// AGG-04: clients cannot add finalizers to the objects of a source, and propagation policies have
-// no effect.
+// Clients cannot add finalizers to the objects of a source, and propagation policies have no
+// effect.
 func TestSourceFinalizers(t *testing.T) {
 	source := &updatedShelf{notifyingShelf{shelf: shelf{costs: map[string]int64{}}, changes: make(chan struct{})}}
 	_, client := newServer(t, shelfKind(source, 0))
@@ -281,7 +281,7 @@ func (s *panickingShelf) Notify(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// AGG-04: a panic of a source fails the requests that read it, and does not end the server.
+// A panic of a source fails the requests that read it, and does not end the server.
 func TestPanickingSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &panickingShelf{shelf: shelf{costs: map[string]int64{"ham": 3}}}
@@ -403,7 +403,7 @@ func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 	}
 }
 
-// AGG-02: an action and a stream.
+// An action and a stream.
 func TestSubresources(t *testing.T) {
 	action := apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*pizza], body *bake) (runtime.Object, error) {
 		err := call.Server.Transact(ctx, func(tx *apiserver.Tx) error {

@@ -46,7 +46,7 @@ func (r *records) Append(all []store.Record) error {
 func (*records) Checkpoint() func(context.Context, iter.Seq[store.Record]) error { return nil }
 func (*records) Close() error                                                    { return nil }
 
-// AGG-02: a new server over the same storage has the objects of the previous server.
+// A new server over the same storage has the objects of the previous server.
 func TestStorage(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "encryption.yaml")
@@ -96,7 +96,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// AGG-02: a fork begins with the state of another server and does not change it.
+// A fork begins with the state of another server and does not change it.
 func TestFork(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()

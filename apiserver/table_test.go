@@ -25,7 +25,7 @@ func (strictColumns) Columns() []apiserver.Column[*pizza] {
 	return []apiserver.Column[*pizza]{{Name: "First", Value: func(p *pizza) any { return p.Spec.Toppings[0].Name }}}
 }
 
-// AGG-02: a table without rows has columns, and their functions are not called.
+// A table without rows has columns, and their functions are not called.
 func TestEmptyTable(t *testing.T) {
 	s, _ := newServer(t, kinds(strictColumns{}))
 	table := body(t, s, "/apis/"+group+"/v1beta1/pizzas", asTable)
@@ -63,7 +63,7 @@ func (valueColumns) Columns() []apiserver.Column[*topping] {
 	}
 }
 
-// AGG-02: columns show the values that pointers point to, and times in columns of dates as ages.
+// Columns show the values that pointers point to, and times in columns of dates as ages.
 func TestCells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, client := newServer(t, apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(), valueColumns{})))
@@ -91,8 +91,8 @@ func (sizeRules) Validate(_ context.Context, t *topping) (errs field.ErrorList) 
 	return errs
 }
 
-// AGG-02: validation and admission see the defaults of rules in writes of every kind. Managers do
-// not own them.
+// Validation and admission see the defaults of rules in writes of every kind. Managers do not own
+// them.
 func TestDefaultsOfRules(t *testing.T) {
 	costs := func(_ context.Context, _ *apiserver.Tx, w *apiserver.Write[*topping]) error {
 		if w.Object.Spec.Cost == 0 {

@@ -20,7 +20,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// AGG-02: a rule reads other objects; its errors become Kubernetes' responses.
+// A rule reads other objects; its errors become Kubernetes' responses.
 func TestAdmission(t *testing.T) {
 	rule := func(ctx context.Context, tx *apiserver.Tx, w *apiserver.Write[*oldPizza]) error {
 		switch w.Name {
@@ -75,8 +75,8 @@ var txStorages = map[string]apiserver.OpenStore{
 	},
 }
 
-// AGG-02: a topping that is deleted between the rule and the commit rejects the pizza, for creates,
-// updates and patches.
+// A topping that is deleted between the rule and the commit rejects the pizza, for creates, updates
+// and patches.
 func TestDeletedBetweenRuleAndCommit(t *testing.T) {
 	for name, open := range txStorages {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func unused(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*topping]) e
 	return nil
 }
 
-// AGG-02: with rules in both directions, no interleaving leaves a pizza without its topping.
+// With rules in both directions, no interleaving leaves a pizza without its topping.
 func TestNoPizzaWithoutTopping(t *testing.T) {
 	for name, open := range txStorages {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func consistent(tx *apiserver.Tx) error {
 	return err
 }
 
-// AGG-02: writes of a rule are committed together with the request's write, or not at all.
+// Writes of a rule are committed together with the request's write, or not at all.
 func TestRuleWrites(t *testing.T) {
 	count := func(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizza]) error {
 		total, err := apiserver.Get[*topping](tx, "", "total")
@@ -253,8 +253,7 @@ func TestRuleWrites(t *testing.T) {
 	}
 }
 
-// AGG-02: a transaction creates, updates and deletes several objects at once, by the rules of their
-// kinds.
+// A transaction creates, updates and deletes several objects at once, by the rules of their kinds.
 func TestTransact(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
@@ -310,7 +309,7 @@ func TestTransact(t *testing.T) {
 	}
 }
 
-// AGG-02: reads and writes of a transaction build on its earlier writes of the same object.
+// Reads and writes of a transaction build on its earlier writes of the same object.
 func TestTransactSameObject(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
@@ -393,8 +392,8 @@ func TestTransactSameObject(t *testing.T) {
 	check(t, "generation", text(t, updated, "metadata", "generation"), "2")
 }
 
-// AGG-02: finalizers hold an object that a transaction deletes, and the transaction that removes
-// the last one removes the object.
+// Finalizers hold an object that a transaction deletes, and the transaction that removes the last
+// one removes the object.
 func TestTransactFinalizers(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: axe-core finds no serious problem in any view: in the light and the dark theme, and with
-// the width of 400 % zoom.
+// axe-core finds no serious problem in any view: in the light and the dark theme, and with the
+// width of 400 % zoom.
 func TestAccessible(t *testing.T) {
 	chromium(t)
 	f, err := os.Open("testdata/axe/axe.min.js.gz")

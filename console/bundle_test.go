@@ -10,7 +10,7 @@ import (
 	"kelson.dev/console/internal/bundle"
 )
 
-// LAB-07: building the sources results in exactly the committed files, on any machine.
+// Building the sources results in exactly the committed files, on any machine.
 func TestRebuildIsIdentical(t *testing.T) {
 	built, err := bundle.Build(".")
 	if err != nil {

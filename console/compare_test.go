@@ -45,8 +45,8 @@ func writeFailure(t *testing.T, text string) string {
 	return name
 }
 
-// LAB-07: the view shows two runs side by side, with the first difference, and when a failure
-// became inevitable.
+// The view shows two runs side by side, with the first difference, and when a failure became
+// inevitable.
 func TestCompareRuns(t *testing.T) {
 	chromium(t)
 	changes := 0

@@ -66,7 +66,7 @@ func (r *podFor) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 	return operator.Result{}, err
 }
 
-// LAB-07: every view on an operator that fails: it may create one Pod, and tries to create two.
+// Every view on an operator that fails: it may create one Pod, and tries to create two.
 func TestEveryViewOnAFailingOperator(t *testing.T) {
 	chromium(t)
 	file := filepath.Join(t.TempDir(), "trace")

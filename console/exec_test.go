@@ -17,7 +17,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: a terminal in a container, with its size, keys, output, and the command's exit code.
+// A terminal in a container, with its size, keys, output, and the command's exit code.
 func TestExec(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeProcess))

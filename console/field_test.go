@@ -11,7 +11,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: the documentation of fields, by mouse, by keys and by address, also while editing.
+// The documentation of fields, by mouse, by keys and by address, also while editing.
 func TestFieldDocumentation(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)

@@ -82,7 +82,7 @@ func fakeCluster(t testing.TB, changes *int) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// LAB-07: only the browser that opened the printed address gets answers.
+// Only the browser that opened the printed address gets answers.
 func TestRefusedRequests(t *testing.T) {
 	changes := 0
 	c := start(t, console.Config{Cluster: fakeCluster(t, &changes)})

@@ -63,8 +63,8 @@ func writeHistory(t *testing.T) string {
 	return name
 }
 
-// LAB-07: the view shows the versions of a deleted object, compares any two of them, and shows all
-// changes in the cluster between two moments.
+// The view shows the versions of a deleted object, compares any two of them, and shows all changes
+// in the cluster between two moments.
 func TestHistory(t *testing.T) {
 	chromium(t)
 	changes := 0
@@ -86,8 +86,8 @@ func TestHistory(t *testing.T) {
 	b.shot("history")
 }
 
-// LAB-07: the versions in the data directory of a server, with the manager that set each field. The
-// views follow the versions that the server adds.
+// The versions in the data directory of a server, with the manager that set each field. The views
+// follow the versions that the server adds.
 func TestHistoryOfADataDirectory(t *testing.T) {
 	chromium(t)
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func TestHistoryOfADataDirectory(t *testing.T) {
 	b.until(`document.querySelector('tbody tr').cells[1].innerText === '5'`)
 }
 
-// LAB-07: the page of kelson serve --history shows the server's history.
+// The page of kelson serve --history shows the server's history.
 func TestHistoryOfAServer(t *testing.T) {
 	chromium(t)
 	kelson := os.Getenv("KELSON")

@@ -20,8 +20,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: with 10,000 objects, the list renders only the visible rows, scrolls to the end, filters
-// and follows changes. The search finds one of the objects.
+// With 10,000 objects, the list renders only the visible rows, scrolls to the end, filters and
+// follows changes. The search finds one of the objects.
 func TestTenThousandObjects(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -63,7 +63,7 @@ func TestTenThousandObjects(t *testing.T) {
 	b.everyView("large", "configmaps/default/item-04321")
 }
 
-// LAB-07: the console has only the rights of its user; the page shows which requests were refused.
+// The console has only the rights of its user; the page shows which requests were refused.
 func TestRightsOfTheUser(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -89,8 +89,8 @@ func TestRightsOfTheUser(t *testing.T) {
 	b.until(`[...document.querySelectorAll('.pairs dt')].some((d) => d.innerText === 'configmaps' && d.nextElementSibling.innerText.includes('User "jane" cannot list'))`)
 }
 
-// LAB-07: Now, Map and the search show the namespaces that the user may list, if the user may not
-// list objects in all namespaces.
+// Now, Map and the search show the namespaces that the user may list, if the user may not list
+// objects in all namespaces.
 func TestUserOfANamespace(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -118,7 +118,7 @@ func TestUserOfANamespace(t *testing.T) {
 	b.shot("namespaces")
 }
 
-// LAB-07: changes are checked while the user types, stored on request, and only with Config.Write.
+// Changes are checked while the user types, stored on request, and only with Config.Write.
 func TestEdit(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -150,8 +150,8 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// LAB-07: the page shows all digits of integers that JavaScript's numbers can't represent, and an
-// edit of another field does not change them.
+// The page shows all digits of integers that JavaScript's numbers can't represent, and an edit of
+// another field does not change them.
 func TestLargeIntegers(t *testing.T) {
 	chromium(t)
 	definition := filepath.Join(t.TempDir(), "definition.yaml")

@@ -11,8 +11,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: the view Map shows owners, selectors and references. If there are many objects, it shows
-// one node per kind.
+// The view Map shows owners, selectors and references. If there are many objects, it shows one node
+// per kind.
 func TestMap(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())

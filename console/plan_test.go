@@ -51,8 +51,8 @@ func writePlan(t *testing.T, p *plan.Plan) string {
 	return name
 }
 
-// LAB-07: the view Plan shows what an operator would do, with causes and fields and without the
-// values of Secrets. It follows changes of the file. The exported plan is complete.
+// The view Plan shows what an operator would do, with causes and fields and without the values of
+// Secrets. It follows changes of the file. The exported plan is complete.
 func TestPlan(t *testing.T) {
 	chromium(t)
 	changes := 0
@@ -115,8 +115,8 @@ func TestPlan(t *testing.T) {
 	b.shows("it has neither steps nor a cluster")
 }
 
-// LAB-07: the console makes plans on request, one at a time, and shows the error if a plan could
-// not be made.
+// The console makes plans on request, one at a time, and shows the error if a plan could not be
+// made.
 func TestMakePlan(t *testing.T) {
 	chromium(t)
 	changes := 0

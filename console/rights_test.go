@@ -40,8 +40,8 @@ func appendAudit(t *testing.T, name, user, verb, group, resource, namespace stri
 	}
 }
 
-// LAB-07: the view Rights shows which rules of a service account are used, unused and missing, and
-// follows the audit log.
+// The view Rights shows which rules of a service account are used, unused and missing, and follows
+// the audit log.
 func TestRights(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)

@@ -65,9 +65,9 @@ var namedRoles = []string{
 	"img", "image", "Canvas", "application", "graphics-document", "region", "log", "heading", "columnheader", "navigation", "complementary",
 }
 
-// LAB-07: in every view, wide and as narrow as at 400 % zoom, Chromium's accessibility tree has a
-// role and a name for everything that can be operated, one main part with one heading, the
-// navigation, and the rows and headers of the tables.
+// In every view, wide and as narrow as at 400 % zoom, Chromium's accessibility tree has a role and
+// a name for everything that can be operated, one main part with one heading, the navigation, and
+// the rows and headers of the tables.
 func TestAccessibilityTree(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)
@@ -145,7 +145,7 @@ func (b *tab) says(text string) {
 	eval[any](b, `said = [], 0`)
 }
 
-// LAB-07: screen readers announce changes while the focus is elsewhere.
+// Screen readers announce changes while the focus is elsewhere.
 func TestAnnouncements(t *testing.T) {
 	chromium(t)
 	env, c := operated(t)
@@ -280,7 +280,7 @@ func TestAnnouncements(t *testing.T) {
 	b.until(`!document.querySelector('dialog') && ` + regions + `.every((r) => !r.hasAttribute('aria-live'))`)
 }
 
-// LAB-07: a text with the same information accompanies each drawing.
+// A text with the same information accompanies each drawing.
 func TestDrawingsAsText(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)
@@ -319,9 +319,9 @@ func TestDrawingsAsText(t *testing.T) {
 	}
 }
 
-// LAB-07: at 400 % zoom of a window of 1280 by 1024 pixels, no view scrolls sideways, and no
-// element is outside of the page or cut off. Drawings, the terminal and the columns of lists scroll
-// inside their own part.
+// At 400 % zoom of a window of 1280 by 1024 pixels, no view scrolls sideways, and no element is
+// outside of the page or cut off. Drawings, the terminal and the columns of lists scroll inside
+// their own part.
 func TestZoom(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)

@@ -18,7 +18,7 @@ import (
 	"kelson.dev/console"
 )
 
-// LAB-07: every view on kelson dev examples/cnat.
+// Every view on kelson dev examples/cnat.
 func TestDevelopmentLoop(t *testing.T) {
 	chromium(t)
 	kelson := os.Getenv("KELSON")
@@ -88,7 +88,7 @@ func TestDevelopmentLoop(t *testing.T) {
 	b.shot("cnat-plan")
 }
 
-// LAB-07: the console of a kube-apiserver, which has no controllers.
+// The console of a kube-apiserver, which has no controllers.
 func TestOnAServer(t *testing.T) {
 	chromium(t)
 	kubeconfig := os.Getenv("KELSON_TEST_KUBECONFIG")

@@ -40,7 +40,7 @@ func largeTrace(t testing.TB, reconciles int) string {
 	return name
 }
 
-// LAB-07: a timeline of 50,000 marks is drawn again while the user pans and zooms.
+// A timeline of 50,000 marks is drawn again while the user pans and zooms.
 func TestTimeline(t *testing.T) {
 	b := openLargeTimeline(t)
 	b.shot("timeline")
@@ -113,7 +113,7 @@ func pan(b *tab) drawing {
 	})()`)
 }
 
-// LAB-07: Events of the cluster and restarts of operators are marks of the timeline, also as text.
+// Events of the cluster and restarts of operators are marks of the timeline, also as text.
 func TestTimelineEvents(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -162,7 +162,7 @@ func firstLine(t *testing.T, name string) string {
 	return line + "\n"
 }
 
-// LAB-07: the timeline shows the steps of a failure, with its faults and restarts.
+// The timeline shows the steps of a failure, with its faults and restarts.
 func TestTimelineOfAFailure(t *testing.T) {
 	chromium(t)
 	changes := 0

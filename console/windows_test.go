@@ -13,7 +13,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// LAB-07: more windows work at the same time than a browser opens HTTP/1.1 connections to a host.
+// More windows work at the same time than a browser opens HTTP/1.1 connections to a host.
 func TestManyWindows(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -40,7 +40,7 @@ func TestManyWindows(t *testing.T) {
 	}
 }
 
-// LAB-07: the page follows the browser's default size of fonts; lists still scroll to their end.
+// The page follows the browser's default size of fonts; lists still scroll to their end.
 func TestLargeDefaultFont(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)

@@ -49,7 +49,7 @@ func (doorman) ValidateCreate(_ context.Context, cm *corev1.ConfigMap) (webhook.
 	return nil, errors.New("no " + cm.Name)
 }
 
-// RUN-05: a validator has only the methods that it needs, at its own path.
+// A validator has only the methods that it needs, at its own path.
 func TestPartialValidator(t *testing.T) {
 	s := apitest.New(apitest.ConfigMaps, apitest.Events)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestPartialValidator(t *testing.T) {
 	must(t, <-ended)
 }
 
-// RUN-05: generic admission, with a client that reads from the cache.
+// Generic admission, with a client that reads from the cache.
 func TestAdmission(t *testing.T) {
 	s := apitest.New(apitest.ConfigMaps, apitest.Events)
 	create(t, s, "default", "policy", nil)

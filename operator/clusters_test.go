@@ -31,8 +31,8 @@ func (c courier) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 	return operator.Result{}, nil
 }
 
-// RUN-03: in a reconcile for an object of an additional cluster, Apply uses the kinds of that
-// cluster, and Events are recorded there.
+// In a reconcile for an object of an additional cluster, Apply uses the kinds of that cluster, and
+// Events are recorded there.
 func TestApplyAndEventsInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := apitest.New(apitest.ConfigMaps, apitest.Events) // a server without pods

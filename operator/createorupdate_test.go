@@ -15,8 +15,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04: the object is created if it does not exist, updated only if something changed, and owned
-// by the reconciled object.
+// The object is created if it does not exist, updated only if something changed, and owned by the
+// reconciled object.
 func TestCreateOrUpdate(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Nodes)
 	c, err := client.New(client.Config{REST: server.REST()})
@@ -91,8 +91,8 @@ func TestCreateOrUpdate(t *testing.T) {
 	}
 }
 
-// RUN-04: an object that is applied or updated in its own reconcile does not become its own owner,
-// and keeps the controller that it has.
+// An object that is applied or updated in its own reconcile does not become its own owner, and
+// keeps the controller that it has.
 func TestOwnObject(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps, apitest.Pods)
 	c, err := client.New(client.Config{REST: server.REST()})

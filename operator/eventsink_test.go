@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// MACH-08: the sink of an operator gets its events, as the server does.
+// The sink of an operator gets its events, as the server does.
 func TestEventSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)

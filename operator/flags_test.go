@@ -21,7 +21,7 @@ func finish(stop func()) Part {
 	return BeforeStart(func(_ context.Context, deps Deps) error { stop(); return nil })
 }
 
-// RUN-08: flags of the operator, a configuration that they change, and parts that depend on them.
+// Flags of the operator, a configuration that they change, and parts that depend on them.
 func TestFlagsConfigureParts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var workers int
@@ -70,7 +70,7 @@ func TestFlagsConfigureParts(t *testing.T) {
 	}
 }
 
-// RUN-08: errors of the parts end the program before anything starts.
+// Errors of the parts end the program before anything starts.
 func TestPartsWithErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		part Part
@@ -111,8 +111,8 @@ func parsed(t *testing.T, args string, more ...func(*flag.FlagSet)) *flags {
 	return f
 }
 
-// RUN-08: a flag of another package with the same name as one of Main's flags, such as klog's -v,
-// sets both.
+// A flag of another package with the same name as one of Main's flags, such as klog's -v, sets
+// both.
 func TestFlagsOfOthers(t *testing.T) {
 	before := klog.V(5).Enabled()
 	t.Cleanup(func() { _ = new(klog.Level).Set("0") })
@@ -153,7 +153,7 @@ func TestFlagsOfOthers(t *testing.T) {
 	}
 }
 
-// RUN-08: the flags of controller-runtime's zap logger, and -v.
+// The flags of controller-runtime's zap logger, and -v.
 func TestLogFlags(t *testing.T) {
 	tests := []struct {
 		args  string
@@ -199,8 +199,8 @@ func TestLogFlags(t *testing.T) {
 	}
 }
 
-// RUN-08: without a kubeconfig, functions of Configure get an empty rest.Config. They can complete
-// it; otherwise the program ends with the reason why there is no API server.
+// Without a kubeconfig, functions of Configure get an empty rest.Config. They can complete it;
+// otherwise the program ends with the reason why there is no API server.
 func TestConfigureWithoutServer(t *testing.T) {
 	user := func(cfg *Config) error { cfg.REST.Impersonate.UserName = "jane"; return nil }
 	host := func(cfg *Config) error { cfg.REST.Host = "http://a.example"; return nil }

@@ -107,8 +107,7 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// RUN-08: kinds without Go types, as complete objects and as metadata, in Owns, Watches, For and
-// Cache.
+// Kinds without Go types, as complete objects and as metadata, in Owns, Watches, For and Cache.
 func TestKindsByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, widgets, gadgets)
@@ -160,7 +159,7 @@ func (d metadataCaller) Reconcile(_ context.Context, m *metav1.PartialObjectMeta
 	return operator.Result{}, nil
 }
 
-// RUN-08: every owner, a filter for all kinds, and priorities.
+// Every owner, a filter for all kinds, and priorities.
 func TestOwnersFiltersPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
@@ -181,7 +180,7 @@ func TestOwnersFiltersPriorities(t *testing.T) {
 	})
 }
 
-// RUN-08: indexes of a Go type, of dynamic objects and of metadata, in all clusters.
+// Indexes of a Go type, of dynamic objects and of metadata, in all clusters.
 func TestIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events, widgets), apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
@@ -260,7 +259,7 @@ func TestIndexes(t *testing.T) {
 
 func listError[T any](_ T, err error) error { return err }
 
-// RUN-08: Cache of one kind keeps the operator's namespaces, unless its scope has some.
+// Cache of one kind keeps the operator's namespaces, unless its scope has some.
 func TestCacheInheritsNamespaces(t *testing.T) {
 	for want, namespaces := range map[string][]string{"in-a": nil, "in-b": {"b"}, "in-a in-b": {metav1.NamespaceAll}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -282,8 +281,8 @@ func TestCacheInheritsNamespaces(t *testing.T) {
 	}
 }
 
-// RUN-08, RUN-03: the writes of Deps.Live are in the trace, and reads of Deps.Client see them; its
-// reads do not come from the cache.
+// The writes of Deps.Live are in the trace, and reads of Deps.Client see them; its reads do not
+// come from the cache.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -330,7 +329,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// RUN-08: Deps has what exec and logs need.
+// Deps has what exec and logs need.
 func TestRESTAndHTTPClientOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)

@@ -73,8 +73,7 @@ func TestRestConfig(t *testing.T) {
 	}
 }
 
-// RUN-01: a program from start to end, with its trace in a file. It sends no request to the API
-// server.
+// A program from start to end, with its trace in a file. It sends no request to the API server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
@@ -116,7 +115,7 @@ func TestDefaultName(t *testing.T) {
 	}
 }
 
-// RUN-01, RUN-05: the flags of a kubebuilder project's main have the same meaning.
+// The flags of a kubebuilder project's main have the same meaning.
 func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()

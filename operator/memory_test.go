@@ -13,7 +13,7 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-10: Main may release the memory of the process, unless KELSON_KEEP_MEMORY is set.
+// Main may release the memory of the process, unless KELSON_KEEP_MEMORY is set.
 func TestOwnsProcess(t *testing.T) {
 	t.Cleanup(func() { ownsProcess.Store(false) })
 	for value, want := range map[string]bool{"": true, "false": true, "true": false} {
@@ -31,7 +31,7 @@ func TestOwnsProcess(t *testing.T) {
 	}
 }
 
-// RUN-10: an operator releases memory of its process only if the process is its own.
+// An operator releases memory of its process only if the process is its own.
 func TestReleasesOwnMemoryOnly(t *testing.T) {
 	before := releaseMemory
 	t.Cleanup(func() {

@@ -365,7 +365,7 @@ func (d *departing) Finalize(context.Context, *corev1.ConfigMap) (operator.Resul
 	return operator.After(time.Until(d.end)), nil
 }
 
-// RUN-04: After with a time that has passed reconciles again immediately, and keeps the finalizer.
+// After with a time that has passed reconciles again immediately, and keeps the finalizer.
 func TestAfterInThePast(t *testing.T) {
 	for name, end := range map[string]time.Duration{"past": -time.Minute, "now": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func runIn(t *testing.T, cfg operator.Config, parts ...operator.Part) (stop func
 	return func() { cancel(); must(t, <-ended) }
 }
 
-// RUN-03: controllers get the objects of the caches.
+// Controllers get the objects of the caches.
 func TestCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -106,7 +106,7 @@ func TestCaches(t *testing.T) {
 	})
 }
 
-// RUN-03: an operator works in additional clusters.
+// An operator works in additional clusters.
 func TestClustersOfAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -122,7 +122,7 @@ func TestClustersOfAnOperator(t *testing.T) {
 	})
 }
 
-// RUN-03: two replicas share the objects.
+// Two replicas share the objects.
 func TestSharded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -151,7 +151,7 @@ type half struct{}
 
 func (half) ValidateCreate(context.Context, *corev1.ConfigMap) error { return nil }
 
-// RUN-05: errors in webhooks are reported at the start.
+// Errors in webhooks are reported at the start.
 func TestWrongWebhooks(t *testing.T) {
 	for want, part := range map[string]operator.Part{
 		"method ValidateCreate of operator_test.half has the type": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
@@ -196,7 +196,7 @@ func (w *watcher) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator
 	return operator.Result{}, err
 }
 
-// RUN-03: sources at run time.
+// Sources at run time.
 func TestDynamicWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-04: Config.Plain reaches the clients: an apply of a missing object is an apply. Transforms of
-// a kind are called in order.
+// Config.Plain reaches the clients: an apply of a missing object is an apply. Transforms of a kind
+// are called in order.
 func TestPlainConfig(t *testing.T) {
 	for name, tt := range map[string]struct {
 		plain client.Plain

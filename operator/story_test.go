@@ -153,8 +153,7 @@ func startOperator(t *testing.T, cfg operator.Config, parts ...operator.Part) (s
 	return stop
 }
 
-// RUN-05, RUN-07: an API server calls the operator's webhooks, with certificates issued by the
-// operator.
+// An API server calls the operator's webhooks, with certificates issued by the operator.
 func TestWebhookStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	c, err := client.New(client.Config{REST: cfg})
@@ -217,7 +216,7 @@ func TestWebhookStory(t *testing.T) {
 	eventually(t, func() error { return c.Delete(ctx, stored) })
 }
 
-// RUN-05: in a cluster, the CA bundle is written to the configurations that refer to the operator's
+// In a cluster, the CA bundle is written to the configurations that refer to the operator's
 // Service, and to no others.
 func TestCABundleIsInjected(t *testing.T) {
 	cfg := apiserver.For(t)

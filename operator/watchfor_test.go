@@ -45,7 +45,7 @@ func needsKinds(ctx context.Context, d operator.Deps, cm *corev1.ConfigMap) erro
 	return d.WatchFor(ctx, watches...)
 }
 
-// RUN-08: a reconciler adds and removes watches, which end with the last object that needs them.
+// A reconciler adds and removes watches, which end with the last object that needs them.
 func TestWatchFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, widgets, gadgets)
@@ -87,7 +87,7 @@ func TestWatchFor(t *testing.T) {
 	})
 }
 
-// RUN-08: watches belong to a cluster, and end with it.
+// Watches belong to a cluster, and end with it.
 func TestWatchForInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
@@ -111,7 +111,7 @@ func TestWatchForInClusters(t *testing.T) {
 	})
 }
 
-// RUN-08: arguments that WatchFor rejects.
+// Arguments that WatchFor rejects.
 func TestWatchForErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)

@@ -9,8 +9,7 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// GEN-02: cold is the first run of a process; warm is a later run with a shared Cache, as in watch
-// mode.
+// Cold is the first run of a process; warm is a later run with a shared Cache, as in watch mode.
 func BenchmarkGenerate(b *testing.B) {
 	for _, project := range []string{"resource", "types"} {
 		ar, err := txtar.ParseFile("testdata/" + project + ".txtar")

@@ -96,8 +96,8 @@ func rules(t *testing.T, dir string) []string {
 	return all
 }
 
-// GEN-01: a reconciler with a method Finalize gets its finalizer by a patch of the object, so the
-// role of the operator gets the verb patch for the object's resource.
+// A reconciler with a method Finalize gets its finalizer by a patch of the object, so the role of
+// the operator gets the verb patch for the object's resource.
 func TestFinalizeGrantsPatch(t *testing.T) {
 	const finalize = "func (*reconciler) Finalize(ctx context.Context, obj *v1.Pot) (operator.Result, error) { return operator.Result{}, nil }\n"
 	const watch = "// +kubebuilder:rbac:groups=a.example.com,resources=pots,verbs=get;list;watch"
@@ -146,7 +146,7 @@ func TestFinalizeGrantsPatch(t *testing.T) {
 	}
 }
 
-// GEN-01: after a method Finalize is added, a check fails until the role is generated again.
+// After a method Finalize is added, a check fails until the role is generated again.
 func TestFinalizeMakesRoleStale(t *testing.T) {
 	const watch = "// +kubebuilder:rbac:groups=a.example.com,resources=pots,verbs=get;list;watch\n"
 	dir := finalizeProject(t, watch, "")
@@ -170,8 +170,7 @@ func TestFinalizeMakesRoleStale(t *testing.T) {
 	}
 }
 
-// GEN-01: the generator cannot determine the resource of an unstructured object, so it requests a
-// marker.
+// The generator cannot determine the resource of an unstructured object, so it requests a marker.
 func TestFinalizeOfUnstructured(t *testing.T) {
 	const finalize = "func (*reconciler) Finalize(ctx context.Context, obj *unstructured.Unstructured) (operator.Result, error) { return operator.Result{}, nil }\n"
 	for verbs, want := range map[string]string{"get;list;watch": "verbs=patch", "get;list;watch;patch": ""} {

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/toolchain/loader"
 )
 
-// GEN-01: any source file leads to generated files or errors, never to a panic, in every generator.
+// Any source file leads to generated files or errors, never to a panic, in every generator.
 func FuzzGenerate(f *testing.F) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// GEN-04: for all packages of k8s.io/api the methods equal those of prerelease-lifecycle-gen.
+// For all packages of k8s.io/api the methods equal those of prerelease-lifecycle-gen.
 func TestKubernetesTypes(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"kelson.dev/toolchain"
 )
 
-// GEN-03: the package comment lists the same generators as Generators, those that run by default
-// and those on request.
+// The package comment lists the same generators as Generators, those that run by default and those
+// on request.
 func TestPackageCommentListsGenerators(t *testing.T) {
 	source, err := os.ReadFile("toolchain.go")
 	if err != nil {

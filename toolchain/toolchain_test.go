@@ -70,9 +70,8 @@ func write(t testing.TB, dir, name, content string) {
 	}
 }
 
-// GEN-01, GEN-02, GEN-03: each archive in testdata has a project and, below want/, the generated
-// files or the errors. Except in beyond.txtar, the definitions and roles equal those of
-// controller-gen v0.23.0.
+// Each archive in testdata has a project and, below want/, the generated files or the errors.
+// Except in beyond.txtar, the definitions and roles equal those of controller-gen v0.23.0.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -159,7 +158,7 @@ func accepted(t *testing.T, data []byte) {
 	}
 }
 
-// GEN-02: only files whose content changes are written, and a check writes none.
+// Only files whose content changes are written, and a check writes none.
 func TestWritesOnlyChanges(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/resource.txtar")
 	if err != nil {
@@ -270,7 +269,7 @@ func TestNoModule(t *testing.T) {
 	}
 }
 
-// GEN-04: apply configurations contain those of metav1, which are in client-go.
+// Apply configurations contain those of metav1, which are in client-go.
 func TestApplyConfigurationsNeedClientGo(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOPROXY", "off")
@@ -293,8 +292,8 @@ type Shape struct {
 	}
 }
 
-// GEN-01: without the package of the metadata, no type can be recognized as a kind. This is an
-// error, not a project without kinds.
+// Without the package of the metadata, no type can be recognized as a kind. This is an error, not a
+// project without kinds.
 func TestUnknownMetadataIsAnError(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/derived.txtar")
 	if err != nil {
@@ -311,8 +310,8 @@ func TestUnknownMetadataIsAnError(t *testing.T) {
 	}
 }
 
-// GEN-04: clients import the apply configurations that are generated, even if two groups have names
-// that begin with the same part.
+// Clients import the apply configurations that are generated, even if two groups have names that
+// begin with the same part.
 func TestGroupsWithTheSamePackage(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()
@@ -349,8 +348,8 @@ type Pizza struct {
 	}
 }
 
-// GEN-01: as with controller-gen, the rules without roleName join those of the role that the
-// setting names, and the roles are sorted by their final names.
+// As with controller-gen, the rules without roleName join those of the role that the setting names,
+// and the roles are sorted by their final names.
 func TestDefaultRole(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()
@@ -375,7 +374,7 @@ func TestDefaultRole(t *testing.T) {
 	}
 }
 
-// GEN-04: conversions are registered in a scheme that register-gen has generated.
+// Conversions are registered in a scheme that register-gen has generated.
 func TestConversionsInGeneratedScheme(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/derived.txtar")
 	if err != nil {
@@ -410,7 +409,7 @@ var (
 	t.Error("no registration of the conversions")
 }
 
-// GEN-02: a file that is a symbolic link stays one.
+// A file that is a symbolic link stays one.
 func TestSymbolicLinks(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/resource.txtar")
 	if err != nil {
@@ -433,8 +432,8 @@ func TestSymbolicLinks(t *testing.T) {
 	}
 }
 
-// GEN-02: the definition of a kind that no longer exists is removed. A definition that was written
-// by hand, or is of another group, is kept.
+// The definition of a kind that no longer exists is removed. A definition that was written by hand,
+// or is of another group, is kept.
 func TestStaleDefinitionsAreRemoved(t *testing.T) {
 	kind := func(name string) string {
 		return "// +kubebuilder:object:root=true\ntype " + name + " struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\tmetav1.ObjectMeta `json:\"metadata,omitempty\"`\n}\n\n"

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// ADM-03: errors in the names of plugins have kube-apiserver's wording.
+// Errors in the names of plugins have kube-apiserver's wording.
 func TestNamesOfPlugins(t *testing.T) {
 	table := append(admission.Generic(), admission.Plugin{Name: "Missing"})
 	for _, test := range []struct {
@@ -45,7 +45,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// ADM-03: --admission-control-config-file.
+// --admission-control-config-file.
 func TestReadConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -98,7 +98,7 @@ func TestReadConfiguration(t *testing.T) {
 	}
 }
 
-// ADM-01, ADM-02: without configured webhooks and policies, admission does not allocate.
+// Without configured webhooks and policies, admission does not allocate.
 func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

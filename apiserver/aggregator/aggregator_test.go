@@ -83,7 +83,7 @@ func apiServiceOf(group string) (store.Key, string) {
 		"service":{"namespace":"n","name":"s","port":443}}}`, group)
 }
 
-// AGG-01: backends are added, removed and fail while requests and documents are served. Run it with
+// Backends are added, removed and fail while requests and documents are served. Run it with
 // -race.
 func TestConcurrentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestConcurrentChanges(t *testing.T) {
 	})
 }
 
-// AGG-01: a backend whose first answers about OpenAPI are errors is described soon after.
+// A backend whose first answers about OpenAPI are errors is described soon after.
 func TestDescribedAfterErrors(t *testing.T) {
 	const index = `{"paths":{"apis/a.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/a.example.com/v1?hash=1"}}}`
 	var refused atomic.Int64
@@ -184,7 +184,7 @@ func TestDescribedAfterErrors(t *testing.T) {
 	}
 }
 
-// AGG-01: APIServices with unusable certificates are unavailable, with client-go's error.
+// APIServices with unusable certificates are unavailable, with client-go's error.
 func TestBrokenBundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(t, "https://backend.example")

@@ -185,8 +185,8 @@ const insecure = `"insecureSkipTLSVerify":true,`
 
 var someone = &user.DefaultInfo{Name: "username", UID: "6b60d791", Groups: []string{"one", "two"}}
 
-// AGG-01: the cases of kube-aggregator's TestProxyHandler: the requests that reach the backend,
-// their headers, and the responses to other requests.
+// The cases of kube-aggregator's TestProxyHandler: the requests that reach the backend, their
+// headers, and the responses to other requests.
 func TestProxy(t *testing.T) {
 	const host = "test-service.test-ns.svc"
 	for _, test := range []struct {
@@ -253,8 +253,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// AGG-01: the cases of kube-aggregator's TestProxyUpgrade: upgraded connections verify the backend
-// like others.
+// The cases of kube-aggregator's TestProxyUpgrade: upgraded connections verify the backend like
+// others.
 func TestProxyOfUpgrades(t *testing.T) {
 	for _, test := range []struct {
 		name, host       string
@@ -324,8 +324,7 @@ func TestProxyOfUpgrades(t *testing.T) {
 	}
 }
 
-// AGG-01: kube-aggregator's TestProxyCertReload: a new client certificate is used without a
-// restart.
+// kube-aggregator's TestProxyCertReload: a new client certificate is used without a restart.
 func TestProxyCertificateRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, front := authority(t), authority(t)
@@ -366,8 +365,8 @@ func TestProxyCertificateRenewed(t *testing.T) {
 	})
 }
 
-// AGG-01: kube-aggregator's TestFlowControlSignal: a request that is passed on signals flow control
-// before the backend receives it. Other requests do not.
+// kube-aggregator's TestFlowControlSignal: a request that is passed on signals flow control before
+// the backend receives it. Other requests do not.
 func TestProxySignalsFlowControl(t *testing.T) {
 	for _, test := range []struct {
 		name                   string

@@ -68,7 +68,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// AGG-02: a conversion that loses a field fails the test; a lossless one passes.
+// A conversion that loses a field fails the test; a lossless one passes.
 func TestRoundTrip(t *testing.T) {
 	apiservertest.RoundTrip(t, &good{}, &hub{})
 	for name, test := range map[string]struct {

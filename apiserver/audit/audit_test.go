@@ -27,7 +27,7 @@ func config(t *testing.T) audit.Config {
 	return cfg
 }
 
-// API-03: rotation does not lose or split events, and rotated files are compressed and deleted.
+// Rotation does not lose or split events, and rotated files are compressed and deleted.
 func TestRotation(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// API-03: the oldest file is deleted first even if the clock goes backwards.
+// The oldest file is deleted first even if the clock goes backwards.
 func TestRotationWhenTheClockGoesBack(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()

@@ -20,9 +20,8 @@ import (
 	"kelson.dev/apiserver/audit"
 )
 
-// API-03: while the disk of the log is full, requests continue except in mode blocking-strict. No
-// event is split, and recording continues when there is space again. The server logs both
-// transitions.
+// While the disk of the log is full, requests continue except in mode blocking-strict. No event is
+// split, and recording continues when there is space again. The server logs both transitions.
 func TestFullDisk(t *testing.T) {
 	for _, mode := range audit.Modes() {
 		t.Run(mode, func(t *testing.T) {

@@ -36,9 +36,8 @@ func (s *slowBackend) Run(<-chan struct{}) error { return nil }
 func (s *slowBackend) Shutdown()                 { close(s.stored) }
 func (s *slowBackend) String() string            { return "slow" }
 
-// API-03: while a backend stores nothing, mode batch holds a bounded number of bytes, also in
-// batches that have left the buffer. More events are lost; the server logs when that begins and
-// ends.
+// While a backend stores nothing, mode batch holds a bounded number of bytes, also in batches that
+// have left the buffer. More events are lost; the server logs when that begins and ends.
 func TestSlowBackend(t *testing.T) {
 	const most = 100 << 10
 	for _, test := range []struct {
@@ -93,7 +92,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// API-03: a webhook that hangs does not keep the server from stopping.
+// A webhook that hangs does not keep the server from stopping.
 func TestCloseWithHangingWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

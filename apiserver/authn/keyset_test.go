@@ -17,8 +17,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// AUTHN-05: while an issuer does not answer, requests of clients that have left do not wait for it.
-// One discovery serves all requests.
+// While an issuer does not answer, requests of clients that have left do not wait for it. One
+// discovery serves all requests.
 func TestDiscoveryEndsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answer := 0, make(chan struct{})

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/authn"
 )
 
-// AUTHN-01: the user of a certificate is cached, but not longer than the certificate is valid.
+// The user of a certificate is cached, but not longer than the certificate is valid.
 func TestRememberedCertificateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ca, caKey := certificate(t, pkix.Name{CommonName: "ca"}, nil, nil)

@@ -7,7 +7,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// CRD-02: bodies and patches with the kind or version of another path are refused.
+// Bodies and patches with the kind or version of another path are refused.
 func TestBodiesOfOtherVersions(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -37,7 +37,7 @@ func TestBodiesOfOtherVersions(t *testing.T) {
 	}
 }
 
-// CRD-02: unknown fields in CBOR cause no warnings, as in Kubernetes.
+// Unknown fields in CBOR cause no warnings, as in Kubernetes.
 func TestUnknownFieldsInCBOR(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -52,7 +52,7 @@ func TestUnknownFieldsInCBOR(t *testing.T) {
 	}
 }
 
-// CRD-02, API-03: an apply drops nulls that the schema forbids.
+// An apply drops nulls that the schema forbids.
 func TestAppliedNulls(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// API-09: client-go's discovery reads the contents of the registry, in both forms.
+// client-go's discovery reads the contents of the registry, in both forms.
 func TestDiscoveryClient(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -68,7 +68,7 @@ func TestDiscoveryClient(t *testing.T) {
 	}
 }
 
-// API-02, CRD-05: client-go's OpenAPI clients read both forms, and see a changed definition.
+// client-go's OpenAPI clients read both forms, and see a changed definition.
 func TestOpenAPIClients(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

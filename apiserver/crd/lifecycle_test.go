@@ -146,7 +146,7 @@ func TestApprovalCondition(t *testing.T) {
 	}
 }
 
-// CRD-02: a read applies the current defaults and pruning to objects that were stored before.
+// A read applies the current defaults and pruning to objects that were stored before.
 func TestSchemaChange(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -163,8 +163,8 @@ func TestSchemaChange(t *testing.T) {
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
 }
 
-// CRD-02: the last state of an object in a watch is also read under the current schema, whether the
-// object is deleted or leaves the selection of the watch.
+// The last state of an object in a watch is also read under the current schema, whether the object
+// is deleted or leaves the selection of the watch.
 func TestSchemaChangeBeforeDeletion(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -186,7 +186,7 @@ func TestSchemaChangeBeforeDeletion(t *testing.T) {
 	}
 }
 
-// API-01: a negative timeout ends a watch at once; names that no object can have.
+// A negative timeout ends a watch at once; names that no object can have.
 func TestOddRequests(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -214,8 +214,8 @@ func (p *plane) addWeight() {
 	p.do("PUT", definitionsPath+"/widgets.example.com", changed).want(200)
 }
 
-// CRD-02: a write that began before a change of the definition is stored under the new schema. It
-// is not stored after the definition was deleted.
+// A write that began before a change of the definition is stored under the new schema. It is not
+// stored after the definition was deleted.
 func TestSchemaChangeDuringWrite(t *testing.T) {
 	var objects func() resource.Objects
 	p := newPlane(t, func(cfg *crd.Config) { objects = cfg.Objects })
@@ -296,7 +296,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// CRD-01: definitions outlive the process.
+// Definitions outlive the process.
 func TestLoad(t *testing.T) {
 	s, err := store.Open(store.Config{})
 	if err != nil {
@@ -315,7 +315,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// CRD-01: a restarted server finishes an interrupted deletion.
+// A restarted server finishes an interrupted deletion.
 func TestRunFinishesOldDeletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlane(t)
@@ -330,8 +330,8 @@ func TestRunFinishesOldDeletions(t *testing.T) {
 	})
 }
 
-// API-05: an object in a version that its definition no longer has cannot be read. An unsafe
-// deletion removes it.
+// An object in a version that its definition no longer has cannot be read. An unsafe deletion
+// removes it.
 func TestUnsafeDeletionOfUnreadableObject(t *testing.T) {
 	p := newPlane(t)
 	const definition, merge = definitionsPath + "/widgets.example.com", "application/merge-patch+json"

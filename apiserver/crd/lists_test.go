@@ -11,8 +11,8 @@ import (
 	"kelson.dev/apiserver/inprocess"
 )
 
-// API-06: a list over all namespaces has the order of Kubernetes' keys in etcd, also across pages:
-// a-b/… comes before a/….
+// A list over all namespaces has the order of Kubernetes' keys in etcd, also across pages: a-b/…
+// comes before a/….
 func TestListsOverAllNamespaces(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

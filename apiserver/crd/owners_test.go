@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// API-08: objects share the memory of equal field sets. Concurrent writers with all verbs do not
-// affect each other's managedFields.
+// Objects share the memory of equal field sets. Concurrent writers with all verbs do not affect
+// each other's managedFields.
 func TestConcurrentWritersOwnTheirFields(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

@@ -23,8 +23,8 @@ func bagDefinition() string {
 		"status":{"type":"object","properties":{"seen":{"type":"string","pattern":"^(%[1]s)$"}}}}}}}]}}`, optional)
 }
 
-// API-03, CRD-02: the server refuses values that would take seconds to match, such as 64 KB for a
-// pattern of a thousand optional parts.
+// The server refuses values that would take seconds to match, such as 64 KB for a pattern of a
+// thousand optional parts.
 func TestCostlyPatterns(t *testing.T) {
 	for _, noFastPaths := range []bool{false, true} {
 		t.Run(fmt.Sprint("noFastPaths=", noFastPaths), func(t *testing.T) {

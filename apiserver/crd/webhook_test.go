@@ -194,8 +194,8 @@ func TestConversionWebhook(t *testing.T) {
 	}
 }
 
-// CRD-06: a read of one object, and each change of it, converts the object again, so that no client
-// writes back what a webhook returned before it was repaired.
+// A read of one object, and each change of it, converts the object again, so that no client writes
+// back what a webhook returned before it was repaired.
 func TestRepairedConversionWebhook(t *testing.T) {
 	broken := true
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
@@ -268,7 +268,7 @@ func TestRepairedConversionWebhook(t *testing.T) {
 	}
 }
 
-// CRD-06: a webhook may change labels and annotations. Responses with only the metadata have them.
+// A webhook may change labels and annotations. Responses with only the metadata have them.
 func TestConversionWebhookChangesMetadata(t *testing.T) {
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
 		obj["metadata"].(map[string]any)["labels"] = map[string]any{"as": strings.TrimPrefix(version, "example.com/")}
@@ -295,8 +295,8 @@ func TestConversionWebhookChangesMetadata(t *testing.T) {
 	}
 }
 
-// CRD-06: no manager owns fields that a webhook adds in a conversion: ownership is computed in the
-// version of the request.
+// No manager owns fields that a webhook adds in a conversion: ownership is computed in the version
+// of the request.
 func TestConversionWebhookOwnsNothing(t *testing.T) {
 	ca, dial := serveWebhook(t, func(obj map[string]any, version string) string {
 		metadata, spec := obj["metadata"].(map[string]any), obj["spec"].(map[string]any)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// API-09: built-in subresources are sorted; those of custom kinds are not.
+// built-in subresources are sorted; those of custom kinds are not.
 func TestSortResources(t *testing.T) {
 	for custom, want := range map[bool][]string{
 		false: {"ants", "ants/scale", "ants/status", "bees"},

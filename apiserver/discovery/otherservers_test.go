@@ -15,8 +15,7 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// AGG-01: groups are ordered by priority, then name, and versions by priority, then Kubernetes'
-// order.
+// Groups are ordered by priority, then name, and versions by priority, then Kubernetes' order.
 func TestOrderOfOtherGroups(t *testing.T) {
 	kind := func(group string, versions ...string) *resource.Resource {
 		r := &resource.Resource{Group: group, Plural: "things", Singular: "thing", Kind: "Thing", Verbs: []string{"get"}}

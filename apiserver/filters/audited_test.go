@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// API-03: even without an audit log, each response has an audit ID: the client's, or a new UUID.
+// Even without an audit log, each response has an audit ID: the client's, or a new UUID.
 func TestAuditID(t *testing.T) {
 	c := filters.New(filters.Config{})
 	seen := map[string]bool{}

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// API-03: the cost of the pipeline before the handler of a small GET, and of a whole small GET over
-// HTTPS with an empty handler.
+// The cost of the pipeline before the handler of a small GET, and of a whole small GET over HTTPS
+// with an empty handler.
 func BenchmarkBeforeDispatch(b *testing.B) {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	all := func(*request.RequestInfo) bool { return true }

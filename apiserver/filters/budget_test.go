@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// API-03: waiting requests get shares in order. The limit of a user delays only that user's
-// requests, and small requests pass large ones.
+// Waiting requests get shares in order. The limit of a user delays only that user's requests, and
+// small requests pass large ones.
 func TestBudgetOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const unit = 2 * small

@@ -18,7 +18,7 @@ import (
 
 type outerKey struct{}
 
-// API-03: the libraries of Kubernetes find the results of the stages in the request's context.
+// The libraries of Kubernetes find the results of the stages in the request's context.
 func TestLibrariesFindResultsInContext(t *testing.T) {
 	served := false
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
@@ -56,7 +56,7 @@ func TestLibrariesFindResultsInContext(t *testing.T) {
 	}
 }
 
-// API-03: a request without waiters creates no timer. Its context still ends like one with a timer.
+// A request without waiters creates no timer. Its context still ends like one with a timer.
 func TestDeadlineOfARequest(t *testing.T) {
 	// serve runs a short request whose handler calls handler with its context.
 	serve := func(ctx context.Context, handler func(context.Context)) context.Context {
@@ -129,7 +129,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 	})
 }
 
-// API-03: deadlines have a monotonic clock reading, so that setting the clock does not move them.
+// Deadlines have a monotonic clock reading, so that setting the clock does not move them.
 func TestDeadlinesAreMonotonic(t *testing.T) {
 	served := false
 	c := New(Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

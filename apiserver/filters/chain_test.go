@@ -86,7 +86,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// API-03: Shutdown waits for short requests, refuses new ones, and ends watches as a timeout does.
+// Shutdown waits for short requests, refuses new ones, and ends watches as a timeout does.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
@@ -164,7 +164,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// API-15: while a server that ends still accepts requests, it is alive and not ready.
+// While a server that ends still accepts requests, it is alive and not ready.
 func TestStopping(t *testing.T) {
 	c := filters.New(filters.Config{})
 	if w := get(c, "/readyz/shutdown"); w.Code != http.StatusOK {
@@ -288,7 +288,7 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// API-03: a health endpoint and its checks have no paths with a trailing slash.
+// A health endpoint and its checks have no paths with a trailing slash.
 func TestHealthPaths(t *testing.T) {
 	c := filters.New(filters.Config{})
 	for path, code := range map[string]int{"/healthz": 200, "/healthz/ping": 200, "/healthz/": 404, "/healthz/ping/": 404, "/healthz/other": 404} {
@@ -298,7 +298,7 @@ func TestHealthPaths(t *testing.T) {
 	}
 }
 
-// API-14: a selector of a megabyte is not parsed, even for an administrator.
+// A selector of a megabyte is not parsed, even for an administrator.
 func TestLongSelectors(t *testing.T) {
 	c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		io.WriteString(w, strconv.Itoa(len(req.URL.Query().Get("labelSelector"))))

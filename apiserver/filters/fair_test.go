@@ -61,9 +61,9 @@ func tenants(t *testing.T, cfg filters.Config, seats int) (c *filters.Chain, ser
 	}
 }
 
-// API-14: while one tenant sends as many requests at a time as it can, the 99th percentile of
-// another tenant's requests stays within three times its usual value, and none of them fails. The
-// second run shows that flow control is the reason.
+// While one tenant sends as many requests at a time as it can, the 99th percentile of another
+// tenant's requests stays within three times its usual value, and none of them fails. The second
+// run shows that flow control is the reason.
 func TestFloodOfOneTenant(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// API-03: short requests beyond the limit get 429. Reads and writes have separate limits. Watches
-// and administrators are always served. A refused request succeeds once a seat is free.
+// Short requests beyond the limit get 429. Reads and writes have separate limits. Watches and
+// administrators are always served. A refused request succeeds once a seat is free.
 func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})

@@ -49,7 +49,7 @@ func send(ctx context.Context, h http.Handler, method, url string, body io.Reade
 	return resp.StatusCode, string(answer)
 }
 
-// API-03: probes are served when no seat is left, and other requests are not.
+// Probes are served when no seat is left, and other requests are not.
 func TestProbesTakeNoSeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
@@ -70,7 +70,7 @@ func TestProbesTakeNoSeat(t *testing.T) {
 	})
 }
 
-// API-03: the responses of health checks are bounded for all requests.
+// The responses of health checks are bounded for all requests.
 func TestHealthIsBounded(t *testing.T) {
 	c := filters.New(filters.Config{})
 	w := get(c, "/healthz?verbose"+strings.Repeat("&exclude="+strings.Repeat("n", 500), 1000))
@@ -82,7 +82,7 @@ func TestHealthIsBounded(t *testing.T) {
 	}
 }
 
-// API-03: if a client does not read its response, the response ends and its seat becomes free.
+// If a client does not read its response, the response ends and its seat becomes free.
 func TestUnreadResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{MaxInFlight: 1, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -109,7 +109,7 @@ func TestUnreadResponse(t *testing.T) {
 	})
 }
 
-// API-03: a client that reads slowly but steadily gets the whole response, up to the deadline.
+// A client that reads slowly but steadily gets the whole response, up to the deadline.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { w.Write(make([]byte, 2<<20)) })})
@@ -138,9 +138,9 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// API-03: a body that does not arrive takes no seat. The response is 504 if the body makes no
-// progress, is too slow, or exceeds the deadline. A body that makes progress is read completely.
-// Long-running requests read their bodies themselves.
+// A body that does not arrive takes no seat. The response is 504 if the body makes no progress, is
+// too slow, or exceeds the deadline. A body that makes progress is read completely. Long-running
+// requests read their bodies themselves.
 func TestSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{MaxInFlight: 1, MaxMutatingInFlight: 1, Resources: echo})
@@ -197,7 +197,7 @@ func TestSlowBodies(t *testing.T) {
 	})
 }
 
-// API-03: a request whose body has not arrived takes memory for its head, too.
+// A request whose body has not arrived takes memory for its head, too.
 func TestBudgetOfHeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{Resources: echo, Bodies: filters.Bodies{Total: 1 << 20}})
@@ -222,7 +222,7 @@ func TestBudgetOfHeads(t *testing.T) {
 	})
 }
 
-// API-03: handlers read the rest of a body that is too large, and get errors of its transfer.
+// Handlers read the rest of a body that is too large, and get errors of its transfer.
 func TestLargeAndMalformedBodies(t *testing.T) {
 	var atOnce string
 	c := filters.New(filters.Config{MaxBody: 1000, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -258,8 +258,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
-// API-03: the bodies of a user, and of all users, share a limited amount of memory. Other bodies
-// wait for it, and get 429 if they wait too long. Bodies of administrators do not wait.
+// The bodies of a user, and of all users, share a limited amount of memory. Other bodies wait for
+// it, and get 429 if they wait too long. Bodies of administrators do not wait.
 func TestBudgetOfBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/apiserver/filters"
 )
 
-// API-02, issue 28: the labels of a request. Those of a resource need an authorized client and a
-// resource that is served.
+// The labels of a request. Those of a resource need an authorized client and a resource that is
+// served.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	c := filters.New(filters.Config{

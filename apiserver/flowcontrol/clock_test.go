@@ -16,8 +16,8 @@ import (
 // jumps are changes of the machine's clock.
 var jumps = []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour}
 
-// API-14: a request waits for at most a quarter of its time, even if the clock is set after its
-// arrival. Times in a synctest bubble have no monotonic reading, so this test uses real time.
+// A request waits for at most a quarter of its time, even if the clock is set after its arrival.
+// Times in a synctest bubble have no monotonic reading, so this test uses real time.
 func TestWaitsWhenTheClockIsSet(t *testing.T) {
 	st := newStore(t)
 	defer st.Close()
@@ -56,7 +56,7 @@ func TestWaitsWhenTheClockIsSet(t *testing.T) {
 	}
 }
 
-// API-14: what a level borrows depends on the time since its last demand, not on the clock.
+// What a level borrows depends on the time since its last demand, not on the clock.
 func TestBorrowingWhenTheClockIsSet(t *testing.T) {
 	var want float64
 	for _, jump := range jumps {

@@ -101,8 +101,8 @@ func reason(err error) string {
 	return fmt.Sprint(err)
 }
 
-// API-14: requests of a user who floods the server wait in the user's own queues, and requests of
-// other users execute next. A request is rejected if it waits too long or its queue is full. Exempt
+// Requests of a user who floods the server wait in the user's own queues, and requests of other
+// users execute next. A request is rejected if it waits too long or its queue is full. Exempt
 // requests do not wait.
 func TestFloodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	return 0
 }
 
-// API-14: the metrics of ratios weight every value by the time for which it applies.
+// The metrics of ratios weight every value by the time for which it applies.
 func TestRatios(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(t)
@@ -304,8 +304,8 @@ func waitingOf(t *testing.T, registry *prometheus.Registry, level string) *dto.H
 	return nil
 }
 
-// API-14: a busy level borrows from idle ones after ten seconds. Without requests, no timer runs,
-// so a year of virtual time passes immediately.
+// A busy level borrows from idle ones after ten seconds. Without requests, no timer runs, so a year
+// of virtual time passes immediately.
 func TestBorrowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(t)
@@ -359,8 +359,8 @@ func TestBorrowing(t *testing.T) {
 	})
 }
 
-// API-14: a new configuration applies to the next request, and to waiting ones. A deleted level
-// serves its remaining requests.
+// A new configuration applies to the next request, and to waiting ones. A deleted level serves its
+// remaining requests.
 func TestConfigurationAppliesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(t)

@@ -39,7 +39,7 @@ func (c *calls) Add(float64)            { c.record("Add") }
 func (c *calls) SetToCurrentTime()      { c.record("SetToCurrentTime") }
 func (c *calls) SetDenominator(float64) { c.record("SetDenominator") }
 
-// API-14: the gauges of this package implement the methods that Kubernetes' queue set calls.
+// The gauges of this package implement the methods that Kubernetes' queue set calls.
 func TestQueueSetCallsOfGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waiting, executing, seats, demand calls

@@ -59,7 +59,7 @@ func kubernetesSchemaOf(c upstream.Interface, info *request.RequestInfo, u user.
 	return schema
 }
 
-// API-14: requests are classified as in Kubernetes.
+// Requests are classified as in Kubernetes.
 func TestClassificationMatchesKubernetes(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, 0))

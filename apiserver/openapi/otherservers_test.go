@@ -38,8 +38,8 @@ func part(t *testing.T, gv schema.GroupVersion, doc string) *openapi.Part {
 	return p
 }
 
-// AGG-01: definitions with the same name and meaning are shared, those with another meaning are
-// renamed, and a server describes only its own paths.
+// Definitions with the same name and meaning are shared, those with another meaning are renamed,
+// and a server describes only its own paths.
 func TestOthers(t *testing.T) {
 	a, b := schema.GroupVersion{Group: "a.example.com", Version: "v1"}, schema.GroupVersion{Group: "b.example.com", Version: "v1"}
 	doc := func(gv schema.GroupVersion, foo string) string {
@@ -99,7 +99,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// AGG-01: documents that clients could not parse are refused.
+// Documents that clients could not parse are refused.
 func TestParseV2(t *testing.T) {
 	gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
 	for _, doc := range []string{

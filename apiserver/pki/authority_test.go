@@ -102,8 +102,8 @@ func TestOpenAuthorityRefusesDamagedFiles(t *testing.T) {
 	}
 }
 
-// AUTHN-01: a crash at any moment while the authority is written leaves one that can be opened, and
-// that is the same ever after.
+// A crash at any moment while the authority is written leaves one that can be opened, and that is
+// the same ever after.
 func TestOpenAuthorityAfterCrash(t *testing.T) {
 	for name, crash := range map[string]func(cert, key string) error{
 		"before the renames": func(cert, key string) error {

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// AUTHN-01: an authority or key that could not be written because the disk was full is created when
-// there is space.
+// An authority or key that could not be written because the disk was full is created when there is
+// space.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {

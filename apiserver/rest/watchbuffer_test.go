@@ -37,7 +37,7 @@ type signal struct{ at time.Time }
 func (s *signal) Signal() { s.at = time.Now() }
 func (s *signal) Wait()   {}
 
-// API-03: a watch whose client accepts nothing releases its seats soon, and is ended later.
+// A watch whose client accepts nothing releases its seats soon, and is ended later.
 func TestStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given, start := &signal{}, time.Now()

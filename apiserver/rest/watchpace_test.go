@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// API-07: a watch of a resource with many watches sends events at intervals. The more watches there
-// are, the longer the interval, up to a limit. The wait ends with the request.
+// A watch of a resource with many watches sends events at intervals. The more watches there are,
+// the longer the interval, up to a limit. The wait ends with the request.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all crowds

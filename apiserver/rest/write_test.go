@@ -68,8 +68,7 @@ func (tx *transaction) want(t *testing.T, what string, events ...string) {
 	tx.events = nil
 }
 
-// API-04: allocations of a write are undone unless it commits, and reservations of plugins always
-// end.
+// Allocations of a write are undone unless it commits, and reservations of plugins always end.
 func TestWrite(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -128,8 +127,8 @@ func TestWrite(t *testing.T) {
 	tx.want(t, "unchanged", "join", "allocate", "release", "undo")
 }
 
-// CRD-02: if the definition of a kind changes during a write, the stored object has the form of the
-// new definition, and the response that of the old one.
+// If the definition of a kind changes during a write, the stored object has the form of the new
+// definition, and the response that of the old one.
 func TestGuard(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {
@@ -193,7 +192,7 @@ func (c twiceCodec) Store(hub runtime.Object) ([]byte, error) {
 	return c.plainCodec.Store(u)
 }
 
-// API-04: an attempt that conflicts is repeated with the newest state, whichever object conflicted.
+// An attempt that conflicts is repeated with the newest state, whichever object conflicted.
 func TestRetried(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// ADM-01, AGG-01: a Service resolves to an address.
+// A Service resolves to an address.
 func TestResolve(t *testing.T) {
 	port := func(n int32) *int32 { return &n }
 	text := func(s string) *string { return &s }

@@ -175,8 +175,8 @@ func request(t *testing.T, c *clients.Conn, method, path string, end bool, heade
 	return id
 }
 
-// API-03, API-13: clients that request health and never read the responses take no seats, however
-// long the responses are.
+// Clients that request health and never read the responses take no seats, however long the
+// responses are.
 func TestUnreadHealthTakesNoSeats(t *testing.T) {
 	v := newVictim(t, time.Minute, time.Minute)
 	query := "?verbose" + strings.Repeat("&exclude=abcdefgh", 2000)
@@ -194,8 +194,7 @@ func TestUnreadHealthTakesNoSeats(t *testing.T) {
 	v.checkServes(t)
 }
 
-// API-03, API-13: a response that is not read ends at the deadline, with its stream, and its seat
-// becomes free.
+// A response that is not read ends at the deadline, with its stream, and its seat becomes free.
 func TestUnreadResponsesEnd(t *testing.T) {
 	v := newVictim(t, time.Second, 500*time.Millisecond)
 	c := v.dial(t)
@@ -224,8 +223,7 @@ func TestUnreadResponsesEnd(t *testing.T) {
 	v.checkServes(t)
 }
 
-// API-03, API-13: a served request whose client does not read the response takes no memory for its
-// head.
+// A served request whose client does not read the response takes no memory for its head.
 func TestUnreadResponsesKeepNoHeads(t *testing.T) {
 	v := newVictim(t, time.Minute, time.Minute)
 	c := v.dial(t)
@@ -246,7 +244,7 @@ func TestUnreadResponsesKeepNoHeads(t *testing.T) {
 	}
 }
 
-// API-03, API-13: a watch whose client does not read does not delay the end of the server.
+// A watch whose client does not read does not delay the end of the server.
 func TestUnreadWatchesEndAtShutdown(t *testing.T) {
 	v := newVictim(t, time.Minute, time.Minute)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -265,8 +263,8 @@ func TestUnreadWatchesEndAtShutdown(t *testing.T) {
 	}
 }
 
-// API-03, API-13: over HTTP/1.1 too, a response that is not read ends at the deadline, with its
-// connection, and its seat becomes free.
+// Over HTTP/1.1 too, a response that is not read ends at the deadline, with its connection, and its
+// seat becomes free.
 func TestUnreadResponsesEndHTTP1(t *testing.T) {
 	v := newVictim(t, time.Second, 500*time.Millisecond)
 	const request = "GET /api/v1/namespaces/x/configmaps/endless HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -296,7 +294,7 @@ func TestUnreadResponsesEndHTTP1(t *testing.T) {
 	}
 }
 
-// API-03, API-13: bodies that never arrive take no seats, and their streams end.
+// Bodies that never arrive take no seats, and their streams end.
 func TestMissingBodiesTakeNoSeats(t *testing.T) {
 	v := newVictim(t, 10*time.Second, 2*time.Second)
 	c := v.dial(t)
@@ -322,8 +320,7 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 	v.checkServes(t)
 }
 
-// API-03, API-13: over HTTP/1.1 too, bodies that never arrive take no seats, and their requests
-// end.
+// Over HTTP/1.1 too, bodies that never arrive take no seats, and their requests end.
 func TestSlowHTTP1(t *testing.T) {
 	v := newVictim(t, 2*time.Second, time.Second)
 	var conns []*tls.Conn

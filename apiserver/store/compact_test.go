@@ -70,7 +70,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// API-07: large objects shorten the history, down to its newest events.
+// Large objects shorten the history, down to its newest events.
 func TestHistoryIsBoundedInBytes(t *testing.T) {
 	st := store.OpenChecked(t, store.Config{Budget: func(int64) int64 { return 1 << 20 }})
 	large := strings.Repeat("x", 10<<10)

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-06: CountAfter equals the number of objects that a scan yields.
+// CountAfter equals the number of objects that a scan yields.
 func TestCountAfter(t *testing.T) {
 	s, err := store.Open(store.Config{})
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: a writer waits for the readers at the head of the log, up to a limit, and for no other
-// readers.
+// A writer waits for the readers at the head of the log, up to a limit, and for no other readers.
 func TestAwaitDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})

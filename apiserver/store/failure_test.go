@@ -286,8 +286,8 @@ func TestMemoCachesOnlySuccess(t *testing.T) {
 	}
 }
 
-// API-13: the backend reports that nothing was written. Only the affected writers get the error,
-// their writes are not visible, and the store accepts further writes.
+// The backend reports that nothing was written. Only the affected writers get the error, their
+// writes are not visible, and the store accepts further writes.
 func TestRefusedAppendIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlow()
@@ -339,8 +339,7 @@ func (b *limitedBackend) Recover() error {
 	return nil
 }
 
-// API-13: a store without space reports that, checks for space periodically, and accepts writes
-// again.
+// A store without space reports that, checks for space periodically, and accepts writes again.
 func TestFullBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &limitedBackend{}
@@ -377,8 +376,8 @@ func TestFullBackend(t *testing.T) {
 	})
 }
 
-// API-13: the log of a store without space for large writes, which accepts small ones, has one line
-// for each refused write. That of a full store says when it began and ended to refuse all.
+// The log of a store without space for large writes, which accepts small ones, has one line for
+// each refused write. That of a full store says when it began and ended to refuse all.
 func TestLogOfFullBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &limitedBackend{}

@@ -71,7 +71,7 @@ func TestScanHeadRejects(t *testing.T) {
 	}
 }
 
-// API-04: FuzzScanHead compares the scanner with encoding/json. For every document that the library
+// FuzzScanHead compares the scanner with encoding/json. For every document that the library
 // accepts, both find the same head, and a spliced document differs only in the resourceVersion.
 func FuzzScanHead(f *testing.F) {
 	f.Add([]byte(`{"metadata":{}}`))

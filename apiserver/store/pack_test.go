@@ -17,7 +17,7 @@ func packable(i, version int) []byte {
 		i, i, i/2, version, strings.Repeat("x", 300+i%100))
 }
 
-// API-07: Pack changes nothing that a reader can see, and what readers hold stays valid.
+// Pack changes nothing that a reader can see, and what readers hold stays valid.
 func TestPack(t *testing.T) {
 	s := store.OpenChecked(t, store.Config{})
 	key := func(i int) store.Key {

@@ -55,8 +55,8 @@ func (f *foreign) Follow(ctx context.Context, after uint64, apply func(uint64, [
 	return f.Shared.Follow(ctx, after, apply)
 }
 
-// API-13: a record of another program that is not an object does not stop a store that has to read
-// the state again.
+// A record of another program that is not an object does not stop a store that has to read the
+// state again.
 func TestReloadSkipsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Shared: &foreign{Shared: storetest.NewLog().Shared(false)}, Log: slog.New(slog.DiscardHandler)})
@@ -75,8 +75,8 @@ func TestReloadSkipsMalformed(t *testing.T) {
 	})
 }
 
-// API-13: a write to an object that another program has replaced by something else ends with an
-// error other than a conflict, after which clients would try again forever.
+// A write to an object that another program has replaced by something else ends with an error other
+// than a conflict, after which clients would try again forever.
 func TestWriteOverMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := storetest.NewLog()
@@ -138,8 +138,8 @@ func (r *refusing) Commit(ctx context.Context, ops []store.Op) (uint64, bool, er
 	return first, false, nil
 }
 
-// API-13: the store tries a write again if its precondition failed in a state that the store no
-// longer has, and holds now.
+// The store tries a write again if its precondition failed in a state that the store no longer has,
+// and holds now.
 func TestRefusedAtCompactedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &refusing{Shared: storetest.NewLog().Shared(false)}
@@ -167,8 +167,8 @@ func (n *noSpace) Commit(ctx context.Context, ops []store.Op) (uint64, bool, err
 	return n.Shared.Commit(ctx, ops)
 }
 
-// API-13: a store logs once why its log accepts no data, and when it does again. Deletions, which
-// need no space, change nothing.
+// A store logs once why its log accepts no data, and when it does again. Deletions, which need no
+// space, change nothing.
 func TestFullSharedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -214,8 +214,7 @@ func (unreadable) Follow(context.Context, uint64, func(uint64, []store.Record)) 
 	return errors.New("unreadable")
 }
 
-// API-13: an error that lasts is logged every minute, although the store tries again ten times a
-// second.
+// An error that lasts is logged every minute, although the store tries again ten times a second.
 func TestLastingErrorOfSharedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer

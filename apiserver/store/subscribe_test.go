@@ -11,7 +11,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: a subscription receives the state and then all events of its resources, in order.
+// A subscription receives the state and then all events of its resources, in order.
 func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
@@ -85,8 +85,8 @@ func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 	})
 }
 
-// API-07: the first subscription of a store receives the state, also if the goroutine that calls it
-// runs before Subscribe returns.
+// The first subscription of a store receives the state, also if the goroutine that calls it runs
+// before Subscribe returns.
 func TestFirstSubscriptionBegins(t *testing.T) {
 	for range 3000 {
 		s, err := store.Open(store.Config{})

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07: ten thousand watchers get the same events in the same order, whether they read
-// immediately or late. Those that are too late get an error; no event is skipped silently.
+// Ten thousand watchers get the same events in the same order, whether they read immediately or
+// late. Those that are too late get an error; no event is skipped silently.
 func TestManyWatchers(t *testing.T) {
 	watchers, writers, each := 10_000, 16, 10
 	if testing.Short() {

@@ -48,8 +48,7 @@ var projects = []project{
 	{"github.com/argoproj/argo-rollouts", "v1.9.0", "pkg/apis/rollouts", []string{"crd"}, nil, false, true},
 }
 
-// GEN-03: the outputs for real projects equal controller-gen's, field by field and statement by
-// statement.
+// The outputs for real projects equal controller-gen's, field by field and statement by statement.
 func TestProjects(t *testing.T) {
 	if os.Getenv("KELSON_GENERATORS") == "" {
 		t.Skip("downloads projects; make generators runs it")

@@ -57,8 +57,7 @@ webhooks:
   admissionReviewVersions: [v1]
 `
 
-// ADM-01, ADM-02: policies and a webhook reject and change objects that an unmodified kubectl
-// sends.
+// Policies and a webhook reject and change objects that an unmodified kubectl sends.
 func TestAdmissionOfKubectl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -107,7 +106,7 @@ func TestAdmissionOfKubectl(t *testing.T) {
 	kubectl("scale", "deployment", "web", "--replicas=7")
 }
 
-// ADM-03: invalid flags make the start fail.
+// Invalid flags make the start fail.
 func TestAdmissionFlags(t *testing.T) {
 	dir := t.TempDir()
 	configuration := func(text string) string {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// AUTHZ-02, AUTHZ-03, AUTHN-08: kubectl auth shows the permissions of users and reconciles roles.
+// kubectl auth shows the permissions of users and reconciles roles.
 func TestKubectlAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

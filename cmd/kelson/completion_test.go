@@ -24,8 +24,8 @@ var withoutOutput = map[string]string{
 	"kelson token delete": "prints no data", "kelson kubectl-plugin install": "prints no data", "kelson kubectl-plugin krew-manifest": "prints YAML",
 }
 
-// EXT-01: all commands that print data print JSON and YAML with -o, refuse other formats, and
-// complete the formats.
+// All commands that print data print JSON and YAML with -o, refuse other formats, and complete the
+// formats.
 func TestOutputEverywhere(t *testing.T) {
 	seen := map[string]bool{}
 	var check func(c *cobra.Command)
@@ -105,7 +105,7 @@ zle -C capture complete-word capture
 bindkey '^I' capture
 print set''up:done`
 
-// EXT-01: bash, zsh and fish accept the scripts of kelson completion, and complete commands, flags,
+// Bash, zsh and fish accept the scripts of kelson completion, and complete commands, flags,
 // formats, contexts of the kubeconfig, and command lines of the linked kubectl.
 func TestCompletion(t *testing.T) {
 	kelson := built(t, binary)

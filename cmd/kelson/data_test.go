@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// API-13: restoring a backup of a running control plane gives the state at the time of the backup.
+// Restoring a backup of a running control plane gives the state at the time of the backup.
 func TestBackupAndRestore(t *testing.T) {
 	kelson := built(t, binary)
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/toolchain/scaffold"
 )
 
-// CLI-02: kelson dev reacts to saved changes of a controller, a type and a sample, and to code that
-// does not compile.
+// kelson dev reacts to saved changes of a controller, a type and a sample, and to code that does
+// not compile.
 func TestDevReloadsOnSave(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the time of several builds")

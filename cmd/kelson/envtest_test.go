@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// CLI-05: the folder works after it is moved, --print-path prints only its path, and a second call
-// replaces only kelson's own files.
+// The folder works after it is moved, --print-path prints only its path, and a second call replaces
+// only kelson's own files.
 func TestEnvtestFolder(t *testing.T) {
 	kelson, dir := built(t, binary), filepath.Join(t.TempDir(), "assets")
 	if got := command(t, nil, kelson, "envtest", "--print-path", dir); got.stdout != dir+"\n" || got.code != 0 {
@@ -57,7 +57,7 @@ func TestEnvtestFolder(t *testing.T) {
 	}
 }
 
-// CLI-05: the servers exit when the test that started them is killed.
+// The servers exit when the test that started them is killed.
 func TestServersEndWithTheirParent(t *testing.T) {
 	dir := t.TempDir()
 	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {

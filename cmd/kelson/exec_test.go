@@ -47,7 +47,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// CTRL-05: kubectl's commands that enter containers, over both of kubectl's protocols.
+// kubectl's commands that enter containers, over both of kubectl's protocols.
 func TestKubectlEntersContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -170,7 +170,7 @@ kind: ConfigMap
 metadata: {name: sample, labels: {hook: "true"}}
 `
 
-// CLI-02: kelson dev runs the operator of an existing project as its Deployment describes.
+// kelson dev runs the operator of an existing project as its Deployment describes.
 func TestDevExistingProject(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")

@@ -269,8 +269,8 @@ func guideProgram(t *testing.T) (kelson string, env []string) {
 	}
 }
 
-// CLI-05: the tutorial works with a release: projects require the published modules, without a
-// replace directive.
+// The tutorial works with a release: projects require the published modules, without a replace
+// directive.
 func TestTutorialWithARelease(t *testing.T) {
 	if os.Getenv("KELSON_RELEASE") == "" {
 		t.Skip("SKIPPED: KELSON_RELEASE does not name the folder of a release; make dist-test runs this test")

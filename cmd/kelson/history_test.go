@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// LAB-06: a recording of a running control plane has every version of an object, and no values of
-// Secrets.
+// A recording of a running control plane has every version of an object, and no values of Secrets.
 func TestRecordAndHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// NODE-05: kelson image writes an archive and bills of materials, the same ones each time.
+// kelson image writes an archive and bills of materials, the same ones each time.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// LAB-06: a server's audit log becomes a history.
+// A server's audit log becomes a history.
 func TestImportAuditLog(t *testing.T) {
 	kelson := built(t, binary)
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestImportAuditLog(t *testing.T) {
 	}
 }
 
-// LAB-06: a capture of k8shark becomes a history.
+// A capture of k8shark becomes a history.
 func TestImportCapture(t *testing.T) {
 	kelson := built(t, binary)
 	dir := t.TempDir()

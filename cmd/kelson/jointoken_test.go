@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// NODE-02: kelson token creates tokens with which machines join; such a token can request a
-// certificate and do nothing else.
+// kelson token creates tokens with which machines join; such a token can request a certificate and
+// do nothing else.
 func TestTokensOfNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// EXT-01: Krew installs the plugin from the manifest that krew-manifest writes and an archive,
-// without a network, and kubectl finds the plugin.
+// Krew installs the plugin from the manifest that krew-manifest writes and an archive, without a
+// network, and kubectl finds the plugin.
 func TestKrewInstallsThePlugin(t *testing.T) {
 	krew := os.Getenv("KREW")
 	if krew == "" {

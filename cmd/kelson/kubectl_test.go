@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// CLI-05: a plugin that calls $KUBECTL_PATH runs this kubectl.
+// A plugin that calls $KUBECTL_PATH runs this kubectl.
 func TestPluginsGetKubectlPath(t *testing.T) {
 	dir := t.TempDir()
 	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
@@ -25,7 +25,7 @@ func TestPluginsGetKubectlPath(t *testing.T) {
 	}
 }
 
-// CLI-05: with --v, kubectl also logs what it does before it parses flags.
+// With --v, kubectl also logs what it does before it parses flags.
 func TestVerbosityHoldsFromTheStart(t *testing.T) {
 	dir := t.TempDir()
 	kuberc := filepath.Join(dir, "kuberc")

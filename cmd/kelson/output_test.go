@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// EXT-01: a command whose output does not fit on the disk fails.
+// A command whose output does not fit on the disk fails.
 func TestOutputToAFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

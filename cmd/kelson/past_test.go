@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// LAB-06: a past state is served read-only while its server runs; a fork continues from it, and
-// does not change the server or its history.
+// A past state is served read-only while its server runs; a fork continues from it, and does not
+// change the server or its history.
 func TestServeThePast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

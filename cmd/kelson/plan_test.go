@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// LAB-04: kelson plan shows what an operator would do in a cluster, and changes nothing there.
+// kelson plan shows what an operator would do in a cluster, and changes nothing there.
 func TestPlanOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")

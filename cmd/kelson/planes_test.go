@@ -90,7 +90,7 @@ func clientOf(t *testing.T, kubeconfig string) *kubernetes.Clientset {
 	return clients
 }
 
-// CLI-05: client-go and kubectl work below a path, over TLS.
+// client-go and kubectl work below a path, over TLS.
 func TestPlanesOverTheNetwork(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=3", "--planes-idle=1h")
 	w := newThrowaway(t, s)
@@ -167,8 +167,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// CLI-05: issue 28: only the plane itself accepts its credential; neither the server nor another
-// plane does. A plane does not accept the server's credentials.
+// Issue 28: only the plane itself accepts its credential; neither the server nor another plane
+// does. A plane does not accept the server's credentials.
 func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)

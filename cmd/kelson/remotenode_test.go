@@ -72,7 +72,7 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 	return requests
 }
 
-// NODE-01: the server reaches containers on a node that another process runs.
+// The server reaches containers on a node that another process runs.
 func TestKubectlEntersContainersOfKubelets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

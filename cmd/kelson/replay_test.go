@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// LAB-06: kelson replay runs an operator against the history of a server on which the same operator
-// ran. A write that it does not repeat is a divergence.
+// kelson replay runs an operator against the history of a server on which the same operator ran. A
+// write that it does not repeat is a divergence.
 func TestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an operator")

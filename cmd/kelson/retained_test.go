@@ -22,8 +22,8 @@ func revisionOf(t *testing.T, kubectl func(args ...string) string, object string
 	return obj.Metadata.ResourceVersion
 }
 
-// LAB-06: a server with --history keeps every version of every object: while it runs, after it was
-// killed, and after a restart.
+// A server with --history keeps every version of every object: while it runs, after it was killed,
+// and after a restart.
 func TestServeWithHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

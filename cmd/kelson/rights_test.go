@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// LAB-05: the least roles computed from an operator's audit log let the operator do its work,
-// without a refusal.
+// The least roles computed from an operator's audit log let the operator do its work, without a
+// refusal.
 func TestLeastRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -123,9 +123,9 @@ type rightsOf struct {
 	}
 }
 
-// LAB-05: the requests of a project's tests give its least role. Under this role, no request is
-// refused; if any of its rules is removed, a request is refused. A rule without a marker is
-// missing, with the place of the nearest marker, and a marker that nothing needs is unused.
+// The requests of a project's tests give its least role. Under this role, no request is refused; if
+// any of its rules is removed, a request is refused. A rule without a marker is missing, with the
+// place of the nearest marker, and a marker that nothing needs is unused.
 func TestRightsOfTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the tests of a project many times")
@@ -205,7 +205,7 @@ func TestRightsOfTests(t *testing.T) {
 	}
 }
 
-// LAB-05: wrong combinations of flags, and a project whose tests run no operator, get clear errors.
+// Wrong combinations of flags, and a project whose tests run no operator, get clear errors.
 func TestRightsMistakes(t *testing.T) {
 	for _, test := range []struct {
 		args []string

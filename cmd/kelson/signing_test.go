@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// CTRL-02, AUTHN-01: a certificate that was requested and approved with kubectl authenticates.
+// A certificate that was requested and approved with kubectl authenticates.
 func TestApprovedCertificateAuthenticates(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, data []byte) string {

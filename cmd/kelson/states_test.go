@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// API-13: servers open states that earlier programs wrote, in every format: their data directories,
-// backups and histories. testdata/states/write.sh writes the files; they never change.
+// Servers open states that earlier programs wrote, in every format: their data directories, backups
+// and histories. testdata/states/write.sh writes the files; they never change.
 func TestStates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")

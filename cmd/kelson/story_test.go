@@ -28,8 +28,8 @@ func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 	}
 }
 
-// API-09, CTRL-06, EX-01: an operator built with our library, our control plane, an unmodified
-// kubectl and a command that runs as a process work together.
+// An operator built with our library, our control plane, an unmodified kubectl and a command that
+// runs as a process work together.
 func TestKubectlDrivesTheExample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -142,7 +142,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 	}
 }
 
-// CLI-05: commands that fail print one clear line.
+// Commands that fail print one clear line.
 func TestWrongCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")

@@ -157,8 +157,8 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 	}
 }
 
-// EXT-01: on a terminal, long operations show their steps in one line, which they remove at the
-// end, and results have colors. Elsewhere, the output has neither, and is the same each time.
+// On a terminal, long operations show their steps in one line, which they remove at the end, and
+// results have colors. Elsewhere, the output has neither, and is the same each time.
 func TestOnATerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

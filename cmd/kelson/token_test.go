@@ -33,8 +33,8 @@ func withToken(t *testing.T, s *server, token, path string) int {
 	return resp.StatusCode
 }
 
-// AUTHN-04, CTRL-02: a token from kubectl create token authenticates, also after a restart, until
-// the service account is deleted.
+// A token from kubectl create token authenticates, also after a restart, until the service account
+// is deleted.
 func TestTokensOfServiceAccounts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -84,7 +84,7 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// AUTHN-08: with AlwaysAllow, requests without a valid credential get 401.
+// With AlwaysAllow, requests without a valid credential get 401.
 func TestAlwaysAllowRejectsAnonymous(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(file, []byte("letmein,jane,\n"), 0o600); err != nil {

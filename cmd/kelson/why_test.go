@@ -97,7 +97,7 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	return s
 }
 
-// LAB-09: kelson why explains what a program without a trace wrote, from the audit log of the real
+// kelson why explains what a program without a trace wrote, from the audit log of the real
 // kube-apiserver and of Kelson.
 func TestWhyFromAnAuditLog(t *testing.T) {
 	if testing.Short() {
@@ -195,7 +195,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 	}
 }
 
-// LAB-09: chains run through Kubernetes' own controllers and the garbage collector to a person.
+// Chains run through Kubernetes' own controllers and the garbage collector to a person.
 func TestWhyThroughKubernetesControllers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -29,8 +29,8 @@ func records(run, text string) []*trace.LineRecord {
 	return all
 }
 
-// LAB-07: runs are equal if the reconciles of each object do the same, regardless of the order
-// between objects.
+// Runs are equal if the reconciles of each object do the same, regardless of the order between
+// objects.
 func TestCompare(t *testing.T) {
 	for _, tt := range []struct{ name, a, b, want string }{
 		{"interleaved", "0 x p\n1 y q\n2 x -", "0 y q\n5 x p\n9 x -", "= = ="},

@@ -46,7 +46,7 @@ func TestFailureOfExplore(t *testing.T) {
 	}
 }
 
-// LAB-07: the page shows both runs side by side, and the fields in which their final states differ.
+// The page shows both runs side by side, and the fields in which their final states differ.
 func TestFailureRuns(t *testing.T) {
 	object := func(fields string) map[string]any {
 		o := map[string]any{}

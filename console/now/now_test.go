@@ -9,7 +9,7 @@ import (
 	"kelson.dev/console/internal/traces"
 )
 
-// LAB-07: if everything fails at once, a state has the number of objects, and the first ones.
+// If everything fails at once, a state has the number of objects, and the first ones.
 func TestManyProblems(t *testing.T) {
 	var snapshot inventory.Snapshot
 	for i := range 2 * maxItems {

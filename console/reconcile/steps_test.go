@@ -8,7 +8,7 @@ import (
 	"kelson.dev/lab/causes"
 )
 
-// LAB-07: a read is stale if a newer state had been written, or seen, before it began.
+// A read is stale if a newer state had been written, or seen, before it began.
 func TestStaleReads(t *testing.T) {
 	const lines = `
 {"id":1,"run":"other","time":"2026-11-01T10:00:00Z","controller":"w","kind":"Web","namespace":"a","name":"x","writes":[{"verb":"update","kind":"Pod","namespace":"a","name":"p","resourceVersion":"20","changed":true,"at":"1s","duration":"1s"}],"duration":"9s"}

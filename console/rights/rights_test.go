@@ -10,8 +10,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// LAB-07: rules with resourceNames apply only to these names, and the groups of a user come from
-// its requests.
+// Rules with resourceNames apply only to these names, and the groups of a user come from its
+// requests.
 func TestNamesAndGroups(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "audit.log")
 	text := ""

@@ -36,7 +36,7 @@ func proc(t *testing.T) string {
 	return dir
 }
 
-// AGG-04: Kubernetes' own client of metrics reads nodes and pods, as JSON and as protobuf.
+// Kubernetes' own client of metrics reads nodes and pods, as JSON and as protobuf.
 func TestMetrics(t *testing.T) {
 	dir := proc(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -49,7 +49,7 @@ func serve(t *testing.T, kubeconfig string) (url, certs string) {
 	return "", ""
 }
 
-// AGG-04: kubectl top shows the metrics, with the server behind kelson serve.
+// kubectl top shows the metrics, with the server behind kelson serve.
 func TestTop(t *testing.T) {
 	kelson := os.Getenv("KELSON")
 	if kelson == "" {

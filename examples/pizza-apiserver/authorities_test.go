@@ -21,7 +21,7 @@ import (
 	"kelson.dev/examples/pizza-apiserver/restaurant"
 )
 
-// AGG-02: the server verifies client certificates once and caches the result, and still follows the
+// The server verifies client certificates once and caches the result, and still follows the
 // authorities and the names of proxies that the cluster publishes, also on open connections.
 func TestPublishedAuthoritiesChange(t *testing.T) {
 	if testing.Short() {
@@ -120,7 +120,7 @@ func as(t *testing.T, by *pki.Authority, name string, groups ...string) *http.Cl
 	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
-// AGG-02: servers share an authority in a Secret, which the first one fills, and write it to the
+// Servers share an authority in a Secret, which the first one fills, and write it to the
 // APIServices that name a service of the Secret's namespace.
 func TestAuthorityInASecret(t *testing.T) {
 	if testing.Short() {

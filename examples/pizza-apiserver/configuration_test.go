@@ -103,8 +103,8 @@ func topping(name string) string {
 	return `{"apiVersion":"restaurant.programming-kubernetes.info/v1alpha1","kind":"Topping","metadata":{"name":"` + name + `"},"spec":{"cost":10}}`
 }
 
-// AGG-02: the cluster's webhooks, policies and FlowSchemas apply to the kinds of the server, as
-// with Kubernetes' own library, and follow their objects.
+// The cluster's webhooks, policies and FlowSchemas apply to the kinds of the server, as with
+// Kubernetes' own library, and follow their objects.
 func TestConfigurationOfTheCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -196,8 +196,8 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	}
 }
 
-// AGG-02: a server whose account may not read the configuration logs a warning, and serves without
-// the configuration.
+// A server whose account may not read the configuration logs a warning, and serves without the
+// configuration.
 func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -229,8 +229,8 @@ func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
 	}
 }
 
-// AGG-02: a cluster's policy reads its parameters from the cluster, and parameters of kinds that
-// this server serves from the server itself.
+// A cluster's policy reads its parameters from the cluster, and parameters of kinds that this
+// server serves from the server itself.
 func TestParametersOfPolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -320,8 +320,8 @@ func TestParametersOfPolicies(t *testing.T) {
 	answers(http.StatusUnprocessableEntity, "failed to find resource referenced by paramKind: 'shop.example/v1, Kind=Limit'")
 }
 
-// AGG-02: the client of the cluster does not delay many concurrent users: in virtual time, a client
-// with client-go's default limit would take 18 seconds.
+// The client of the cluster does not delay many concurrent users: in virtual time, a client with
+// client-go's default limit would take 18 seconds.
 func TestReviewsAreNotLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newCluster(t).env.RESTConfig()

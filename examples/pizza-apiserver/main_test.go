@@ -92,8 +92,8 @@ func kubectl(t *testing.T, kubeconfig string, args ...string) string {
 	return out.String()
 }
 
-// AGG-02, AGG-03: the standalone server starts with an empty folder, serves kubectl get pizzas, and
-// keeps its state over a restart.
+// The standalone server starts with an empty folder, serves kubectl get pizzas, and keeps its state
+// over a restart.
 func TestStandalone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")
@@ -175,7 +175,7 @@ func (c *cluster) token(t *testing.T) string {
 	return issued.Status.Token
 }
 
-// AGG-02: the cluster authenticates and authorizes: tokens, the front proxy's headers, permissions,
+// The cluster authenticates and authorizes: tokens, the front proxy's headers, permissions,
 // namespaces.
 func TestDelegated(t *testing.T) {
 	if testing.Short() {
@@ -255,7 +255,7 @@ func TestDelegated(t *testing.T) {
 	}
 }
 
-// AGG-02: flags that contradict each other, or would be ignored, are errors.
+// Flags that contradict each other, or would be ignored, are errors.
 func TestFlags(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for args, want := range map[string]string{

@@ -60,9 +60,8 @@ func startKelson(t *testing.T) (kubeconfig string) {
 	return kubeconfig
 }
 
-// AGG-03: the server is an APIService of kelson serve, or of the cluster that
-// KELSON_TEST_KUBECONFIG names: make run-pizza-apiserver-kube-apiserver runs this on
-// kube-apiserver.
+// The server is an APIService of kelson serve, or of the cluster that KELSON_TEST_KUBECONFIG names:
+// make run-pizza-apiserver-kube-apiserver runs this on kube-apiserver.
 func TestPizzaOnAServer(t *testing.T) {
 	kubeconfig := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if kubeconfig == "" {

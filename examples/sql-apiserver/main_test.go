@@ -24,7 +24,7 @@ func flour(amount int64) *unstructured.Unstructured {
 	}}
 }
 
-// AGG-04: rows of SQLite are objects.
+// Rows of SQLite are objects.
 func TestSQLite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kitchen.db")
 	rows, err := openSQLite(t.Context(), file)

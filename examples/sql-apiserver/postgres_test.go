@@ -80,7 +80,7 @@ func server(t *testing.T) string {
 	}
 }
 
-// AGG-04: rows of PostgreSQL are objects, with notifications by LISTEN.
+// Rows of PostgreSQL are objects, with notifications by LISTEN.
 func TestPostgres(t *testing.T) {
 	at := server(t)
 	for range 2 { // the second call finds an existing table and trigger

@@ -105,7 +105,7 @@ func TestCreateByUpdateIsAuthorized(t *testing.T) {
 	}
 }
 
-// API-03: webhooks decode the options of a request by their kind, also those of a scale.
+// Webhooks decode the options of a request by their kind, also those of a scale.
 func TestAdmissionOfScale(t *testing.T) {
 	w := &admissionRecorder{}
 	p := apitest.New(t, func(cfg *rest.Config) { cfg.Admission = w })

@@ -105,7 +105,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// AUTHZ-01: a node can request the certificates of its pods, and can read only its own requests.
+// A node can request the certificates of its pods, and can read only its own requests.
 func TestNodeAndPodCertificates(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

@@ -95,7 +95,7 @@ func (c chance) asks() *authorizer.AttributesRecord {
 	return q
 }
 
-// AUTHZ-02: the index decides like Kubernetes' own authorizer, with any writes in between.
+// The index decides like Kubernetes' own authorizer, with any writes in between.
 func TestAgreesWithKubernetes(t *testing.T) {
 	allowed := 0
 	for seed := range uint64(30) {

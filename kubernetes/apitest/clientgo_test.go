@@ -31,8 +31,7 @@ func config(p *apitest.Plane, contentType string) *rest.Config {
 	}
 }
 
-// API-01, API-07, API-08: Kubernetes' own client works in every encoding, with its informers, and
-// in virtual time.
+// Kubernetes' own client works in every encoding, with its informers, and in virtual time.
 func TestClientGo(t *testing.T) {
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf", "application/cbor"} {
 		t.Run(media, func(t *testing.T) {

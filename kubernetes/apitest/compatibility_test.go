@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-05: paths that resemble API paths but don't exist.
+// Paths that resemble API paths but don't exist.
 func TestUnknownPaths(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"default"}}`)
@@ -30,8 +30,8 @@ func TestUnknownPaths(t *testing.T) {
 	p.Want(t, 200, "GET", "/api/v1/namespaces/default", "")
 }
 
-// API-05: a deletion that skips reading the object is refused if the object is readable, the kind
-// does not support such deletions, or the user may not request them.
+// A deletion that skips reading the object is refused if the object is readable, the kind does not
+// support such deletions, or the user may not request them.
 func TestUnsafeDeletion(t *testing.T) {
 	p := apitest.New(t, func(cfg *rest.Config) {
 		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -56,8 +56,8 @@ func TestUnsafeDeletion(t *testing.T) {
 	p.Want(t, 200, "GET", maps+"/a", "")
 }
 
-// CTRL-01: preconditions of namespaces have their own error messages, and a namespace that is held
-// by finalizers does not change with further requests.
+// Preconditions of namespaces have their own error messages, and a namespace that is held by
+// finalizers does not change with further requests.
 func TestDeletionOfHeldNamespace(t *testing.T) {
 	p := apitest.New(t)
 	const path = "/api/v1/namespaces/n"
@@ -78,7 +78,7 @@ func TestDeletionOfHeldNamespace(t *testing.T) {
 	}
 }
 
-// CRD-01: the deletion of a definition sets no grace period and does not change its generation.
+// The deletion of a definition sets no grace period and does not change its generation.
 func TestDeletionOfDefinition(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)
@@ -95,8 +95,8 @@ func TestDeletionOfDefinition(t *testing.T) {
 	}
 }
 
-// API-06: kube-apiserver has no watch cache for events, so a limit applies at resourceVersion 0,
-// too, and GET returns 400.
+// kube-apiserver has no watch cache for events, so a limit applies at resourceVersion 0, too, and
+// GET returns 400.
 func TestEventsAreNotCached(t *testing.T) {
 	p := apitest.New(t)
 	const events = "/api/v1/namespaces/default/events"
@@ -122,8 +122,8 @@ func TestEventsAreNotCached(t *testing.T) {
 	}
 }
 
-// API-11: kube-apiserver stores built-in kinds as protobuf, so an empty list without omitempty is
-// null afterwards, even in kinds that contain raw JSON.
+// kube-apiserver stores built-in kinds as protobuf, so an empty list without omitempty is null
+// afterwards, even in kinds that contain raw JSON.
 func TestEmptyListsOfClaims(t *testing.T) {
 	p := apitest.New(t)
 	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaim"
@@ -139,7 +139,7 @@ func TestEmptyListsOfClaims(t *testing.T) {
 	}
 }
 
-// API-10: a Scale is not a list and not a Deployment, and strategic merge patches use its own type.
+// A Scale is not a list and not a Deployment, and strategic merge patches use its own type.
 func TestScaleKind(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)
@@ -180,8 +180,8 @@ func TestScaleKind(t *testing.T) {
 	}
 }
 
-// API-11: an emptied list is null if the field has no omitempty, except in JSON that the client
-// wrote itself.
+// An emptied list is null if the field has no omitempty, except in JSON that the client wrote
+// itself.
 func TestEmptiedLists(t *testing.T) {
 	p := apitest.New(t)
 	const roles, revisions = "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/apps/v1/namespaces/default/controllerrevisions"
@@ -195,8 +195,8 @@ func TestEmptiedLists(t *testing.T) {
 	}
 }
 
-// API-04: a strategic merge patch is decoded from the merged map into the Go type: this truncates
-// numbers, and errors show the merged object.
+// A strategic merge patch is decoded from the merged map into the Go type: this truncates numbers,
+// and errors show the merged object.
 func TestStrategicPatchIntoTypes(t *testing.T) {
 	p := apitest.New(t)
 	const path, strategic = "/apis/apps/v1/namespaces/default/deployments", "Content-Type: application/strategic-merge-patch+json"
@@ -217,7 +217,7 @@ func TestStrategicPatchIntoTypes(t *testing.T) {
 	}
 }
 
-// API-03: setting an empty list where there was none is a change of the field.
+// Setting an empty list where there was none is a change of the field.
 func TestEmptyListIsAChange(t *testing.T) {
 	p := apitest.New(t)
 	const path, apply = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", "Content-Type: application/apply-patch+yaml"
@@ -233,7 +233,7 @@ func TestEmptyListIsAChange(t *testing.T) {
 	}
 }
 
-// API-11: null bytes in the maps of Secrets and ConfigMaps become empty values.
+// Null bytes in the maps of Secrets and ConfigMaps become empty values.
 func TestNullBytes(t *testing.T) {
 	p := apitest.New(t)
 	obj := p.Want(t, 201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"},"data":{"a":null}}`)
@@ -246,7 +246,7 @@ func TestNullBytes(t *testing.T) {
 	}
 }
 
-// API-08: a table without rows has [], and null for kinds without their own columns.
+// A table without rows has [], and null for kinds without their own columns.
 func TestEmptyTables(t *testing.T) {
 	p := apitest.New(t)
 	if rows, ok := p.Want(t, 200, "GET", maps, "", tables)["rows"].([]any); !ok || len(rows) > 0 {

@@ -95,8 +95,8 @@ func TestGracefulDeletion(t *testing.T) {
 	})
 }
 
-// API-04: a node that sees a grace period of zero may delete the pod before the DELETE request that
-// set it is finished; that request still succeeds.
+// A node that sees a grace period of zero may delete the pod before the DELETE request that set it
+// is finished; that request still succeeds.
 func TestDeletionFinishedByTheNode(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
@@ -136,7 +136,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	p.Want(t, 404, "GET", "/api/v1/namespaces/x", "")
 }
 
-// API-04: the system's priority classes can only be deleted with their whole collection, as in
+// The system's priority classes can only be deleted with their whole collection, as in
 // kube-apiserver.
 func TestDeleteSystemPriorityClass(t *testing.T) {
 	p := apitest.New(t)

@@ -122,7 +122,7 @@ const planeConfigMaps = "/api/v1/namespaces/default/configmaps"
 
 func planeConfigMap(name string) string { return `{"metadata":{"name":"` + name + `"}}` }
 
-// CLI-05, LAB-01: planes are isolated from each other; forks and bases copy the state.
+// Planes are isolated from each other; forks and bases copy the state.
 func TestPlanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, 10, 0)

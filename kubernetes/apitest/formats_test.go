@@ -23,7 +23,7 @@ const (
 	partials = "Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 )
 
-// API-08: a list in every media type.
+// A list in every media type.
 func TestMedia(t *testing.T) {
 	p := apitest.New(t)
 	for i := range 3 {
@@ -150,7 +150,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// API-08: request bodies in media types other than JSON.
+// Request bodies in media types other than JSON.
 func TestBodies(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, "metadata: {name: a}\ndata: {k: v}\n", "Content-Type: application/yaml")

@@ -27,7 +27,7 @@ func futureReads(revision uint64) []string {
 	}
 }
 
-// API-15: a read at a revision that no write has yet waits for it, up to three seconds, as in
+// A read at a revision that no write has yet waits for it, up to three seconds, as in
 // kube-apiserver.
 func TestReadsAtFutureRevision(t *testing.T) {
 	t.Run("reached", func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-01: one object in two API groups.
+// One object in two API groups.
 func TestEventsOfBothGroups(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", "/api/v1/namespaces/default/events",
@@ -22,7 +22,7 @@ func TestEventsOfBothGroups(t *testing.T) {
 	}
 }
 
-// API-01: versions other than the storage version.
+// Versions other than the storage version.
 func TestOtherVersion(t *testing.T) {
 	p := apitest.New(t)
 	const v1, v2 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
@@ -67,7 +67,7 @@ func TestSubresources(t *testing.T) {
 		"Accept: application/json;as=Table;v=v1;g=meta.k8s.io")
 }
 
-// API-04: writes of the object ignore its status, and writes of the status ignore the spec.
+// Writes of the object ignore its status, and writes of the status ignore the spec.
 func TestStatus(t *testing.T) {
 	p := apitest.New(t)
 	const deployments = "/apis/apps/v1/namespaces/default/deployments"

@@ -91,8 +91,7 @@ func testListErrors(t *testing.T) {
 	}
 }
 
-// API-06: the snapshot of a list is kept for five minutes. Later, its token continues in the
-// current state.
+// The snapshot of a list is kept for five minutes. Later, its token continues in the current state.
 func TestListExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)

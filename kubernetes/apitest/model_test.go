@@ -11,8 +11,8 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-07: with concurrent writers, every watch, from any start and with any selector, receives each
-// change once and in order, and ends with exactly the objects that a list shows.
+// With concurrent writers, every watch, from any start and with any selector, receives each change
+// once and in order, and ends with exactly the objects that a list shows.
 func TestWatchModel(t *testing.T) {
 	seed := storetest.Seed(t)
 	p := apitest.New(t)

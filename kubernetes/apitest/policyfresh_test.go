@@ -11,8 +11,8 @@ import (
 	"kelson.dev/kubernetes/bootstrappolicy"
 )
 
-// LAB-01: stores that are created within a minute share the objects, also in different bubbles,
-// whose clocks differ. A write to one store is not visible in others.
+// Stores that are created within a minute share the objects, also in different bubbles, whose
+// clocks differ. A write to one store is not visible in others.
 func TestFreshStores(t *testing.T) {
 	admin := store.Key{Resource: "clusterroles.rbac.authorization.k8s.io", Name: "admin"}
 	fresh := func(t *testing.T) types.UID {

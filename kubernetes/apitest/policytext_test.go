@@ -29,7 +29,7 @@ var resources = []string{
 	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
 }
 
-// AUTHZ-02: policy.txt has what the API stores for Kubernetes' own policy; -update writes it.
+// policy.txt has what the API stores for Kubernetes' own policy; -update writes it.
 func TestPolicyText(t *testing.T) {
 	posted := stored(t, controlplane.Config{NoControllers: true})
 	aggregated := stored(t, controlplane.Config{})

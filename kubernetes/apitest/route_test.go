@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-01, API-08: errors of kube-apiserver's router, before any verb runs.
+// Errors of kube-apiserver's router, before any verb runs.
 func TestRouterAnswers(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -57,7 +57,7 @@ func TestRouterAnswers(t *testing.T) {
 	}
 }
 
-// API-06: the items of a list of a built-in kind have no kind and apiVersion.
+// The items of a list of a built-in kind have no kind and apiVersion.
 func TestItemsAreUntyped(t *testing.T) {
 	p := apitest.New(t)
 	for _, name := range []string{"a", "b"} {
@@ -92,7 +92,7 @@ func TestItemsAreUntyped(t *testing.T) {
 	}
 }
 
-// API-01, CRD-01: requests for custom kinds are dispatched by verb, without a router.
+// Requests for custom kinds are dispatched by verb, without a router.
 func TestRoutingOfCustomKinds(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"toys.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
@@ -124,7 +124,7 @@ func TestRoutingOfCustomKinds(t *testing.T) {
 	}
 }
 
-// API-05: Kubernetes' responses and errors for unusual requests.
+// Kubernetes' responses and errors for unusual requests.
 func TestUnusualWrites(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -157,8 +157,8 @@ func TestUnusualWrites(t *testing.T) {
 	}
 }
 
-// API-07: the bookmark after the initial events is an object of the kind, with all fields that have
-// no omitempty.
+// The bookmark after the initial events is an object of the kind, with all fields that have no
+// omitempty.
 func TestBookmarkIsTyped(t *testing.T) {
 	p := apitest.New(t)
 	s := p.Watch(t, "/api/v1/pods?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan")
@@ -170,7 +170,7 @@ func TestBookmarkIsTyped(t *testing.T) {
 	}
 }
 
-// API-04: managedFields include the fields of ephemeralcontainers that the pod's strategy resets.
+// managedFields include the fields of ephemeralcontainers that the pod's strategy resets.
 func TestEphemeralContainersManagedFields(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"

@@ -18,8 +18,7 @@ const scaledDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 "schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"replicas":{"type":"integer"},"colour":{"type":"string"}}},
 "status":{"type":"object","properties":{"replicas":{"type":"integer"}}}}}}}]}}`
 
-// API-10, CRD-03: a client that writes the scale owns the replicas, with the operation that it
-// used.
+// A client that writes the scale owns the replicas, with the operation that it used.
 func TestScaleOwnership(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, scaledDefinition)

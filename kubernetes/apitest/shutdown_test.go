@@ -7,7 +7,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-03, API-07: a shutdown ends watches cleanly.
+// A shutdown ends watches cleanly.
 func TestShutdownEndsWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)

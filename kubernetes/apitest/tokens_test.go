@@ -111,7 +111,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// AUTHN-04: revocation
+// Revocation
 func TestRevocation(t *testing.T) {
 	for _, test := range []struct {
 		name, resource, namespace, object string
@@ -138,7 +138,7 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// AUTHN-04: expiry
+// Expiry
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t)
@@ -156,9 +156,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// AUTHN-04: when the clock is set back, tokens that were issued before are not valid until the
-// clock reaches their time of issue again; when it is set forward, they expire early. No result is
-// cached.
+// When the clock is set back, tokens that were issued before are not valid until the clock reaches
+// their time of issue again; when it is set forward, they expire early. No result is cached.
 func TestTokensWhenTheClockIsSet(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -188,7 +187,7 @@ func TestTokensWhenTheClockIsSet(t *testing.T) {
 	at(26*time.Hour, func(t *testing.T, i *tokens.Issuer) { check(t, i, token, "expired") })
 }
 
-// AUTHN-04: audiences, issuers, key rotation
+// Audiences, issuers, key rotation
 func TestAudiences(t *testing.T) {
 	st := open(t)
 	put(t, st, "serviceaccounts", "lab", "robot", "u1")

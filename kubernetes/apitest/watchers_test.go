@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-07: ten thousand watches over HTTP receive the same bytes: all events in order.
+// Ten thousand watches over HTTP receive the same bytes: all events in order.
 func TestManyWatches(t *testing.T) {
 	watches, writes := 10_000, 40
 	if testing.Short() {
@@ -80,8 +80,8 @@ func TestManyWatches(t *testing.T) {
 	}
 }
 
-// API-07: a client that does not read gets the events that fit into the connection, and then either
-// the following events or 410: no event is skipped.
+// A client that does not read gets the events that fit into the connection, and then either the
+// following events or 410: no event is skipped.
 func TestSlowWatch(t *testing.T) {
 	p := apitest.New(t)
 	large := strings.Repeat("x", 8<<10)

@@ -6,9 +6,9 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// AUTHZ-01: requests on the old paths of watches are authorized as watches, so none of these paths
-// leads to a subresource, a review or a write. Requests on a subresource without a name are
-// authorized as lists.
+// Requests on the old paths of watches are authorized as watches, so none of these paths leads to a
+// subresource, a review or a write. Requests on a subresource without a name are authorized as
+// lists.
 func TestWatchPathsOnlyWatch(t *testing.T) {
 	p := apitest.New(t)
 	const inDefault = "/api/v1/watch/namespaces/default"

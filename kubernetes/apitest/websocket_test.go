@@ -146,7 +146,7 @@ func TestWatchOverWebSocket(t *testing.T) {
 	})
 }
 
-// API-07: if the connection can't be upgraded, the response contains the reason.
+// If the connection can't be upgraded, the response contains the reason.
 func TestWatchOverWebSocketWithoutUpgrade(t *testing.T) {
 	p := apitest.New(t)
 	status := p.Want(t, 500, "GET", maps+"?watch=1", "", "Connection: Upgrade", "Upgrade: websocket")

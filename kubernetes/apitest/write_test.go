@@ -9,7 +9,7 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-04, API-05: each error has Kubernetes' code, reason and message.
+// Each error has Kubernetes' code, reason and message.
 func TestRefusals(t *testing.T) {
 	p := apitest.New(t)
 	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -123,7 +123,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// API-05: patches without a resourceVersion never conflict, and none of them is lost.
+// Patches without a resourceVersion never conflict, and none of them is lost.
 func TestConcurrentPatches(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -172,7 +172,7 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// API-01: a kind that can be created by PUT.
+// A kind that can be created by PUT.
 func TestCreateOnUpdate(t *testing.T) {
 	p := apitest.New(t)
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"

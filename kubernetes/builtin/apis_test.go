@@ -68,7 +68,7 @@ func TestParseAPIs(t *testing.T) {
 	}
 }
 
-// API-15: the errors are kube-apiserver's.
+// The errors are kube-apiserver's.
 func TestParseAPIsRefuses(t *testing.T) {
 	for pairs, want := range map[string]string{
 		"api/all=false":                     "invalid runtime-config with only api/all=false",
@@ -91,7 +91,7 @@ func TestParseAPIsRefuses(t *testing.T) {
 	}
 }
 
-// API-11: a beta version that is enabled on request serves the same objects as the stable version.
+// A beta version that is enabled on request serves the same objects as the stable version.
 func TestVersionsOnRequest(t *testing.T) {
 	apis, err := ParseAPIs(map[string]string{"api/beta": "true", "resource.k8s.io/v1alpha3": "true"})
 	if err != nil {

@@ -19,9 +19,8 @@ import (
 	"kelson.dev/apiserver/resource"
 )
 
-// API-08, API-10: for every served version of every kind, with every field set, all encodings
-// decode to the same hub, and the hub does not change when it is stored, loaded and converted to
-// any version.
+// For every served version of every kind, with every field set, all encodings decode to the same
+// hub, and the hub does not change when it is stored, loaded and converted to any version.
 func TestRoundTrip(t *testing.T) {
 	list, err := Resources(Config{})
 	if err != nil {
@@ -112,8 +111,7 @@ func decode(t testing.TB, r *resource.Resource, version, media string, body []by
 	return hub
 }
 
-// API-10: a write in a version that lacks a field keeps the field's value for the versions that
-// have it.
+// A write in a version that lacks a field keeps the field's value for the versions that have it.
 func TestVersionsOfAutoscaler(t *testing.T) {
 	r := resources(t, Config{})("autoscaling", "horizontalpodautoscalers")
 	hub := decode(t, r, "v2", resource.MediaYAML, []byte(`

@@ -69,7 +69,7 @@ func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool
 	return true
 }
 
-// API-04: TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's.
+// TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's.
 func TestFastUpdatesOfConfigMaps(t *testing.T) {
 	noNamespace := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(noNamespace, "default")
@@ -129,8 +129,8 @@ func soundMeta() metav1.ObjectMeta {
 	}
 }
 
-// API-04: the fast path accepts only ConfigMaps and Secrets without any special case; the library
-// validates all others.
+// The fast path accepts only ConfigMaps and Secrets without any special case; the library validates
+// all others.
 func TestFastCreatesOfConfigMaps(t *testing.T) {
 	noNamespace := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(noNamespace, "default")

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/kubernetes/builtin"
 )
 
-// API-08: bodies, patched objects and stored objects decode to the same hubs, warnings and errors
-// with and without fast paths: valid and invalid random objects of every kind.
+// Bodies, patched objects and stored objects decode to the same hubs, warnings and errors with and
+// without fast paths: valid and invalid random objects of every kind.
 func TestDecodeMatchesLibrary(t *testing.T) {
 	fast, err := builtin.Resources(builtin.Config{})
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"kelson.dev/kubernetes/tokens"
 )
 
-// API-11: names, short names, categories, verbs and subresources equal those of kube-apiserver's
-// discovery.
+// Names, short names, categories, verbs and subresources equal those of kube-apiserver's discovery.
 func TestResourcesMatchDiscovery(t *testing.T) {
 	list, err := allKinds(Config{Tokens: &tokens.Issuer{}})
 	if err != nil {

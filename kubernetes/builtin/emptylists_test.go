@@ -32,7 +32,7 @@ func TestNullEmptyLists(t *testing.T) {
 	}
 }
 
-// API-11: lists of the kind are dropped, those in raw JSON are kept.
+// Lists of the kind are dropped, those in raw JSON are kept.
 func TestWithoutEmptyLists(t *testing.T) {
 	claim := &resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
 		Requests:    []resourcev1.DeviceRequest{},

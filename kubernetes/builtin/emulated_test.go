@@ -35,8 +35,8 @@ var knownDifferences = map[string]map[string]string{
 	"1.37": {},
 }
 
-// API-15: an emulated release serves exactly the stable resources that the release itself served,
-// except for the known differences. The documents of the releases come from their modules.
+// An emulated release serves exactly the stable resources that the release itself served, except
+// for the known differences. The documents of the releases come from their modules.
 func TestEmulatedDiscovery(t *testing.T) {
 	for release, known := range knownDifferences {
 		t.Run(release, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestEmulatedDiscovery(t *testing.T) {
 	}
 }
 
-// API-15: an API that is newer than the emulated release can be enabled only explicitly and with
-// forward compatibility; the error is kube-apiserver's.
+// An API that is newer than the emulated release can be enabled only explicitly and with forward
+// compatibility; the error is kube-apiserver's.
 func TestEmulatedNewerAPI(t *testing.T) {
 	version, err := emulation.Parse("1.34")
 	if err != nil {

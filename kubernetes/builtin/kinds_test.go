@@ -44,8 +44,7 @@ func TestScale(t *testing.T) {
 	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
 }
 
-// API-04: managedFields record the owner of each field since the first write. Status has separate
-// entries.
+// managedFields record the owner of each field since the first write. Status has separate entries.
 func TestManagedFields(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -81,7 +80,7 @@ status: {replicas: 3}
 	}
 }
 
-// API-10: all versions of a kind show the same stored object.
+// All versions of a kind show the same stored object.
 func TestAutoscalerVersions(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
@@ -125,7 +124,7 @@ func TestReviews(t *testing.T) {
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
 }
 
-// API-08: responses carry kube-apiserver's warnings.
+// Responses carry kube-apiserver's warnings.
 func TestWarnings(t *testing.T) {
 	s := serve(t, Config{})
 	warned := func(method, target, text string) {
@@ -144,8 +143,7 @@ func TestWarnings(t *testing.T) {
 	warned("DELETE", "/api/v1/namespaces/default/configmaps/missing", "")
 }
 
-// API-04: a claim is stored with the defaults of its status, although its strategy clears the
-// status.
+// A claim is stored with the defaults of its status, although its strategy clears the status.
 func TestStoredDefaults(t *testing.T) {
 	s := serve(t, Config{})
 	const claim = `{metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
@@ -156,7 +154,7 @@ func TestStoredDefaults(t *testing.T) {
 	want(t, "phase", str(s.do(200, "GET", claims+"/c", ""), "status", "phase"), "Pending")
 }
 
-// API-04: empty fields are stored with their defaults.
+// Empty fields are stored with their defaults.
 func TestAllocatableOfNodes(t *testing.T) {
 	s := serve(t, Config{})
 	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
@@ -168,7 +166,7 @@ func TestAllocatableOfNodes(t *testing.T) {
 	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"3"}`)
 }
 
-// API-05: reviews record managedFields like other objects.
+// Reviews record managedFields like other objects.
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})
 	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
@@ -182,7 +180,7 @@ func TestManagedReviews(t *testing.T) {
 	}
 }
 
-// API-08: the template generation of a DaemonSet is a field of the hub, and not also an annotation.
+// The template generation of a DaemonSet is a field of the hub, and not also an annotation.
 func TestDaemonSetMetadata(t *testing.T) {
 	s := serve(t, Config{})
 	const sets = "/apis/apps/v1/namespaces/default/daemonsets"
@@ -197,7 +195,7 @@ func TestDaemonSetMetadata(t *testing.T) {
 	}
 }
 
-// API-08: the table of a scale has its own columns, and rows contain the Scale object.
+// The table of a scale has its own columns, and rows contain the Scale object.
 func TestScaleTable(t *testing.T) {
 	s := serve(t, Config{})
 	const sets, table = "/apis/apps/v1/namespaces/default/replicasets", "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -214,7 +212,7 @@ func TestScaleTable(t *testing.T) {
 	}
 }
 
-// API-08: as in Kubernetes, the status subresource of some kinds cannot be rendered as a table.
+// As in Kubernetes, the status subresource of some kinds cannot be rendered as a table.
 func TestStatusWithoutTable(t *testing.T) {
 	s := serve(t, Config{})
 	const path, table = "/apis/resource.k8s.io/v1/devicetaintrules", "application/json;as=Table;v=v1;g=meta.k8s.io"

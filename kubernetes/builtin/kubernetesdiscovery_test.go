@@ -75,7 +75,7 @@ const (
 	aggregatedV2beta1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
 
-// API-09: discovery describes the served kinds exactly as kube-apiserver does, and in its order.
+// Discovery describes the served kinds exactly as kube-apiserver does, and in its order.
 func TestDiscoveryMatchesKubernetes(t *testing.T) {
 	all, err := builtin.ParseAPIs(map[string]string{"api/all": "true"})
 	if err != nil {
@@ -142,7 +142,7 @@ func compareLists(t *testing.T, got, want []byte) {
 	}
 }
 
-// API-09: both aggregated documents equal those of kube-apiserver for each resource.
+// Both aggregated documents equal those of kube-apiserver for each resource.
 func TestAggregated(t *testing.T) {
 	h, registry := newHandler(t)
 	want := parse[apidiscoveryv2.APIGroupDiscoveryList](t, documents(t)("aggregated_v2.json"))
@@ -250,7 +250,7 @@ func BenchmarkAggregated(b *testing.B) {
 	})
 }
 
-// API-09: paths without a document, and media types in which a document is not available.
+// Paths without a document, and media types in which a document is not available.
 func TestNoDocument(t *testing.T) {
 	h, registry := newHandler(t)
 	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1"}},

@@ -25,9 +25,9 @@ import (
 	"kelson.dev/kubernetes/builtin"
 )
 
-// SSA-01: TestManagerMatchesLibrary writes random objects of all built-in kinds as several field
-// managers, with the fast path and with the library. Both must produce the same objects and the
-// same managedFields.
+// TestManagerMatchesLibrary writes random objects of all built-in kinds as several field managers,
+// with the fast path and with the library. Both must produce the same objects and the same
+// managedFields.
 func TestManagerMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
 	if err != nil {
@@ -392,8 +392,8 @@ func (c *comparison) text(hub runtime.Object) string {
 	return string(stored) + fmt.Sprintf(" %T", hub)
 }
 
-// SSA-01: TestApplyChecksTheWholeObject applies the same configuration again after an update added
-// an element without a key to another list. The library answers with an error, although the
+// TestApplyChecksTheWholeObject applies the same configuration again after an update added an
+// element without a key to another list. The library answers with an error, although the
 // configuration does not have that list.
 func TestApplyChecksTheWholeObject(t *testing.T) {
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}

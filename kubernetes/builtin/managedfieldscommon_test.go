@@ -30,8 +30,8 @@ const usualPod = `{"serviceAccountName":"web","securityContext":{"runAsNonRoot":
  "livenessProbe":{"httpGet":{"path":"/healthz","port":"http"},"periodSeconds":5},"readinessProbe":{"tcpSocket":{"port":80}},
  "securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}`
 
-// SSA-01: TestCommonObjectsTakeFastPath applies objects as operators write them: a new object, the
-// same again, another value, and the same by another manager. The StructManager must not need the
+// TestCommonObjectsTakeFastPath applies objects as operators write them: a new object, the same
+// again, another value, and the same by another manager. The StructManager must not need the
 // library for any of them.
 func TestCommonObjectsTakeFastPath(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -127,8 +127,8 @@ func codecOf(t testing.TB, kind schema.GroupVersionKind) *builtin.Codec {
 	return nil
 }
 
-// SSA-01: TestManagerIsSafeForConcurrentUse applies different objects through one manager from
-// several goroutines.
+// TestManagerIsSafeForConcurrentUse applies different objects through one manager from several
+// goroutines.
 func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	codec := codecOf(t, kind)

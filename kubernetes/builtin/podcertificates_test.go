@@ -47,8 +47,8 @@ func issued(chain string, begin time.Time, lifetime time.Duration) string {
 		chain, at(begin), at(begin.Add(lifetime/2)), at(begin.Add(lifetime)), at(begin))
 }
 
-// API-11: a kubelet requests a certificate for a pod. Only a user with permission to sign for the
-// signer can issue it, and only once.
+// A kubelet requests a certificate for a pod. Only a user with permission to sign for the signer
+// can issue it, and only once.
 func TestPodCertificateRequests(t *testing.T) {
 	signs := authorizer.DecisionNoOpinion
 	var asked []string
@@ -99,7 +99,7 @@ func TestPodCertificateRequests(t *testing.T) {
 	s.refused(422, "Invalid", "PATCH", path+"/r", `{"spec": {"signerName": "example.com/t"}}`)
 }
 
-// API-11: clients can select PodCertificateRequests by their fields.
+// Clients can select PodCertificateRequests by their fields.
 func TestSelectPodCertificateRequests(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"

@@ -85,7 +85,7 @@ func TestBadRanges(t *testing.T) {
 	}
 }
 
-// API-11: with ranges of both families, Services get addresses by ipFamilyPolicy and ipFamilies.
+// With ranges of both families, Services get addresses by ipFamilyPolicy and ipFamilies.
 func TestDualStackServices(t *testing.T) {
 	s := serve(t, Config{ServiceRange: "10.0.0.0/24,fd00::/112"})
 	for _, c := range []struct{ spec, policy, families string }{

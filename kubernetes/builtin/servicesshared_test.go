@@ -27,8 +27,8 @@ func pair(t *testing.T, cfg Config) (a, b *server) {
 	return open(), open()
 }
 
-// API-13: two servers allocate each address and port of the ranges at most once, and again after
-// one of them has released it.
+// Two servers allocate each address and port of the ranges at most once, and again after one of
+// them has released it.
 func TestServicesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t, Config{ServiceRange: "10.0.0.0/29", NodePorts: "30000-30005"})
@@ -78,8 +78,7 @@ func TestServicesOfSeveralServers(t *testing.T) {
 	})
 }
 
-// API-13: writes are checked against the current state, not against the state that the server last
-// read.
+// Writes are checked against the current state, not against the state that the server last read.
 func TestWritesOfSeveralServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/api/v1/namespaces/default/configmaps"

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// API-11: every kind with the verb list has a table, with its own columns or with name and age.
+// Every kind with the verb list has a table, with its own columns or with name and age.
 func TestEveryKindHasATable(t *testing.T) {
 	all, err := Resources(Config{})
 	if err != nil {

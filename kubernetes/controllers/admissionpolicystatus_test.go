@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// ADM-02: the status has the type-check warnings of each resource that the policy matches, and the
+// The status has the type-check warnings of each resource that the policy matches, and the
 // generation that was checked.
 func TestTypeChecking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -195,9 +195,9 @@ func TestRequestsAreDeleted(t *testing.T) {
 	})
 }
 
-// CTRL-02: requests that were decided before the clock was set. A time in the future delays the
-// deletion; a time that is further away than a timer can wait does no harm. A certificate is valid
-// from the current time of the signer's clock.
+// Requests that were decided before the clock was set. A time in the future delays the deletion; a
+// time that is further away than a timer can wait does no harm. A certificate is valid from the
+// current time of the signer's clock.
 func TestRequestsWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)
@@ -233,7 +233,7 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 	})
 }
 
-// CTRL-02: a request for a kubelet's own certificate is approved if the requester is authorized.
+// A request for a kubelet's own certificate is approved if the requester is authorized.
 func TestKubeletRequestsAreApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		onlyJoiners := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

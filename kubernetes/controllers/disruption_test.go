@@ -125,7 +125,7 @@ func TestBudgetsRelativeToReplicas(t *testing.T) {
 	})
 }
 
-// CTRL-02: Events say why the status of a budget may surprise.
+// Events say why the status of a budget may surprise.
 func TestEventsOfBudgets(t *testing.T) {
 	inBubble(t, func(p evictions) {
 		p.budget("empty", `"minAvailable":1`)
@@ -158,7 +158,7 @@ func (p evictions) wantEvents(want ...string) {
 	}
 }
 
-// CTRL-02: an evicted pod that is not deleted counts as healthy again after two minutes.
+// An evicted pod that is not deleted counts as healthy again after two minutes.
 func TestDisruptionExpires(t *testing.T) {
 	inBubble(t, func(p evictions) {
 		p.budget("one", `"minAvailable":1`)
@@ -173,7 +173,7 @@ func TestDisruptionExpires(t *testing.T) {
 	})
 }
 
-// CTRL-02: a pod that an eviction marked and did not delete loses the mark after two minutes.
+// A pod that an eviction marked and did not delete loses the mark after two minutes.
 func TestDisruptionTargetExpires(t *testing.T) {
 	inBubble(t, func(p evictions) {
 		p.pod("kept", "")

@@ -44,8 +44,8 @@ func removeBalanced(t *testing.T, env *testenv.Env, name string) {
 	env.Settle(t)
 }
 
-// EXT-03: Services get different addresses of the pool, keep them, and free them when they are
-// deleted or change their type. If the pool is exhausted, a Service waits for an address.
+// Services get different addresses of the pool, keep them, and free them when they are deleted or
+// change their type. If the pool is exhausted, a Service waits for an address.
 func TestAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.LoadBalancers("192.0.2.0/29")) // .1 to .6
@@ -105,7 +105,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// EXT-03: without a pool, an external manager assigns the addresses.
+// Without a pool, an external manager assigns the addresses.
 func TestWithoutPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)

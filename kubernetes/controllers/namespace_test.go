@@ -13,8 +13,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// API-12: the pods of a namespace are deleted first, and other objects after all pods have been
-// removed.
+// The pods of a namespace are deleted first, and other objects after all pods have been removed.
 func TestPodsAreDeletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{})

@@ -104,7 +104,7 @@ func TestDefaultsAreRestored(t *testing.T) {
 	})
 }
 
-// CTRL-02: a policy or webhook that rejects the ConfigMap does not prevent the service account.
+// A policy or webhook that rejects the ConfigMap does not prevent the service account.
 func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
 		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{

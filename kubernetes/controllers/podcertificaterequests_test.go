@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// API-11: PodCertificateRequests are deleted after 15 minutes, with or without a certificate.
+// PodCertificateRequests are deleted after 15 minutes, with or without a certificate.
 func TestPodRequestsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)

@@ -65,9 +65,9 @@ func remove(t *testing.T, env *testenv.Env, obj client.Object) {
 	}
 }
 
-// API-14: each cluster IP has an IPAddress as soon as the write of its Service is acknowledged, and
-// until the Service is deleted or releases the address. Services can't get an address for which a
-// client created an IPAddress.
+// Each cluster IP has an IPAddress as soon as the write of its Service is acknowledged, and until
+// the Service is deleted or releases the address. Services can't get an address for which a client
+// created an IPAddress.
 func TestAddressesOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
@@ -112,8 +112,7 @@ func TestAddressesOfServices(t *testing.T) {
 	})
 }
 
-// API-14: a ServiceCIDR adds addresses as soon as it is ready, and stays as long as a Service needs
-// it.
+// A ServiceCIDR adds addresses as soon as it is ready, and stays as long as a Service needs it.
 func TestServiceCIDRs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
@@ -158,7 +157,7 @@ func TestServiceCIDRs(t *testing.T) {
 	})
 }
 
-// API-14: IPAddresses that users delete or invent are repaired.
+// IPAddresses that users delete or invent are repaired.
 func TestRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// NODE-02: a kubelet gets a serving certificate only for the name and addresses of its own node.
+// A kubelet gets a serving certificate only for the name and addresses of its own node.
 func TestServingCertificatesOfKubelets(t *testing.T) {
 	synctest.Test(t, servingCertificates)
 }

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 )
 
-// CTRL-08: groups of nodes as on the command line.
+// Groups of nodes as on the command line.
 func TestParseGroup(t *testing.T) {
 	first, err := simulatednodes.ParseGroup("3,cpu=4,example.com/gpu=2,zone=a/b,region=r,label=disk=ssd,label=x=,taint=dedicated=db:NoSchedule,taint=spot:NoExecute")
 	if err != nil {

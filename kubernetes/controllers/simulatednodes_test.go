@@ -45,8 +45,8 @@ func podOn(node, name string) *corev1.Pod {
 	}}
 }
 
-// CTRL-08: nodes have the settings of their groups, and run pods, which the scheduler places by
-// taints, zones and capacities.
+// Nodes have the settings of their groups, and run pods, which the scheduler places by taints,
+// zones and capacities.
 func TestDeclaredNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Nodes(controlplane.NodeSimulated,
@@ -96,8 +96,8 @@ func TestDeclaredNodes(t *testing.T) {
 	})
 }
 
-// CTRL-08: a simulated node runs while its Node object exists, and does not change the settings in
-// that object. Two agents do not run one pod, and addresses of pods are unique across nodes.
+// A simulated node runs while its Node object exists, and does not change the settings in that
+// object. Two agents do not run one pod, and addresses of pods are unique across nodes.
 func TestNodesAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
@@ -155,8 +155,8 @@ func TestNodesAtRunTime(t *testing.T) {
 	})
 }
 
-// CTRL-08: a silent node becomes unreachable; when it comes back, it is ready again and its pods
-// are still running, without a restart.
+// A silent node becomes unreachable; when it comes back, it is ready again and its pods are still
+// running, without a restart.
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),

@@ -79,8 +79,8 @@ func reasons(t *testing.T, env *testenv.Env, name string) []string {
 	return slices.Compact(found)
 }
 
-// CTRL-07: a StatefulSet with claims becomes ready: claims are bound to provisioned volumes, which
-// are attached to the node. Without pods, they are detached; without claims, they are deleted.
+// A StatefulSet with claims becomes ready: claims are bound to provisioned volumes, which are
+// attached to the node. Without pods, they are detached; without claims, they are deleted.
 func TestStatefulSet(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		labels := map[string]string{"app": "db"}
@@ -132,8 +132,8 @@ func TestStatefulSet(t *testing.T) {
 	})
 }
 
-// CTRL-07: a claim of the default class waits for its first consumer. While a pod uses it, it is
-// not deleted.
+// A claim of the default class waits for its first consumer. While a pod uses it, it is not
+// deleted.
 func TestWaitForFirstConsumer(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		data := claim("data", "1Gi", nil)
@@ -164,8 +164,7 @@ func TestWaitForFirstConsumer(t *testing.T) {
 	})
 }
 
-// CTRL-07: a claim is bound to a volume that was created by hand, which is kept when it is
-// released.
+// A claim is bound to a volume that was created by hand, which is kept when it is released.
 func TestStaticVolume(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: corev1.PersistentVolumeSpec{
@@ -188,7 +187,7 @@ func TestStaticVolume(t *testing.T) {
 	})
 }
 
-// CTRL-07: a claim that requests more gets a larger volume.
+// A claim that requests more gets a larger volume.
 func TestResize(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		data := claim("data", "1Gi", nil)
@@ -212,7 +211,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// CTRL-07: the parameters of a class delay or fail provisioning.
+// The parameters of a class delay or fail provisioning.
 func TestParameters(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		for name, parameters := range map[string]map[string]string{
@@ -246,7 +245,7 @@ func TestParameters(t *testing.T) {
 	})
 }
 
-// CTRL-07: an ephemeral volume has a claim that lives as long as its pod.
+// An ephemeral volume has a claim that lives as long as its pod.
 func TestEphemeralVolume(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		pod := podMounting("p", "")
@@ -265,7 +264,7 @@ func TestEphemeralVolume(t *testing.T) {
 	})
 }
 
-// CTRL-07: control planes with StorageClasses of their own get no other default.
+// Control planes with StorageClasses of their own get no other default.
 func TestInstallKeepsClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)

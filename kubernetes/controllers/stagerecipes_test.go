@@ -74,7 +74,7 @@ func deletes(t *testing.T, env *testenv.Env, p *corev1.Pod) {
 	}
 }
 
-// CTRL-08: the recipe for image pull failures: a rollout is stuck, and recovers with another image.
+// The recipe for image pull failures: a rollout is stuck, and recovers with another image.
 func TestImagePullFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(2), testenv.Stage(recipeStages(t, "Image pull failures")...))
@@ -106,8 +106,8 @@ func TestImagePullFailures(t *testing.T) {
 	})
 }
 
-// CTRL-08: simulated nodes do not execute probes, but the Stages of the guide delay readiness as
-// the probes would.
+// Simulated nodes do not execute probes, but the Stages of the guide delay readiness as the probes
+// would.
 func TestReadinessProbes(t *testing.T) {
 	probe := func(p *corev1.Pod) *corev1.Pod {
 		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 20, PeriodSeconds: 5, SuccessThreshold: 3,
@@ -149,7 +149,7 @@ func TestReadinessProbes(t *testing.T) {
 	})
 }
 
-// CTRL-08: the recipe for slow starts.
+// The recipe for slow starts.
 func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stage(recipeStages(t, "Slow starts")...))
@@ -180,7 +180,7 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// CTRL-08: the recipe for crash loops.
+// The recipe for crash loops.
 func TestCrashLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, simulatedNodes(1))
@@ -198,8 +198,8 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
-// CTRL-08: the recipe for flapping readiness: 20 seconds ready, 10 seconds not, and again; without
-// its second Stage, the pod stays unready.
+// The recipe for flapping readiness: 20 seconds ready, 10 seconds not, and again; without its
+// second Stage, the pod stays unready.
 func TestFlappingReadiness(t *testing.T) {
 	for name, count := range map[string]int{"flapping": 2, "failing": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestFlappingReadiness(t *testing.T) {
 	}
 }
 
-// CTRL-08: the recipe for OOM kills.
+// The recipe for OOM kills.
 func TestOOMKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, simulatedNodes(1))
@@ -252,8 +252,8 @@ func TestOOMKills(t *testing.T) {
 	})
 }
 
-// CTRL-08: the recipe for a node that goes silent and comes back, by a Stage: its pods are evicted
-// and replaced on other nodes, and no longer exist when it is back.
+// The recipe for a node that goes silent and comes back, by a Stage: its pods are evicted and
+// replaced on other nodes, and no longer exist when it is back.
 func TestNodeGoesSilentAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),

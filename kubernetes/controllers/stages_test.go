@@ -89,8 +89,8 @@ func exists(t *testing.T, env *testenv.Env, obj client.Object) bool {
 	return err == nil
 }
 
-// CTRL-08: KWOK's fast Stages, unmodified, instead of the simulation: nodes are initialized and
-// pods run, complete and are deleted immediately.
+// KWOK's fast Stages, unmodified, instead of the simulation: nodes are initialized and pods run,
+// complete and are deleted immediately.
 func TestKWOKFast(t *testing.T) {
 	stages := kwok(t, "node/fast", "node/heartbeat", "pod/fast")
 	synctest.Test(t, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestKWOKFast(t *testing.T) {
 	})
 }
 
-// CTRL-08: KWOK's general Stages, unmodified: every state of a pod with an init container, each
-// after its delay, which an annotation can change.
+// KWOK's general Stages, unmodified: every state of a pod with an init container, each after its
+// delay, which an annotation can change.
 func TestKWOKGeneral(t *testing.T) {
 	stages := kwok(t, "pod/general")
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func eventsOf(t *testing.T, env *testenv.Env, name string) (all []string) {
 	return all
 }
 
-// CTRL-08: KWOK's chaos Stages, unmodified, over its fast Stages, and over the simulation.
+// KWOK's chaos Stages, unmodified, over its fast Stages, and over the simulation.
 func TestKWOKChaos(t *testing.T) {
 	chaos := kwok(t, "pod/chaos", "node/chaos")
 	for name, base := range map[string][]string{"over fast": kwok(t, "pod/fast", "node/fast"), "over the simulation": nil} {
@@ -259,7 +259,7 @@ func parse(t *testing.T, text string) (all []stage.Stage) {
 	return all
 }
 
-// CTRL-08: Stages are objects: clients create, change and delete them at run time, for any kind.
+// Stages are objects: clients create, change and delete them at run time, for any kind.
 func TestStagesAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), simulatedNodes(1), testenv.Stage(parse(t, `

@@ -29,9 +29,8 @@ func versions(storage string) []any {
 	return all
 }
 
-// API-11: a migration stores custom objects again in the storage version, and only those, and
-// removes the other version from the stored versions of the definition. That version can then be
-// removed.
+// A migration stores custom objects again in the storage version, and only those, and removes the
+// other version from the stored versions of the definition. That version can then be removed.
 func TestMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)

@@ -36,8 +36,8 @@ func authenticated(t *testing.T, env *testenv.Env, token string) string {
 	return review.Status.User.Username
 }
 
-// AUTHN-04, CTRL-02: Secrets that request a legacy token get one. It is invalid after the deletion
-// of the Secret or the account.
+// Secrets that request a legacy token get one. It is invalid after the deletion of the Secret or
+// the account.
 func TestTokensInSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
@@ -108,8 +108,8 @@ func TestBootstrapTokensExpire(t *testing.T) {
 	})
 }
 
-// AUTHN-04, CTRL-02: a token that its account lists is marked after a year without use, and deleted
-// after another year.
+// A token that its account lists is marked after a year without use, and deleted after another
+// year.
 func TestUnusedTokensAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))

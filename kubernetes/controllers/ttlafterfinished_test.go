@@ -114,8 +114,8 @@ func TestTimeToLiveChanges(t *testing.T) {
 	})
 }
 
-// CTRL-02: Jobs that finished before the clock was set. A time in the future delays the deletion; a
-// time that is further away than a timer can wait does no harm.
+// Jobs that finished before the clock was set. A time in the future delays the deletion; a time
+// that is further away than a timer can wait does no harm.
 func TestJobsWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))

@@ -100,8 +100,8 @@ func FuzzCredentials(f *testing.F) {
 	})
 }
 
-// AUTHN-08, AUTHZ-03: FuzzReviews checks that reviews with any content never cause a panic, and
-// that invalid tokens authenticate no user.
+// FuzzReviews checks that reviews with any content never cause a panic, and that invalid tokens
+// authenticate no user.
 func FuzzReviews(f *testing.F) {
 	plane := start(f, controlplane.Config{NoControllers: true})
 	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
@@ -150,8 +150,8 @@ func FuzzReviews(f *testing.F) {
 	})
 }
 
-// CTRL-02, ADM-03: FuzzSigningRequest checks that no approved signing request yields a certificate
-// of an administrator or a certificate authority.
+// FuzzSigningRequest checks that no approved signing request yields a certificate of an
+// administrator or a certificate authority.
 func FuzzSigningRequest(f *testing.F) {
 	ca, err := pki.NewAuthority("signer")
 	if err != nil {
@@ -226,8 +226,8 @@ func FuzzSigningRequest(f *testing.F) {
 	})
 }
 
-// AUTHN-06, AUTHZ-01, ADM-01: FuzzAnswers checks that a webhook's response never causes a panic,
-// and that only an explicit approval lets a request pass.
+// FuzzAnswers checks that a webhook's response never causes a panic, and that only an explicit
+// approval lets a request pass.
 func FuzzAnswers(f *testing.F) {
 	var body []byte
 	var uid string // of the last review
@@ -300,8 +300,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// AUTHN-02, AUTHN-05, AUTHZ-01, ADM-03, API-03: FuzzAccessFiles checks that configuration files of
-// flags never cause a panic, and that accepted files give no rights to an unknown user.
+// FuzzAccessFiles checks that configuration files of flags never cause a panic, and that accepted
+// files give no rights to an unknown user.
 func FuzzAccessFiles(f *testing.F) {
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
 	seeds := [...]string{

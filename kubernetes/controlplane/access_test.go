@@ -16,9 +16,9 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// AUTHZ-01, AUTHZ-02, AUTHZ-03, ADM-03, API-03: access over HTTPS with client certificates: each
-// authorization mode allows its requests, in order; requests that no mode allows are refused;
-// reviews agree; and objects that a plugin rejects are not stored.
+// Access over HTTPS with client certificates: each authorization mode allows its requests, in
+// order; requests that no mode allows are refused; reviews agree; and objects that a plugin rejects
+// are not stored.
 func TestAccessOverHTTPS(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review authorizationv1.SubjectAccessReview

@@ -129,7 +129,7 @@ func (c *cluster) left(flunders, configMaps string) {
 	}
 }
 
-// AGG-01, CTRL-01: owners and dependents may be in different servers.
+// Owners and dependents may be in different servers.
 func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 	flunders, configMaps := fmt.Sprintf(flunderPath, "default")+"/", fmt.Sprintf(configMapPath, "default")+"/"
 	for _, test := range []struct {
@@ -256,7 +256,7 @@ func (c *cluster) condition(namespace string, kind corev1.NamespaceConditionType
 	return ""
 }
 
-// AGG-01, API-12: deleting a namespace deletes the objects in it that other servers hold.
+// Deleting a namespace deletes the objects in it that other servers hold.
 func TestNamespaceWithAggregatedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serveWardle(newCluster(t, controlplane.Config{}))

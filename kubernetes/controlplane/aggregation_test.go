@@ -38,7 +38,7 @@ const (
 			"io.k8s.api.core.v1.Pod":{"type":"object","description":"not Kubernetes' Pod"},"unused":{"type":"object"}}}`
 )
 
-// AGG-01: requests on the group version of an APIService reach its server as the requesting user.
+// Requests on the group version of an APIService reach its server as the requesting user.
 func TestAggregation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
@@ -178,8 +178,7 @@ func find(c *cluster) *apidiscoveryv2.APIVersionDiscovery {
 	return nil
 }
 
-// AGG-01: the condition Available has kube-aggregator's reasons, and requests get 503 until it is
-// True.
+// The condition Available has kube-aggregator's reasons, and requests get 503 until it is True.
 func TestAvailability(t *testing.T) {
 	service := func(more string) string {
 		return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"wardle"},"spec":{` + more + `"ports":[{"port":443,"targetPort":8443}]}}`
@@ -294,7 +293,7 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// AGG-01: the name of an APIService is its group version, so that each has at most one.
+// The name of an APIService is its group version, so that each has at most one.
 func TestAPIServiceNames(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	body := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"%s"},
@@ -310,7 +309,7 @@ func TestAPIServiceNames(t *testing.T) {
 	}
 }
 
-// AGG-01: a backend that hangs delays only the requests on its own group version.
+// A backend that hangs delays only the requests on its own group version.
 func TestHangingBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
@@ -371,7 +370,7 @@ func TestHangingBackend(t *testing.T) {
 	})
 }
 
-// AGG-01: backends cannot redirect clients (CVE-2022-3172).
+// Backends cannot redirect clients (CVE-2022-3172).
 func TestBackendRedirects(t *testing.T) {
 	for _, forward := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -389,7 +388,7 @@ func TestBackendRedirects(t *testing.T) {
 	}
 }
 
-// AGG-01: events of a watch are passed on immediately, and a watch has no deadline.
+// Events of a watch are passed on immediately, and a watch has no deadline.
 func TestWatchThroughBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
@@ -424,8 +423,7 @@ func TestWatchThroughBackend(t *testing.T) {
 	})
 }
 
-// AGG-01: connections that switch protocols pass through, and outlive the deadline of short
-// requests.
+// Connections that switch protocols pass through, and outlive the deadline of short requests.
 func TestUpgradeThroughBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
@@ -491,8 +489,7 @@ func (s *sink) ProcessEvents(events ...*auditinternal.Event) bool {
 	return true
 }
 
-// AUD-01, AGG-01: proxied requests are recorded like others, and the server gets the ID of the
-// record.
+// Proxied requests are recorded like others, and the server gets the ID of the record.
 func TestAuditOfBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trail := &sink{}
@@ -519,8 +516,8 @@ func TestAuditOfBackends(t *testing.T) {
 	})
 }
 
-// AGG-01: a watch releases its seats when it is passed to a backend, because a backend cannot
-// report when it has sent the initial events.
+// A watch releases its seats when it is passed to a backend, because a backend cannot report when
+// it has sent the initial events.
 func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{Limits: controlplane.Limits{InFlight: 10, MutatingInFlight: 10}})
@@ -555,7 +552,7 @@ func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 	})
 }
 
-// AGG-01: the kinds of a backend may change.
+// The kinds of a backend may change.
 func TestBackendChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})

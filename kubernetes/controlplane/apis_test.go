@@ -42,7 +42,7 @@ func fetch(t *testing.T, plane *ControlPlane, path string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// API-15: discovery, APIServices and OpenAPI documents follow the selected APIs.
+// Discovery, APIServices and OpenAPI documents follow the selected APIs.
 func TestRuntimeConfig(t *testing.T) {
 	plane := startWithAPIs(t, map[string]string{"resource.k8s.io/v1beta1": "true", "batch/v1": "false"})
 	for path, code := range map[string]int{
@@ -70,7 +70,7 @@ func TestRuntimeConfig(t *testing.T) {
 	}
 }
 
-// API-15: a control plane without any version but core v1 starts and serves.
+// A control plane without any version but core v1 starts and serves.
 func TestCoreOnly(t *testing.T) {
 	plane := startWithAPIs(t, map[string]string{"api/all": "false", "/v1": "true"})
 	if code, body := fetch(t, plane, "/api/v1/namespaces/default/services/kubernetes"); code != 200 {

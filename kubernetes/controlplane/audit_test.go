@@ -115,8 +115,7 @@ func (r *recorded) events(t *testing.T) []auditv1.Event {
 
 func object(t *testing.T, raw []byte) string { return string(bytes.TrimSpace(raw)) }
 
-// API-03: audit logging: levels, objects of all verbs, annotations, refused requests; each request
-// once.
+// Audit logging: levels, objects of all verbs, annotations, refused requests; each request once.
 func TestAudit(t *testing.T) {
 	r := record(t, nil)
 	const maps, jsonMedia = "/api/v1/namespaces/default/configmaps", "application/json"
@@ -191,7 +190,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// API-03: a watch is recorded when it starts and when it ends.
+// A watch is recorded when it starts and when it ends.
 func TestAuditOfWatch(t *testing.T) {
 	r := record(t, nil)
 	if code := r.do("GET", "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1", r.token, "", ""); code != http.StatusOK {
@@ -206,8 +205,8 @@ func TestAuditOfWatch(t *testing.T) {
 	}
 }
 
-// API-03: the webhook receives all events, in batches, including those that are buffered when the
-// server stops.
+// The webhook receives all events, in batches, including those that are buffered when the server
+// stops.
 func TestAuditWebhook(t *testing.T) {
 	var mu sync.Mutex
 	got, batches := map[string]int{}, 0

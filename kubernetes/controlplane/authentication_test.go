@@ -169,8 +169,7 @@ func write(t testing.TB, name string, data []byte) {
 	}
 }
 
-// AUTHN-01: the file of client CAs is used in addition to the server's own authority, and is
-// reloaded.
+// The file of client CAs is used in addition to the server's own authority, and is reloaded.
 func TestClientCertificates(t *testing.T) {
 	first, second, file := newAuthority(t, "first"), newAuthority(t, "second"), filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, first.PEM)
@@ -302,7 +301,7 @@ func (i *issuer) token(t *testing.T, claims map[string]any) string {
 	return text
 }
 
-// AUTHN-05: configured by flags.
+// Configured by flags.
 func TestOpenIDConnect(t *testing.T) {
 	i, stranger := newIssuer(t), newIssuer(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -343,7 +342,7 @@ func TestOpenIDConnect(t *testing.T) {
 	want(t, "former key", s.bearer(t, former), refused)
 }
 
-// AUTHN-05: several issuers, expressions and anonymous paths; the file is reloaded.
+// Several issuers, expressions and anonymous paths; the file is reloaded.
 func TestAuthenticationConfiguration(t *testing.T) {
 	one, two := newIssuer(t), newIssuer(t)
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
@@ -458,8 +457,8 @@ func TestAuthenticatingProxy(t *testing.T) {
 	}
 }
 
-// AUTHN-01, AUTHN-07: a ConfigMap lists the authorities that this server trusts, for extension API
-// servers, and those that other servers wrote.
+// A ConfigMap lists the authorities that this server trusts, for extension API servers, and those
+// that other servers wrote.
 func TestTrustIsPublished(t *testing.T) {
 	own, more, proxies := newAuthority(t, "own"), newAuthority(t, "more"), newAuthority(t, "proxies")
 	dir := t.TempDir()
@@ -511,7 +510,7 @@ func TestTrustIsPublished(t *testing.T) {
 	}
 }
 
-// AUTHN-01, AUTHN-07: authorities that are added to a file are published within a minute.
+// Authorities that are added to a file are published within a minute.
 func TestChangedTrustIsPublished(t *testing.T) {
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -551,7 +550,7 @@ func TestAnonymous(t *testing.T) {
 	want(t, "a bad certificate is not anonymous", with.who(t, certified(t, newAuthority(t, "x"), "eve")), refused)
 }
 
-// AUTHN-08: TokenReview accepts tokens of all authenticators.
+// TokenReview accepts tokens of all authenticators.
 func TestTokenReview(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("letmein,jane,7\n"))
@@ -569,7 +568,7 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// AUTHN-04: the issuer's documents, with which other services verify tokens.
+// The issuer's documents, with which other services verify tokens.
 func TestIssuerDiscovery(t *testing.T) {
 	s := onPort(t, controlplane.Config{ServiceAccounts: controlplane.ServiceAccounts{Issuers: []string{"https://lab.example"}}})
 	get := func(path string) (string, string) {

@@ -325,8 +325,8 @@ func TestImpersonation(t *testing.T) {
 	wantForbidden(t, err)
 }
 
-// AUTHZ-02: a user who may read everything gets no token by a POST to the old path of a watch,
-// which is authorized as a watch.
+// A user who may read everything gets no token by a POST to the old path of a watch, which is
+// authorized as a watch.
 func TestReadersGetNoTokens(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")

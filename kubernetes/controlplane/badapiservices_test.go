@@ -9,9 +9,9 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// AGG-01: invalid APIServices are rejected with Kubernetes' error messages. Two for one group
-// version are impossible, because the name of each follows from its group version. Wrong
-// certificates and wrong groups of servers are in TestAvailability.
+// Invalid APIServices are rejected with Kubernetes' error messages. Two for one group version are
+// impossible, because the name of each follows from its group version. Wrong certificates and wrong
+// groups of servers are in TestAvailability.
 func TestBadAPIServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{NoControllers: true})

@@ -18,7 +18,7 @@ import (
 
 var measure = flag.Bool("measure", false, "measure the memory that decoding bodies takes (TestNeed, with -v)")
 
-// API-03: compares wire.Need's estimates of decoding memory with the memory actually used. -measure
+// Compares wire.Need's estimates of decoding memory with the memory actually used. -measure
 // -v prints the worst cases.
 func TestNeed(t *testing.T) {
 	if !*measure {

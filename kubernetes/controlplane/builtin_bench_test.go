@@ -11,8 +11,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-01: typical writes of an operator to small built-in objects that it owns, with labels and an
-// owner reference; in memory, in process, one client.
+// Typical writes of an operator to small built-in objects that it owns, with labels and an owner
+// reference; in memory, in process, one client.
 func BenchmarkBuiltInKinds(b *testing.B) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {

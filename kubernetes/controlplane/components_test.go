@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-11: ComponentStatuses describe the components of this process, and others by their ports.
+// ComponentStatuses describe the components of this process, and others by their ports.
 func TestComponentStatuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg     controlplane.Config
@@ -56,7 +56,7 @@ func TestComponentStatuses(t *testing.T) {
 	}
 }
 
-// API-11: ComponentStatuses can only be read.
+// ComponentStatuses can only be read.
 func TestComponentStatusForms(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}

@@ -92,8 +92,8 @@ func TestFailedDisk(t *testing.T) {
 	})
 }
 
-// API-13: a server whose disk is full is not ready, but a restart would not help. It becomes ready
-// by itself when there is space.
+// A server whose disk is full is not ready, but a restart would not help. It becomes ready by
+// itself when there is space.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}

@@ -23,7 +23,7 @@ const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
  "conditions":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["type"],"items":{"type":"object","required":["type","status"],
   "properties":{"type":{"type":"string"},"status":{"type":"string"},"reason":{"type":"string"},"message":{"type":"string"}}}}}}}}}}]}}`
 
-// CRD-01: the verbs on a custom resource of one kilobyte; in memory, in process, one client.
+// The verbs on a custom resource of one kilobyte; in memory, in process, one client.
 func BenchmarkCustomResources(b *testing.B) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: kube-apiserver's pages about the process.
+// kube-apiserver's pages about the process.
 func TestDiagnosticPages(t *testing.T) {
 	plane := start(t, controlplane.Config{Profiling: true, Flags: map[string]string{"secure-port": "6443"}})
 	client := &http.Client{Transport: plane.Transport()}

@@ -35,7 +35,7 @@ func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) 
 	return endpoints, slice
 }
 
-// API-15: the Service "kubernetes" has the address of the server, even after a client changed it.
+// The Service "kubernetes" has the address of the server, even after a client changed it.
 func TestEndpointsOfKubernetes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})
@@ -64,7 +64,7 @@ func TestEndpointsOfKubernetes(t *testing.T) {
 	})
 }
 
-// API-15: a server whose lease is not renewed is not among the live servers.
+// A server whose lease is not renewed is not among the live servers.
 func TestServerLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{})
@@ -115,8 +115,8 @@ func (misledLeases) Delete(context.Context, string, metav1.DeleteOptions) error 
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "")
 }
 
-// API-15: a server whose clock is wrong, or is set, is among the live servers as long as it renews
-// its lease.
+// A server whose clock is wrong, or is set, is among the live servers as long as it renews its
+// lease.
 func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{})

@@ -144,7 +144,7 @@ func rights(t *testing.T, c kubernetes.Interface, namespace string) (rules []rba
 	return rules
 }
 
-// AUTHZ-02: without escalate, bind or impersonate, no sequence of writes gives a user more rights.
+// Without escalate, bind or impersonate, no sequence of writes gives a user more rights.
 func TestNoSequenceOfRequestsEscalates(t *testing.T) {
 	allowed, refused := 0, 0
 	for seed := range uint64(4) {

@@ -28,8 +28,8 @@ func dangling(fs *flowcontrolv1.FlowSchema) flowcontrolv1.ConditionStatus {
 	return ""
 }
 
-// API-14: priority and fairness has Kubernetes' default objects and maintains them like Kubernetes;
-// headers of every response name the objects that classified the request.
+// Priority and fairness has Kubernetes' default objects and maintains them like Kubernetes; headers
+// of every response name the objects that classified the request.
 func TestPriorityAndFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{})

@@ -13,8 +13,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CRD-06, ADM-01: conversion and admission webhooks that name a Service are called at the address
-// of the Service.
+// Conversion and admission webhooks that name a Service are called at the address of the Service.
 func TestWebhooksByService(t *testing.T) {
 	ca := newAuthority(t, "hooks")
 	pair, err := ca.Server("hook.default.svc")

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: / lists all served paths, including those of a definition as soon as it exists.
+// / lists all served paths, including those of a definition as soon as it exists.
 func TestIndex(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
 	if err != nil {

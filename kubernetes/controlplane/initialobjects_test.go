@@ -28,7 +28,7 @@ func do(t *testing.T, plane *controlplane.ControlPlane, method, path string, bod
 	}
 }
 
-// API-12: a running server restores the objects that every cluster has after clients deleted them.
+// A running server restores the objects that every cluster has after clients deleted them.
 func TestInitialObjectsAreRestored(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	server := controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.1:6443")}
@@ -84,8 +84,7 @@ func TestInitialObjectsAreRestored(t *testing.T) {
 	}
 }
 
-// API-12: while another Service has the address of the Service "kubernetes", the server tries
-// again.
+// While another Service has the address of the Service "kubernetes", the server tries again.
 func TestRestorationIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Config{})
@@ -107,7 +106,7 @@ func TestRestorationIsRetried(t *testing.T) {
 	})
 }
 
-// API-12: a control plane that serves a past state, without controllers, does not change it.
+// A control plane that serves a past state, without controllers, does not change it.
 func TestPastStatesAreNotRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Config{NoControllers: true})

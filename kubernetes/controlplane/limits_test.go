@@ -39,7 +39,7 @@ func nestedSchema(size int) []byte {
 	}
 }
 
-// API-03, API-02: excessive requests get 4xx, with little time and memory, and change nothing.
+// Excessive requests get 4xx, with little time and memory, and change nothing.
 func TestLimitsOfBodies(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {
@@ -194,8 +194,7 @@ func protobufDefinition(size int) string {
 	return "k8s\x00" + string(append(field(1, kind), field(2, definition)...))
 }
 
-// API-03: headers larger than a mebibyte, over HTTP/1.1 and HTTP/2, get 431, and the server keeps
-// working.
+// Headers larger than a mebibyte, over HTTP/1.1 and HTTP/2, get 431, and the server keeps working.
 func TestLimitOfHeaders(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	for _, http2 := range []bool{false, true} {

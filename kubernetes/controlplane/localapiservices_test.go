@@ -36,7 +36,7 @@ func automanaged(t *testing.T, plane *controlplane.ControlPlane) map[string]stri
 	return out
 }
 
-// AGG-01: each group version that this server serves has a local APIService, as in kube-apiserver.
+// Each group version that this server serves has a local APIService, as in kube-apiserver.
 func TestLocalAPIServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Config{})
@@ -81,8 +81,8 @@ func comparable(t *testing.T, object string) string {
 	return string(out)
 }
 
-// AGG-01: a start recreates deleted local APIServices, restores changed ones, ignores those without
-// the label, and writes nothing if nothing has changed.
+// A start recreates deleted local APIServices, restores changed ones, ignores those without the
+// label, and writes nothing if nothing has changed.
 func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state, err := store.Open(store.Config{})
@@ -154,7 +154,7 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 	})
 }
 
-// AGG-01: the APIServices of custom kinds follow their definitions continuously.
+// The APIServices of custom kinds follow their definitions continuously.
 func TestCustomAPIServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Config{})

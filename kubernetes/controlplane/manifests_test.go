@@ -42,8 +42,8 @@ spec: {policyName: ` + name + `, validationActions: [Deny]}
 `
 }
 
-// ADM-01, ADM-02: policies of a folder apply from the start, also to requests for policies. Changes
-// of the folder apply, except invalid ones.
+// Policies of a folder apply from the start, also to requests for policies. Changes of the folder
+// apply, except invalid ones.
 func TestPoliciesOfManifests(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) {
@@ -118,7 +118,7 @@ spec: {policyName: owner.static.k8s.io}
 	}
 }
 
-// ADM-01: the server calls the webhooks of a folder, also for configurations of webhooks.
+// The server calls the webhooks of a folder, also for configurations of webhooks.
 func TestWebhooksOfManifests(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review admissionv1.AdmissionReview
@@ -166,7 +166,7 @@ func TestWebhooksOfManifests(t *testing.T) {
 	}
 }
 
-// ADM-03: a server whose manifests are invalid does not start.
+// A server whose manifests are invalid does not start.
 func TestInvalidManifests(t *testing.T) {
 	for _, test := range []struct{ name, plugin, kind, text, want string }{
 		{"name", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", staticPolicy("names", "true"), `must have a name ending with ".static.k8s.io"`},

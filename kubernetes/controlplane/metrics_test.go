@@ -18,7 +18,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: Prometheus' own parser can read /metrics, and the counters increase.
+// Prometheus' own parser can read /metrics, and the counters increase.
 func TestMetrics(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true}) // so that no other component writes
 	send := func(transport http.RoundTripper, method, path, body string) {
@@ -118,8 +118,8 @@ func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFam
 	return families
 }
 
-// API-02, ADM-05: metrics of admission policies by policy, binding and result; of service account
-// tokens; and of pod security evaluations.
+// Metrics of admission policies by policy, binding and result; of service account tokens; and of
+// pod security evaluations.
 func TestMetricsOfPolicies(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// AUTHZ-01, ADM-03: a node gets 403 for everything that Kubernetes' rules for nodes do not grant:
-// every verb on every resource and subresource that is served, by name or as a collection.
+// A node gets 403 for everything that Kubernetes' rules for nodes do not grant: every verb on every
+// resource and subresource that is served, by name or as a collection.
 func TestRightsOfNodes(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{
 		NoControllers: true, Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},

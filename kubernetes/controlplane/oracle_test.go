@@ -33,9 +33,9 @@ import (
 	verbs "kelson.dev/apiserver/rest"
 )
 
-// ADM-01, AUTHZ-01: every verb on every resource and subresource, with every patch type, on
-// collections and as a dry run, is authorized once and recorded once. A write is admitted once,
-// with the right objects, and can be refused.
+// Every verb on every resource and subresource, with every patch type, on collections and as a dry
+// run, is authorized once and recorded once. A write is admitted once, with the right objects, and
+// can be refused.
 //
 // The resources come from discovery, and an object of each kind from the samples of the
 // differential test.

@@ -136,8 +136,8 @@ func TestEventsInTheOrderOfResponses(t *testing.T) {
 	}
 }
 
-// API-07: the time between the events of an immediate deletion over HTTP/2 equals that between the
-// events of two commits, and their order is always the same. Clients in this process do not wait.
+// The time between the events of an immediate deletion over HTTP/2 equals that between the events
+// of two commits, and their order is always the same. Clients in this process do not wait.
 func TestImmediateDeletion(t *testing.T) {
 	rounds := storetest.Rounds(t, 1500)
 	s := onPort(t, controlplane.Config{NoControllers: true})
@@ -183,7 +183,7 @@ func TestImmediateDeletion(t *testing.T) {
 	}
 }
 
-// API-07: an immediate deletion in process takes no additional time.
+// An immediate deletion in process takes no additional time.
 func TestImmediateDeletionInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
@@ -209,7 +209,7 @@ func TestImmediateDeletionInProcess(t *testing.T) {
 	})
 }
 
-// API-07: a watch that is not read delays only one write, by some milliseconds.
+// A watch that is not read delays only one write, by some milliseconds.
 func TestUnreadWatchDelaysNoWriter(t *testing.T) {
 	const writes = 300
 	s := onPort(t, controlplane.Config{NoControllers: true})

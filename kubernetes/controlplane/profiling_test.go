@@ -8,7 +8,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-02: profiles are served to administrators, and only if enabled.
+// Profiles are served to administrators, and only if enabled.
 func TestProfiling(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{Profiling: on})

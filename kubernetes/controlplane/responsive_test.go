@@ -45,7 +45,7 @@ func (s *site) code(ctx context.Context, c *http.Client, method, path, media str
 	return resp.StatusCode
 }
 
-// API-03: while one client exceeds a limit as often as it can, other clients are served.
+// While one client exceeds a limit as often as it can, other clients are served.
 func TestOtherClientsAreServed(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	mallory, ann := s.browser(t, "mallory", user.SystemPrivilegedGroup), s.browser(t, "ann", user.SystemPrivilegedGroup)
@@ -119,7 +119,7 @@ func TestOtherClientsAreServed(t *testing.T) {
 	}
 }
 
-// API-03: a client at its limit of watches cannot open more; other users and administrators can.
+// A client at its limit of watches cannot open more; other users and administrators can.
 func TestManyWatchesOfOneClient(t *testing.T) {
 	const most = 50
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: most}})
@@ -173,8 +173,8 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 	watches.Wait()
 }
 
-// API-03: requests whose bodies never arrive take no seats: reads, watches and writes of any user
-// are still served.
+// Requests whose bodies never arrive take no seats: reads, watches and writes of any user are still
+// served.
 func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)

@@ -15,7 +15,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CTRL-10: the selection follows kube-controller-manager's rules.
+// The selection follows kube-controller-manager's rules.
 func TestSelection(t *testing.T) {
 	for _, test := range []struct {
 		selected workloads.Selection
@@ -41,9 +41,9 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// CTRL-10: controllers that are not selected do not run, and the others do. The selected
-// Deployment controller creates a ReplicaSet, for which nothing creates pods; a Job's pod is not
-// scheduled; and a deleted owner keeps its dependents.
+// Controllers that are not selected do not run, and the others do. The selected Deployment
+// controller creates a ReplicaSet, for which nothing creates pods; a Job's pod is not scheduled;
+// and a deleted owner keeps its dependents.
 func TestSelectedControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		selected, err := controlplane.ParseControllers([]string{"deployment-controller", "job-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller"})

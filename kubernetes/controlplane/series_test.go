@@ -102,8 +102,8 @@ func (i earlyRequest) send(h http.Handler, name string) *httptest.ResponseRecord
 	return w
 }
 
-// API-02, issue 28: names from clients create no time series and are not retained, whichever early
-// response the client gets.
+// Names from clients create no time series and are not retained, whichever early response the
+// client gets.
 func TestInventedNamesCreateNoSeries(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: 1}})
 	response := must[*http.Response](t)

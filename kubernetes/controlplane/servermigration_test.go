@@ -69,9 +69,9 @@ func newBakery(t *testing.T, parts ...apiserver.Part) *apiserver.Server {
 	return s
 }
 
-// API-11, AGG-02: a StorageVersionMigration stores the objects of a custom API server again that
-// are in its former storage version, even if they need several pages. A migration fails if the
-// server of its resource refuses the requests.
+// A StorageVersionMigration stores the objects of a custom API server again that are in its former
+// storage version, even if they need several pages. A migration fails if the server of its resource
+// refuses the requests.
 func TestMigrationOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBakery(t, apiserver.Group(bakery, apiserver.Kind(&cake{TypeMeta: cakeMeta("v1")})))

@@ -11,8 +11,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CRD-06, API-07: a watch that began before a change of the storage version never shows objects
-// stored in the new version: it ends, and its client continues from the last event.
+// A watch that began before a change of the storage version never shows objects stored in the new
+// version: it ends, and its client continues from the last event.
 func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}

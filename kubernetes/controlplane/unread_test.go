@@ -110,8 +110,8 @@ func held() (now uint64) {
 	return now
 }
 
-// API-03: watches that clients do not read need little memory: no copies of objects and no large
-// buffers, regardless of the size of the objects.
+// Watches that clients do not read need little memory: no copies of objects and no large buffers,
+// regardless of the size of the objects.
 func TestUnreadWatches(t *testing.T) {
 	const (
 		watches = 200

@@ -110,8 +110,8 @@ func (s *site) othersAreServed(t *testing.T, while string) {
 	}
 }
 
-// AUTHN-06: a token webhook that hangs or sends false responses identifies no user, and does not
-// delay other users.
+// A token webhook that hangs or sends false responses identifies no user, and does not delay other
+// users.
 func TestUnreliableTokenWebhook(t *testing.T) {
 	r := newRemote(t)
 	r.set(r.hang)
@@ -130,7 +130,7 @@ func TestUnreliableTokenWebhook(t *testing.T) {
 	want(t, "a true answer", s.bearer(t, "good"), "zoe")
 }
 
-// AUTHN-05, AUTHN-06, AUTHZ-01: the server stops reading a response that does not end.
+// The server stops reading a response that does not end.
 func TestEndlessResponses(t *testing.T) {
 	const all = 256 << 20
 	r := newRemote(t)
@@ -264,8 +264,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// AUTHN-05: an identity provider that hangs, reports a different issuer or serves no keys
-// identifies no user.
+// An identity provider that hangs, reports a different issuer or serves no keys identifies no user.
 func TestUnreliableIssuer(t *testing.T) {
 	i := newIssuer(t)
 	genuine := i.Config.Handler
@@ -312,8 +311,8 @@ func TestUnreliableIssuer(t *testing.T) {
 	want(t, "the genuine issuer", start().bearer(t, i.token(t, nil)), "jane")
 }
 
-// AUTHZ-01: an authorization webhook that sends false responses, fails or hangs allows nothing, and
-// requests that RBAC allows are served without it.
+// An authorization webhook that sends false responses, fails or hangs allows nothing, and requests
+// that RBAC allows are served without it.
 func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	r := newRemote(t)
 	s := onPort(t, controlplane.Config{
@@ -352,8 +351,8 @@ func TestUnreliableAuthorizationWebhook(t *testing.T) {
 	}
 }
 
-// API-07, AUTHN-02: a WebSocket may carry its token as a subprotocol. Only a single encoded token
-// next to another subprotocol is accepted, and the server never sends it back.
+// A WebSocket may carry its token as a subprotocol. Only a single encoded token next to another
+// subprotocol is accepted, and the server never sends it back.
 func TestTokensOfWebSockets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("correct-horse,ann,1,system:masters\n"))

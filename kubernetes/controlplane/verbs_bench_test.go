@@ -12,7 +12,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-01: objects of one kilobyte, in memory, in process, with as many clients as CPUs.
+// Objects of one kilobyte, in memory, in process, with as many clients as CPUs.
 func BenchmarkConfigMaps(b *testing.B) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {

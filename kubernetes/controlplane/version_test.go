@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// API-09: clients derive supported features from the version and the minimum compatible version.
+// Clients derive supported features from the version and the minimum compatible version.
 func TestVersion(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {

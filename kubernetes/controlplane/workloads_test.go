@@ -15,9 +15,9 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CTRL-03: a Deployment creates a ReplicaSet, which creates pods, which run. The Deployment is
-// scaled, and its dependents are deleted with it. The test uses virtual time, and the control plane
-// leaves no goroutine behind.
+// A Deployment creates a ReplicaSet, which creates pods, which run. The Deployment is scaled, and
+// its dependents are deleted with it. The test uses virtual time, and the control plane leaves no
+// goroutine behind.
 func TestDeployment(t *testing.T) {
 	// Upstream's error handler waits relative to the last error in the process. A bubble's clock is
 	// decades behind that time, so the controllers would wait for decades.

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/kubernetes/emulation"
 )
 
-// API-15: versions and errors are those of kube-apiserver's --emulated-version.
+// Versions and errors are those of kube-apiserver's --emulated-version.
 func TestParse(t *testing.T) {
 	for _, test := range []struct{ emulated, minCompatible, want, err string }{
 		{"", "", " ", ""},
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// API-15: another version is refused while control planes run, and possible afterwards.
+// Another version is refused while control planes run, and possible afterwards.
 func TestClaim(t *testing.T) {
 	old, err := emulation.Parse("1.34")
 	if err != nil {

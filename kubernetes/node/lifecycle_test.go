@@ -50,7 +50,7 @@ func names(records []*record) string {
 	return out
 }
 
-// CTRL-04: each line has the events at a second, and what the state machine then plans and reports.
+// Each line has the events at a second, and what the state machine then plans and reports.
 func TestLifecycle(t *testing.T) {
 	type line struct {
 		at          int

@@ -460,8 +460,8 @@ func (w *fixture) awaitFor(limit time.Duration, holds func(*corev1.Pod) bool) *c
 	}
 }
 
-// CTRL-04: admission taints new nodes. The agent removes the taint when the node is ready and keeps
-// the configured taints.
+// Admission taints new nodes. The agent removes the taint when the node is ready and keeps the
+// configured taints.
 func TestReadyNodeIsUntainted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})

@@ -29,8 +29,8 @@ func cpu(container, value string) string {
 	return fmt.Sprintf(`{"name":%q,"resources":{"requests":{"cpu":%[2]q},"limits":{"cpu":%[2]q}}}`, container, value)
 }
 
-// CTRL-04: the resources of a running pod change in place, or with a restart if the container's
-// resizePolicy requires it.
+// The resources of a running pod change in place, or with a restart if the container's resizePolicy
+// requires it.
 func TestResize(t *testing.T) {
 	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Always", nil, "sleep", "100000")
@@ -75,7 +75,7 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// CTRL-04: a pod whose emptyDir exceeds its sizeLimit is evicted.
+// A pod whose emptyDir exceeds its sizeLimit is evicted.
 func TestSizeLimit(t *testing.T) {
 	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Always", nil, "sh", "-c", "head -c 3000000 /dev/zero > /data/large; sleep 300")

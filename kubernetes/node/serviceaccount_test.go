@@ -13,8 +13,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CTRL-04, ADM-03: a process finds the files of the service account volume: a token that the API
-// server accepts, the certificate, and the namespace.
+// A process finds the files of the service account volume: a token that the API server accepts, the
+// certificate, and the namespace.
 func TestServiceAccountFiles(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{
 		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"),

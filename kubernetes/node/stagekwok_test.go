@@ -34,8 +34,8 @@ func kwok(t *testing.T) string {
 	return filepath.Join(module.Dir, "kustomize", "stage")
 }
 
-// CTRL-08: unmodified Stages of KWOK, with KWOK's own test data: which Stages match an object,
-// their weights and delays, and what they do.
+// Unmodified Stages of KWOK, with KWOK's own test data: which Stages match an object, their weights
+// and delays, and what they do.
 func TestKWOKsOwnTestData(t *testing.T) {
 	root := kwok(t)
 	inputs, err := filepath.Glob(filepath.Join(root, "*", "*", "testdata", "*.input.yaml"))

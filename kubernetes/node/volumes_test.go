@@ -72,7 +72,7 @@ func wantLine(t *testing.T, lines *bufio.Scanner, want string) {
 	}
 }
 
-// CTRL-04: a process sees its pod's volumes at their mount paths, and their updates.
+// A process sees its pod's volumes at their mount paths, and their updates.
 func TestProcessVolumes(t *testing.T) {
 	w := newProcessFixture(t)
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "config"}, Data: map[string]string{"version": "1"}}

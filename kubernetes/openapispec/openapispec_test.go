@@ -122,7 +122,7 @@ func bare(t *testing.T, data []byte) any {
 	return doc
 }
 
-// API-02: the documents have the enum values of fields, for kubectl explain.
+// The documents have the enum values of fields, for kubectl explain.
 func TestEnums(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	var doc spec3.OpenAPI
@@ -147,7 +147,7 @@ func TestEnums(t *testing.T) {
 	}
 }
 
-// API-02: a request for a part of a document, and a conditional request.
+// A request for a part of a document, and a conditional request.
 func TestPartsOfDocuments(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	w := get(h, "/openapi/v3", "Range", "bytes=0-8")
@@ -257,7 +257,7 @@ func TestV3(t *testing.T) {
 	}
 }
 
-// API-02: the joined document is valid in both encodings, which are equivalent.
+// The joined document is valid in both encodings, which are equivalent.
 func TestV2(t *testing.T) {
 	for name, gvs := range map[string][]string{"little": {"v1"}, "more": {"v1", "apps/v1", "example.com/v1"}} {
 		h, _ := serving(things{}, gvs...)

@@ -73,7 +73,7 @@ func TestCertificatePlugins(t *testing.T) {
 	})
 }
 
-// ADM-03: a node can request certificates only for pods that run on it and project them.
+// A node can request certificates only for pods that run on it and project them.
 func TestNodesRequestPodCertificates(t *testing.T) {
 	inBubble(t, func(p plane) {
 		const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"

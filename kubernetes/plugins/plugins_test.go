@@ -236,8 +236,8 @@ func TestNodeRestriction(t *testing.T) {
 	})
 }
 
-// ADM-03: what NodeRestriction forbids a node, for each kind that nodes write, and what it allows.
-// The Node authorizer, which is not under test, refuses all other kinds.
+// What NodeRestriction forbids a node, for each kind that nodes write, and what it allows. The Node
+// authorizer, which is not under test, refuses all other kinds.
 func TestNodeRestrictionOfEveryKind(t *testing.T) {
 	inBubble(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", ""))

@@ -2,7 +2,7 @@ package plugins_test
 
 import "testing"
 
-// ADM-03: LimitRanges also apply to the resize of a pod.
+// LimitRanges also apply to the resize of a pod.
 func TestLimitRangeAtResize(t *testing.T) {
 	const (
 		strategic = "Content-Type: application/strategic-merge-patch+json"

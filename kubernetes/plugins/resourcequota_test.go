@@ -57,8 +57,7 @@ func refused(t *testing.T, p *apitest.Plane, method, path, body, message string,
 	}
 }
 
-// ADM-03: with 64 concurrent creators, a quota is never exceeded, and its usage is exact
-// afterwards.
+// With 64 concurrent creators, a quota is never exceeded, and its usage is exact afterwards.
 func TestConcurrentCreators(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
 	if err != nil {
@@ -154,7 +153,7 @@ func TestNewQuotaAppliesImmediately(t *testing.T) {
 	})
 }
 
-// ADM-03: a failed write uses nothing.
+// A failed write uses nothing.
 func TestFailedWriteUsesNothing(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
@@ -170,7 +169,7 @@ func TestFailedWriteUsesNothing(t *testing.T) {
 	})
 }
 
-// ADM-03: an update adds its difference to the usage, even if it creates the object.
+// An update adds its difference to the usage, even if it creates the object.
 func TestUpdates(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas",
@@ -234,7 +233,7 @@ func TestPodsByScope(t *testing.T) {
 	})
 }
 
-// ADM-03: objects of any kind can be counted, including custom kinds that are not defined yet.
+// Objects of any kind can be counted, including custom kinds that are not defined yet.
 func TestCountsOfAnyKind(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"count/widgets.example.com":"1","count/leases.coordination.k8s.io":"0",
@@ -262,7 +261,7 @@ func TestCountsOfAnyKind(t *testing.T) {
 	})
 }
 
-// ADM-03: claims count for their device class and for the extended resource of the class.
+// Claims count for their device class and for the extended resource of the class.
 func TestDeviceClasses(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		const class = `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":%q},"spec":{"extendedResourceName":%q}}`
@@ -304,7 +303,7 @@ func TestDeviceClasses(t *testing.T) {
 	})
 }
 
-// ADM-03: the status has the same field managers as in Kubernetes.
+// The status has the same field managers as in Kubernetes.
 func TestManagersOfTheStatus(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas?fieldManager=me", quota("q", `{"hard":{"configmaps":"5"}}`))
@@ -360,8 +359,8 @@ limitedResources:
 	}
 }
 
-// ADM-03: without controllers, as with kube-apiserver alone, a quota is in force when a client has
-// written its status.
+// Without controllers, as with kube-apiserver alone, a quota is in force when a client has written
+// its status.
 func TestWithoutControllers(t *testing.T) {
 	quotaBubble(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))

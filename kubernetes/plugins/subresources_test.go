@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// ADM-01: validating plugins see a TokenRequest with the defaults of the account and the server, so
-// that a request without audiences does not evade a policy about them.
+// Validating plugins see a TokenRequest with the defaults of the account and the server, so that a
+// request without audiences does not evade a policy about them.
 func TestPolicySeesCompletedTokenRequest(t *testing.T) {
 	inBubble(t, func(p plane) {
 		const group = "/apis/admissionregistration.k8s.io/v1"

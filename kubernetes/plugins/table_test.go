@@ -7,7 +7,7 @@ import (
 	"kelson.dev/kubernetes/plugins"
 )
 
-// ADM-03: every plugin is listed once, and only those that exist can be enabled.
+// Every plugin is listed once, and only those that exist can be enabled.
 func TestTable(t *testing.T) {
 	table := plugins.Table()
 	seen := map[string]bool{}

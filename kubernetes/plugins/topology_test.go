@@ -19,8 +19,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// ADM-03: a pod gets its node's topology labels when it is bound, or when it is created with a
-// node.
+// A pod gets its node's topology labels when it is bound, or when it is created with a node.
 func TestPodTopologyLabels(t *testing.T) {
 	const zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 	node := fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{%q:"a","other":"x"}}}`, zone)
@@ -40,7 +39,7 @@ func TestPodTopologyLabels(t *testing.T) {
 	}, "PodTopologyLabels")
 }
 
-// ADM-03: a pod can't be resized beyond its node, or use features that the node lacks.
+// A pod can't be resized beyond its node, or use features that the node lacks.
 func TestPodResizeValidator(t *testing.T) {
 	node := func(name, labels string) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q,"labels":{%s}},
@@ -71,7 +70,7 @@ func TestPodResizeValidator(t *testing.T) {
 	}, "PodResizeValidator")
 }
 
-// ADM-03: a client that publishes the roots of a signer needs permission to attest for the signer.
+// A client that publishes the roots of a signer needs permission to attest for the signer.
 func TestClusterTrustBundleAttest(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -118,7 +117,7 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 	}, "ClusterTrustBundleAttest")
 }
 
-// ADM-03: a change of a pod may not need features that its node does not declare.
+// A change of a pod may not need features that its node does not declare.
 func TestNodeDeclaredFeatureValidator(t *testing.T) {
 	const strategic = "Content-Type: application/strategic-merge-patch+json"
 	const resources = `,"nodeName":"n","initContainers":[{"name":"i","image":"i","resources":{"requests":{"cpu":"100m"}}}]`
@@ -141,7 +140,7 @@ func TestNodeDeclaredFeatureValidator(t *testing.T) {
 	}, "NodeDeclaredFeatureValidator")
 }
 
-// ADM-03: AlwaysAdmit does nothing; AlwaysDeny runs last, and rejects all writes to the state.
+// AlwaysAdmit does nothing; AlwaysDeny runs last, and rejects all writes to the state.
 func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 	inBubble(t, func(p plane) {
 		p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))
@@ -169,8 +168,8 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 	}
 }
 
-// ADM-03: objects can't be created in missing or terminating namespaces, and some namespaces can't
-// be deleted.
+// Objects can't be created in missing or terminating namespaces, and some namespaces can't be
+// deleted.
 func TestNamespaceLifecycle(t *testing.T) {
 	configMap := object("v1", "ConfigMap", "a", "")
 	prepare := func(p plane) {

@@ -111,7 +111,7 @@ func selects(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 }
 
-// CTRL-04: what decides the node of a pod.
+// What decides the node of a pod.
 func TestPlacement(t *testing.T) {
 	taint := func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
@@ -194,7 +194,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// CTRL-04: a pod with a higher priority preempts one with a lower priority, whose node it gets.
+// A pod with a higher priority preempts one with a lower priority, whose node it gets.
 func TestPreemption(t *testing.T) {
 	inBubble(t, func(t *testing.T, env *testenv.Env) {
 		addNode(t, env, "a", "one", nil)
@@ -240,7 +240,7 @@ func events(t *testing.T, env *testenv.Env) []*eventsv1.Event {
 	return list
 }
 
-// CTRL-04: a pod with scheduling gates waits until the last one is removed.
+// A pod with scheduling gates waits until the last one is removed.
 func TestSchedulingGates(t *testing.T) {
 	inBubble(t, func(t *testing.T, env *testenv.Env) {
 		addNode(t, env, "a", "one", nil)
@@ -262,8 +262,8 @@ func TestSchedulingGates(t *testing.T) {
 	})
 }
 
-// CTRL-04: pods that wait for a node are scheduled when a node joins. The pods of a node that is
-// removed do not free capacity on other nodes.
+// Pods that wait for a node are scheduled when a node joins. The pods of a node that is removed do
+// not free capacity on other nodes.
 func TestNodesJoin(t *testing.T) {
 	inBubble(t, func(t *testing.T, env *testenv.Env) {
 		for i := range 5 {
@@ -286,8 +286,8 @@ func TestNodesJoin(t *testing.T) {
 	})
 }
 
-// EXT-02: the scheduler leaves pods with another scheduler's name alone, and such a scheduler binds
-// them through the API.
+// The scheduler leaves pods with another scheduler's name alone, and such a scheduler binds them
+// through the API.
 func TestOwnScheduler(t *testing.T) {
 	inBubble(t, func(t *testing.T, env *testenv.Env) {
 		addNode(t, env, "a", "one", nil)
@@ -308,8 +308,8 @@ func TestOwnScheduler(t *testing.T) {
 	})
 }
 
-// CTRL-04: nothing is built, and no request is sent, before a node and a pod that waits for one
-// exist; and the scheduler stops when no pod waits.
+// Nothing is built, and no request is sent, before a node and a pod that waits for one exist; and
+// the scheduler stops when no pod waits.
 func TestRunsOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t) // a bare test plane has no scheduler of its own
@@ -382,7 +382,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// CTRL-04: on a bare test plane, pods stay as they were created, even if a test creates nodes.
+// On a bare test plane, pods stay as they were created, even if a test creates nodes.
 func TestBareTestPlane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)

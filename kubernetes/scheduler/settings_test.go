@@ -30,7 +30,7 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-// EXT-02: two profiles with different plugins. One spreads pods, the other packs them.
+// Two profiles with different plugins. One spreads pods, the other packs them.
 func TestProfiles(t *testing.T) {
 	file := write(t, header+`
 leaderElection: {leaderElect: true}
@@ -68,8 +68,8 @@ profiles:
 	})
 }
 
-// EXT-02: an extender's webhook filters nodes. Extenders are called over the network, so this test
-// runs in real time.
+// An extender's webhook filters nodes. Extenders are called over the network, so this test runs in
+// real time.
 func TestExtender(t *testing.T) {
 	only := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var args extender.ExtenderArgs
@@ -133,7 +133,7 @@ func TestEndlessExtender(t *testing.T) {
 	}
 }
 
-// EXT-02: a bad file causes a one-line error that names the file and the cause.
+// A bad file causes a one-line error that names the file and the cause.
 func TestLoadErrors(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "Object 'Kind' is missing"},

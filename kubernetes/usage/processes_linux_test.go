@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// CTRL-09: the usage of a container is that of its process and of the processes that it started.
+// The usage of a container is that of its process and of the processes that it started.
 func TestProcesses(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/lab/agent/inside"
 )
 
-// LAB-03: frames and their contents survive encoding, also when they arrive in parts.
+// Frames and their contents survive encoding, also when they arrive in parts.
 func TestFrames(t *testing.T) {
 	m := &inside.Message{Method: "PATCH", Target: "/api/v1/pods?a=b", Status: 200, Header: []string{"Accept", "x", "Accept", ""}, Body: []byte("{}")}
 	times := inside.Times{Now: 1, Floor: -2, Until: 1 << 60, Process: 2, OwnLeases: true}
@@ -37,7 +37,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// LAB-03: malformed input is an error.
+// Malformed input is an error.
 func FuzzParse(f *testing.F) {
 	f.Add(inside.AppendFrame(nil, inside.Frame{Kind: inside.Request, ID: 7, Content: (&inside.Message{Method: "GET", Header: []string{"a", "b"}}).Append(nil)}))
 	f.Add([]byte{1, 0, 0, 0, 0, 255, 255, 255, 255})

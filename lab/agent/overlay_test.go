@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// LAB-03: calls that open ports or read the configuration of a Pod are replaced, by the path of
-// their package, and lines keep their numbers.
+// Calls that open ports or read the configuration of a Pod are replaced, by the path of their
+// package, and lines keep their numbers.
 func TestRewrite(t *testing.T) {
 	const source = `package main
 

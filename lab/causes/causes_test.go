@@ -85,8 +85,8 @@ func TestEffectsAndConnected(t *testing.T) {
 	}
 }
 
-// LAB-07: a trace with a limit keeps the newest records. A record that was removed is not new when
-// it is read again.
+// A trace with a limit keeps the newest records. A record that was removed is not new when it is
+// read again.
 func TestLimit(t *testing.T) {
 	const limit = 100
 	tr := causes.New(limit)

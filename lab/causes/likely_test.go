@@ -95,8 +95,8 @@ func lastStep(t *testing.T, l *causes.Log, kind, name string) *causes.LoggedStep
 	return steps[len(steps)-1]
 }
 
-// LAB-09: of several writes that an operator has received, that of the object's owner is the cause.
-// The first cause is a person's request.
+// Of several writes that an operator has received, that of the object's owner is the cause. The
+// first cause is a person's request.
 func TestProbableCause(t *testing.T) {
 	l := readLog(t, shop())
 	s := lastStep(t, l, "configmaps", "tea-config")
@@ -117,8 +117,8 @@ func TestProbableCause(t *testing.T) {
 	}
 }
 
-// LAB-09: clients such as the garbage collector ask for the metadata only. The kind remains that of
-// the objects.
+// Clients such as the garbage collector ask for the metadata only. The kind remains that of the
+// objects.
 func TestKindWithMetadataOnly(t *testing.T) {
 	partial := strings.Replace(object("PartialObjectMetadata", "tea-config", "uid-config", "15", ""), `"v1"`, `"meta.k8s.io/v1"`, 1)
 	l := readLog(t, append(shop(), logLine{at: 2000, user: "gc", agent: "kube-controller-manager/v1", verb: "patch", plural: "configmaps", name: "tea-config", response: partial}))
@@ -127,7 +127,7 @@ func TestKindWithMetadataOnly(t *testing.T) {
 	}
 }
 
-// LAB-09: a write that a program has not received is not a cause.
+// A write that a program has not received is not a cause.
 func TestReactionNeedsReceivedWrite(t *testing.T) {
 	lines := shop()
 	lines[0].plural = "others" // it does not watch Shops
@@ -146,7 +146,7 @@ func TestReactionNeedsReceivedWrite(t *testing.T) {
 	}
 }
 
-// LAB-09: refused requests, dry runs and Leases do not count as writes.
+// Refused requests, dry runs and Leases do not count as writes.
 func TestNoWrites(t *testing.T) {
 	lines := shop()
 	refused, dry, lease := lines[5], lines[5], lines[5]
@@ -167,8 +167,8 @@ func TestNoWrites(t *testing.T) {
 	}
 }
 
-// LAB-09: the cause of a deletion by the garbage collector is the deletion of the owner, although
-// the collector deletes and watches as different users. The cause of a Job without an event is its
+// The cause of a deletion by the garbage collector is the deletion of the owner, although the
+// collector deletes and watches as different users. The cause of a Job without an event is its
 // CronJob's schedule. A kubelet is a first cause.
 func TestKubernetesControllers(t *testing.T) {
 	const manager = "kube-controller-manager/v1.37 (linux/amd64)"
@@ -196,8 +196,8 @@ func TestKubernetesControllers(t *testing.T) {
 	}
 }
 
-// LAB-09: the deletion of an owner is the cause even if the owner was created again, with the same
-// name and another UID, before the garbage collector acted.
+// The deletion of an owner is the cause even if the owner was created again, with the same name and
+// another UID, before the garbage collector acted.
 func TestOwnerThatIsCreatedAgain(t *testing.T) {
 	const collector = "kube-controller-manager/v1.37 (linux/amd64)"
 	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: collector, verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
@@ -212,7 +212,7 @@ func TestOwnerThatIsCreatedAgain(t *testing.T) {
 	}
 }
 
-// LAB-09: answers about writes in a trace stay exact, and chains of the trace continue in the log.
+// Answers about writes in a trace stay exact, and chains of the trace continue in the log.
 func TestLogWithTrace(t *testing.T) {
 	const record = `{"id":1,"run":"a","time":"2030-01-02T15:04:06Z","controller":"shop","kind":"Shop","namespace":"default","name":"tea","causes":[{"event":"add","kind":"Shop","namespace":"default","name":"tea","resourceVersion":"10","manager":"kubectl"}],"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"tea-config","resourceVersion":"13","changed":true}],"duration":"1ms"}
 `

@@ -125,8 +125,8 @@ func binaryScenario(t *testing.T, name string) explore.Scenario {
 	return s
 }
 
-// LAB-03: a kill between two creates is found in a program that is not changed; the correct program
-// raises no alarm.
+// A kill between two creates is found in a program that is not changed; the correct program raises
+// no alarm.
 func TestBinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -162,7 +162,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// LAB-03: a program is quiet only when the Pods of Jobs that end by themselves have ended.
+// A program is quiet only when the Pods of Jobs that end by themselves have ended.
 func TestJobsOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -190,7 +190,7 @@ func TestErrorOfABinaryThatPersists(t *testing.T) {
 	}
 }
 
-// LAB-10: the control plane calls the webhooks of a program, also after a kill.
+// The control plane calls the webhooks of a program, also after a kill.
 func TestWebhooksOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -209,8 +209,8 @@ func TestWebhooksOfABinary(t *testing.T) {
 	}
 }
 
-// LAB-03, LAB-10: a program gets the paths of its kubeconfig and of its certificates in arguments,
-// variables, and files that these name. Files that no process would read are refused.
+// A program gets the paths of its kubeconfig and of its certificates in arguments, variables, and
+// files that these name. Files that no process would read are refused.
 func TestFilesOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -252,7 +252,7 @@ func TestFilesOfABinary(t *testing.T) {
 	}
 }
 
-// LAB-03: a program continues after its clock has jumped, and after its Pod has lost its Node.
+// A program continues after its clock has jumped, and after its Pod has lost its Node.
 func TestActionsOnMachinesOfABinary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")
@@ -279,7 +279,7 @@ func TestActionsOnMachinesOfABinary(t *testing.T) {
 	}
 }
 
-// LAB-03: programs that cannot be explored are refused, with the cause.
+// Programs that cannot be explored are refused, with the cause.
 func TestRefusedBinaries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")

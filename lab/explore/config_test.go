@@ -42,7 +42,7 @@ func project(t *testing.T, config string) string {
 	return dir
 }
 
-// LAB-03: explore.yaml sets the inputs and invariants of a project.
+// explore.yaml sets the inputs and invariants of a project.
 func TestConfig(t *testing.T) {
 	s, err := explore.Project(project(t, `
 inputs:
@@ -84,7 +84,7 @@ keep: true
 	}
 }
 
-// LAB-03: a wrong explore.yaml is refused, with the field.
+// A wrong explore.yaml is refused, with the field.
 func TestRefusedConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		"invariant: []":                         `explore.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "invariant"`,

@@ -41,7 +41,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// LAB-03: an input that waits for the operator ends, although the operator is down.
+// An input that waits for the operator ends, although the operator is down.
 func TestDownWhileAUserWaits(t *testing.T) {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", "a")

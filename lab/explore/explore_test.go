@@ -54,7 +54,7 @@ func twoSecretsScenario(correct bool) explore.Scenario {
 	}
 }
 
-// LAB-03: a kill between two creates is found; the correct operator raises no alarm.
+// A kill between two creates is found; the correct operator raises no alarm.
 func TestFindsTheMissingSecret(t *testing.T) {
 	for name, correct := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestFindsTheMissingSecret(t *testing.T) {
 	}
 }
 
-// LAB-03: plans can be written and read, and wrong ones are refused.
+// Plans can be written and read, and wrong ones are refused.
 func TestParsePlan(t *testing.T) {
 	for _, text := range []string{
 		"no faults", "order 7", "kill-before update ats.cnat.programming-kubernetes.info/status default/at #2",

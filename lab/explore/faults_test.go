@@ -254,8 +254,7 @@ func TestPendingClaim(t *testing.T) {
 	}
 }
 
-// LAB-03: runs end early in states that were explored before. This does not cause missed or false
-// alarms.
+// Runs end early in states that were explored before. This does not cause missed or false alarms.
 func TestPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")

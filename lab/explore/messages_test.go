@@ -50,8 +50,7 @@ func createSecret(ctx context.Context, c client.Client, owner *corev1.ConfigMap,
 	return err
 }
 
-// LAB-03: explorations of unsuitable operators and scenarios fail with an error that names the
-// cause.
+// Explorations of unsuitable operators and scenarios fail with an error that names the cause.
 func TestRefusedScenarios(t *testing.T) {
 	idle := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, nil
@@ -123,7 +122,7 @@ func TestRefusedScenarios(t *testing.T) {
 	}
 }
 
-// LAB-03: a panic that only a fault causes is found, although the controller recovers from it.
+// A panic that only a fault causes is found, although the controller recovers from it.
 func TestFindsPanicAfterFault(t *testing.T) {
 	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		var key, cert corev1.Secret
@@ -148,8 +147,7 @@ func TestFindsPanicAfterFault(t *testing.T) {
 	}
 }
 
-// LAB-03: an invariant in CEL is checked at every version, with the version before and the other
-// objects.
+// An invariant in CEL is checked at every version, with the version before and the other objects.
 func TestRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")
@@ -190,8 +188,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// LAB-03: an operator whose runs differ, but end in the same state, can be explored. The summary
-// reports how many runs differ.
+// An operator whose runs differ, but end in the same state, can be explored. The summary reports
+// how many runs differ.
 func TestMeasuresNondeterminism(t *testing.T) {
 	runs := 0
 	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

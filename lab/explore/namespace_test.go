@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// LAB-03: a program finds the namespace of its ServiceAccount where Pods find it, and the rest of
-// the system's files as before. Other programs do not see the file.
+// A program finds the namespace of its ServiceAccount where Pods find it, and the rest of the
+// system's files as before. Other programs do not see the file.
 func TestNamespaceFile(t *testing.T) {
 	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	entries := func(dir string) (names []string) {

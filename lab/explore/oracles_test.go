@@ -16,8 +16,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// LAB-03: O8 finds an operator that does not undo the effects of a change, and accepts one that
-// does.
+// O8 finds an operator that does not undo the effects of a change, and accepts one that does.
 func TestFlip(t *testing.T) {
 	for name, undoes := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +69,7 @@ func (r *eachService) Reconcile(ctx context.Context, s *corev1.Service) (operato
 	return firstWins(ctx, r.Client, "Service", s.Name)
 }
 
-// LAB-03: an end state that depends only on the order of events is a separate alarm.
+// An end state that depends only on the order of events is a separate alarm.
 func TestOrder(t *testing.T) {
 	cms := func(d operator.Deps) *each {
 		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -121,7 +120,7 @@ func TestUnhealthy(t *testing.T) {
 	}
 }
 
-// LAB-03: plans also have faults at writes that the operator makes only after another fault.
+// Plans also have faults at writes that the operator makes only after another fault.
 func TestPointsAfterFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")

@@ -28,8 +28,8 @@ func virtualProgram(t *testing.T, env ...string) explore.Scenario {
 	return explore.Scenario{Program: &explore.Binary{Path: file, Env: env}, Inputs: []explore.Input{explore.Create(web)}}
 }
 
-// LAB-03: an operator in a process of its own runs in virtual time. A kill loses all its memory.
-// Its ports can be reached, and connections to other systems fail and are reported.
+// An operator in a process of its own runs in virtual time. A kill loses all its memory. Its ports
+// can be reached, and connections to other systems fail and are reported.
 func TestProgram(t *testing.T) {
 	report, err := explore.Explore(t, virtualProgram(t), explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
 	if err != nil {
@@ -43,8 +43,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// LAB-03: the correct operator has no alarms, and equal plans have equal histories, even if it uses
-// random numbers. Renewals of its Lease reach the control plane when another process reads it.
+// The correct operator has no alarms, and equal plans have equal histories, even if it uses random
+// numbers. Renewals of its Lease reach the control plane when another process reads it.
 func TestProgramRepeats(t *testing.T) {
 	s := virtualProgram(t, "CORRECT=yes", "LEASE=yes", "RANDOM=yes")
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 20})
@@ -59,7 +59,7 @@ func TestProgramRepeats(t *testing.T) {
 	}
 }
 
-// LAB-03: a call of os.Exit ends the process, and is an alarm.
+// A call of os.Exit ends the process, and is an alarm.
 func TestProgramExits(t *testing.T) {
 	_, err := explore.Explore(t, virtualProgram(t, "EXIT=yes"), explore.Options{For: time.Hour, OneFault: true})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {

@@ -6,7 +6,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// LAB-03: a plan that an exploration skips has the same history as the plan that it equals.
+// A plan that an exploration skips has the same history as the plan that it equals.
 func TestEqualPlans(t *testing.T) {
 	if unequal := explore.EqualPlans(t, twoSecretsScenario(false), 60); len(unequal) > 0 {
 		t.Errorf("%d of 60 plans: %q", len(unequal), unequal)

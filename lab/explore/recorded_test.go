@@ -56,7 +56,7 @@ func recordShops(t *testing.T) string {
 	return name
 }
 
-// LAB-03: the writes of users in a history become inputs; those of the operator do not.
+// The writes of users in a history become inputs; those of the operator do not.
 func TestRecorded(t *testing.T) {
 	file := recordShops(t)
 	inputs, err := explore.Recorded(file, "shop")
@@ -76,7 +76,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// LAB-03: an exploration repeats a history that explore.yaml names.
+// An exploration repeats a history that explore.yaml names.
 func TestExploresRecorded(t *testing.T) {
 	dir := project(t, "inputs: [{history: incident.history, resources: [shops]}]\n")
 	content, err := os.ReadFile(recordShops(t))

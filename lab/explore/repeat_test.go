@@ -58,7 +58,7 @@ func deploys(exposed bool) explore.Scenario {
 	return s
 }
 
-// LAB-03: equal plans give equal histories, byte for byte.
+// Equal plans give equal histories, byte for byte.
 func TestEqualPlansGiveEqualRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs each plan many times")
@@ -90,8 +90,8 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 	}
 }
 
-// LAB-03: runs leave no control planes in memory, although Kubernetes' scheduler, which runs in
-// this scenario, passes a channel to signal.Notify.
+// Runs leave no control planes in memory, although Kubernetes' scheduler, which runs in this
+// scenario, passes a channel to signal.Notify.
 func TestRunsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a plan many times")
@@ -134,7 +134,7 @@ func TestRunsLeaveNothing(t *testing.T) {
 	}
 }
 
-// LAB-03: Repeat finds histories that differ.
+// Repeat finds histories that differ.
 func TestRepeatFindsDifferences(t *testing.T) {
 	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))

@@ -18,8 +18,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// LAB-03: a Node whose agent has only renewed the times of its conditions is not part of the state;
-// a Node that has changed otherwise is.
+// A Node whose agent has only renewed the times of its conditions is not part of the state; a Node
+// that has changed otherwise is.
 func TestNodesInState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated))
@@ -54,7 +54,7 @@ func TestNodesInState(t *testing.T) {
 	})
 }
 
-// LAB-03: UIDs in a name, and the beginning of an owner's UID, do not matter.
+// UIDs in a name, and the beginning of an owner's UID, do not matter.
 func TestNamesWithUIDsInState(t *testing.T) {
 	var states []explore.State
 	var names []string
@@ -84,8 +84,8 @@ func TestNamesWithUIDsInState(t *testing.T) {
 	}
 }
 
-// LAB-03: names with the UIDs of owners raise no alarm, and plans contain them without the UIDs, so
-// that later runs reach the same points.
+// Names with the UIDs of owners raise no alarm, and plans contain them without the UIDs, so that
+// later runs reach the same points.
 func TestNamesWithUIDsInPlans(t *testing.T) {
 	for name, id := range map[string]func(uid string) string{"whole": func(uid string) string { return uid }, "beginning": func(uid string) string { return uid[:8] }} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestNamesWithUIDsInPlans(t *testing.T) {
 	}
 }
 
-// LAB-03: the addresses that the server chooses for Services do not matter.
+// The addresses that the server chooses for Services do not matter.
 func TestServicesInState(t *testing.T) {
 	service := func(name string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}

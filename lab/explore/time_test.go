@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// LAB-03: requests take time. An operator that acts only if the current time is after the planned
-// time acts, because its timer fires later than planned, as in a cluster.
+// Requests take time. An operator that acts only if the current time is after the planned time
+// acts, because its timer fires later than planned, as in a cluster.
 func TestMessagesTakeTime(t *testing.T) {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		now := time.Now()
@@ -74,8 +74,7 @@ func TestRecreatedAfterAWait(t *testing.T) {
 	}
 }
 
-// LAB-03: if a request fails after many other failures, the operator may try again only after a
-// long pause.
+// If a request fails after many other failures, the operator may try again only after a long pause.
 func TestLongBackoff(t *testing.T) {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		var attempts int

@@ -29,8 +29,8 @@ func (r reads) Default(ctx context.Context, cm *corev1.ConfigMap) error {
 	return sizes{}.Default(ctx, cm)
 }
 
-// LAB-10: a user who creates an object tries again if the operator's process was killed, or is no
-// longer the leader, while the server called its webhook.
+// A user who creates an object tries again if the operator's process was killed, or is no longer
+// the leader, while the server called its webhook.
 func TestUserTriesAgainAfterWebhook(t *testing.T) {
 	s := hookedScenario(t)
 	s.Operator = explore.Parts(append(hookedParts()[:2], operator.Webhook[corev1.ConfigMap](func(c operator.Client) reads { return reads{c} }))...)

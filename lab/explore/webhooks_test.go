@@ -71,8 +71,8 @@ func hookedScenario(t *testing.T) explore.Scenario {
 	}
 }
 
-// LAB-10: the control plane calls the webhooks of an operator in every run, also after each crash.
-// Equal plans give equal histories.
+// The control plane calls the webhooks of an operator in every run, also after each crash. Equal
+// plans give equal histories.
 func TestWebhooks(t *testing.T) {
 	s := hookedScenario(t)
 	handler := http.NewServeMux()

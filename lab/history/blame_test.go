@@ -96,7 +96,7 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// LAB-06: without the values of Secrets, the version that changed one is unknown.
+// Without the values of Secrets, the version that changed one is unknown.
 func TestBlameOfSecrets(t *testing.T) {
 	key := history.Key{"pods", "default", "s"}
 	secret := func(value string) []byte {

@@ -19,8 +19,8 @@ import (
 	"kelson.dev/lab/history"
 )
 
-// LAB-01: the recorder continues in another version if a definition gets one, and stops without
-// errors if the definition is deleted.
+// The recorder continues in another version if a definition gets one, and stops without errors if
+// the definition is deleted.
 func TestRecorderFollowsDefinitions(t *testing.T) {
 	var file bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {

@@ -34,10 +34,10 @@ func (r *shops) Finalize(context.Context, *corev1.ConfigMap) (operator.Result, e
 	return operator.Result{}, nil
 }
 
-// LAB-04: objects that the server writes together with an object of the operator, such as the
-// address of a Service and the use of a quota, are effects of that write and no steps of the
-// operator. They don't count as differences. An object whose last finalizer the operator removes is
-// deleted in the step of that reconcile.
+// Objects that the server writes together with an object of the operator, such as the address of a
+// Service and the use of a quota, are effects of that write and no steps of the operator. They
+// don't count as differences. An object whose last finalizer the operator removes is deleted in the
+// step of that reconcile.
 func TestPlanOfWritesBesides(t *testing.T) {
 	env := cluster(t)
 	env.Create(t, &corev1.ResourceQuota{

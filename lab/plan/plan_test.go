@@ -161,8 +161,8 @@ func wantContains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// LAB-04: the plan has the operator's writes in order, with their causes and effects. The cluster
-// does not change, and values of Secrets do not appear.
+// The plan has the operator's writes in order, with their causes and effects. The cluster does not
+// change, and values of Secrets do not appear.
 func TestPlan(t *testing.T) {
 	env := cluster(t)
 	env.Create(t, app("web"))
@@ -362,7 +362,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// LAB-04: 10,000 objects take at most ten seconds.
+// 10,000 objects take at most ten seconds.
 func TestLargePlan(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

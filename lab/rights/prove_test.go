@@ -19,8 +19,8 @@ var (
 	metrics  = rights.Request{Verb: "get", URL: "/metrics"}
 )
 
-// LAB-05: Prove reports a permission that a run needs as shown, one that it does not need as not
-// shown, and roles that are not sufficient as an error.
+// Prove reports a permission that a run needs as shown, one that it does not need as not shown, and
+// roles that are not sufficient as an error.
 func TestProve(t *testing.T) {
 	var sent []rights.Request
 	runs := 0

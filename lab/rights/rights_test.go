@@ -53,7 +53,7 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 	}
 }
 
-// LAB-05: a server-side apply or an update that creates an object needs the verb create too.
+// A server-side apply or an update that creates an object needs the verb create too.
 func TestCreatingApplies(t *testing.T) {
 	status := func(event, status string) string {
 		return strings.Replace(event, `"requestURI"`, `"responseStatus":`+status+`,"requestURI"`, 1)
@@ -79,8 +79,8 @@ func TestCreatingApplies(t *testing.T) {
 	}
 }
 
-// LAB-05: impersonation of other users needs rules, as do requests for paths that Kubernetes'
-// default roles do not contain.
+// Impersonation of other users needs rules, as do requests for paths that Kubernetes' default roles
+// do not contain.
 func TestRequestsOfAnImpersonator(t *testing.T) {
 	as := func(other string) string {
 		return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"impersonatedUser":` + other + `,"userAgent":"manager","objectRef":{"resource":"pods"}}` + "\n"
@@ -134,8 +134,7 @@ func TestRolesAreMinimal(t *testing.T) {
 	}
 }
 
-// LAB-05: a watch also needs list, on servers that do not support watches that begin with the
-// state.
+// A watch also needs list, on servers that do not support watches that begin with the state.
 func TestWatchesNeedList(t *testing.T) {
 	a := audit(t, event("op", "watch", "", "pods", "", ""))
 	roles := rights.Roles("manager-role", a.Requests)

@@ -43,8 +43,7 @@ func calls(t *testing.T, dir string) map[string]bool {
 	return found
 }
 
-// LAB-10: operatortest has the calls of testenv, except those in the table of the guide, and no
-// others.
+// operatortest has the calls of testenv, except those in the table of the guide, and no others.
 func TestCallsOfOperatortest(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/guides/testing.md")
 	if err != nil {

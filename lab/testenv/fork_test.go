@@ -124,8 +124,7 @@ func TestForksInVirtualTime(t *testing.T) {
 	})
 }
 
-// LAB-02: a base outside of any bubble can be forked inside several bubbles, even after it has
-// ended.
+// A base outside of any bubble can be forked inside several bubbles, even after it has ended.
 func TestForksOfABaseOutsideOfTheBubble(t *testing.T) {
 	var base *testenv.Env
 	t.Run("prepare", func(t *testing.T) {

@@ -57,8 +57,7 @@ func live(tb testing.TB, from *store.Snapshot) {
 	<-watch.ResultChan()
 }
 
-// LAB-01: a thousand control planes, one after the other, leave no goroutines, files or memory
-// behind.
+// A thousand control planes, one after the other, leave no goroutines, files or memory behind.
 func TestLeaksNothing(t *testing.T) {
 	n := 1000
 	if testing.Short() {

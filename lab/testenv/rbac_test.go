@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// MACH-05, LAB-05: with RBAC or Role, functions that Run starts have exactly the rights of the
-// ServiceAccount or of the roles; the test itself is still an administrator. A fork keeps the user.
+// With RBAC or Role, functions that Run starts have exactly the rights of the ServiceAccount or of
+// the roles; the test itself is still an administrator. A fork keeps the user.
 func TestRBAC(t *testing.T) {
 	type result struct{ read, write error }
 	results := make(chan result, 1)

@@ -10,8 +10,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// API-15: a control plane behaves like an older release; the next control plane of the same process
-// can behave like a different one.
+// A control plane behaves like an older release; the next control plane of the same process can
+// behave like a different one.
 func TestEmulatedVersion(t *testing.T) {
 	for release, status := range map[string]int{"1.34": http.StatusNotFound, "1.37": http.StatusOK} {
 		t.Run(release, func(t *testing.T) {

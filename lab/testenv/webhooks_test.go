@@ -149,8 +149,8 @@ func sail(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// LAB-10: defaulting, validation and conversion work in a bubble, through TLS, without any socket,
-// in an environment, in its fork and after certificates were renewed.
+// Defaulting, validation and conversion work in a bubble, through TLS, without any socket, in an
+// environment, in its fork and after certificates were renewed.
 func TestWebhooks(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -189,7 +189,7 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// LAB-10: ServeWebhooks serves any handler for the Services in the registrations.
+// ServeWebhooks serves any handler for the Services in the registrations.
 func TestServeWebhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Webhooks("testdata/ships"), testenv.CRDs("testdata/ships/crd.yaml"),
@@ -216,7 +216,7 @@ func handlers(t *testing.T) http.Handler {
 	return mux
 }
 
-// LAB-10: without the option, the functions that need it fail with a message.
+// Without the option, the functions that need it fail with a message.
 func TestServeWebhooksWithoutOption(t *testing.T) {
 	failed := make(chan error, 1)
 	testenv.New(t, testenv.Run(func(ctx context.Context, _ *rest.Config) error {

@@ -180,8 +180,7 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 	})
 }
 
-// RUN-07: on a real server, the client behaves as reconcilers expect of controller-runtime's
-// client.
+// On a real server, the client behaves as reconcilers expect of controller-runtime's client.
 func TestClientStory(t *testing.T) {
 	config := apiserver.For(t)
 	r, m, stop := start(t, config, nil)

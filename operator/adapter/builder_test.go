@@ -28,8 +28,8 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// RUN-10: a builder without For takes metadata watches, raw sources and a log constructor, and
-// returns the controller.
+// A builder without For takes metadata watches, raw sources and a log constructor, and returns the
+// controller.
 func TestBuilderWithoutFor(t *testing.T) {
 	t.Run("WithLogConstructor", func(t *testing.T) { testBuilderWithoutFor(t, (*adapter.Builder).WithLogConstructor) })
 	t.Run("WithOptions", func(t *testing.T) {
@@ -90,7 +90,7 @@ func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder, func(*r
 	})
 }
 
-// RUN-10: if a required call of the builder is missing, the error names it.
+// If a required call of the builder is missing, the error names it.
 func TestBuilderErrors(t *testing.T) {
 	m, err := manager.New(manager.Config{REST: apitest.New().REST(), Name: "test"})
 	must(t, err)
@@ -107,8 +107,8 @@ func TestBuilderErrors(t *testing.T) {
 	}
 }
 
-// RUN-10: a handler can change state that the reconciler reads, such as expectations. The requests
-// that it then adds are reconciled, even if a reconcile has started since the event could be read.
+// A handler can change state that the reconciler reads, such as expectations. The requests that it
+// then adds are reconciled, even if a reconcile has started since the event could be read.
 func TestStatefulHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)

@@ -22,7 +22,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-07: Requeue backs off per object, and restarts when a cluster is engaged again.
+// Requeue backs off per object, and restarts when a cluster is engaged again.
 func TestRequeueOfClusters(t *testing.T) {
 	r := adapter.Reconciler(crreconcile.Func(func(context.Context, crreconcile.Request) (crreconcile.Result, error) {
 		//lint:ignore SA1019 some reconcilers use it
@@ -43,7 +43,7 @@ func TestRequeueOfClusters(t *testing.T) {
 	expect("west", 10*time.Millisecond)
 }
 
-// RUN-07: a rate limiter of controller-runtime distinguishes objects with the same name in several
+// A rate limiter of controller-runtime distinguishes objects with the same name in several
 // clusters, even when one of the clusters is disengaged.
 func TestLimiterOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestLimiterOfClusters(t *testing.T) {
 	})
 }
 
-// RUN-07: in a reconcile of another cluster, ClientFrom has the mapper of that cluster, and reads
-// and writes kinds that only it serves.
+// In a reconcile of another cluster, ClientFrom has the mapper of that cluster, and reads and
+// writes kinds that only it serves.
 func TestClientFromCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)

@@ -47,9 +47,9 @@ type twins struct {
 	ends   map[string]int // number of successful and failed calls of each kind
 }
 
-// MACH-01, RUN-04: a random series of calls has the same results, errors and effects with our
-// client as with controller-runtime's. docs/guides/coming-from-controller-runtime.md ("The clients,
-// call by call") lists the differences, with reasons.
+// A random series of calls has the same results, errors and effects with our client as with
+// controller-runtime's. docs/guides/coming-from-controller-runtime.md ("The clients, call by call")
+// lists the differences, with reasons.
 func TestClientDifferential(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	cfg.QPS = -1

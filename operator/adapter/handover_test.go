@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-10: the first reconcile of a new leader waits until the caches have caught up with the
-// server; after an error the next reconcile retries, and later reconciles send no requests.
+// The first reconcile of a new leader waits until the caches have caught up with the server; after
+// an error the next reconcile retries, and later reconciles send no requests.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -64,7 +64,7 @@ func TestHandover(t *testing.T) {
 	})
 }
 
-// RUN-10: each goroutine has its own number, which does not change.
+// Each goroutine has its own number, which does not change.
 func TestGoroutine(t *testing.T) {
 	here, there := goroutine(), make(chan uint64)
 	go func() { there <- goroutine() }()

@@ -113,8 +113,8 @@ func startManager(t *testing.T, cfg *rest.Config, o ctrl.Options) (*podOf, ctrl.
 	return r, m
 }
 
-// RUN-10: a controller built with controller-runtime's builder on the adapter's manager reads its
-// own writes, and its trace has the causes and writes of each reconcile.
+// A controller built with controller-runtime's builder on the adapter's manager reads its own
+// writes, and its trace has the causes and writes of each reconcile.
 func TestManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "trace")

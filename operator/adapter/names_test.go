@@ -109,8 +109,8 @@ func has(found map[string]bool, name string) bool {
 	return false
 }
 
-// RUN-07: all names in docs/guides/coming-from-controller-runtime.md exist, those of
-// controller-runtime and ours.
+// All names in docs/guides/coming-from-controller-runtime.md exist, those of controller-runtime and
+// ours.
 func TestNamesOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/guides/coming-from-controller-runtime.md")
 	must(t, err)
@@ -155,7 +155,7 @@ func TestNamesOfThePage(t *testing.T) {
 	}
 }
 
-// RUN-10: all names in the rules of kelson vet --migrate, and in their advice, exist.
+// All names in the rules of kelson vet --migrate, and in their advice, exist.
 func TestNamesOfTheRules(t *testing.T) {
 	source, err := os.ReadFile("../../toolchain/vet/migrate/rules.go")
 	must(t, err)

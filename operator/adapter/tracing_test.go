@@ -21,8 +21,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// LAB-07: the traces of controllers of controller-runtime have logs, live reads, backoff and the
-// state of the queue, with the priority queue and with client-go's queue. The operator's own log is
+// The traces of controllers of controller-runtime have logs, live reads, backoff and the state of
+// the queue, with the priority queue and with client-go's queue. The operator's own log is
 // complete.
 func TestLogsAndQueues(t *testing.T) {
 	for name, priorities := range map[string]bool{"priority queue": true, "workqueue": false} {

@@ -19,8 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: the continue token of a list is available as soon as the list's metadata has arrived
-// completely.
+// The continue token of a list is available as soon as the list's metadata has arrived completely.
 func TestContinueIn(t *testing.T) {
 	encode := map[string]func(*corev1.PodList) (codec, []byte){
 		"json": func(l *corev1.PodList) (codec, []byte) {
@@ -141,8 +140,8 @@ func (a *awaiting) Read([]byte) (int, error) {
 	}
 }
 
-// MACH-01: a page is requested when the previous one begins to arrive; the number of buffered pages
-// is bounded, and no goroutine or connection remains after the list has ended.
+// A page is requested when the previous one begins to arrive; the number of buffered pages is
+// bounded, and no goroutine or connection remains after the list has ended.
 func TestListAheadOfTheBody(t *testing.T) {
 	read := func(c Client, o ListOptions, seen func(page int)) error {
 		for page := 0; ; page++ {

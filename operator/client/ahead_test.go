@@ -54,7 +54,7 @@ func (l *lists) take() string {
 	return asked
 }
 
-// MACH-01: reading ahead returns the same pages as reading in sequence.
+// Reading ahead returns the same pages as reading in sequence.
 func TestListAhead(t *testing.T) {
 	server, c := newClient(t)
 	ctx := t.Context()
@@ -160,7 +160,7 @@ func TestListAhead(t *testing.T) {
 	})
 }
 
-// MACH-01: the page size adapts to the size of the objects.
+// The page size adapts to the size of the objects.
 func TestListAheadLimits(t *testing.T) {
 	server, c := newClient(t)
 	for n := range 70 {
@@ -183,7 +183,7 @@ func TestListAheadLimits(t *testing.T) {
 	}
 }
 
-// MACH-01: the same with a real server, in both encodings.
+// The same with a real server, in both encodings.
 func TestListAheadStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	c, err := client.New(client.Config{REST: cfg, FieldOwner: "tests"})

@@ -13,8 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// MACH-01: all kinds of Kubernetes are known without a scheme, with the names of client-go's
-// scheme.
+// All kinds of Kubernetes are known without a scheme, with the names of client-go's scheme.
 func TestBuiltinKinds(t *testing.T) {
 	count := 0
 	for kind, typ := range scheme.Scheme.AllKnownTypes() {

@@ -306,7 +306,7 @@ func (f *finicky) DeepCopyObject() runtime.Object {
 }
 func (f *finicky) UnmarshalJSON([]byte) error { return io.ErrUnexpectedEOF }
 
-// MACH-01: an object that can't be decoded is not mistaken for the end of the watch.
+// An object that can't be decoded is not mistaken for the end of the watch.
 func TestWatchOfObjectThatIsCutOff(t *testing.T) {
 	server, c := newClient(t, func(cfg *client.Config) {
 		cfg.Scheme = runtime.NewScheme()
@@ -374,8 +374,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// MACH-02: if the server asks to try later, watches and lists that are read ahead return that error
-// at once, because their caller waits and reports it.
+// If the server asks to try later, watches and lists that are read ahead return that error at once,
+// because their caller waits and reports it.
 func TestRetryAfterIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := newClient(t)

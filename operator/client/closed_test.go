@@ -39,8 +39,8 @@ func (w wrapping) Close() error {
 	return w.Conn.Close()
 }
 
-// MACH-01: no write is lost on a connection that the server closed while it was idle, even if
-// client-go or the user wraps connections.
+// No write is lost on a connection that the server closed while it was idle, even if client-go or
+// the user wraps connections.
 func TestWritesAfterServerClosedConnections(t *testing.T) {
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -117,7 +117,7 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 	}
 }
 
-// MACH-01: an environment variable turns the library's own connections off.
+// An environment variable turns the library's own connections off.
 func TestNetHTTPByEnvironment(t *testing.T) {
 	t.Setenv(client.NetHTTPEnv, "maybe")
 	if _, err := client.New(client.Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}}); err == nil || !strings.Contains(err.Error(), client.NetHTTPEnv) {

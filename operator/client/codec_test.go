@@ -275,8 +275,8 @@ func podOf(name string) *corev1.Pod {
 	return p
 }
 
-// MACH-01: built-in kinds are transferred as protobuf if the server supports it: objects, lists,
-// watches, errors and metadata.
+// built-in kinds are transferred as protobuf if the server supports it: objects, lists, watches,
+// errors and metadata.
 func TestProtobuf(t *testing.T) {
 	s, c := newProtobuf(t)
 	key := Key{Namespace: "default", Name: "a"}

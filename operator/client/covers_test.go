@@ -2,7 +2,7 @@ package client
 
 import "testing"
 
-// RUN-04: covers decides whether a document has all fields that a create had, from the format of
+// Covers decides whether a document has all fields that a create had, from the format of
 // managedFields.
 func TestCovers(t *testing.T) {
 	const ports = `{"f:spec":{"f:ports":{".":{},"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{},"f:name":{}}}}}`

@@ -57,8 +57,8 @@ const (
 	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch", "PATCH json-patch"
 )
 
-// RUN-04: an apply of a new object is sent as a create, and later applies have the same result as
-// if it had been an apply.
+// An apply of a new object is sent as a create, and later applies have the same result as if it had
+// been an apply.
 func TestApplyOfNewStory(t *testing.T) {
 	cfg := rest.CopyConfig(apiserver.For(t))
 	sent := &requests{}

@@ -31,8 +31,8 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// MACH-01: all credentials of a kubeconfig work: a token, a password, an exec plugin (called again
-// after a 401), and an authority from a file.
+// All credentials of a kubeconfig work: a token, a password, an exec plugin (called again after a
+// 401), and an authority from a file.
 func TestKubeconfig(t *testing.T) {
 	server := clienttest.New()
 	var seen http.Header
@@ -102,7 +102,7 @@ current-context: x
 	}
 }
 
-// MACH-01: a token file is read again, and debugging wrappers log.
+// A token file is read again, and debugging wrappers log.
 func TestTokenFileReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
@@ -138,8 +138,8 @@ func pemOf(kind string, der []byte) []byte {
 // Set it before any client is created, because their goroutines read it.
 func init() { transport.CertCallbackRefreshDuration = 10 * time.Millisecond }
 
-// MACH-01: a client certificate is read again when its files change; connections with the old one
-// are closed.
+// A client certificate is read again when its files change; connections with the old one are
+// closed.
 func TestCertificateReloads(t *testing.T) {
 	names := make(chan string, 100)
 	server := clienttest.New()
@@ -198,7 +198,7 @@ func TestCertificateReloads(t *testing.T) {
 	}
 }
 
-// MACH-01: a new connection trusts the current content of the CA file.
+// A new connection trusts the current content of the CA file.
 func TestAuthorityReloads(t *testing.T) {
 	var current atomic.Pointer[tls.Certificate]
 	file := filepath.Join(t.TempDir(), "ca.crt")

@@ -58,7 +58,7 @@ func names(t *testing.T, d *discovery.Client) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-01: without a cache, with one in memory, and with one in files.
+// Without a cache, with one in memory, and with one in files.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	for name, tt := range map[string]struct {
@@ -107,7 +107,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// MACH-01: cache files that are damaged, too old, or of another user are ignored.
+// Cache files that are damaged, too old, or of another user are ignored.
 func TestFiles(t *testing.T) {
 	server, asked := newServer()
 	dir := t.TempDir()
@@ -155,8 +155,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// MACH-01, MACH-07: a mapper over cache files finds kinds that were added after the files were
-// written, and sends no unnecessary requests.
+// A mapper over cache files finds kinds that were added after the files were written, and sends no
+// unnecessary requests.
 func TestMapper(t *testing.T) {
 	server, asked := newServer()
 	cfg := discovery.Config{Dir: t.TempDir()}
@@ -179,8 +179,7 @@ func TestMapper(t *testing.T) {
 	}
 }
 
-// MACH-01: group and version names select only documents of their own, and no files outside of the
-// folder.
+// Group and version names select only documents of their own, and no files outside of the folder.
 func TestInvalidNames(t *testing.T) {
 	server, asked := newServer()
 	dir := t.TempDir()

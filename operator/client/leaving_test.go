@@ -19,9 +19,9 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// RUN-04: docs/guides/leaving.md. Objects that the client created in place of an apply have fields
-// of a second manager, which an apply by client-go does not remove. After one apply with
-// Plain.Applies, client-go's apply removes them.
+// docs/guides/leaving.md. Objects that the client created in place of an apply have fields of a
+// second manager, which an apply by client-go does not remove. After one apply with Plain.Applies,
+// client-go's apply removes them.
 func TestLeavingStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()
@@ -77,7 +77,7 @@ func TestLeavingStory(t *testing.T) {
 	}
 }
 
-// RUN-04: the optimizations of statuses can be turned off one by one.
+// The optimizations of statuses can be turned off one by one.
 func TestPlainStatusStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// MACH-07: a client finds a kind whose definition was deleted and created again with another plural
-// and scope.
+// A client finds a kind whose definition was deleted and created again with another plural and
+// scope.
 func TestKindWithAnotherPluralStory(t *testing.T) {
 	c, err := client.New(client.Config{REST: apiserver.For(t)})
 	must(t, err)

@@ -45,8 +45,7 @@ func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, 
 		client.DeleteAllOfOptions{ListOptions: list, DeleteOptions: del, Answers: &corev1.PodList{}}
 }
 
-// RUN-04: options add up in any order: an option that sets one field preserves the fields that
-// others set.
+// Options add up in any order: an option that sets one field preserves the fields that others set.
 func TestOptionsMerge(t *testing.T) {
 	get, list, write, del, all := everyOption()
 	merges(t, get, func(o ...client.GetOptions) client.GetOptions {
@@ -108,7 +107,7 @@ func split(t *testing.T, v reflect.Value, index []int, yield func([]int, reflect
 	}
 }
 
-// RUN-04: an options struct among other options never extends the selection.
+// An options struct among other options never extends the selection.
 func TestSelectorsAddUp(t *testing.T) {
 	must1 := func(s string) labels.Selector {
 		selector, err := labels.Parse(s)
@@ -146,8 +145,8 @@ func TestSelectorsAddUp(t *testing.T) {
 	}
 }
 
-// RUN-04: a selector that selects nothing is encoded as one that selects nothing, not as an empty
-// one, which selects everything.
+// A selector that selects nothing is encoded as one that selects nothing, not as an empty one,
+// which selects everything.
 func TestEmptySelectionStaysEmpty(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps)
 	var queries []url.Values
@@ -193,7 +192,7 @@ func TestEmptySelectionStaysEmpty(t *testing.T) {
 	}
 }
 
-// RUN-04: an options struct does not remove a selector from a DeleteAllOf.
+// An options struct does not remove a selector from a DeleteAllOf.
 func TestDeleteAllOfKeepsItsSelector(t *testing.T) {
 	server := apitest.New(apitest.ConfigMaps)
 	c, err := client.New(client.Config{REST: server.REST()})

@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/internal/jsondecode"
 )
 
-// MACH-01: fields that a server dropped are found, wherever they are.
+// Fields that a server dropped are found, wherever they are.
 func TestDropped(t *testing.T) {
 	make := func() *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"a": "b"}}}
@@ -49,7 +49,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// RUN-04: a server newer than the Go types of Kubernetes is also detected in protobuf.
+// A server newer than the Go types of Kubernetes is also detected in protobuf.
 func TestMessagesWithUnknownFields(t *testing.T) {
 	kind := corev1.SchemeGroupVersion.WithKind("PersistentVolume")
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}}

@@ -22,8 +22,8 @@ import (
 
 const messageType = "application/vnd.kubernetes.protobuf"
 
-// MACH-01: objects of Kubernetes' types are sent as protobuf to servers that respond with protobuf.
-// Fields that a server drops cause a warning.
+// Objects of Kubernetes' types are sent as protobuf to servers that respond with protobuf. Fields
+// that a server drops cause a warning.
 func TestMessagesStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()

@@ -23,7 +23,7 @@ func managedPod() *corev1.Pod {
 	return p
 }
 
-// MACH-05: immutable objects share parts.
+// Immutable objects share parts.
 func TestSharedManagedFields(t *testing.T) {
 	raw, err := managedPod().Marshal()
 	if err != nil {

@@ -172,7 +172,7 @@ func TestApplyDocumentIsCut(t *testing.T) {
 	}
 }
 
-// RUN-04: an optimistic lock without a resourceVersion is an error, instead of a patch without a
+// An optimistic lock without a resourceVersion is an error, instead of a patch without a
 // precondition.
 func TestOptimisticLockNeedsAVersion(t *testing.T) {
 	p := &corev1.Pod{}

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// MACH-01: a name that is not one segment of a path is an error before any request. Otherwise it
-// would select a different object, or a collection.
+// A name that is not one segment of a path is an error before any request. Otherwise it would
+// select a different object, or a collection.
 func TestNamesInPaths(t *testing.T) {
 	server, c := newClient(t)
 	must(t, c.Create(t.Context(), pod("web")))

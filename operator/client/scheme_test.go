@@ -14,9 +14,8 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// MACH-07: the scheme is apimachinery's, with its conversion, defaulting, codecs and deep copies.
-// The client uses it only for types and kinds. It does not set defaults and does not convert
-// objects.
+// The scheme is apimachinery's, with its conversion, defaulting, codecs and deep copies. The client
+// uses it only for types and kinds. It does not set defaults and does not convert objects.
 func TestSchemeOfApimachinery(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must(t, corev1.AddToScheme(scheme))

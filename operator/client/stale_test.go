@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// RUN-04: servers reject a JSON patch that sets an outdated resourceVersion with 409. The client
-// relies on this when it writes a status with fields that the Go type lacks (see rebaseStatus).
+// Servers reject a JSON patch that sets an outdated resourceVersion with 409. The client relies on
+// this when it writes a status with fields that the Go type lacks (see rebaseStatus).
 func TestStaleJSONPatchStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()

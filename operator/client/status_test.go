@@ -32,7 +32,7 @@ const (
 	sentProbe, sentUpdate, sentPatch = "PATCH strategic-merge-patch", "PUT json", "PATCH merge-patch"
 )
 
-// RUN-04, MACH-01: a patch of a status is sent as an update if both are equivalent.
+// A patch of a status is sent as an update if both are equivalent.
 func TestStatusPatchStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/client/strategic"
 )
 
-// MACH-01: only the changed elements of a list are sent.
+// Only the changed elements of a list are sent.
 func TestMergeFrom(t *testing.T) {
 	change := func(p *corev1.Pod) {
 		delete(p.Labels, "a")

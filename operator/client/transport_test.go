@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// MACH-01: the transport settings of a rest.Config take effect.
+// The transport settings of a rest.Config take effect.
 func TestTransport(t *testing.T) {
 	var seen http.Header
 	var path string
@@ -75,8 +75,8 @@ func (s silence) Read(p []byte) (int, error) {
 
 func (s silence) Close() error { return nil }
 
-// MACH-01: a read fails if its response does not continue, as behind a load balancer that has lost
-// the server.
+// A read fails if its response does not continue, as behind a load balancer that has lost the
+// server.
 func TestResponseThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := clienttest.New()
@@ -100,8 +100,7 @@ func TestResponseThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// RUN-03: Leases are renewed while the other writes of an operator wait for slow admission
-// webhooks.
+// Leases are renewed while the other writes of an operator wait for slow admission webhooks.
 func TestLeasesHaveTheirOwnConnections(t *testing.T) {
 	for name, read := range map[string]bool{"writes": false, "reads": true} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +145,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 type unregistered struct{ corev1.Pod }
 
-// MACH-07: any scheme works, also one without the type.
+// Any scheme works, also one without the type.
 func TestOwnScheme(t *testing.T) {
 	_, c := newClient(t, func(cfg *client.Config) { cfg.Scheme = runtime.NewScheme() })
 	if err := c.Create(t.Context(), &unregistered{*pod("web")}); err == nil || !strings.Contains(err.Error(), "unknown kind") {

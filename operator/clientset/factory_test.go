@@ -91,8 +91,8 @@ func names(objs []*corev1.ConfigMap) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-05: the factory of generated informers: one per kind, with listers, indexes and client-go's
-// handlers, from Start to Shutdown.
+// The factory of generated informers: one per kind, with listers, indexes and client-go's handlers,
+// from Start to Shutdown.
 func TestFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -193,7 +193,7 @@ func (b *breakable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r.WithContext(ctx))
 }
 
-// MACH-05: objects deleted during an interrupted watch are reported as client-go does.
+// Objects deleted during an interrupted watch are reported as client-go does.
 func TestStaleDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -223,7 +223,7 @@ func TestStaleDelete(t *testing.T) {
 	})
 }
 
-// MACH-05: scopes, forms and transforms of a factory, and errors in them.
+// Scopes, forms and transforms of a factory, and errors in them.
 func TestFactoryOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
@@ -313,7 +313,7 @@ func TestFactoryOptions(t *testing.T) {
 // nameless is a type that no scheme has.
 type nameless struct{ corev1.ConfigMap }
 
-// MACH-01, MACH-07: a typed client like the generated ones, with client-go's scheme and codecs.
+// A typed client like the generated ones, with client-go's scheme and codecs.
 func TestTypedClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()

@@ -42,8 +42,8 @@ func configMapOfFake(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// MACH-01, MACH-05: the client and the informers of a fake clientset record actions, which reactors
-// can answer and tests can inspect.
+// The client and the informers of a fake clientset record actions, which reactors can answer and
+// tests can inspect.
 func TestActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fakes := newClientset(t, configMapOfFake("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
@@ -96,7 +96,7 @@ func TestActions(t *testing.T) {
 	})
 }
 
-// MACH-01: discovery of a fake clientset has its kinds.
+// Discovery of a fake clientset has its kinds.
 func TestDiscovery(t *testing.T) {
 	list, err := newClientset(t).Discovery().ServerResourcesForGroupVersion("v1")
 	mustOfFake(t, err)
@@ -105,7 +105,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// MACH-01: a typed client decodes responses and errors.
+// A typed client decodes responses and errors.
 func TestResult(t *testing.T) {
 	empty := &corev1.ConfigMap{}
 	if got, err := fake.Result(empty, nil, nil); got != empty || err != nil {

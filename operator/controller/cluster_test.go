@@ -88,7 +88,7 @@ type disengager struct {
 
 func (t *disengager) Disengage(cluster string) { t.disengaged = append(t.disengaged, cluster) }
 
-// RUN-03: parked requests are dropped with their cluster.
+// Parked requests are dropped with their cluster.
 func TestDisengageParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters, gate := engage(), &closedGate{}
@@ -114,7 +114,7 @@ func TestDisengageParked(t *testing.T) {
 	})
 }
 
-// RUN-03: the result of a reconcile that ends after its cluster was disengaged is ignored.
+// The result of a reconcile that ends after its cluster was disengaged is ignored.
 func TestDisengageWhileReconciling(t *testing.T) {
 	for name, result := range map[string]struct {
 		outcome, logged string
@@ -192,8 +192,8 @@ type ofCluster struct {
 
 func (o ofCluster) OfCluster() string { return o.name }
 
-// RUN-03: all sources of a cluster end with it, including custom ones, and Disengage does not wait
-// for them.
+// All sources of a cluster end with it, including custom ones, and Disengage does not wait for
+// them.
 func TestDisengageSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []string

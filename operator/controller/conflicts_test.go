@@ -27,7 +27,7 @@ func (c *conflictCounter) Panicked()                   {}
 func (c *conflictCounter) TimedOut()                   {}
 func (c *conflictCounter) PersistentConflict()         { c.persistent.Add(1) }
 
-// RUN-04: a few conflicts are normal; ten in a row are reported.
+// A few conflicts are normal; ten in a row are reported.
 func TestPersistentConflicts(t *testing.T) {
 	for conflicts, want := range map[int64]struct{ warnings, counted int64 }{9: {0, 0}, 10: {1, 1}, 25: {2, 16}} {
 		synctest.Test(t, func(t *testing.T) {

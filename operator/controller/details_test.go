@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// LAB-07: the trace has the queue at the start of a reconcile, its logs, and the backoff.
+// The trace has the queue at the start of a reconcile, its logs, and the backoff.
 func TestQueueInTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

@@ -40,8 +40,8 @@ func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client
 	return direct, informers
 }
 
-// RUN-03: the event of a reconcile's own write causes no further reconcile if one has started, and
-// read the write, since then. Otherwise it does. Writes of others always cause one.
+// The event of a reconcile's own write causes no further reconcile if one has started, and read the
+// write, since then. Otherwise it does. Writes of others always cause one.
 func TestEchoes(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -99,8 +99,8 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// RUN-03: an event that reaches the queue late causes no reconcile if one has started since readers
-// could see the change, regardless of the writer. It does cause one if the reconciler may read from
+// An event that reaches the queue late causes no reconcile if one has started since readers could
+// see the change, regardless of the writer. It does cause one if the reconciler may read from
 // another informer, which may be behind.
 func TestLateEvents(t *testing.T) {
 	const late = 10 * time.Millisecond
@@ -155,8 +155,8 @@ func TestLateEvents(t *testing.T) {
 	}
 }
 
-// RUN-02, RUN-03: a reconcile that reads directly from the informer sees the writes of this
-// process, or the event of the write causes another reconcile.
+// A reconcile that reads directly from the informer sees the writes of this process, or the event
+// of the write causes another reconcile.
 func TestEchoesOfInformerReads(t *testing.T) {
 	const lag = 10 * time.Millisecond
 	written := func(obj client.Object) []string { return []string{obj.GetLabels()["written"]} }

@@ -16,7 +16,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-03: reconciles are level-triggered. After any number of changes during a reconcile, one more
+// Reconciles are level-triggered. After any number of changes during a reconcile, one more
 // reconcile runs. It sees the last change, even if that is a deletion.
 func TestLevelDriven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

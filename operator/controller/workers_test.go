@@ -104,9 +104,8 @@ func (w *workers) add(n int) {
 	w.most = max(w.most, w.active)
 }
 
-// RUN-03, RUN-04: while the last write of a reconcile is in progress, its worker continues with
-// another object. As many objects as workers are reconciled, and up to twice as many wait for their
-// writes.
+// While the last write of a reconcile is in progress, its worker continues with another object. As
+// many objects as workers are reconciled, and up to twice as many wait for their writes.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, measured := newWriting(t), &workers{}
@@ -135,8 +134,8 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// RUN-03: a single worker finishes one object before it starts the next, so that each reconcile
-// sees the statuses of the previous ones.
+// A single worker finishes one object before it starts the next, so that each reconcile sees the
+// statuses of the previous ones.
 func TestOneWorkerDoesNotYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begin := newWriting(t), time.Now()
@@ -157,8 +156,8 @@ func TestOneWorkerDoesNotYield(t *testing.T) {
 	})
 }
 
-// RUN-03: the controller continues with the same number of workers, regardless of the result of the
-// last write.
+// The controller continues with the same number of workers, regardless of the result of the last
+// write.
 func TestYieldAndFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriting(t)
@@ -186,7 +185,7 @@ func TestYieldAndFail(t *testing.T) {
 	})
 }
 
-// RUN-01: a controller ends when the last writes have.
+// A controller ends when the last writes have.
 func TestStopWhileYielded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriting(t)

@@ -158,8 +158,7 @@ func TestPopWaits(t *testing.T) {
 	})
 }
 
-// MACH-03: an object that is being processed counts as known, although the store does not have it
-// yet.
+// An object that is being processed counts as known, although the store does not have it yet.
 func TestReplaceWhileProcessing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first func(*queue)
@@ -183,8 +182,8 @@ func TestReplaceWhileProcessing(t *testing.T) {
 	}
 }
 
-// MACH-03: with concurrent producers and consumers, the consumer ends with the producer's state,
-// and no delta is delivered twice or out of order.
+// With concurrent producers and consumers, the consumer ends with the producer's state, and no
+// delta is delivered twice or out of order.
 func TestDeliversExactlyOnce(t *testing.T) {
 	q, k := newQueue()
 	seed := randomtest.Seed(t)

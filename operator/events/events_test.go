@@ -181,7 +181,7 @@ func TestRecordingNeverWaits(t *testing.T) {
 	})
 }
 
-// MACH-08: dropped events are logged, once until the buffer is empty again.
+// Dropped events are logged, once until the buffer is empty again.
 func TestDroppedEventsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := client.New(client.Config{REST: apitest.New(apitest.Events, apitest.Pods).REST()})

@@ -43,7 +43,7 @@ func (c *collector) messages() []string {
 	return slices.Clone(c.got)
 }
 
-// MACH-08: several sinks get the events, each at its own pace; only the server has limits.
+// Several sinks get the events, each at its own pace; only the server has limits.
 func TestSinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{FlushTimeout: time.Hour})
@@ -74,7 +74,7 @@ func TestSinks(t *testing.T) {
 	})
 }
 
-// MACH-08: sinks are added and removed while the broadcaster runs.
+// Sinks are added and removed while the broadcaster runs.
 func TestAddAndRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
@@ -96,7 +96,7 @@ func TestAddAndRemove(t *testing.T) {
 	})
 }
 
-// MACH-08: without the server, to a log only.
+// Without the server, to a log only.
 func TestToLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -114,7 +114,7 @@ func TestToLog(t *testing.T) {
 	})
 }
 
-// MACH-08: a sink that never returns ends with the flush.
+// A sink that never returns ends with the flush.
 func TestFlushTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{FlushTimeout: time.Second})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// API-13: only unmodified mappings of the executable are released.
+// Only unmodified mappings of the executable are released.
 func TestCleanMappings(t *testing.T) {
 	const smaps = `00400000-04a00000 r-xp 00000000 fe:01 77 /usr/bin/kelson
 Size:              71680 kB
@@ -29,7 +29,7 @@ Anonymous:             0 kB
 	}
 }
 
-// API-13: Release reduces the resident file memory.
+// Release reduces the resident file memory.
 func TestReleasePages(t *testing.T) {
 	before := filePages()
 	Release(before + 1<<30)

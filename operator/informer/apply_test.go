@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/client/clienttest"
 )
 
-// RUN-04: an apply that would have no effect is not sent; it returns the object.
+// An apply that would have no effect is not sent; it returns the object.
 func TestApplyTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

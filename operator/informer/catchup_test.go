@@ -28,7 +28,7 @@ func seen(inf informer.Informer) map[string]string {
 	return all
 }
 
-// RUN-09: after CatchUp, all earlier writes of others can be read, in any form of the informer.
+// After CatchUp, all earlier writes of others can be read, in any form of the informer.
 func TestCatchUp(t *testing.T) {
 	const lag = 500 * time.Millisecond
 	change := map[string]func(w *fixture){
@@ -95,7 +95,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// RUN-09: a watch that stalled unnoticed is opened again.
+// A watch that stalled unnoticed is opened again.
 func TestCatchUpWithDeadWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -111,8 +111,8 @@ func TestCatchUpWithDeadWatch(t *testing.T) {
 	})
 }
 
-// RUN-09: after a restore of the server's storage, CatchUp waits until the copy was read again,
-// also if the watch stalled unnoticed.
+// After a restore of the server's storage, CatchUp waits until the copy was read again, also if the
+// watch stalled unnoticed.
 func TestCatchUpWithRestoredServer(t *testing.T) {
 	for name, stalled := range map[string]bool{"ended": false, "stalled": true} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestCatchUpWithRestoredServer(t *testing.T) {
 	}
 }
 
-// RUN-09: the objects are compared page by page, and only as far as necessary.
+// The objects are compared page by page, and only as far as necessary.
 func TestCatchUpCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-05: an object that is kept encoded is the same as on the server, for reads, handlers,
-// indexes and selectors; each reader gets its own copy.
+// An object that is kept encoded is the same as on the server, for reads, handlers, indexes and
+// selectors; each reader gets its own copy.
 func TestCompact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
@@ -69,7 +69,7 @@ func TestCompact(t *testing.T) {
 	})
 }
 
-// MACH-05: a transform gets complete objects in every form.
+// A transform gets complete objects in every form.
 func TestCompactTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) {
@@ -97,7 +97,7 @@ type odd struct {
 
 func (o *odd) DeepCopyObject() runtime.Object { c := *o; return &c }
 
-// MACH-05: an object that does not fit its Go type is reported, and does not affect other objects.
+// An object that does not fit its Go type is reported, and does not affect other objects.
 func TestCompactGarbled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Odd"}

@@ -141,8 +141,8 @@ func (w ways) agree(t *testing.T, s fields.Selector, opts ...client.ListOption) 
 	return len(want)
 }
 
-// RUN-02: a field selector selects the same in a cache of Go types, in one of unstructured objects,
-// and on the server.
+// A field selector selects the same in a cache of Go types, in one of unstructured objects, and on
+// the server.
 func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	cfg := apiserver.For(t)
 	group := "buoy" + time.Now().Format("150405") + ".kelson.dev"
@@ -241,7 +241,7 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	}
 }
 
-// RUN-02: the same for kinds of Kubernetes, where the server computes the fields of Go types.
+// The same for kinds of Kubernetes, where the server computes the fields of Go types.
 func TestFieldSelectorsOfBuiltins(t *testing.T) {
 	c, err := client.New(client.Config{REST: apiserver.For(t)})
 	check(t, err)

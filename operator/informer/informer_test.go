@@ -229,7 +229,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-// MACH-05: a slow handler does not block other handlers, and gets all events.
+// A slow handler does not block other handlers, and gets all events.
 func TestSlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -298,7 +298,7 @@ type selfRemoving struct {
 
 func (s *selfRemoving) OnAdd(client.Object, bool) { s.calls++; s.reg.Remove() }
 
-// MACH-05: reference-counted.
+// reference-counted.
 func TestEndsWithItsLastHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -330,7 +330,7 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 	})
 }
 
-// MACH-05: an informer follows a kind that is created later, deleted and created again.
+// An informer follows a kind that is created later, deleted and created again.
 func TestKindAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -374,7 +374,7 @@ func TestKindAddedAndRemoved(t *testing.T) {
 	})
 }
 
-// MACH-02, MACH-05: objects deleted during an interrupted watch are reported as stale.
+// Objects deleted during an interrupted watch are reported as stale.
 func TestMissedDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -435,8 +435,8 @@ func TestServersWithoutStreaming(t *testing.T) {
 	})
 }
 
-// MACH-02: a kind that can be listed but not watched, such as metrics.k8s.io's, is listed again and
-// again. Its objects have neither uids nor versions.
+// A kind that can be listed but not watched, such as metrics.k8s.io's, is listed again and again.
+// Its objects have neither uids nor versions.
 func TestKindWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -596,7 +596,7 @@ func TestListers(t *testing.T) {
 	})
 }
 
-// RUN-01: a missing permission or kind is logged immediately, by name, and is the error of a wait.
+// A missing permission or kind is logged immediately, by name, and is the error of a wait.
 func TestUnreadableKinds(t *testing.T) {
 	forbidden := func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/pods") {

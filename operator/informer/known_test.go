@@ -25,9 +25,9 @@ func (k *knowing) OnKnown(old, obj client.Object, since time.Time) {
 	k.add("%s%s since %v", sign, obj.GetName(), since.Sub(k.begin))
 }
 
-// MACH-05, RUN-02: a late handler gets the time since which a change can be read: for a write of
-// this process, since the write returned; for others, since the informer has it. Initial objects,
-// and changes that another copy of the kind may lack, have no time.
+// A late handler gets the time since which a change can be read: for a write of this process, since
+// the write returned; for others, since the informer has it. Initial objects, and changes that
+// another copy of the kind may lack, have no time.
 func TestKnownHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lag, late = time.Second, time.Minute

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/store"
 )
 
-// RUN-02: responses to writes of one object arrive in any order, and the informer sees the changes
-// at any time between them. Reads return the newest state of both.
+// Responses to writes of one object arrive in any order, and the informer sees the changes at any
+// time between them. Reads return the newest state of both.
 //
 // A step is "see A5", "see ~A5" or "see -A6" (the informer sees uid A at version 5, the same with a
 // deletion timestamp, its deletion at 6), "bookmark 9", or a note: "present A5", "gone A5", "gone

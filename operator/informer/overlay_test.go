@@ -237,7 +237,7 @@ func TestSlowDeletes(t *testing.T) {
 	})
 }
 
-// RUN-02: the responses to most deletes have a uid and no version.
+// The responses to most deletes have a uid and no version.
 func TestDeletesWithoutVersion(t *testing.T) {
 	cm := func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cm"}}
@@ -338,8 +338,8 @@ func TestDryRunDoesNotWrite(t *testing.T) {
 	})
 }
 
-// RUN-02: a written object cannot be converted to all other forms: a read of another form waits for
-// the informer, and asks the server after a second.
+// A written object cannot be converted to all other forms: a read of another form waits for the
+// informer, and asks the server after a second.
 func TestOtherForms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -407,7 +407,7 @@ func TestWritesOutOfScope(t *testing.T) {
 	})
 }
 
-// RUN-02: a read from the server, instead of from a late informer, has the informer's scope.
+// A read from the server, instead of from a late informer, has the informer's scope.
 func TestServerReadsKeepTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
@@ -442,8 +442,8 @@ func TestServerReadsKeepTheScope(t *testing.T) {
 	})
 }
 
-// RUN-02: versions that are not numbers cannot be compared: reads go to the server until the
-// informer has the version of the write.
+// Versions that are not numbers cannot be compared: reads go to the server until the informer has
+// the version of the write.
 func TestOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -469,8 +469,8 @@ func TestOpaqueVersions(t *testing.T) {
 	})
 }
 
-// RUN-02: the same on a server with such versions only, for objects, lists and deletes; this is
-// logged once.
+// The same on a server with such versions only, for objects, lists and deletes; this is logged
+// once.
 func TestServerWithOpaqueVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -513,8 +513,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 	})
 }
 
-// RUN-02: a reset server counts from the beginning: earlier writes must not overlay the copy
-// forever.
+// A reset server counts from the beginning: earlier writes must not overlay the copy forever.
 func TestResetServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -530,8 +529,7 @@ func TestResetServer(t *testing.T) {
 	})
 }
 
-// RUN-04: an object that its writer has given away is stored without a copy, and can be read in
-// place.
+// An object that its writer has given away is stored without a copy, and can be read in place.
 func TestGivenAndShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) { c.Form = informer.Full })
@@ -573,7 +571,7 @@ func TestGivenAndShared(t *testing.T) {
 	})
 }
 
-// MACH-05: an informer that keeps objects encoded has no object to share with a caller of Get.
+// An informer that keeps objects encoded has no object to share with a caller of Get.
 func TestNothingShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
@@ -587,8 +585,8 @@ func TestNothingShared(t *testing.T) {
 	})
 }
 
-// MACH-05: a transform gets a copy, even of an object that its writer has given away, because that
-// object may share parts with others.
+// A transform gets a copy, even of an object that its writer has given away, because that object
+// may share parts with others.
 func TestTransformOfGivenObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(cfg *informer.Config) {
@@ -613,8 +611,8 @@ func TestTransformOfGivenObjects(t *testing.T) {
 	})
 }
 
-// RUN-02: own writes are in the scope by their state on the server, although the transform removes
-// what the scope selects by.
+// Own writes are in the scope by their state on the server, although the transform removes what the
+// scope selects by.
 func TestTransformRemovesTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
@@ -646,7 +644,7 @@ func TestTransformRemovesTheScope(t *testing.T) {
 	})
 }
 
-// RUN-02: reads from the server, instead of from a late informer, are transformed too.
+// Reads from the server, instead of from a late informer, are transformed too.
 func TestServerReadsAreTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
@@ -670,7 +668,7 @@ func TestServerReadsAreTransformed(t *testing.T) {
 	})
 }
 
-// RUN-02: reads from an informer include this process's writes, within the scope of the informer.
+// Reads from an informer include this process's writes, within the scope of the informer.
 func TestInformerShowsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })

@@ -23,7 +23,7 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// RUN-02: the cache has writes of others once the watch has delivered them; live reads have them
+// The cache has writes of others once the watch has delivered them; live reads have them
 // immediately.
 func TestWritesOfOthersComeWithTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -63,8 +63,8 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// RUN-02: a write whose response was lost may have been executed. The next read asks the server,
-// and fails if the server does not answer.
+// A write whose response was lost may have been executed. The next read asks the server, and fails
+// if the server does not answer.
 func TestReadsAfterLostResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, link := clienttest.New(), &lossy{}
@@ -89,8 +89,8 @@ func TestReadsAfterLostResponses(t *testing.T) {
 	})
 }
 
-// RUN-02: handlers and predicates get events from the watch, even for the operator's own writes.
-// All reads already include these writes.
+// Handlers and predicates get events from the watch, even for the operator's own writes. All reads
+// already include these writes.
 func TestHandlersFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -135,9 +135,9 @@ func (d *delayed) take() []string {
 	return d.seen
 }
 
-// RUN-02: an informer cannot wait or send requests to the server. It shows a write with another
-// object type once the watch has delivered it; only metadata can be taken from any object. The
-// client waits, and asks the server after a second.
+// An informer cannot wait or send requests to the server. It shows a write with another object type
+// once the watch has delivered it; only metadata can be taken from any object. The client waits,
+// and asks the server after a second.
 func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -171,7 +171,7 @@ func TestInformersOfOtherTypesFollowTheWatch(t *testing.T) {
 	})
 }
 
-// RUN-02: informers that start again have all earlier writes.
+// Informers that start again have all earlier writes.
 func TestRestartReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)

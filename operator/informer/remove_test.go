@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/internal/apitest"
 )
 
-// RUN-08: an informer that was read from ends when it is removed, unless it has an index; with a
-// handler, it ends with the handler. InUse ends it in any case.
+// An informer that was read from ends when it is removed, unless it has an index; with a handler,
+// it ends with the handler. InUse ends it in any case.
 func TestRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods)

@@ -23,11 +23,11 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// MACH-02, MACH-05, RUN-02: informers under random faults: dropped history, cut watches, slow
-// responses, errors, conflicts, unreachable servers, and servers restored from an old backup. No
-// read returns a state from before the reader's own write, no handler misses an event or gets it
-// twice, and in the end every copy equals the server's state. Each round has a new fixture and a
-// seed. KELSON_SOAK is the real time to run for; KELSON_SEED repeats one round.
+// Informers under random faults: dropped history, cut watches, slow responses, errors, conflicts,
+// unreachable servers, and servers restored from an old backup. No read returns a state from before
+// the reader's own write, no handler misses an event or gets it twice, and in the end every copy
+// equals the server's state. Each round has a new fixture and a seed. KELSON_SOAK is the real time
+// to run for; KELSON_SEED repeats one round.
 func TestSoak(t *testing.T) {
 	if form != informer.Full {
 		t.Skip("each round chooses its form")

@@ -33,7 +33,7 @@ func forbid(verb string) clienttest.Faults {
 	}}
 }
 
-// MACH-05, RUN-01: the status of every watch, as readiness checks use it.
+// The status of every watch, as readiness checks use it.
 func TestStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Scope.Namespaces = []string{"one", "two"} })
@@ -96,8 +96,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// MACH-02, RUN-01: the status shows that the server rejects a list or watch for a time, and the
-// requests wait as long as the server asks.
+// The status shows that the server rejects a list or watch for a time, and the requests wait as
+// long as the server asks.
 func TestStatusOfBusyServer(t *testing.T) {
 	for verb, query := range map[string]string{"list": "", "watch": "true"} {
 		t.Run(verb, func(t *testing.T) {
@@ -146,8 +146,8 @@ func TestStatusOfBusyServer(t *testing.T) {
 	}
 }
 
-// MACH-05: an informer that keeps only metadata receives complete objects from the server; handlers
-// get the type without content.
+// An informer that keeps only metadata receives complete objects from the server; handlers get the
+// type without content.
 func TestMetadataForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
 
-// RUN-09, RUN-07: on a real API server, informers that have caught up include the writes of another
-// process. Without writes, this takes no time, although bookmarks arrive only once a minute.
+// On a real API server, informers that have caught up include the writes of another process.
+// Without writes, this takes no time, although bookmarks arrive only once a minute.
 func TestCatchUpStory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -84,7 +84,7 @@ func TestCatchUpStory(t *testing.T) {
 	must(<-ended)
 }
 
-// RUN-02: a namespace that is deleted by its metadata exists until it is empty.
+// A namespace that is deleted by its metadata exists until it is empty.
 func TestTerminatingNamespaceStory(t *testing.T) {
 	ctx := t.Context()
 	direct, err := client.New(client.Config{REST: apiserver.For(t)})

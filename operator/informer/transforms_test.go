@@ -15,8 +15,8 @@ import (
 	"kelson.dev/operator/informer"
 )
 
-// RUN-02: a transform of one kind changes only objects of that kind, and only their repeated
-// applies are sent again.
+// A transform of one kind changes only objects of that kind, and only their repeated applies are
+// sent again.
 func TestTransformOfOneKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) {

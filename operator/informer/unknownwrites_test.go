@@ -74,7 +74,7 @@ func newLosing(t *testing.T) (*fixture, *losing) {
 	return w, l
 }
 
-// RUN-02: a write whose response is lost is read back before the next read of the object.
+// A write whose response is lost is read back before the next read of the object.
 func TestLostResponses(t *testing.T) {
 	cut := func(*http.Request) (*http.Response, error) { return nil, errCut }
 	fails := func(r *http.Request) (*http.Response, error) {
@@ -150,7 +150,7 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	}
 }
 
-// RUN-02: while the outcome of a write can't be found out, reads of its object fail. The outcome of
+// While the outcome of a write can't be found out, reads of its object fail. The outcome of
 // requests that the server has rejected, or that were not sent, is known.
 func TestReadsAfterUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 	})
 }
 
-// RUN-02: without permission to get objects, the client finds out the outcome of writes with lists.
+// Without permission to get objects, the client finds out the outcome of writes with lists.
 func TestUnknownOutcomeWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newLosing(t)

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/internal/randomtest"
 )
 
-// RUN-02: many writers that read their own writes, with an informer that is sometimes late. Run it
-// with -race.
+// Many writers that read their own writes, with an informer that is sometimes late. Run it with
+// -race.
 func TestWritersReadTheirOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -144,7 +144,7 @@ func (w *fixture) compare(name, when string, want *corev1.Pod) {
 	}
 }
 
-// RUN-02: two sets of informers that are late show the writes of one client.
+// Two sets of informers that are late show the writes of one client.
 func TestRecordingInTwoSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -84,8 +84,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, r.Method, r.URL.Path, string(data))
 }
 
-// MACH-01: one connection serves requests in sequence; concurrent requests use several connections,
-// up to the limit.
+// One connection serves requests in sequence; concurrent requests use several connections, up to
+// the limit.
 func TestConnections(t *testing.T) {
 	var now, most atomic.Int32
 	w := newFixture(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -184,7 +184,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// MACH-01: a connection that the server closed while it was idle is not used for another request.
+// A connection that the server closed while it was idle is not used for another request.
 func TestClosedByServer(t *testing.T) {
 	w := newFixture(t, echo)
 	for n := range 5 {
@@ -198,7 +198,7 @@ func TestClosedByServer(t *testing.T) {
 	}
 }
 
-// MACH-01: a request ends with its context in every phase; the next request is not affected.
+// A request ends with its context in every phase; the next request is not affected.
 func TestCancelled(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
@@ -267,8 +267,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// MACH-01: a request fails if the server does not respond, as behind a load balancer that has lost
-// it.
+// A request fails if the server does not respond, as behind a load balancer that has lost it.
 func TestNoResponse(t *testing.T) {
 	over := make(chan struct{})
 	w := newFixture(t, func(http.ResponseWriter, *http.Request) { <-over }, func(c *http1.Config) { c.Answer = 10 * time.Millisecond })
@@ -278,7 +277,7 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// MACH-01: net/http handles unusual requests.
+// net/http handles unusual requests.
 func TestOtherRequests(t *testing.T) {
 	w := newFixture(t, echo)
 	if got, err := w.do(t.Context(), "GET", "/a", nil); err != nil || got != "200 GET/a" || w.otherwise.Load() != 1 {
@@ -294,7 +293,7 @@ func TestOtherRequests(t *testing.T) {
 	}
 }
 
-// MACH-01: idle connections are closed after a while.
+// Idle connections are closed after a while.
 func TestIdle(t *testing.T) {
 	w := newFixture(t, echo, func(c *http1.Config) { c.Idle = 10 * time.Millisecond })
 	if _, err := w.do(t.Context(), "POST", "/a", nil); err != nil {

@@ -130,7 +130,7 @@ func (shared) Fields([]byte) (map[string]any, bool)   { return nil, false }
 func (shared) Keep([]byte, map[string]any)            {}
 func (s shared) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(raw)] }
 
-// MACH-01: the result equals that of apimachinery's decoder; input that it rejects is rejected.
+// The result equals that of apimachinery's decoder; input that it rejects is rejected.
 func FuzzDecode(f *testing.F) {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: []corev1.EnvVar{{Name: "X"}}}}}}
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("100m")}
@@ -165,8 +165,8 @@ func compare[T any](t *testing.T, data []byte) {
 	}
 }
 
-// MACH-01: a json.Number is a number, or a string that contains a number. Other strings are
-// rejected, as by apimachinery's decoder.
+// A json.Number is a number, or a string that contains a number. Other strings are rejected, as by
+// apimachinery's decoder.
 func TestNumbersAreNumbers(t *testing.T) {
 	for value, valid := range map[string]bool{
 		`12`: true, `"12"`: true, `-1.5e3`: true, `"-1.5e3"`: true,

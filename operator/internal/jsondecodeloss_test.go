@@ -57,7 +57,7 @@ func (o *own) UnmarshalJSON(data []byte) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, &o.lamps)
 }
 
-// RUN-04: decoding reports what the Go type would lose of a status.
+// Decoding reports what the Go type would lose of a status.
 func TestLoss(t *testing.T) {
 	const whole, members, elements = jsondecode.Whole, jsondecode.InMembers, jsondecode.InElements
 	for status, want := range map[string]jsondecode.Loss{
@@ -107,7 +107,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// RUN-04: a status reported as Whole is encoded again as it was decoded.
+// A status reported as Whole is encoded again as it was decoded.
 func FuzzLoss(f *testing.F) {
 	for _, status := range []string{`{"phase":"","turns":1,"lamps":[{"name":"a","watts":1}]}`, `{"ratio":1.0,"single":0.1,"any":{"a":[null]}}`,
 		`{"since":"2026-01-02T03:04:05Z","exactly":null,"port":"x","power":"1000m","byName":{"a":{}},"labels":{"a":null},"names":["a"],"count":1,"nullable":null}`} {

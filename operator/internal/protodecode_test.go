@@ -49,7 +49,7 @@ func (s *sharedOfProtodecode) Text(b []byte) string {
 	return text
 }
 
-// MACH-01: this package decodes all built-in kinds, with the result of the generated code.
+// This package decodes all built-in kinds, with the result of the generated code.
 func TestKinds(t *testing.T) {
 	random := newFiller(1)
 	kinds := 0
@@ -122,8 +122,8 @@ func newFiller(seed int64) *randfill.Filler {
 	)
 }
 
-// MACH-01: for any bytes, the result equals that of the generated code; input that the generated
-// code rejects is rejected.
+// For any bytes, the result equals that of the generated code; input that the generated code
+// rejects is rejected.
 func FuzzPod(f *testing.F) {
 	random := newFiller(2)
 	add := func(m message) {

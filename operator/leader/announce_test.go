@@ -13,9 +13,9 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-09: the response to an announcement is lost, and then the replica's view changes. Other
-// replicas may act on the announcement, so the replica does not take back the objects that it gave
-// away until its watch has delivered a later announcement.
+// The response to an announcement is lost, and then the replica's view changes. Other replicas may
+// act on the announcement, so the replica does not take back the objects that it gave away until
+// its watch has delivered a later announcement.
 func TestAnnouncementWithoutResponse(t *testing.T) {
 	s, err := NewShards(ShardsConfig{Client: noClient{}, Group: client.Key{Namespace: "n", Name: "g"}, Identity: "a"})
 	if err != nil {

@@ -128,8 +128,8 @@ func TestHandOverOnRelease(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader that crashes is replaced when its Lease has expired, and not earlier, even if
-// its clock was wrong.
+// A leader that crashes is replaced when its Lease has expired, and not earlier, even if its clock
+// was wrong.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}
@@ -153,7 +153,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader that cannot renew its Lease stops before another candidate may lead.
+// A leader that cannot renew its Lease stops before another candidate may lead.
 func TestCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -211,7 +211,7 @@ func TestDeposed(t *testing.T) {
 	})
 }
 
-// MACH-08: without permission to watch, candidates poll, as client-go does.
+// Without permission to watch, candidates poll, as client-go does.
 func TestWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -238,7 +238,7 @@ func TestWithoutWatch(t *testing.T) {
 	})
 }
 
-// MACH-08: client-go's elector and ours can compete for the same Lease.
+// client-go's elector and ours can compete for the same Lease.
 func TestWithClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)

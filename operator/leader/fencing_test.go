@@ -71,8 +71,8 @@ func linked(t *testing.T, server *apitest.Server) (*link, client.Client) {
 	return l, c
 }
 
-// MACH-08: the response that acquires the Lease is late, and a partition follows. The Lease counts
-// from the time of the request.
+// The response that acquires the Lease is late, and a partition follows. The Lease counts from the
+// time of the request.
 func TestLateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -107,7 +107,7 @@ func TestLateAcquisition(t *testing.T) {
 	})
 }
 
-// MACH-08: a leader stops in time even if a request does not return when its context ends.
+// A leader stops in time even if a request does not return when its context ends.
 func TestStuckRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -124,7 +124,7 @@ func TestStuckRequest(t *testing.T) {
 	})
 }
 
-// MACH-08: a Lease whose work has not stopped is not released.
+// A Lease whose work has not stopped is not released.
 func TestNotReleasedWhileWorking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, apitest.New(leases))
@@ -151,7 +151,7 @@ func TestNotReleasedWhileWorking(t *testing.T) {
 	})
 }
 
-// MACH-08: the duration in the Lease has whole seconds, which other candidates use.
+// The duration in the Lease has whole seconds, which other candidates use.
 func TestLeaseDurationHasWholeSeconds(t *testing.T) {
 	c := newClient(t, apitest.New(leases))
 	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond, RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
@@ -160,8 +160,7 @@ func TestLeaseDurationHasWholeSeconds(t *testing.T) {
 	}
 }
 
-// MACH-08: candidates that saw a Lease treat it as held until it would have expired, even if it is
-// deleted.
+// Candidates that saw a Lease treat it as held until it would have expired, even if it is deleted.
 func TestDeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -184,8 +183,8 @@ func TestDeletedLease(t *testing.T) {
 	})
 }
 
-// MACH-08: with requests that are late, lost or cut off, there are never two leaders at the same
-// time, and there is one when the network works again.
+// With requests that are late, lost or cut off, there are never two leaders at the same time, and
+// there is one when the network works again.
 func TestFencing(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -198,7 +198,7 @@ func (f *field) want(when string, names ...string) {
 	}
 }
 
-// RUN-03: each object belongs to exactly one replica while replicas join and leave.
+// Each object belongs to exactly one replica while replicas join and leave.
 func TestShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 60)
@@ -232,7 +232,7 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// RUN-03: replicas join, leave and crash at random for ten minutes.
+// Replicas join, leave and crash at random for ten minutes.
 func TestShardsUnderFaults(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {
@@ -300,8 +300,7 @@ func TestShardsUnderFaults(t *testing.T) {
 	}
 }
 
-// RUN-03: a replica whose watch stalls, while its requests succeed, does not consider the others
-// dead.
+// A replica whose watch stalls, while its requests succeed, does not consider the others dead.
 func TestShardsWithStalledWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -322,8 +321,8 @@ func TestShardsWithStalledWatch(t *testing.T) {
 	})
 }
 
-// RUN-03: if another client deletes the Lease of a replica, the others wait until the replica has
-// noticed that.
+// If another client deletes the Lease of a replica, the others wait until the replica has noticed
+// that.
 func TestShardsWithDeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -358,8 +357,8 @@ func TestShardsWithDeletedLease(t *testing.T) {
 	})
 }
 
-// RUN-03: if another client deletes all Leases, a replica that starts immediately afterwards waits
-// until the others have noticed that, even if their watches have stalled.
+// If another client deletes all Leases, a replica that starts immediately afterwards waits until
+// the others have noticed that, even if their watches have stalled.
 func TestShardsWithAllLeasesDeleted(t *testing.T) {
 	for _, stalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -386,7 +385,7 @@ func TestShardsWithAllLeasesDeleted(t *testing.T) {
 	}
 }
 
-// RUN-03: a replica stops its work in time even if a request does not return when its context ends.
+// A replica stops its work in time even if a request does not return when its context ends.
 func TestShardsWithStuckRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -405,8 +404,8 @@ func TestShardsWithStuckRequest(t *testing.T) {
 	})
 }
 
-// RUN-09: objects that a replica takes over wait until the replica has caught up. Objects that it
-// already had do not wait, nor do they wait for a failure elsewhere.
+// Objects that a replica takes over wait until the replica has caught up. Objects that it already
+// had do not wait, nor do they wait for a failure elsewhere.
 func TestShardsCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(t, 30)
@@ -482,8 +481,8 @@ func TestShardsCatchUp(t *testing.T) {
 	})
 }
 
-// RUN-03: a replica that joins while the server fails, or whose first response is lost, retries,
-// and does not mistake its own Lease for another replica's.
+// A replica that joins while the server fails, or whose first response is lost, retries, and does
+// not mistake its own Lease for another replica's.
 func TestShardsJoinFaultyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)
@@ -553,7 +552,7 @@ func (s *stripping) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// RUN-03: a replica whose announcements are not stored repeats them only with each renewal.
+// A replica whose announcements are not stored repeats them only with each renewal.
 func TestShardsThatAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := apitest.New(leases).REST()
@@ -581,7 +580,7 @@ func TestShardsThatAreNotStored(t *testing.T) {
 	})
 }
 
-// RUN-03: the members of a view are separated by commas.
+// The members of a view are separated by commas.
 func TestShardsIdentity(t *testing.T) {
 	c, err := client.New(client.Config{REST: apitest.New(leases).REST()})
 	must(t, err)

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// MACH-08, RUN-07: on a real API server, in real time, the next replica leads within a second after
-// the previous one ended.
+// On a real API server, in real time, the next replica leads within a second after the previous one
+// ended.
 func TestHandOverStory(t *testing.T) {
 	config := apiserver.For(t)
 	c, err := client.New(client.Config{REST: config})

@@ -24,8 +24,8 @@ import (
 	"kelson.dev/operator/manager"
 )
 
-// RUN-03: with real connections, no connections and goroutines of a disengaged cluster remain,
-// whether its server responds or not.
+// With real connections, no connections and goroutines of a disengaged cluster remain, whether its
+// server responds or not.
 func TestConnectionsAreReleased(t *testing.T) {
 	f := newFleet(t, manager.Config{}, nil)
 	stop := f.start(t)
@@ -56,7 +56,7 @@ func TestConnectionsAreReleased(t *testing.T) {
 	eventually(t, "goroutines are left", func() bool { return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run")) })
 }
 
-// RUN-01: no connections remain after a manager has ended.
+// No connections remain after a manager has ended.
 func TestConnectionsOfAManager(t *testing.T) {
 	var open atomic.Int32
 	s := listening(t, proxied(newServer(t, "a")), &open)

@@ -42,8 +42,8 @@ func writeCertificate(t *testing.T, dir, certName, keyName string) {
 	}
 }
 
-// RUN-05: certificates in a directory, including the usual default directory, are used, and then
-// nothing is written to the API server.
+// Certificates in a directory, including the usual default directory, are used, and then nothing is
+// written to the API server.
 func TestGivenCertificates(t *testing.T) {
 	for name, where := range map[string]func(t *testing.T) (manager.WebhookConfig, string){
 		"default": func(t *testing.T) (manager.WebhookConfig, string) {
@@ -107,7 +107,7 @@ func TestGivenCertificates(t *testing.T) {
 	})
 }
 
-// RUN-05: the operator's namespace is the namespace of its pod.
+// The operator's namespace is the namespace of its pod.
 func TestInClusterNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "tea")
 	if got := manager.InClusterNamespace(); got != "tea" {

@@ -69,8 +69,7 @@ func startReplica(t *testing.T, s *apitest.Server, name string, change func(*man
 	return r
 }
 
-// RUN-01: the leader works; the other replica is ready, and takes over as soon as the Lease is
-// released.
+// The leader works; the other replica is ready, and takes over as soon as the Lease is released.
 func TestOneReplicaLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -101,7 +100,7 @@ func TestOneReplicaLeads(t *testing.T) {
 	})
 }
 
-// RUN-01: a replica that has lost the election stops without a grace period, and reports why.
+// A replica that has lost the election stops without a grace period, and reports why.
 func TestLostElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -133,7 +132,7 @@ func leaseObject() client.Object {
 	return lease
 }
 
-// RUN-03: two replicas share the objects of one controller.
+// Two replicas share the objects of one controller.
 func TestShardedController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
@@ -179,7 +178,7 @@ func TestShardedController(t *testing.T) {
 	})
 }
 
-// RUN-01: a missing permission is reported immediately.
+// A missing permission is reported immediately.
 func TestMissingPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -208,7 +207,7 @@ func TestMissingPermission(t *testing.T) {
 	})
 }
 
-// RUN-03: reads and writes go to the cluster of the request.
+// Reads and writes go to the cluster of the request.
 func TestClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -274,7 +273,7 @@ func TestClusters(t *testing.T) {
 	})
 }
 
-// RUN-06: two controllers that fight over a field are a loop; a controller with much work is not.
+// Two controllers that fight over a field are a loop; a controller with much work is not.
 func TestHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
@@ -337,7 +336,7 @@ func TestHotLoop(t *testing.T) {
 	})
 }
 
-// RUN-01: a controller that does not stop in time keeps the Lease: no other replica leads before it
+// A controller that does not stop in time keeps the Lease: no other replica leads before it
 // expires.
 func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -368,8 +367,8 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 	})
 }
 
-// RUN-01: a reconcile that is canceled at the end of the grace period may have a request in flight.
-// The Lease is kept, so that no other replica leads before it expires.
+// A reconcile that is canceled at the end of the grace period may have a request in flight. The
+// Lease is kept, so that no other replica leads before it expires.
 func TestLeaseIsKeptAfterACanceledReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)

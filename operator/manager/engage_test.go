@@ -145,7 +145,7 @@ func goroutines() int {
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "\n\ngoroutine ") + 1
 }
 
-// RUN-01, RUN-03: disengaging a cluster removes everything that existed for it, and nothing else.
+// Disengaging a cluster removes everything that existed for it, and nothing else.
 func TestDisengage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan error, 1)
@@ -271,8 +271,8 @@ func newClient(t *testing.T, s *apitest.Server) client.Client {
 	return c
 }
 
-// RUN-03: a name can be engaged again immediately, for another server. Reconciles of the former
-// cluster stay there, and no object is processed by two workers.
+// A name can be engaged again immediately, for another server. Reconciles of the former cluster
+// stay there, and no object is processed by two workers.
 func TestEngageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *fleet
@@ -341,8 +341,7 @@ func (away) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// RUN-01, RUN-03: a cluster whose server does not respond does not delay other clusters or its own
-// end.
+// A cluster whose server does not respond does not delay other clusters or its own end.
 func TestDisengageUnresponsiveCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, manager.Config{}, nil)
@@ -381,7 +380,7 @@ func TestDisengageUnresponsiveCluster(t *testing.T) {
 	})
 }
 
-// RUN-03: Engage before the manager runs, and with errors.
+// Engage before the manager runs, and with errors.
 func TestEngageFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, manager.Config{}, nil)
@@ -424,8 +423,7 @@ func TestEngageFails(t *testing.T) {
 	})
 }
 
-// RUN-03: clusters are engaged and disengaged concurrently while the manager starts, works and
-// stops.
+// Clusters are engaged and disengaged concurrently while the manager starts, works and stops.
 func TestConcurrentEngagements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(10) {
@@ -474,7 +472,7 @@ func TestConcurrentEngagements(t *testing.T) {
 	})
 }
 
-// RUN-01, RUN-03: a replica that does not lead also engages clusters and disengages them.
+// A replica that does not lead also engages clusters and disengages them.
 func TestDisengageWithoutLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		election := &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: "second"}

@@ -100,8 +100,8 @@ func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, ga
 	return m, sync.OnceValue(func() error { cancel(); return <-ended })
 }
 
-// RUN-09: with watches that lag behind the watch of the Lease, a new leader does not repeat the
-// last work of the previous one.
+// With watches that lag behind the watch of the Lease, a new leader does not repeat the last work
+// of the previous one.
 func TestFailoverReadsEarlierWrites(t *testing.T) {
 	for _, lag := range []time.Duration{0, 500 * time.Millisecond, 30 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestFailoverReadsEarlierWrites(t *testing.T) {
 	}
 }
 
-// RUN-02: what another replica writes is in the cache when the watch delivers it, like the writes
-// of others: with and without election.
+// What another replica writes is in the cache when the watch delivers it, like the writes of
+// others: with and without election.
 func TestWritesOfOtherReplicas(t *testing.T) {
 	for _, election := range []bool{false, true} {
 		t.Run(fmt.Sprintf("election %t", election), func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestWritesOfOtherReplicas(t *testing.T) {
 	}
 }
 
-// RUN-09: the same for objects that a replica takes over when replicas share the work.
+// The same for objects that a replica takes over when replicas share the work.
 func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
@@ -214,8 +214,8 @@ func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	})
 }
 
-// RUN-09, RUN-03: the same in an additional cluster. A cluster that does not respond does not delay
-// the new leader or the other clusters. Its objects are not reconciled until it responds.
+// The same in an additional cluster. A cluster that does not respond does not delay the new leader
+// or the other clusters. Its objects are not reconciled until it responds.
 func TestFailoverOfClusters(t *testing.T) {
 	for name, cut := range map[string]bool{"away": true, "late": false} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { failoverOfClusters(t, cut) }) })
@@ -299,7 +299,7 @@ func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// RUN-03: a replica that has lost its part of the work cancels running reconciles immediately,
+// A replica that has lost its part of the work cancels running reconciles immediately,
 // independently of other parts; and a reconcile that does not stop in time keeps its objects until
 // the Lease expires.
 func TestShardsThatCannotStop(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-06: which work counts as a loop, and which does not.
+// Which work counts as a loop, and which does not.
 func TestLoops(t *testing.T) {
 	update := func(ctx context.Context, c client.Client, key client.Key, f func(*corev1.ConfigMap) bool) error {
 		return reconcile.RetryOnConflict(ctx, func(ctx context.Context) error {

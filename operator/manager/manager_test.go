@@ -257,8 +257,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// RUN-03: the name of a controller is unique in its manager. Other managers of the process can have
-// a controller with that name.
+// The name of a controller is unique in its manager. Other managers of the process can have a
+// controller with that name.
 func TestControllerNames(t *testing.T) {
 	for range 2 {
 		m, _ := newManager(t, manager.Config{})

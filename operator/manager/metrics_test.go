@@ -30,7 +30,7 @@ func depths(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// RUN-01: a queue with many priorities has a bounded number of series, whose sum is its depth.
+// A queue with many priorities has a bounded number of series, whose sum is its depth.
 func TestDepthOfManyPriorities(t *testing.T) {
 	m := newMetrics()
 	q := m.queue("test")
@@ -49,8 +49,7 @@ func TestDepthOfManyPriorities(t *testing.T) {
 	}
 }
 
-// RUN-01: metrics that controller-runtime has too have its labels and buckets, so that dashboards
-// work.
+// Metrics that controller-runtime has too have its labels and buckets, so that dashboards work.
 func TestBuckets(t *testing.T) {
 	m := newMetrics()
 	m.controller("test")

@@ -44,9 +44,9 @@ func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// RUN-01: caches start first, then the parts that run in every replica, and then, when this replica
-// leads, controllers and other parts. They stop in the opposite order, so that each part outlives
-// those that need it.
+// Caches start first, then the parts that run in every replica, and then, when this replica leads,
+// controllers and other parts. They stop in the opposite order, so that each part outlives those
+// that need it.
 func TestStartAndStopOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

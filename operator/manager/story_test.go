@@ -19,8 +19,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-09: on a real API server, in real time, two replicas lead alternately while objects are
-// created. Each object gets one child, although the name of the child would allow a second one.
+// On a real API server, in real time, two replicas lead alternately while objects are created. Each
+// object gets one child, although the name of the child would allow a second one.
 func TestFailoverStory(t *testing.T) {
 	cfg := apiserver.For(t)
 	direct, err := client.New(client.Config{REST: cfg})

@@ -11,7 +11,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-06: the endpoint serves the trace of the latest reconciles, oldest first.
+// The endpoint serves the trace of the latest reconciles, oldest first.
 func TestTraceIsBounded(t *testing.T) {
 	for _, reconciles := range []int{3, 2*traceLines + 3} {
 		a := &traceLog{}

@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// RUN-05: metrics of webhooks have the usual names, and webhooks serve before anything else runs.
+// Metrics of webhooks have the usual names, and webhooks serve before anything else runs.
 func TestWebhookMetrics(t *testing.T) {
 	m, err := manager.New(manager.Config{
 		REST: apitest.New(apitest.ConfigMaps).REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -84,7 +84,7 @@ func TestWebhookMetrics(t *testing.T) {
 	}
 }
 
-// RUN-01, RUN-05: if the webhooks cannot be served, nothing else starts.
+// If the webhooks cannot be served, nothing else starts.
 func TestWebhooksThatDoNotStart(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// MACH-01, MACH-05: on a server with protobuf and streaming lists, informers in all forms have the
-// same objects as direct reads of the client.
+// On a server with protobuf and streaming lists, informers in all forms have the same objects as
+// direct reads of the client.
 func TestForms(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t)
@@ -87,7 +87,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// MACH-01: the scale subresource, read, updated and patched.
+// The scale subresource, read, updated and patched.
 func TestScale(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t)

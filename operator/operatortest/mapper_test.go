@@ -14,8 +14,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// MACH-07: the client's mapper has the same results as client-go's, for every kind and resource of
-// a server, with complete, partial and unknown names.
+// The client's mapper has the same results as client-go's, for every kind and resource of a server,
+// with complete, partial and unknown names.
 func TestMapperAgainstClientGo(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.CRDs("testdata"))

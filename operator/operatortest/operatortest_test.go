@@ -138,7 +138,7 @@ func TestSimulatedNodes(t *testing.T) {
 	env.Eventually(t, time.Minute, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
 }
 
-// LAB-01, CTRL-08: groups of nodes and Stages on a throwaway plane; bad ones fail the test.
+// Groups of nodes and Stages on a throwaway plane; bad ones fail the test.
 func TestNodeGroupsAndStages(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.Stages("testdata/stages"),
@@ -162,7 +162,7 @@ func TestNodeGroupsAndStages(t *testing.T) {
 	}
 }
 
-// LAB-01: the pods of a Deployment become ready on a throwaway plane, and on a fork of it.
+// The pods of a Deployment become ready on a throwaway plane, and on a fork of it.
 func TestWorkloads(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.Nodes(operatortest.NodeSimulated), operatortest.Workloads())

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// MACH-05: with RBAC, programs that Run starts have only the rights of the ServiceAccount. The test
-// still has administrator rights. A fork keeps the ServiceAccount.
+// With RBAC, programs that Run starts have only the rights of the ServiceAccount. The test still
+// has administrator rights. A fork keeps the ServiceAccount.
 func TestRBAC(t *testing.T) {
 	needKelson(t)
 	type result struct{ read, write error }

@@ -31,8 +31,8 @@ func protobufStatus(t *testing.T, message string) string {
 	return out.String()
 }
 
-// LAB-05: each request is recorded once. A refusal by RBAC is recorded with its message; a refusal
-// by admission is recorded as an ordinary request. The path of the server is omitted, because rules
+// Each request is recorded once. A refusal by RBAC is recorded with its message; a refusal by
+// admission is recorded as an ordinary request. The path of the server is omitted, because rules
 // are for the paths below it. Without the variable, nothing is recorded.
 func TestWrap(t *testing.T) {
 	rbac := `{"kind":"Status","message":"pods is forbidden: User \"x\" cannot list resource \"pods\" in API group \"\" at the cluster scope"}`

@@ -32,7 +32,7 @@ func (keeper) ValidateCreate(_ context.Context, c *corev1.ConfigMap) (webhook.Wa
 	return nil, nil
 }
 
-// LAB-10: the control plane calls the webhooks of an operator in the test, in a plane and its fork.
+// The control plane calls the webhooks of an operator in the test, in a plane and its fork.
 func TestWebhooks(t *testing.T) {
 	needKelson(t)
 	run := operatortest.Operator(operator.Name("keeper"), operator.Webhook[corev1.ConfigMap](func(operator.Client) keeper { return keeper{} }))
@@ -59,7 +59,7 @@ func TestWebhooks(t *testing.T) {
 	check(operatortest.New(t, operatortest.Webhooks(), operatortest.Role("testdata/rbac"), run))
 }
 
-// LAB-05: with Role, an operator has the rights of the roles and no others.
+// With Role, an operator has the rights of the roles and no others.
 func TestRole(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.Role("testdata/rbac"))

@@ -33,7 +33,7 @@ type ownCondition struct {
 
 type volatileTime struct{ Inner metav1.Time }
 
-// RUN-04: conditions of types other than metav1.Condition, and on unstructured objects.
+// Conditions of types other than metav1.Condition, and on unstructured objects.
 func TestConditionsOfOtherTypes(t *testing.T) {
 	for name, obj := range map[string]client.Object{
 		"deployment":   &appsv1.Deployment{},

@@ -25,8 +25,8 @@ func (f *fixture) change(t *testing.T, set func(*budget)) {
 	must(t, f.client.Subresource("status").Update(t.Context(), b, nil))
 }
 
-// RUN-08: a checkpoint is on the server when SaveStatus returns, and the status after the reconcile
-// builds on it.
+// A checkpoint is on the server when SaveStatus returns, and the status after the reconcile builds
+// on it.
 func TestSaveStatus(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
@@ -57,7 +57,7 @@ func (f *fixture) writes() (n int) {
 	return n
 }
 
-// RUN-08: a checkpoint survives changes by other writers, and keeps theirs.
+// A checkpoint survives changes by other writers, and keeps theirs.
 func TestSaveStatusSurvivesConflicts(t *testing.T) {
 	f := newFixture(t)
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "R"}
@@ -84,7 +84,7 @@ func TestSaveStatusSurvivesConflicts(t *testing.T) {
 	}
 }
 
-// RUN-08: a checkpoint survives failed requests, including those that the server has executed.
+// A checkpoint survives failed requests, including those that the server has executed.
 func TestSaveStatusSurvivesFailures(t *testing.T) {
 	for name, executed := range map[string]bool{"the write fails": false, "the response is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestSaveStatusSurvivesFailures(t *testing.T) {
 	}
 }
 
-// RUN-08: without a server, SaveStatus ends with an error in time.
+// Without a server, SaveStatus ends with an error in time.
 func TestSaveStatusGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -132,7 +132,7 @@ func TestSaveStatusGivesUp(t *testing.T) {
 	})
 }
 
-// RUN-08: SaveStatus returns an error for an object that was deleted or replaced.
+// SaveStatus returns an error for an object that was deleted or replaced.
 func TestSaveStatusOfADeletedObject(t *testing.T) {
 	for name, replaced := range map[string]bool{"deleted": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestSaveStatusOfOtherObjects(t *testing.T) {
 	must(t, err)
 }
 
-// RUN-08: the reconcile after a crash sees the checkpoint.
+// The reconcile after a crash sees the checkpoint.
 func TestSaveStatusSurvivesACrash(t *testing.T) {
 	f := newFixture(t)
 	created := 0

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04: the reconciler gets a deep copy of the object: its changes are not visible in the cache
-// or in the object in its context.
+// The reconciler gets a deep copy of the object: its changes are not visible in the cache or in the
+// object in its context.
 func TestPrivateCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

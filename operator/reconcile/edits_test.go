@@ -15,8 +15,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04: changes that the library does not write are reported once; those that the reconciler
-// writes are not.
+// Changes that the library does not write are reported once; those that the reconciler writes are
+// not.
 func TestWarningAboutUnwrittenEdits(t *testing.T) {
 	one := intstr.FromInt32(1)
 	for name, tt := range map[string]struct {
@@ -95,7 +95,7 @@ func (f untyped) Reconcile(ctx context.Context, u *unstructured.Unstructured) (r
 	return f(ctx, u)
 }
 
-// RUN-08: Deleted is called for objects that do not exist.
+// Deleted is called for objects that do not exist.
 func TestDeleted(t *testing.T) {
 	f := newFixture(t)
 	var deleted []reconcile.Request

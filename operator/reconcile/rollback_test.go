@@ -104,8 +104,8 @@ func (s *sent) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// RUN-04: an operator that was rolled back writes a status without losing fields that the newer
-// version wrote.
+// An operator that was rolled back writes a status without losing fields that the newer version
+// wrote.
 func TestRolledBackOperator(t *testing.T) {
 	cfg := apiserver.For(t)
 	ctx := t.Context()
@@ -232,8 +232,8 @@ func TestRolledBackOperator(t *testing.T) {
 	}
 }
 
-// RUN-04: a status that is read again before it is written conflicts like any other, and needs only
-// the permission to patch it.
+// A status that is read again before it is written conflicts like any other, and needs only the
+// permission to patch it.
 func TestRebasedStatusPatch(t *testing.T) {
 	kind := apitest.Kind{Group: "sea.kelson.dev", Version: "v1", Kind: "Tower", Plural: "towers"}
 	gv := schema.GroupVersion{Group: kind.Group, Version: kind.Version}

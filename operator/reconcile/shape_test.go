@@ -15,7 +15,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04: the server validates the fields of a status once in a while, not for each object.
+// The server validates the fields of a status once in a while, not for each object.
 func TestFieldsAreCheckedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(budgets)

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// RUN-04: the patch of a status has the changed fields, and preserves numbers.
+// The patch of a status has the changed fields, and preserves numbers.
 func TestStatusPatch(t *testing.T) {
 	budget := func(status policyv1.PodDisruptionBudgetStatus) client.Object {
 		return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: status}

@@ -121,8 +121,8 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	}
 }
 
-// RUN-04: a status that the reconciler itself has written, for example by another subresource, is
-// not written again.
+// A status that the reconciler itself has written, for example by another subresource, is not
+// written again.
 func TestStatusThatTheReconcilerWrote(t *testing.T) {
 	f := newFixture(t)
 	var later int32
@@ -149,8 +149,8 @@ func TestStatusThatTheReconcilerWrote(t *testing.T) {
 	}
 }
 
-// RUN-04: the reconciler yields its worker when only the write of the status remains, and does not
-// yield without such a write.
+// The reconciler yields its worker when only the write of the status remains, and does not yield
+// without such a write.
 func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 	f := newFixture(t)
 	var steps []string
@@ -334,8 +334,7 @@ func TestInvalidIsCondition(t *testing.T) {
 	}
 }
 
-// RUN-04: the condition of an invalid object must be written; if the write fails, the reconcile is
-// retried.
+// The condition of an invalid object must be written; if the write fails, the reconcile is retried.
 func TestInvalidThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -399,8 +398,8 @@ func TestUnstructured(t *testing.T) {
 	}
 }
 
-// RUN-04: if the server has the object but no status subresource, the reconcile fails. It succeeds
-// if the object was deleted in the meantime.
+// If the server has the object but no status subresource, the reconcile fails. It succeeds if the
+// object was deleted in the meantime.
 func TestKindWithoutStatusSubresource(t *testing.T) {
 	f := newFixture(t)
 	deleted := false

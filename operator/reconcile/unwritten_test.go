@@ -20,7 +20,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-04: a terminal error is retried until the status of that reconcile is written.
+// A terminal error is retried until the status of that reconcile is written.
 func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 	for name, do := range map[string]error{
 		"terminal":          reconcile.Terminal(errBroken),
@@ -61,8 +61,8 @@ func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// RUN-04: a conflict of the status write does not turn the reconciler's own error into a conflict,
-// which would be logged for debugging only.
+// A conflict of the status write does not turn the reconciler's own error into a conflict, which
+// would be logged for debugging only.
 func TestErrorWithStatusConflict(t *testing.T) {
 	f := newFixture(t)
 	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
@@ -106,8 +106,8 @@ func TestIsConflict(t *testing.T) {
 	}
 }
 
-// RUN-04: if the status write after a terminal error gets one response 500, the new status is
-// written later.
+// If the status write after a terminal error gets one response 500, the new status is written
+// later.
 func TestTerminalStatusStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

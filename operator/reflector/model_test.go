@@ -286,7 +286,7 @@ func (w *simulation) settle() {
 	}
 }
 
-// MACH-02: all interleavings of a few steps.
+// All interleavings of a few steps.
 func TestEveryInterleaving(t *testing.T) {
 	const depth = 3
 	// tape has the choices of one run; the next run changes the last choice that has an
@@ -320,7 +320,7 @@ func TestEveryInterleaving(t *testing.T) {
 	t.Logf("%d runs", runs)
 }
 
-// MACH-02: long random walks.
+// Long random walks.
 func TestRandomWalks(t *testing.T) {
 	first := randomtest.Seed(t)
 	for n := range uint64(2000) {
@@ -335,7 +335,7 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// MACH-02: transcripts of the important cases, step by step.
+// Transcripts of the important cases, step by step.
 func TestTranscripts(t *testing.T) {
 	type exchange struct {
 		in   Input[object]

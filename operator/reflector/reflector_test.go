@@ -178,7 +178,7 @@ func TestResyncAndTransform(t *testing.T) {
 	})
 }
 
-// MACH-02: a watch that the server does not end in time is closed.
+// A watch that the server does not end in time is closed.
 func TestWatchThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)), stream(false))
@@ -188,8 +188,8 @@ func TestWatchThatHangs(t *testing.T) {
 	})
 }
 
-// MACH-02: a watch that delivers nothing for too long is reopened, even if it never delivered a
-// bookmark: a load balancer may have lost the server. A watch in the same process may be silent.
+// A watch that delivers nothing for too long is reopened, even if it never delivered a bookmark: a
+// load balancer may have lost the server. A watch in the same process may be silent.
 func TestSilentWatch(t *testing.T) {
 	bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
 	page := Page[object]{Version: "2"}
@@ -212,8 +212,8 @@ func TestSilentWatch(t *testing.T) {
 	}
 }
 
-// MACH-02: a streaming list that stalls before its end is replaced by a list. One that delivers
-// slowly, and a watch after its end, continue.
+// A streaming list that stalls before its end is replaced by a list. One that delivers slowly, and
+// a watch after its end, continue.
 func TestStreamingListThatStalls(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pauses []time.Duration // before the events; the last one is the end of the initial state
@@ -256,8 +256,8 @@ func (v versioned) Version(context.Context) (string, error) {
 	return v.version, nil
 }
 
-// MACH-02: after a watch has failed or was silent, the collection is read again if the server has
-// an older state than the copy, because it was restored from a backup.
+// After a watch has failed or was silent, the collection is read again if the server has an older
+// state than the copy, because it was restored from a backup.
 func TestRestoredServer(t *testing.T) {
 	bookmark := watch.Event{Type: watch.Bookmark, Object: obj("", 7)}
 	page := Page[object]{Version: "2"}
@@ -290,7 +290,7 @@ func TestRestoredServer(t *testing.T) {
 	}
 }
 
-// MACH-02: Renew reopens a watch, or reads the collection again if the server has an older state.
+// Renew reopens a watch, or reads the collection again if the server has an older state.
 func TestRenew(t *testing.T) {
 	page := Page[object]{Version: "2"}
 	for version, want := range map[string]string{
@@ -315,8 +315,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// MACH-02: Requests to a server that is down become rarer, and there is always a pause between
-// them.
+// Requests to a server that is down become rarer, and there is always a pause between them.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failures []error

@@ -86,7 +86,7 @@ func TestIndexer(t *testing.T) {
 
 func errOf(_ any, err error) error { return err }
 
-// MACH-04: after random operations, an index has the same objects as a search.
+// After random operations, an index has the same objects as a search.
 func TestIndexesAgree(t *testing.T) {
 	seed := randomtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -122,8 +122,8 @@ func TestIndexesAgree(t *testing.T) {
 	}
 }
 
-// MACH-04: an index function whose values change for an object leaves no trace of the object after
-// its deletion.
+// An index function whose values change for an object leaves no trace of the object after its
+// deletion.
 func TestIndexWithUnstableValues(t *testing.T) {
 	n := 0
 	unstable := func(thing) []string { n++; return []string{fmt.Sprint("v", n)} }

@@ -72,7 +72,7 @@ func run(tracer *trace.Tracer, log *slog.Logger) {
 	log.Info("too late")
 }
 
-// LAB-07: a record has what the reconcile read and logged, how long each call took, and its queue.
+// A record has what the reconcile read and logged, how long each call took, and its queue.
 func TestDetails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines, logged bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-06: Forget drops only the records about a cluster's objects.
+// Forget drops only the records about a cluster's objects.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reported := 0
@@ -63,8 +63,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// RUN-05: objects that were written often a while ago are dropped, and no longer count as
-// suspicious.
+// Objects that were written often a while ago are dropped, and no longer count as suspicious.
 func TestSuspicionEnds(t *testing.T) {
 	l := &New(Config{Loops: func(Loop) {}}).loops
 	write := func(name string, times int) {
@@ -86,8 +85,7 @@ func TestSuspicionEnds(t *testing.T) {
 	}
 }
 
-// RUN-05: an activity that ends and is evicted at the same time decrements the suspects once, not
-// twice.
+// An activity that ends and is evicted at the same time decrements the suspects once, not twice.
 func TestSuspicionEndsOnce(t *testing.T) {
 	l := &New(Config{Loops: func(Loop) {}}).loops
 	at := time.Now()

@@ -68,7 +68,7 @@ func (s *span) AddLink(l oteltrace.Link)               { s.links = append(s.link
 func (s *span) SetAttributes(kv ...attribute.KeyValue) { s.attributes = append(s.attributes, kv...) }
 func (s *span) End(...oteltrace.SpanEndOption)         { s.ended = true }
 
-// RUN-06: a span per reconcile, linked to the one that caused it, and one per write.
+// A span per reconcile, linked to the one that caused it, and one per write.
 func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}

@@ -60,8 +60,8 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// RUN-04: members outside of the view stay with their element, and members in the view have the
-// requested values.
+// Members outside of the view stay with their element, and members in the view have the requested
+// values.
 func TestRebaseRandomly(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 7))

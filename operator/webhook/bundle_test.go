@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// RUN-05: over thirty years, clients with the bundle of one certificate lifetime ago trust the
-// current certificate.
+// Over thirty years, clients with the bundle of one certificate lifetime ago trust the current
+// certificate.
 func TestRenewalKeepsTrust(t *testing.T) {
 	const life = 90 * 24 * time.Hour
 	names := []string{"*.system.svc", "localhost", "127.0.0.1"}

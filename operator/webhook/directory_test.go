@@ -31,8 +31,8 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// RUN-05: changed files are used when they are complete. Until then, the old certificate is, and
-// the error is reported once.
+// Changed files are used when they are complete. Until then, the old certificate is, and the error
+// is reported once.
 func TestDirectoryThatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

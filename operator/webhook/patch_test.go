@@ -41,7 +41,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// RUN-05: for any two documents, the patch converts the first to the second.
+// For any two documents, the patch converts the first to the second.
 func FuzzDiff(f *testing.F) {
 	f.Add(`{"a":[1,2,{"b":null}],"c":{}}`, `{"a":[2,{"b":1}],"d":"x"}`)
 	f.Add(`{"l":[[],[1],{}]}`, `{"l":[[1],[],{"a":[]}]}`)

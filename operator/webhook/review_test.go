@@ -127,7 +127,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// RUN-05: a review of an older version gets a response in that version.
+// A review of an older version gets a response in that version.
 func TestReviewResponseHasRequestVersion(t *testing.T) {
 	body := strings.Replace(review("CREATE", "{}", "null"), "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1)
 	_, answer := post(t, webhook.Review(webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("w") })), body)

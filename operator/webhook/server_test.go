@@ -9,7 +9,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// RUN-05: a path matches only itself; other patterns of http.ServeMux are errors.
+// A path matches only itself; other patterns of http.ServeMux are errors.
 func TestRegister(t *testing.T) {
 	s := webhook.NewServer(webhook.Config{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })

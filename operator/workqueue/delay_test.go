@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LAB-07: a trace shows how long a key waits and has waited.
+// A trace shows how long a key waits and has waited.
 func TestDelayAndWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{Aging: time.Second})

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/workqueue"
 )
 
-// MACH-06: keys are removed from every state, and start over when they are added again.
+// Keys are removed from every state, and start over when they are added again.
 func TestDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &workqueue.Exponential[string]{Base: time.Minute, Max: time.Hour}
@@ -87,7 +87,7 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// MACH-06: a draining queue is empty after its last keys were dropped.
+// A draining queue is empty after its last keys were dropped.
 func TestDropEndsDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Config[string, string]{})

@@ -23,7 +23,7 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// MACH-06: limiters with unusual settings neither overflow nor return no delay.
+// Limiters with unusual settings neither overflow nor return no delay.
 func TestExtremeLimiters(t *testing.T) {
 	zero := &Exponential[string]{}
 	if first, second := zero.When("a"), zero.When("a"); first != 5*time.Millisecond || second != 10*time.Millisecond {

@@ -74,7 +74,7 @@ func TestKeyInProcessing(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// MACH-06: an item from Get can be passed to Done only once, regardless of what happens to the key
+// An item from Get can be passed to Done only once, regardless of what happens to the key
 // afterwards.
 func TestDoneTwiceHasNoEffect(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
@@ -342,7 +342,7 @@ func TestGetEndsWithContext(t *testing.T) {
 	})
 }
 
-// MACH-06: a worker whose context ends while it is woken must pass the wake-up on.
+// A worker whose context ends while it is woken must pass the wake-up on.
 func TestWakeUpIsNotLost(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
@@ -488,8 +488,8 @@ type depths struct {
 
 func (d *depths) Depth(priority, n int) { d.ready[priority] = n }
 
-// MACH-06: the depth of each priority is the number of its ready keys, also after keys were raised
-// and dropped.
+// The depth of each priority is the number of its ready keys, also after keys were raised and
+// dropped.
 func TestDepth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := depths{ready: map[int]int{}}

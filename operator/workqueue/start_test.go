@@ -19,7 +19,7 @@ func goroutines() int {
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "\n\ngoroutine ") + 1
 }
 
-// MACH-06: goroutines exist only while keys are ready, and there are at most n of them.
+// Goroutines exist only while keys are ready, and there are at most n of them.
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Config[string, struct{}]{})

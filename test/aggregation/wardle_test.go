@@ -162,8 +162,8 @@ func (s *site) eventually(what string, do func() error) {
 	}
 }
 
-// AGG-01: the behavior of the conformance spec "Aggregator Should be able to support the 1.17
-// Sample API Server using the current Aggregator", with a process instead of the image.
+// The behavior of the conformance spec "Aggregator Should be able to support the 1.17 Sample API
+// Server using the current Aggregator", with a process instead of the image.
 func TestWardle(t *testing.T) {
 	s := newSite(t)
 	s.serve()

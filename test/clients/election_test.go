@@ -75,8 +75,8 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// API-04: a lease changes hands when its holder resigns, and when its holder does not renew it in
-// time. There is never more than one leader.
+// A lease changes hands when its holder resigns, and when its holder does not renew it in time.
+// There is never more than one leader.
 func TestLeaderElection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -76,8 +76,8 @@ func (s *seen) OnUpdate(_, obj any) {
 }
 func (s *seen) OnDelete(obj any) { s.events <- "-" + obj.(metav1.Object).GetName() }
 
-// API-07, API-08: an informer receives all objects, then every change, once and in order. It loses
-// nothing when its connection is cut.
+// An informer receives all objects, then every change, once and in order. It loses nothing when its
+// connection is cut.
 func TestInformer(t *testing.T) {
 	config := overPort(t)
 	writer := clients(t, config).CoreV1().ConfigMaps("default")
@@ -145,7 +145,7 @@ func TestInformer(t *testing.T) {
 	handler.want(t, "-m000")
 }
 
-// API-07, CRD-01: an informer of objects without a Go type.
+// An informer of objects without a Go type.
 func TestDynamicInformer(t *testing.T) {
 	config := overPort(t, testenv.CRDs("testdata/things.yaml"))
 	client, err := dynamic.NewForConfig(config)

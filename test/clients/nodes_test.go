@@ -20,8 +20,7 @@ const webManifest = `{"apiVersion":"v1","kind":"List","items":[
  "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}}},
 {"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"web"},"spec":{"minAvailable":2,"selector":{"matchLabels":{"app":"web"}}}}]}`
 
-// CTRL-04, CTRL-08: an administrator rolls out a Deployment and takes nodes out of service, using
-// only kubectl.
+// An administrator rolls out a Deployment and takes nodes out of service, using only kubectl.
 func TestOperateNodes(t *testing.T) {
 	// Start the process's goroutine for signals outside of the bubble, because kubectl's waiting
 	// commands use it.

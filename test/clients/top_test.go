@@ -11,7 +11,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// CTRL-09: kubectl top shows the declared usage of simulated pods and their node, and a
+// kubectl top shows the declared usage of simulated pods and their node, and a
 // HorizontalPodAutoscaler made by kubectl autoscale follows it.
 func TestTopAndAutoscale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestTopAndAutoscale(t *testing.T) {
 	})
 }
 
-// CTRL-09: metrics.k8s.io has OpenAPI documents, and the role view allows reading it.
+// metrics.k8s.io has OpenAPI documents, and the role view allows reading it.
 func TestMetricsAreDescribed(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
 	out, err := p.kubectl("", "explain", "pods", "--api-version=metrics.k8s.io/v1beta1", "--recursive")
@@ -100,8 +100,8 @@ func TestMetricsAreDescribed(t *testing.T) {
 	})
 }
 
-// CTRL-09: metrics that other programs provide replace the built-in ones: an APIService
-// with a Service, or a definition.
+// Metrics that other programs provide replace the built-in ones: an APIService with a Service, or a
+// definition.
 func TestOtherMetricsWin(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
 	if out, err := p.kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"); err != nil || !strings.Contains(out, "NodeMetricsList") {

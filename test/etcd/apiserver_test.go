@@ -71,7 +71,7 @@ func whole(tx *apiserver.Tx) error {
 	return err
 }
 
-// AGG-02: rules over several objects hold for two servers that share an etcd.
+// Rules over several objects hold for two servers that share an etcd.
 func TestRulesOfTwoServers(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)
@@ -159,8 +159,8 @@ func (p *part) ConvertFrom(hub *piece) error {
 	return nil
 }
 
-// AGG-02: two releases of a server share an etcd and store objects in different versions. Each
-// reads what the other stores, and MigrateStorage stores it in the newer version.
+// Two releases of a server share an etcd and store objects in different versions. Each reads what
+// the other stores, and MigrateStorage stores it in the newer version.
 func TestStorageVersionsOfTwoReleases(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)

@@ -27,8 +27,8 @@ resources:
   - aescbc: {keys: [{name: key1, secret: c2VjcmV0IGlzIHNlY3VyZS1zZWNyZXQgaXMgc2VjdXI=}]}
 `
 
-// API-13, NODE-05: a server continues on etcd with the state of a data directory: with its uids,
-// order, keys and encryption.
+// A server continues on etcd with the state of a data directory: with its uids, order, keys and
+// encryption.
 func TestCopyToEtcd(t *testing.T) {
 	c := startCluster(t, 3, "http")
 	c.healthy(t)

@@ -260,9 +260,9 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 	}
 }
 
-// API-13: TestFaults writes and watches through two stores while members are killed, paused and
-// isolated, and then compares all observations of the users with etcd's history. KELSON_SEED
-// repeats the choices, but not their timing.
+// TestFaults writes and watches through two stores while members are killed, paused and isolated,
+// and then compares all observations of the users with etcd's history. KELSON_SEED repeats the
+// choices, but not their timing.
 func TestFaults(t *testing.T) {
 	seed := storetest.Seed(t)
 	random := func(who int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(who))) }

@@ -13,8 +13,8 @@ import (
 	"kelson.dev/apiserver/store/etcd"
 )
 
-// API-13: a store that can't reach the cluster returns errors. Afterwards it continues from its
-// revision, or reports lost events if the history was compacted in the meantime.
+// A store that can't reach the cluster returns errors. Afterwards it continues from its revision,
+// or reports lost events if the history was compacted in the meantime.
 func TestCutOff(t *testing.T) {
 	for _, forget := range []bool{false, true} {
 		t.Run(fmt.Sprint("forgotten=", forget), func(t *testing.T) { testCutOff(t, forget) })

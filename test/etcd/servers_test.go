@@ -186,8 +186,8 @@ const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefin
   names: {plural: gadgets, kind: Gadget}, scope: Namespaced, versions: [{name: v1, served: true, storage: true,
   schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
 
-// API-13: two servers over one etcd act as one control plane, even if one of them is killed or etcd
-// is unavailable for a while.
+// Two servers over one etcd act as one control plane, even if one of them is killed or etcd is
+// unavailable for a while.
 func TestServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute, until a Lease expires")

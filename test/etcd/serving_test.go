@@ -17,8 +17,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// API-13: a server is killed and restarted at random, and its clients observe a consistent history:
-// keys are linearizable, acknowledged writes are not lost, and watches have no gaps.
+// A server is killed and restarted at random, and its clients observe a consistent history: keys
+// are linearizable, acknowledged writes are not lost, and watches have no gaps.
 func TestKilledServer(t *testing.T) {
 	t.Parallel() // it mostly waits
 	dir := t.TempDir()
@@ -36,8 +36,8 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// API-13: a server that stops gives up the Lease of the controllers, so that another server runs
-// them at once.
+// A server that stops gives up the Lease of the controllers, so that another server runs them at
+// once.
 func TestStoppedServer(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)
@@ -72,8 +72,8 @@ func TestStoppedServer(t *testing.T) {
 	}
 }
 
-// API-13: members of etcd and a server are killed, paused and isolated, and clients of several
-// servers observe a consistent history. The Lease of the controllers is handed over.
+// Members of etcd and a server are killed, paused and isolated, and clients of several servers
+// observe a consistent history. The Lease of the controllers is handed over.
 func TestServersUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// NODE-05: pods find Services by their names.
+// Pods find Services by their names.
 func TestDNS(t *testing.T) {
 	c := start(t)
 	if _, err := exec.LookPath(filepath.Join(filepath.Dir(c.kelson), "kelson-dns")); err != nil {

@@ -208,7 +208,7 @@ func (c *cluster) wants(what, got string, parts ...string) {
 	}
 }
 
-// NODE-01, NODE-02: pods run in containers, and the server reaches them.
+// Pods run in containers, and the server reaches them.
 func TestContainers(t *testing.T) {
 	c := start(t)
 	c.eventually("the server signs both certificates of the node", 3*time.Minute, func() bool {
@@ -294,7 +294,7 @@ func get(url string, timeout time.Duration) string {
 	return string(body)
 }
 
-// NODE-02: a node may read and write only the objects that its pods need.
+// A node may read and write only the objects that its pods need.
 func TestNodesAreRestricted(t *testing.T) {
 	c := start(t)
 	c.kubectl("create", "secret", "generic", "other", "--from-literal=a=b")

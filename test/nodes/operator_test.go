@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// NODE-05: kelson deploy --load builds an operator's image and imports it. The operator runs as a
-// pod, with its service account and role, and becomes the leader. kelson undeploy removes it.
+// kelson deploy --load builds an operator's image and imports it. The operator runs as a pod, with
+// its service account and role, and becomes the leader. kelson undeploy removes it.
 func TestOperatorAsAPod(t *testing.T) {
 	c := start(t)
 	const project = "../../examples/cnat"

@@ -104,7 +104,7 @@ items:
 - {apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: other}, spec: {drivers: []}}
 `
 
-// NODE-02: a node cannot read or write objects of another node with any verb.
+// A node cannot read or write objects of another node with any verb.
 func TestAnotherNode(t *testing.T) {
 	c, cfg := startServer(t)
 	// Pods need the service account, which a controller creates.
@@ -180,7 +180,7 @@ func TestAnotherNode(t *testing.T) {
 	}
 }
 
-// NODE-02: a client with a bootstrap token can only request the certificate of a kubelet.
+// A client with a bootstrap token can only request the certificate of a kubelet.
 func TestStolenToken(t *testing.T) {
 	c, cfg := startServer(t)
 	token := strings.TrimSpace(c.kubectlOf("token", "create", "--token-only"))
@@ -268,8 +268,8 @@ func certificateRequest(t *testing.T, user, group string) string {
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-// NODE-01: proxies do not connect to loopback and link-local addresses, which belong to the
-// server's machine.
+// Proxies do not connect to loopback and link-local addresses, which belong to the server's
+// machine.
 func TestProxiesRefuseLocalAddresses(t *testing.T) {
 	c, cfg := startServer(t)
 	c.eventually("the objects are created", 3*time.Minute, func() bool { _, err := c.run(twoNodes, "apply", "-f", "-"); return err == nil })

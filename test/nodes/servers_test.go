@@ -50,8 +50,8 @@ spec:
 `
 )
 
-// NODE-05: the test kills each of three servers, of three members of etcd, and of two nodes. Pods
-// continue, other servers take over the controllers, and no acknowledged write is lost.
+// The test kills each of three servers, of three members of etcd, and of two nodes. Pods continue,
+// other servers take over the controllers, and no acknowledged write is lost.
 func TestSeveralServers(t *testing.T) {
 	etcd := os.Getenv("KELSON_ETCD")
 	if etcd == "" {

@@ -29,8 +29,8 @@ func hasIPv6() bool {
 	return err == nil && strings.TrimSpace(string(disabled)) == "0"
 }
 
-// NODE-02, NODE-05: two machines join with tokens. Their pods reach each other and the Services,
-// over IPv4 and, if this machine has it, over IPv6.
+// Two machines join with tokens. Their pods reach each other and the Services, over IPv4 and, if
+// this machine has it, over IPv6.
 func TestTwoNodes(t *testing.T) {
 	kelson, node := programs(t)
 	connect(t)

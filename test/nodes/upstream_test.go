@@ -18,8 +18,8 @@ import (
 	"kelson.dev/test/child"
 )
 
-// NODE-04: the same operator runs as pods on a cluster of kube-apiserver, Kubernetes' controller
-// manager and scheduler, which kelson-node joins.
+// The same operator runs as pods on a cluster of kube-apiserver, Kubernetes' controller manager and
+// scheduler, which kelson-node joins.
 func TestOperatorWithWebhooksOnKubeAPIServer(t *testing.T) { operatorWithWebhooks(startUpstream(t)) }
 
 // startUpstream starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler, joins this

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// NODE-04: an operator with defaulting, validating and conversion webhooks runs as two pods: the
-// API server calls the webhooks by their Service, one pod leads, metrics need permissions, and
-// kelson undeploy deletes everything.
+// An operator with defaulting, validating and conversion webhooks runs as two pods: the API server
+// calls the webhooks by their Service, one pod leads, metrics need permissions, and kelson undeploy
+// deletes everything.
 func TestOperatorWithWebhooks(t *testing.T) { operatorWithWebhooks(start(t)) }
 
 const (

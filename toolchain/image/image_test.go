@@ -51,7 +51,7 @@ func build(t *testing.T, cfg image.Config) *image.Image {
 	return built
 }
 
-// NODE-05: two builds in different folders are equal, bit for bit.
+// Two builds in different folders are equal, bit for bit.
 func TestReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for two platforms")

@@ -176,7 +176,7 @@ const Four = -(2 - 6) * Five / 5
 const Five = 0x5
 `
 
-// GEN-02: packages are found where the go command finds them, and types resolve as in the compiler.
+// Packages are found where the go command finds them, and types resolve as in the compiler.
 func TestResolve(t *testing.T) {
 	t.Setenv("GOWORK", "")
 	t.Setenv("GOFLAGS", "-mod=mod")
@@ -241,7 +241,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// GEN-02: only changed files are parsed again.
+// Only changed files are parsed again.
 func TestCache(t *testing.T) {
 	t.Setenv("GOWORK", "")
 	dir := filepath.Join(tree(t, project), "main")

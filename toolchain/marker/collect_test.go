@@ -37,7 +37,7 @@ func names(ms marker.Markers) string {
 	return strings.Join(ns, " ")
 }
 
-// GEN-03: markers belong to the right declarations.
+// Markers belong to the right declarations.
 func TestPlaces(t *testing.T) {
 	pkg := load(t, `// Package m.
 // +groupName=a
@@ -111,7 +111,7 @@ func H() {
 	check("D", set.Field(fields[1].Type().(*loader.Struct).Fields[0]), "required")
 }
 
-// GEN-02: markers that belong to no declaration are reported with their positions.
+// Markers that belong to no declaration are reported with their positions.
 func TestMisplaced(t *testing.T) {
 	pkg := load(t, `package m
 

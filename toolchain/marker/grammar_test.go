@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// GEN-03: examples of the grammar.
+// Examples of the grammar.
 func TestParse(t *testing.T) {
 	reg := Standard()
 	for _, tc := range []struct {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// GEN-03: a kind without +kubebuilder:resource:path gets the plural that controller-gen v0.23.0
-// gives it.
+// A kind without +kubebuilder:resource:path gets the plural that controller-gen v0.23.0 gives it.
 func TestPluralMatchesControllerGen(t *testing.T) {
 	const kinds = `At ats, Pizza pizzas, Topping toppings, Welcome welcomes, ProjectConfig projectconfigs,
 		Policy policies, NetworkPolicy networkpolicies, Gateway gateways, Proxy proxies, Key keys, Query queries, Toy toys,
@@ -33,7 +32,7 @@ func TestPluralMatchesControllerGen(t *testing.T) {
 	}
 }
 
-// GEN-03: the plural of a word that ends in two words of the dictionary is always the same.
+// The plural of a word that ends in two words of the dictionary is always the same.
 func TestPluralIsDeterministic(t *testing.T) {
 	for range 200 {
 		if got := Plural("Myblouse"); got != "myblouses" {

@@ -13,7 +13,7 @@ import (
 // did not increment version 3, because no project of an earlier kelson uses these steps.
 const templateSum = "20f7149b62204cdf"
 
-// CLI-01: a changed template has a new version, and the old one is kept.
+// A changed template has a new version, and the old one is kept.
 func TestChangedTemplateHasNewVersion(t *testing.T) {
 	if sum := sumOf(currentTemplate()); sum != templateSum {
 		t.Errorf("the template has changed: put the former content of its changed files into _former/%d, "+

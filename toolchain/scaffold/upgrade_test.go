@@ -139,7 +139,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 }
 
-// CLI-03: a commit that fails after it has changed files restores them.
+// A commit that fails after it has changed files restores them.
 func TestFailedCommitRestoresFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]fs.FileMode{"a.sh": 0o755, "b.txt": 0o600} {
@@ -172,7 +172,7 @@ func TestFailedCommitRestoresFiles(t *testing.T) {
 	}
 }
 
-// CLI-03: a project's folder may have a name with brackets.
+// A project's folder may have a name with brackets.
 func TestGlobInAFolderWithBrackets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "p[1]")
 	if err := os.MkdirAll(filepath.Join(dir, "api"), 0o755); err != nil {

@@ -23,7 +23,7 @@ func readOfMigrate(t *testing.T, dir string) *migrate.Report {
 	return report
 }
 
-// RUN-10: each use in a small project has the right verdict, for both ways to move.
+// Each use in a small project has the right verdict, for both ways to move.
 func TestRead(t *testing.T) {
 	report := readOfMigrate(t, "migrate/testdata/shop")
 	if report.Module != "example.com/shop" || report.Runtime != "v0.24.1" || report.Packages != 2 {
@@ -85,8 +85,7 @@ func line(f migrate.Finding) string {
 	return fmt.Sprintf("%s:%d %s %s", f.File, f.Line, f.Verdict, f.Name)
 }
 
-// RUN-10: a project that does not compile, or does not use controller-runtime, is an error with
-// that cause.
+// A project that does not compile, or does not use controller-runtime, is an error with that cause.
 func TestReadErrors(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()

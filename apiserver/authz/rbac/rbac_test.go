@@ -178,7 +178,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// AUTHZ-02: every write takes effect with the next decision.
+// Every write takes effect with the next decision.
 func TestWritesApplyImmediately(t *testing.T) {
 	s := open(t)
 	a := rbac.New(s.Store)

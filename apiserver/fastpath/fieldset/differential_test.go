@@ -140,8 +140,8 @@ func (g *generator) scalarValue(s schema.Scalar) any {
 	return []any{"x", int64(1), true}[g.IntN(3)]
 }
 
-// SSA-01: TestObjectMatchesLibrary encodes the fields of random objects of random schemas, as the
-// applier and as the creator of the object, with a Writer and with the merge library.
+// TestObjectMatchesLibrary encodes the fields of random objects of random schemas, as the applier
+// and as the creator of the object, with a Writer and with the merge library.
 func TestObjectMatchesLibrary(t *testing.T) {
 	g := &generator{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 3))}
 	rounds, answered, refused := 6000, 0, 0
@@ -212,8 +212,7 @@ func libraryFields(kind *typed.ParseableType, object map[string]any, o fieldset.
 	return string(raw), err
 }
 
-// SSA-01: TestKeyOrderMatchesLibrary compares the order of keys with the order of the library's
-// keys.
+// TestKeyOrderMatchesLibrary compares the order of keys with the order of the library's keys.
 func TestKeyOrderMatchesLibrary(t *testing.T) {
 	list := &shape.Shape{Kind: shape.List, Keys: []shape.Key{{Name: "a"}, {Name: "b", Default: int64(5)}}}
 	g := &generator{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 4))}

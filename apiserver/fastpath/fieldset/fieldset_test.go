@@ -27,8 +27,8 @@ func object(metadata, spec map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
 }
 
-// SSA-01: TestObject encodes the fields of small objects. want is "" for objects that only the
-// library encodes.
+// TestObject encodes the fields of small objects. want is "" for objects that only the library
+// encodes.
 func TestObject(t *testing.T) {
 	none := map[string]any{}
 	for name, test := range map[string]struct {
@@ -68,7 +68,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// SSA-01: TestPlain checks strings that JSON would escape.
+// TestPlain checks strings that JSON would escape.
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "app.example.com/x": true, `"`: false, `\`: false, "<": false, "&": false, "é": false, "\n": false, "\x7f": false} {
 		if fieldset.Plain(text) != want {

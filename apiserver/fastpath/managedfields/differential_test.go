@@ -58,8 +58,8 @@ func codecOf(t testing.TB) resource.Codec {
 	return kind.Codec
 }
 
-// API-08: TestManagerMatchesLibrary runs random writes of several managers through the fast path
-// and through the library. Both must return the same objects, managedFields and errors.
+// TestManagerMatchesLibrary runs random writes of several managers through the fast path and
+// through the library. Both must return the same objects, managedFields and errors.
 func TestManagerMatchesLibrary(t *testing.T) {
 	klog.SetLogger(logr.Discard()) // the library logs invalid values
 	t.Cleanup(klog.ClearLogger)
@@ -183,7 +183,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 	})
 }
 
-// API-08: a manager that applies no fields owns nothing, and is not recorded.
+// A manager that applies no fields owns nothing, and is not recorded.
 func TestAppliesWithoutFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := codecOf(t).FieldManager("v1", "")
@@ -234,9 +234,9 @@ func (c counting) Apply(live, config runtime.Object, by string, force bool) (run
 	return c.FieldManager.Apply(live, config, by, force)
 }
 
-// API-08: TestAppliesNeedNoLibrary applies a configuration with every kind of list and map, then
-// the same again, then other values by two managers, next to fields of a third manager. The manager
-// must not even convert the objects to the merge library's values.
+// TestAppliesNeedNoLibrary applies a configuration with every kind of list and map, then the same
+// again, then other values by two managers, next to fields of a third manager. The manager must not
+// even convert the objects to the merge library's values.
 func TestAppliesNeedNoLibrary(t *testing.T) {
 	m, err := codecOf(t).FieldManager("v1", "")
 	if err != nil {

@@ -35,7 +35,7 @@ func structural(t *testing.T, schema string) *structuralschema.Structural {
 	return s
 }
 
-// CRD-01: TestFromStructural adapts small schemas of one property.
+// TestFromStructural adapts small schemas of one property.
 func TestFromStructural(t *testing.T) {
 	text := &shape.Shape{Kind: shape.Text}
 	for name, test := range map[string]struct {
@@ -94,7 +94,7 @@ func same(a, b *shape.Shape) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// CRD-01: TestFree checks which properties may have any content.
+// TestFree checks which properties may have any content.
 func TestFree(t *testing.T) {
 	for schema, want := range map[string]map[string]shape.Kind{
 		`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`:                                       {"p": shape.Object},
@@ -111,7 +111,7 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// SSA-01: TestFromTyped adapts a recursive type with defaults of keys.
+// TestFromTyped adapts a recursive type with defaults of keys.
 func TestFromTyped(t *testing.T) {
 	parser, err := typed.NewParser(`types:
 - name: root
@@ -154,8 +154,7 @@ func TestFromTyped(t *testing.T) {
 	}
 }
 
-// SSA-01: TestHasMatchesLibrary compares which scalars a kind has with the library's validation of
-// them.
+// TestHasMatchesLibrary compares which scalars a kind has with the library's validation of them.
 func TestHasMatchesLibrary(t *testing.T) {
 	for _, kind := range []smd.Scalar{smd.String, smd.Numeric, smd.Boolean, smd.Untyped} {
 		parseable := &typed.ParseableType{Schema: &smd.Schema{}, TypeRef: smd.TypeRef{Inlined: smd.Atom{Scalar: &kind}}}
@@ -169,8 +168,8 @@ func TestHasMatchesLibrary(t *testing.T) {
 	}
 }
 
-// SSA-01: TestAdaptersAgree builds the shape of random schemas with both adapters: from the
-// structural schema, and from the type that the field manager derives from it.
+// TestAdaptersAgree builds the shape of random schemas with both adapters: from the structural
+// schema, and from the type that the field manager derives from it.
 func TestAdaptersAgree(t *testing.T) {
 	random := rand.New(rand.NewPCG(storetest.Seed(t), 5))
 	var schema func(depth int) map[string]any

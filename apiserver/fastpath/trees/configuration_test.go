@@ -18,7 +18,7 @@ var configurations = []string{
 	`a: b`, `[]`, ``, `{"a":1} x`, `{a: 1}`, `{"a":01}`,
 }
 
-// API-06: TestConfiguration parses configurations as JSON and as YAML.
+// TestConfiguration parses configurations as JSON and as YAML.
 func TestConfiguration(t *testing.T) {
 	plain := 0
 	for _, text := range configurations {

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-02: the library finds no duplicates in a value that Lists.Valid accepts.
+// The library finds no duplicates in a value that Lists.Valid accepts.
 func TestListsAgreeWithTheLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 3))}

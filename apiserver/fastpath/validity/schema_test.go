@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-01: for random schemas, every value that Valid accepts is valid to the library, and Valid
-// accepts most valid values.
+// For random schemas, every value that Valid accepts is valid to the library, and Valid accepts
+// most valid values.
 func TestAgreesWithTheLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 1))}

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-01: TestUnchangedMatchesLibrary checks that the library does not modify any object that
-// Unchanged accepts, and that Unchanged accepts most of the library's results.
+// TestUnchangedMatchesLibrary checks that the library does not modify any object that Unchanged
+// accepts, and that Unchanged accepts most of the library's results.
 func TestUnchangedMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	g := generator{rand.New(rand.NewPCG(seed, 2))}

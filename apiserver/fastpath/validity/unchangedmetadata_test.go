@@ -13,8 +13,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// CRD-01: TestUnchangedMetadataMatchesLibrary checks that metadata which UnchangedMetadata accepts
-// passes through the library's conversion to ObjectMeta and back unchanged.
+// TestUnchangedMetadataMatchesLibrary checks that metadata which UnchangedMetadata accepts passes
+// through the library's conversion to ObjectMeta and back unchanged.
 func TestUnchangedMetadataMatchesLibrary(t *testing.T) {
 	seed := storetest.Seed(t)
 	a := crdtest.NewGenerator(seed, 11)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AUTHN-01: the cached user of a certificate is used only while the certificate is valid, even if
-// the clock is set during the minute of caching.
+// The cached user of a certificate is used only while the certificate is valid, even if the clock
+// is set during the minute of caching.
 func TestVerdictWhenTheClockIsSet(t *testing.T) {
 	now, by := time.Now(), x509.NewCertPool()
 	v := verdict[string]{authorities: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour)}

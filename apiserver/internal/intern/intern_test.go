@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// CRD-01: Text does not allocate for strings that are cached, and always returns the right one.
+// Text does not allocate for strings that are cached, and always returns the right one.
 func TestText(t *testing.T) {
 	var pool Pool
 	texts := pool.Get()

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/internal/jsonpatch"
 )
 
-// API-04: operations on the whole document without a value fail like others.
+// Operations on the whole document without a value fail like others.
 func TestNoValue(t *testing.T) {
 	for patch, want := range map[string]string{
 		`[{"op":"test","path":""}]`:                     "test failed",

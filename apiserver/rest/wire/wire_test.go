@@ -43,7 +43,7 @@ func pods(n int) *corev1.PodList {
 	return list
 }
 
-// API-08: messages composed from bare encodings equal those of Kubernetes' serializers.
+// Messages composed from bare encodings equal those of Kubernetes' serializers.
 func TestAgreesWithKubernetes(t *testing.T) {
 	for _, media := range []string{resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR} {
 		for _, n := range []int{0, 1, 3, 300} {

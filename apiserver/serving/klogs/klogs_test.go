@@ -12,7 +12,7 @@ import (
 	"kelson.dev/apiserver/serving/klogs"
 )
 
-// AGG-02: the lines of klog have the format and the level of the server's log.
+// The lines of klog have the format and the level of the server's log.
 func TestRoute(t *testing.T) {
 	var log bytes.Buffer
 	h := slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// API-03: long-lived objects are packed if they leave many holes in memory, and not otherwise.
+// long-lived objects are packed if they leave many holes in memory, and not otherwise.
 func TestCollectorPacks(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	packed := 0
@@ -42,7 +42,7 @@ func withHoles() (kept [][]byte) {
 	return kept
 }
 
-// API-03: memory is returned once after the last request, and then no timer runs.
+// Memory is returned once after the last request, and then no timer runs.
 func TestCollectorStopsOnIdleServer(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCollectorStopsOnIdleServer(t *testing.T) {
 	})
 }
 
-// API-13: after the heap has grown, the pace follows its new size.
+// After the heap has grown, the pace follows its new size.
 func TestCollectorFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

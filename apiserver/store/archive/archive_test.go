@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// API-13: Read never accepts damaged or truncated data as a state.
+// Read never accepts damaged or truncated data as a state.
 func TestDamage(t *testing.T) {
 	good := write(t, records(300))
 	seed := storetest.Seed(t)

@@ -124,7 +124,7 @@ func (a acknowledged) next(round, n int) string {
 	return crashPayload(round, i)
 }
 
-// API-13: processes are killed at random instants: while they start, write, and write checkpoints.
+// Processes are killed at random instants: while they start, write, and write checkpoints.
 // Everything that they acknowledged is stored, no unit is stored in part, no revision is assigned
 // twice, and watches continue or get an error.
 func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {

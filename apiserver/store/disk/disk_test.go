@@ -150,7 +150,7 @@ func TestWrongDirectory(t *testing.T) {
 	}
 }
 
-// API-13: a checkpoint runs concurrently with writes, and removes the files that it replaces.
+// A checkpoint runs concurrently with writes, and removes the files that it replaces.
 func TestCheckpoints(t *testing.T) {
 	dir := t.TempDir()
 	opts := disk.Options{CheckpointBytes: 10_000}

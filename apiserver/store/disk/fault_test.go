@@ -160,7 +160,7 @@ func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
 	}
 }
 
-// API-13: power is lost during any call, many times in the life of one store: while it is opened or
+// Power is lost during any call, many times in the life of one store: while it is opened or
 // written, or during a checkpoint.
 func TestPowerLoss(t *testing.T) {
 	opened := 0
@@ -194,7 +194,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// API-13: a call of any kind fails at any time. The store reports it and refuses further writes, or
+// A call of any kind fails at any time. The store reports it and refuses further writes, or
 // continues if it is certain that nothing was written. After the next start, without a crash in
 // between, everything acknowledged is stored, and nothing refused.
 func TestFailingCalls(t *testing.T) {
@@ -266,8 +266,8 @@ func (s *scarce) OpenDir(dir string) (openDirectory, error) {
 	return s.lossy.OpenDir(dir)
 }
 
-// API-13: clients use all files that the process may open. Writes that need no new log succeed,
-// also if a checkpoint is due. Others are refused until the process can open files again.
+// Clients use all files that the process may open. Writes that need no new log succeed, also if a
+// checkpoint is due. Others are refused until the process can open files again.
 func TestTooManyOpenFiles(t *testing.T) {
 	files := &scarce{lossy: newLossy(rand.New(rand.NewPCG(1, 1)))}
 	for i, none := range []*atomic.Bool{&files.noFile, &files.noDir} {
@@ -308,10 +308,10 @@ func TestTooManyOpenFiles(t *testing.T) {
 	}
 }
 
-// API-13: for each single call in a store's life, including those of checkpoints and their cleanup,
-// the power is lost during the call in one run, and the call fails in two others: with a device
-// error, and for lack of space. After the next start everything acknowledged is stored, no revision
-// is assigned twice, and watches continue or get an error.
+// For each single call in a store's life, including those of checkpoints and their cleanup, the
+// power is lost during the call in one run, and the call fails in two others: with a device error,
+// and for lack of space. After the next start everything acknowledged is stored, no revision is
+// assigned twice, and watches continue or get an error.
 func TestEveryCall(t *testing.T) {
 	for name, inject := range map[string]func(*lossy, int){
 		"power is lost":      func(l *lossy, n int) { l.powerAt = n },
@@ -390,9 +390,9 @@ func (w *faultRun) resume() {
 	}
 }
 
-// API-13: bits on the disk change. The start reports damage by file name, with one exception:
-// damage of the last write after an unclean shutdown cannot be distinguished from a write that the
-// crash interrupted.
+// Bits on the disk change. The start reports damage by file name, with one exception: damage of the
+// last write after an unclean shutdown cannot be distinguished from a write that the crash
+// interrupted.
 func TestFlippedBits(t *testing.T) {
 	refused, cut := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
@@ -460,7 +460,7 @@ func (w *faultRun) pick() (string, *inode) {
 	return name, w.files.dirs["/data"].now[name]
 }
 
-// API-13: a missing log is detected.
+// A missing log is detected.
 func TestMissingLog(t *testing.T) {
 	w := newFaultRun(t, 1)
 	w.every = 1 << 20

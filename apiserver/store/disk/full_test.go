@@ -43,9 +43,8 @@ func put(t *testing.T, s *store.Store, name string, size int) error {
 	return err
 }
 
-// API-13: the disk becomes full during writes. Acknowledged writes are not lost, refused writes are
-// not stored, and the store continues automatically when there is space again, even without a
-// write.
+// The disk becomes full during writes. Acknowledged writes are not lost, refused writes are not
+// stored, and the store continues automatically when there is space again, even without a write.
 func TestFullDisk(t *testing.T) {
 	for _, size := range []int{100, 5_000, 60_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -176,8 +175,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	same(t, s, map[string]bool{"kept": true})
 }
 
-// API-13: the system mounts a file system read-only after errors of the disk. A check can still
-// read it.
+// The system mounts a file system read-only after errors of the disk. A check can still read it.
 func TestCheckReadOnly(t *testing.T) {
 	dir := small(t, 1<<20)
 	data := filepath.Join(dir, "data")

@@ -25,8 +25,8 @@ func directory(contents map[string][]byte) *lossy {
 	return l
 }
 
-// API-13: FuzzDirectory opens a directory whose state and logs have arbitrary content. If the store
-// accepts them, it has the same state when it is opened again, and accepts a write.
+// FuzzDirectory opens a directory whose state and logs have arbitrary content. If the store accepts
+// them, it has the same state when it is opened again, and accepts a write.
 func FuzzDirectory(f *testing.F) {
 	read := func(revision uint64, suffix string) []byte {
 		content, err := os.ReadFile(filepath.Join("testdata", "format1", fileName(revision, suffix)))
@@ -85,8 +85,8 @@ func FuzzDirectory(f *testing.F) {
 	})
 }
 
-// API-13: FuzzUpgrade reads a file of the first format with arbitrary content. That must not cause
-// a panic, or more reads than twice the size of the file.
+// FuzzUpgrade reads a file of the first format with arbitrary content. That must not cause a panic,
+// or more reads than twice the size of the file.
 func FuzzUpgrade(f *testing.F) {
 	for _, n := range []int{0, 3, 40} {
 		name := filepath.Join(f.TempDir(), oldFile)

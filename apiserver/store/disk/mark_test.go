@@ -49,8 +49,8 @@ func logs(t *testing.T, dir string) []string {
 	return names
 }
 
-// API-13: the check and the start report writes that are missing because the end of a log, or a
-// whole log, is lost. No revision is assigned again.
+// The check and the start report writes that are missing because the end of a log, or a whole log,
+// is lost. No revision is assigned again.
 func TestMissingEndOfLogIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		lose   func(dir string) error

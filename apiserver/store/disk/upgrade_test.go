@@ -64,8 +64,8 @@ func oldRecords(n int) (all []store.Record) {
 	return all
 }
 
-// API-13: the store converts a directory in the first format, with its revision, and keeps its
-// file, also after a crash during the conversion.
+// The store converts a directory in the first format, with its revision, and keeps its file, also
+// after a crash during the conversion.
 func TestUpgrade(t *testing.T) {
 	for _, n := range []int{0, 1, 3000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// API-13: a damaged file of the first format is refused and not modified.
+// A damaged file of the first format is refused and not modified.
 func TestUpgradeOfDamage(t *testing.T) {
 	dir := t.TempDir()
 	writeOld(t, dir, 50, oldRecords(20)...)
@@ -162,8 +162,8 @@ func TestUpgradeOfDamage(t *testing.T) {
 	}
 }
 
-// API-13: directories that an earlier build wrote in the current format are read correctly. The
-// files never change: any later format must read them, too.
+// Directories that an earlier build wrote in the current format are read correctly. The files never
+// change: any later format must read them, too.
 func TestFormat(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))); err != nil {

@@ -42,8 +42,8 @@ func storedValue(t *testing.T, log *storetest.Log, resource, name string) (value
 	return value
 }
 
-// API-13: all servers encrypt and decrypt the values of a shared log. A server without the key
-// reports that it lacks the key, and never serves a wrong state.
+// All servers encrypt and decrypt the values of a shared log. A server without the key reports that
+// it lacks the key, and never serves a wrong state.
 func TestShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")

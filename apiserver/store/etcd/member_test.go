@@ -201,7 +201,7 @@ func soon(t *testing.T, what string, do func() error) error {
 	return err
 }
 
-// API-01: compactions that fail are reported, and tried again.
+// Compactions that fail are reported, and tried again.
 func TestCompactionsThatFail(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// AGG-02: a unit can depend on objects that it does not write.
+// A unit can depend on objects that it does not write.
 func testChecks(t *testing.T, s *store.Store) {
 	other := put(t, s, key("other"), object("", "1"))
 	before := s.Snapshot().Revision()

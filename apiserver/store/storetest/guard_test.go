@@ -18,7 +18,7 @@ func (c *errorRecorder) Errorf(format string, args ...any) {
 	c.errors = append(c.errors, fmt.Sprintf(format, args...))
 }
 
-// API-07: a guard reports every difference between what is published and what watchers receive.
+// A guard reports every difference between what is published and what watchers receive.
 func TestGuard(t *testing.T) {
 	shift := func(e *store.Event) *store.Event {
 		return &store.Event{Type: store.Modified, Object: &store.Object{Key: e.Object.Key, Revision: e.Object.Revision + 1}, Prev: e.Object}

@@ -97,7 +97,7 @@ func deleteBoth(ctx context.Context, c client.Client) error {
 	return c.Delete(ctx, resource(nil))
 }
 
-// LAB-03: each bug of the corpus is found, and the operator without it raises no alarm.
+// Each bug of the corpus is found, and the operator without it raises no alarm.
 func TestCorpus(t *testing.T) {
 	var table strings.Builder
 	for _, r := range rows {

@@ -8,7 +8,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
 )
 
-// CLI-07: an error about a missing kubeconfig names the file and the remedy.
+// An error about a missing kubeconfig names the file and the remedy.
 func TestErrors(t *testing.T) {
 	missing, empty := filepath.Join(t.TempDir(), "missing"), filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {

@@ -11,8 +11,8 @@ import (
 	"kelson.dev/console/internal/web"
 )
 
-// LAB-07: streams are also served over WebSockets: an event is a message, a refusal is an event,
-// and a closed connection ends the stream.
+// Streams are also served over WebSockets: an event is a message, a refusal is an event, and a
+// closed connection ends the stream.
 func TestSockets(t *testing.T) {
 	ended := make(chan struct{})
 	mux := http.NewServeMux()

@@ -47,7 +47,7 @@ func sent(t *testing.T, version string, obj runtime.Object) *unstructured.Unstru
 	return &unstructured.Unstructured{Object: content}
 }
 
-// EX-08, AGG-03: both versions, defaults, and the check that toppings exist.
+// Both versions, defaults, and the check that toppings exist.
 func TestPizza(t *testing.T) {
 	client := menu(t).Dynamic(t)
 	v1, v2 := client.Resource(v1alpha1.GroupVersion.WithResource("pizzas")).Namespace("default"), client.Resource(v1beta1.GroupVersion.WithResource("pizzas")).Namespace("default")
@@ -77,8 +77,8 @@ func TestPizza(t *testing.T) {
 	}
 }
 
-// AGG-02: of two concurrent requests, one that creates a pizza and one that deletes its topping,
-// only one succeeds.
+// Of two concurrent requests, one that creates a pizza and one that deletes its topping, only one
+// succeeds.
 func TestRace(t *testing.T) {
 	prepared := menu(t)
 	for range 50 {
@@ -100,7 +100,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// EX-08: the conversion of a valid pizza is lossless.
+// The conversion of a valid pizza is lossless.
 func TestRoundTrip(t *testing.T) {
 	apiservertest.RoundTrip[webhook.Hub](t, &v1alpha1.Pizza{}, &v1beta1.Pizza{},
 		// the other version groups equal toppings

@@ -15,9 +15,9 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// CTRL-09: a HorizontalPodAutoscaler scales a Deployment up, at most to its maximum, as soon as the
-// usage of its pods rises, and down when the usage has been low for five minutes. The metrics are
-// objects of a custom kind.
+// A HorizontalPodAutoscaler scales a Deployment up, at most to its maximum, as soon as the usage of
+// its pods rises, and down when the usage has been low for five minutes. The metrics are objects of
+// a custom kind.
 func TestHorizontalPodAutoscaler(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		defineMetric(t, env, "metrics.k8s.io", "pods", "PodMetrics")
@@ -99,8 +99,8 @@ func setLoad(t *testing.T, env *testenv.Env, load int64) {
 	}
 }
 
-// CTRL-09: a HorizontalPodAutoscaler follows a metric of external.metrics.k8s.io, whose resources
-// are named like metrics.
+// A HorizontalPodAutoscaler follows a metric of external.metrics.k8s.io, whose resources are named
+// like metrics.
 func TestExternalMetric(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		defineMetric(t, env, "external.metrics.k8s.io", "queues", "ExternalMetricValue")

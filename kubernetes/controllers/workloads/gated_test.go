@@ -26,8 +26,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// EXT-02: a DeviceTaintRule with the effect NoExecute evicts only the pods whose claims have the
-// device, and reports the eviction in its status.
+// A DeviceTaintRule with the effect NoExecute evicts only the pods whose claims have the device,
+// and reports the eviction in its status.
 func TestDeviceTaintRuleEvicts(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
@@ -92,7 +92,7 @@ func withGates(t *testing.T, test func(t *testing.T, c kubernetes.Interface), ga
 	})
 }
 
-// API-11: a PodGroup that is deleted exists until its pods have ended.
+// A PodGroup that is deleted exists until its pods have ended.
 func TestPodGroupProtection(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		groups, pods := c.SchedulingV1beta1().PodGroups("default"), c.CoreV1().Pods("default")
@@ -126,8 +126,8 @@ func TestPodGroupProtection(t *testing.T) {
 	}, features.GenericWorkload)
 }
 
-// API-11: of the candidates for a Lease, the control plane makes the one with the oldest emulated
-// version the holder.
+// Of the candidates for a Lease, the control plane makes the one with the oldest emulated version
+// the holder.
 func TestCoordinatedLeaderElection(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		// The first election may see only the first candidate.
@@ -153,7 +153,7 @@ func TestCoordinatedLeaderElection(t *testing.T) {
 	}, genericfeatures.CoordinatedLeaderElection)
 }
 
-// API-11: the controller writes the devices of the driver's pools to the status of a
+// The controller writes the devices of the driver's pools to the status of a
 // ResourcePoolStatusRequest.
 func TestResourcePoolStatusRequest(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
@@ -191,7 +191,7 @@ func TestResourcePoolStatusRequest(t *testing.T) {
 	}, features.DRAResourcePoolStatus)
 }
 
-// API-11: with WorkloadWithJob, a Job gets a Workload and a PodGroup, which its pods name.
+// With WorkloadWithJob, a Job gets a Workload and a PodGroup, which its pods name.
 func TestWorkloadWithJob(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{

@@ -14,9 +14,9 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// CTRL-08: pods of a node that does not exist fail and are deleted after a quarantine. Pods of a
-// node that was created meanwhile are not deleted. Terminating pods are deleted if they have no
-// node, or if their node is out of service.
+// Pods of a node that does not exist fail and are deleted after a quarantine. Pods of a node that
+// was created meanwhile are not deleted. Terminating pods are deleted if they have no node, or if
+// their node is out of service.
 func TestPodsAreCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads())

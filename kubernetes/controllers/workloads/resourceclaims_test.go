@@ -13,7 +13,7 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// API-11: a pod gets its claim from a template, and the claim is deleted with the pod.
+// A pod gets its claim from a template, and the claim is deleted with the pod.
 func TestResourceClaimOfTemplate(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		env.Create(t, &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.ResourceClaimTemplateSpec{
@@ -46,8 +46,8 @@ func TestResourceClaimOfTemplate(t *testing.T) {
 	})
 }
 
-// EXT-02: the scheduler allocates the devices of a node to claims. If no device is left for a pod's
-// claim, the pod waits until one is free.
+// The scheduler allocates the devices of a node to claims. If no device is left for a pod's claim,
+// the pod waits until one is free.
 func TestDevicesAreAllocated(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{

@@ -48,9 +48,9 @@ func joinNode(t *testing.T, env *testenv.Env, name string) (lose func()) {
 	return lose
 }
 
-// CTRL-06: a Deployment creates a ReplicaSet, the ReplicaSet creates a pod, and the pod is
-// scheduled and runs. Its node is lost; the pod is evicted and replaced on another node. Every step
-// is visible as an Event. In virtual time it takes a quarter of an hour.
+// A Deployment creates a ReplicaSet, the ReplicaSet creates a pod, and the pod is scheduled and
+// runs. Its node is lost; the pod is evicted and replaced on another node. Every step is visible as
+// an Event. In virtual time it takes a quarter of an hour.
 func TestPodStory(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +156,7 @@ func eventsOf(t *testing.T, env *testenv.Env) []string {
 	return all
 }
 
-// CTRL-08: a node that was lost becomes ready again with its next heartbeat, and loses its taints.
+// A node that was lost becomes ready again with its next heartbeat, and loses its taints.
 func TestNodeReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads())
@@ -173,7 +173,7 @@ func TestNodeReturns(t *testing.T) {
 	})
 }
 
-// CTRL-08: a NoExecute taint evicts the pods that do not tolerate it, immediately or after their
+// A NoExecute taint evicts the pods that do not tolerate it, immediately or after their
 // tolerationSeconds.
 func TestTaintEviction(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
@@ -209,8 +209,8 @@ func TestTaintEviction(t *testing.T) {
 	})
 }
 
-// CTRL-08: nodes without heartbeats are not monitored, so that planes whose nodes have no Lease
-// need no timers.
+// Nodes without heartbeats are not monitored, so that planes whose nodes have no Lease need no
+// timers.
 func TestNoHeartbeats(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		after(t, env, 24*time.Hour)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CTRL-08: if there are too many terminated pods, evicted ones are deleted first, then the oldest.
+// If there are too many terminated pods, evicted ones are deleted first, then the oldest.
 func TestSurplus(t *testing.T) {
 	pod := func(name string, phase corev1.PodPhase, reason string, created int64) *corev1.Pod {
 		return &corev1.Pod{

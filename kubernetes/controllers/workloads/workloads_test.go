@@ -39,8 +39,8 @@ func inCluster(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
 	})
 }
 
-// CTRL-03: a StatefulSet creates its pods one after the other, each when the previous one is ready,
-// and deletes them in reverse order. Their claims are kept.
+// A StatefulSet creates its pods one after the other, each when the previous one is ready, and
+// deletes them in reverse order. Their claims are kept.
 func TestStatefulSet(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		log := podLog(t, env)
@@ -73,8 +73,8 @@ func TestStatefulSet(t *testing.T) {
 	})
 }
 
-// CTRL-03: a DaemonSet creates a pod on the node, replaces it when it is deleted, and creates none
-// on nodes that its node selector does not match.
+// A DaemonSet creates a pod on the node, replaces it when it is deleted, and creates none on nodes
+// that its node selector does not match.
 func TestDaemonSet(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{
@@ -108,8 +108,8 @@ func TestDaemonSet(t *testing.T) {
 	})
 }
 
-// CTRL-03: a Job is complete when it has its completions. It fails when its failures reach the
-// limit. Its pods are deleted with it.
+// A Job is complete when it has its completions. It fails when its failures reach the limit. Its
+// pods are deleted with it.
 func TestJob(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		good := job("good", nil)
@@ -139,8 +139,8 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// CTRL-03: a CronJob creates Jobs on schedule, in its time zone. Of the finished ones it keeps only
-// the last. A day of virtual time passes immediately.
+// A CronJob creates Jobs on schedule, in its time zone. Of the finished ones it keeps only the
+// last. A day of virtual time passes immediately.
 func TestCronJob(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		var starts []string
@@ -183,8 +183,8 @@ func TestCronJob(t *testing.T) {
 	})
 }
 
-// CTRL-03: the EndpointSlices and Endpoints of a Service follow its ready pods; hand-written
-// Endpoints are mirrored.
+// The EndpointSlices and Endpoints of a Service follow its ready pods; hand-written Endpoints are
+// mirrored.
 func TestEndpoints(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
@@ -223,8 +223,8 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// CTRL-03: a group starts when an object needs it, and watches only the kinds that it needs. Groups
-// share informers.
+// A group starts when an object needs it, and watches only the kinds that it needs. Groups share
+// informers.
 func TestStartsOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
@@ -273,7 +273,7 @@ func TestStartsOnDemand(t *testing.T) {
 	})
 }
 
-// CTRL-03: if the client can't be created, Run returns the error after all goroutines have ended.
+// If the client can't be created, Run returns the error after all goroutines have ended.
 func TestUnusableConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)

@@ -16,8 +16,8 @@ import (
 	"kelson.dev/kubernetes/node/containerlog"
 )
 
-// CTRL-05: lines that a full disk does not accept are lost, and later ones are stored when there is
-// space, also if the log could not be rotated.
+// Lines that a full disk does not accept are lost, and later ones are stored when there is space,
+// also if the log could not be rotated.
 func TestFullDisk(t *testing.T) {
 	for _, max := range []int64{0, 8 << 10} {
 		t.Run(fmt.Sprint(max), func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CTRL-04: where the system lets the agent create control groups, a container that uses more memory
-// than its limit is killed, with the reason OOMKilled; its processor time is limited by a quota;
-// and no group is left afterwards.
+// Where the system lets the agent create control groups, a container that uses more memory than its
+// limit is killed, with the reason OOMKilled; its processor time is limited by a quota; and no
+// group is left afterwards.
 func TestLimits(t *testing.T) {
 	for _, config := range []Config{{}, {Unconfined: true}} {
 		t.Run(fmt.Sprintf("unconfined %t", config.Unconfined), func(t *testing.T) {

@@ -27,8 +27,8 @@ func inherit(t *testing.T, path string) (fd int) {
 	return fd
 }
 
-// CTRL-04: pods do not inherit file descriptors that their agent inherited. A directory among them
-// would lead out of their root directories.
+// Pods do not inherit file descriptors that their agent inherited. A directory among them would
+// lead out of their root directories.
 func TestDescriptorsAreNotInherited(t *testing.T) {
 	secretFile := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secretFile, []byte(secret), 0o600); err != nil {

@@ -17,8 +17,8 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// CTRL-04: containers see the user and the groups of their security contexts, also as the owners of
-// files. On the machine, their processes have the pod's own user.
+// Containers see the user and the groups of their security contexts, also as the owners of files.
+// On the machine, their processes have the pod's own user.
 func TestIdentity(t *testing.T) {
 	s, spec := volumeWorld(t, `id -u; id -g; echo $(id -G | tr " " "\n" | sort -n); touch $HOME/mine; stat -c '%u %g' $HOME/mine
 		echo x > /data/f; stat -c '%u %g' /data/f; stat -L -c '%u %g %a' /config/a; cat /config/a; cat /proc/self/status | grep -c CapEff.*[1-9a-f]`,
@@ -55,7 +55,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// CTRL-04: a pod that is root in its user namespace can't access the server's files.
+// A pod that is root in its user namespace can't access the server's files.
 func TestRootOfAPodCannotReadTheServersFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: needs root")
@@ -73,8 +73,8 @@ func TestRootOfAPodCannotReadTheServersFiles(t *testing.T) {
 	}
 }
 
-// CTRL-04: with readOnlyRootFilesystem, a container can write only to its volumes and to the file
-// of its termination message.
+// With readOnlyRootFilesystem, a container can write only to its volumes and to the file of its
+// termination message.
 func TestReadOnlyRootFilesystem(t *testing.T) {
 	s, spec := volumeWorld(t, `for f in $HOME/x /tmp/x /var/tmp/x /data/x $HOME/dev/x; do (echo x > $f) 2>/dev/null || echo "$f is read-only"; done
 		echo last words > $HOME/dev/termination-log`,
@@ -97,8 +97,8 @@ func TestReadOnlyRootFilesystem(t *testing.T) {
 	}
 }
 
-// CTRL-04: where pods have no root directory of their own, an event names the fields of security
-// contexts that have no effect.
+// Where pods have no root directory of their own, an event names the fields of security contexts
+// that have no effect.
 func TestIgnoredSecurityContext(t *testing.T) {
 	r, err := New(Config{Root: t.TempDir(), Unconfined: true})
 	if err != nil {
@@ -125,7 +125,7 @@ func TestIgnoredSecurityContext(t *testing.T) {
 	}
 }
 
-// CTRL-04: requests of CPU become weights, and resources change while a container runs.
+// Requests of CPU become weights, and resources change while a container runs.
 func TestResize(t *testing.T) {
 	r, err := New(Config{Root: t.TempDir()})
 	if err != nil {

@@ -40,7 +40,7 @@ var lines = strings.Repeat("0123456789abcde\n", 3<<10)
 
 const printLines = "i=0; while [ $i -lt 3072 ]; do echo 0123456789abcde; i=$((i+1)); done"
 
-// CTRL-05: a client that pauses when a command ends gets all its output.
+// A client that pauses when a command ends gets all its output.
 func TestExecOfPausingClient(t *testing.T) {
 	t.Parallel()
 	c := start1(t, shell("sleep 300"))
@@ -66,7 +66,7 @@ func TestExecOfPausingClient(t *testing.T) {
 	}
 }
 
-// CTRL-05: both outputs of a command go to one writer in order.
+// Both outputs of a command go to one writer in order.
 func TestExecToOneWriter(t *testing.T) {
 	c := start1(t, shell("sleep 300"))
 	var out strings.Builder
@@ -79,8 +79,8 @@ func TestExecToOneWriter(t *testing.T) {
 	}
 }
 
-// CTRL-05: an attached client that takes no output delays neither the container's end nor its log
-// nor other clients, and gets all output when it continues.
+// An attached client that takes no output delays neither the container's end nor its log nor other
+// clients, and gets all output when it continues.
 func TestAttachOfPausingClient(t *testing.T) {
 	spec := shell("read begin; " + printLines)
 	spec.Container.Stdin = true
@@ -112,7 +112,7 @@ func TestAttachOfPausingClient(t *testing.T) {
 	}
 }
 
-// CTRL-05: an attached client that can't be written to is detached while the container runs.
+// An attached client that can't be written to is detached while the container runs.
 func TestAttachOfVanishedClient(t *testing.T) {
 	spec := shell("read begin; echo begun; sleep 300")
 	spec.Container.Stdin = true
@@ -124,8 +124,8 @@ func TestAttachOfVanishedClient(t *testing.T) {
 	}
 }
 
-// CTRL-05: a container waits for an attached client that takes no output for a limited time, and
-// not at all for the rest of its output.
+// A container waits for an attached client that takes no output for a limited time, and not at all
+// for the rest of its output.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o outputs

@@ -100,8 +100,8 @@ func ready(t *testing.T, c node.Container) {
 	}
 }
 
-// CTRL-04: processes that leave the process group of their container end with the container and
-// with the pod, also if they were started by exec.
+// Processes that leave the process group of their container end with the container and with the
+// pod, also if they were started by exec.
 func TestStrayProcessesEnd(t *testing.T) {
 	for _, test := range strayCases {
 		t.Run(test.name, func(t *testing.T) {
@@ -265,9 +265,9 @@ func TestEndUser(t *testing.T) {
 	}
 }
 
-// CTRL-04: the first processes of containers and of commands in them end with their agent, even if
-// it is killed and no other agent follows; with control groups, the others do, too. This test is
-// also the agent.
+// The first processes of containers and of commands in them end with their agent, even if it is
+// killed and no other agent follows; with control groups, the others do, too. This test is also the
+// agent.
 func TestProcessesEndWithKilledAgent(t *testing.T) {
 	if titles := strings.Fields(os.Getenv("TITLES")); len(titles) > 0 {
 		runAgent(t, Config{Root: os.Getenv("ROOT"), Unconfined: os.Getenv("UNCONFINED") != ""}, titles[0], titles[1], titles[2])

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// CTRL-05: simple commands are simulated, and others are refused.
+// Simple commands are simulated, and others are refused.
 func TestExec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spec := specOf(corev1.RestartPolicyAlways, nil)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// LAB-03: a process answers the renewals of its Lease itself, in JSON and protobuf, and only those:
-// not if another client uses the Lease, and no update that changes more.
+// A process answers the renewals of its Lease itself, in JSON and protobuf, and only those: not if
+// another client uses the Lease, and no update that changes more.
 func TestLeases(t *testing.T) {
 	const path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/operator"
 	const query = "timeout=5s"
@@ -100,7 +100,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// LAB-03: the response to a renewal comes before its deadline, and a canceled one fails at once.
+// The response to a renewal comes before its deadline, and a canceled one fails at once.
 func TestLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -86,8 +86,8 @@ func count(t *testing.T, r crclient.Reader, opts ...crclient.ListOption) int {
 	return len(list.Items)
 }
 
-// RUN-10: reads see the client's writes although the watch has not delivered them, in caches with
-// one leaf and with several.
+// Reads see the client's writes although the watch has not delivered them, in caches with one leaf
+// and with several.
 func TestReadsOwnWrites(t *testing.T) {
 	for name, o := range map[string]cache.Options{
 		"all":        {},
@@ -117,7 +117,7 @@ func TestReadsOwnWrites(t *testing.T) {
 	}
 }
 
-// RUN-10: settings of namespaces and kinds apply to their objects only.
+// Settings of namespaces and kinds apply to their objects only.
 func TestOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -152,8 +152,7 @@ func TestOptions(t *testing.T) {
 	})
 }
 
-// RUN-10: a field selector for a namespace is a filter, although the informer watches only that
-// namespace.
+// A field selector for a namespace is a filter, although the informer watches only that namespace.
 func TestNamespaceByFieldSelector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := start(t, newServer(), cache.Options{ByObject: map[crclient.Object]cache.ByObject{
@@ -172,7 +171,7 @@ func TestNamespaceByFieldSelector(t *testing.T) {
 	})
 }
 
-// RUN-10: the body of a patched subresource has the response, also for users who may only patch it.
+// The body of a patched subresource has the response, also for users who may only patch it.
 func TestPatchOfSubresourceWithBody(t *testing.T) {
 	config := &rest.Config{Host: "http://test", Transport: transport(func(r *http.Request) (*http.Response, error) {
 		resp := &http.Response{StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody}
@@ -218,8 +217,8 @@ func (r *recorded) want(t *testing.T, when string, adds, updates, deletes int) {
 	}
 }
 
-// RUN-10: an informer calls handlers, including those with their own resync period, until it is
-// removed. Then GetInformer creates a new one.
+// An informer calls handlers, including those with their own resync period, until it is removed.
+// Then GetInformer creates a new one.
 func TestInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, client := start(t, newServer(), cache.Options{})
@@ -262,7 +261,7 @@ func TestInformer(t *testing.T) {
 	})
 }
 
-// RUN-10: indexes select objects in lists, and in client-go's interface.
+// Indexes select objects in lists, and in client-go's interface.
 func TestIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, client := start(t, newServer(), cache.Options{})
@@ -292,8 +291,7 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-// RUN-10: a read before Start, and of a kind that must be cached but is not, is
-// controller-runtime's error.
+// A read before Start, and of a kind that must be cached but is not, is controller-runtime's error.
 func TestReadErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cluster.NewCache(newServer().REST(), cache.Options{Mapper: mapper()}, cluster.Config{})
@@ -310,7 +308,7 @@ func TestReadErrors(t *testing.T) {
 	})
 }
 
-// RUN-10: errors of watches go to the handler of the options.
+// Errors of watches go to the handler of the options.
 func TestWatchErrorHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -336,8 +334,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// RUN-10: an apply without a field owner fails as with controller-runtime's client, where the
-// server rejects it.
+// An apply without a field owner fails as with controller-runtime's client, where the server
+// rejects it.
 func TestApplyNeedsAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := start(t, newServer(), cache.Options{})

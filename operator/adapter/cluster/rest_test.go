@@ -2,7 +2,7 @@ package cluster
 
 import "testing"
 
-// RUN-10: writes are recorded under the field manager that a server takes from the user agent.
+// Writes are recorded under the field manager that a server takes from the user agent.
 func TestFieldOwner(t *testing.T) {
 	for agent, want := range map[string]string{
 		"manager/v1.2.3 (linux/amd64) kubernetes/abc": "manager", "plain": "plain", "bell\x07/1": "bell", "": "",
@@ -13,7 +13,7 @@ func TestFieldOwner(t *testing.T) {
 	}
 }
 
-// RUN-10: rate limits apply per resource, to all namespaces and objects together.
+// Rate limits apply per resource, to all namespaces and objects together.
 func TestResourceOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/pods": "api/v1/pods",

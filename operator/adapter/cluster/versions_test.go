@@ -57,8 +57,8 @@ func widget(version, namespace, name string) *unstructured.Unstructured {
 	return u
 }
 
-// RUN-10: reads in one version of a kind see writes in another one, although the options treat the
-// versions differently.
+// Reads in one version of a kind see writes in another one, although the options treat the versions
+// differently.
 func TestReadsWritesInOtherVersions(t *testing.T) {
 	only := cache.ByObject{Label: labels.Everything()}
 	for name, o := range map[string]cache.Options{

@@ -30,8 +30,8 @@ func newClient(t *testing.T) *faults.Client {
 	return faults.New(c)
 }
 
-// RUN-07: rules select by verb, kind, name and subresource, apply in order, and can be limited to
-// some calls.
+// Rules select by verb, kind, name and subresource, apply in order, and can be limited to some
+// calls.
 func TestRules(t *testing.T) {
 	c, ctx := newClient(t), t.Context()
 	once := c.On(faults.Call{Verb: faults.Create, Kind: "Pod", Name: "a*"}).Skip(1).Times(2).Return(faults.Conflict)
@@ -71,7 +71,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// RUN-07: a write whose response is lost was executed, and leaves the object unchanged.
+// A write whose response is lost was executed, and leaves the object unchanged.
 func TestLostResponse(t *testing.T) {
 	c, ctx := newClient(t), t.Context()
 	c.On(faults.Call{Verb: faults.Create}).After().Times(1).Return(faults.Cut)
@@ -84,7 +84,7 @@ func TestLostResponse(t *testing.T) {
 	}
 }
 
-// RUN-07: a delay ends with the context.
+// A delay ends with the context.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)

@@ -41,7 +41,7 @@ func newTransport(t *testing.T) (*faults.Transport, *kubernetes.Clientset) {
 	return faulty, c
 }
 
-// RUN-07: requests of client-go are calls: verb, resource, names and subresources.
+// Requests of client-go are calls: verb, resource, names and subresources.
 func TestTransportCalls(t *testing.T) {
 	var got http.RoundTripper = roundTripper(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
@@ -103,7 +103,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// RUN-07: client-go gets each error as from a server, or from the connection.
+// client-go gets each error as from a server, or from the connection.
 func TestTransportErrors(t *testing.T) {
 	faulty, c := newTransport(t)
 	pods := c.CoreV1().Pods("default")
@@ -145,7 +145,7 @@ func TestTransportErrors(t *testing.T) {
 	}
 }
 
-// RUN-07: a 429 has the header Retry-After, by which client-go waits.
+// A 429 has the header Retry-After, by which client-go waits.
 func TestTransportRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faulty, c := newTransport(t)
@@ -163,7 +163,7 @@ func TestTransportRetryAfter(t *testing.T) {
 	})
 }
 
-// RUN-07: an event can end its watch, with or without a Status, before or after it arrives.
+// An event can end its watch, with or without a Status, before or after it arrives.
 func TestTransportEvents(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -215,7 +215,7 @@ func TestTransportEvents(t *testing.T) {
 	}
 }
 
-// RUN-07: client-go's informer survives cut and expired watches, and sees a held event late.
+// client-go's informer survives cut and expired watches, and sees a held event late.
 func TestTransportInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faulty, c := newTransport(t)
@@ -274,8 +274,7 @@ type notWatchList struct{}
 
 func (notWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// RUN-07: Wrap works with a rest.Config that has its own transport, and the rules apply to all
-// clients.
+// Wrap works with a rest.Config that has its own transport, and the rules apply to all clients.
 func TestTransportWrap(t *testing.T) {
 	config := apitest.New(apitest.Pods).REST()
 	faulty := faults.NewTransport(nil)
@@ -300,7 +299,7 @@ func TestTransportWrap(t *testing.T) {
 	}
 }
 
-// RUN-07: a rule that can never match is a mistake of the test.
+// A rule that can never match is a mistake of the test.
 func TestRulesThatNeverMatch(t *testing.T) {
 	for name, on := range map[string]func(){
 		"the kind of a request":      func() { faults.NewTransport(nil).On(faults.Call{Kind: "Pod"}) },
@@ -320,7 +319,7 @@ func TestRulesThatNeverMatch(t *testing.T) {
 	}
 }
 
-// RUN-07: Reset and the end of a request end what a rule holds.
+// Reset and the end of a request end what a rule holds.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		faulty, c := newTransport(t)

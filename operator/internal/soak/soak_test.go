@@ -38,8 +38,8 @@ import (
 	"kelson.dev/operator/leader"
 )
 
-// RUN-02, RUN-03, RUN-09: no work is lost or done twice. KELSON_SOAK is the real time to run for;
-// KELSON_SEED repeats one round.
+// No work is lost or done twice. KELSON_SOAK is the real time to run for; KELSON_SEED repeats one
+// round.
 func TestSoak(t *testing.T) {
 	// Without KELSON_SOAK, the test runs one round of each mode.
 	length := time.Duration(0)

@@ -86,7 +86,7 @@ func secret(name, host, user string) *corev1.Secret {
 	}
 }
 
-// RUN-03: clusters are engaged and disengaged with their Secrets.
+// Clusters are engaged and disengaged with their Secrets.
 func TestFromSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := internet{}
@@ -164,7 +164,7 @@ func TestFromSecrets(t *testing.T) {
 	})
 }
 
-// RUN-03: a kubeconfig from a Secret does not make the operator run programs or read its own files.
+// A kubeconfig from a Secret does not make the operator run programs or read its own files.
 func TestUntrusted(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(token, []byte("t"), 0o600))
@@ -196,8 +196,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// RUN-01: a missing namespace is an error; without permission to read Secrets, the operator is not
-// ready.
+// A missing namespace is an error; without permission to read Secrets, the operator is not ready.
 func TestUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})

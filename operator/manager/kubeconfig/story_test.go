@@ -21,8 +21,7 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// RUN-03, RUN-07: on real API servers, with real kubeconfigs: a cluster is engaged and disengaged
-// with its Secret.
+// On real API servers, with real kubeconfigs: a cluster is engaged and disengaged with its Secret.
 func TestFleetStory(t *testing.T) {
 	if os.Getenv("KELSON") == "" {
 		t.Skip("SKIPPED: needs a real API server: set KELSON to a kelson binary")

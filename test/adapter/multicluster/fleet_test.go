@@ -23,8 +23,8 @@ import (
 	"kelson.dev/operator/operatortest"
 )
 
-// RUN-10: a controller of multicluster-runtime works on the adapter's manager and clusters. Its
-// provider adds a cluster for each Secret with a kubeconfig. In each cluster, the controller copies
+// A controller of multicluster-runtime works on the adapter's manager and clusters. Its provider
+// adds a cluster for each Secret with a kubeconfig. In each cluster, the controller copies
 // ConfigMaps. After each copy it reads and lists the copies. These reads must show the preceding
 // write, which controller-runtime's own cache does not guarantee.
 func TestFleet(t *testing.T) {

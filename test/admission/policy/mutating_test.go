@@ -79,7 +79,7 @@ func TestMutatingPolicies(t *testing.T) {
 	}
 }
 
-// ADM-02: parameters, updates, and mutations that are not allowed.
+// Parameters, updates, and mutations that are not allowed.
 func TestMutatingPolicyWithParameters(t *testing.T) {
 	policy := mapolicy("m", "secrets", `  paramKind: {apiVersion: v1, kind: ConfigMap}
 `+applies("Never", `Object{metadata: Object.metadata{labels: {'by': params.data.who}}}`))
@@ -97,7 +97,7 @@ func TestMutatingPolicyWithParameters(t *testing.T) {
 	}
 }
 
-// ADM-02: an apply configuration can't set an atomic list; the failure policy applies.
+// An apply configuration can't set an atomic list; the failure policy applies.
 func TestMutatingPolicyThatFails(t *testing.T) {
 	spec := applies("Never", `Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', command: ['x']}]}}`)
 	p := start(t, mapolicy("m", "pods", spec))

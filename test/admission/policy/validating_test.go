@@ -47,7 +47,7 @@ func TestPolicyAppliesToTheNextRequest(t *testing.T) {
 	}
 }
 
-// ADM-02: functions and variables of expressions.
+// Functions and variables of expressions.
 func TestValidatingExpressions(t *testing.T) {
 	for _, test := range []struct{ name, resources, spec, binding, object, want string }{
 		{"message", "configmaps", `  validations: [{expression: "false", message: "too late"}]`, denies, configMap("cm", "{}"), "denied request: too late"},
@@ -78,7 +78,7 @@ func TestValidatingExpressions(t *testing.T) {
 	}
 }
 
-// ADM-02: an expression over the cost budget is an error.
+// An expression over the cost budget is an error.
 func TestCostIsLimited(t *testing.T) {
 	p := start(t, vap("p", "configmaps", `  validations: [{expression: "object.data.all(a, object.data.all(b, object.data.all(c, object.data.all(d, a+b+c+d != ''))))"}]`, denies))
 	var data strings.Builder
@@ -88,7 +88,7 @@ func TestCostIsLimited(t *testing.T) {
 	p.refuses(t, configMap("cm", "{"+data.String()[1:]+"}"), "resulted in error: operation cancelled: actual cost limit exceeded")
 }
 
-// ADM-02: deny, warn and audit; the reason determines the status code.
+// Deny, warn and audit; the reason determines the status code.
 func TestValidationActions(t *testing.T) {
 	p := start(t, vap("p", "configmaps", `  validations: [{expression: "false", message: careful}]`, `validationActions: [Warn, Audit]`))
 	p.must(t, configMap("cm", "{}"))
@@ -102,7 +102,7 @@ func TestValidationActions(t *testing.T) {
 	}
 }
 
-// ADM-02: parameters of built-in and custom kinds, by name and by selector, and missing parameters.
+// Parameters of built-in and custom kinds, by name and by selector, and missing parameters.
 func TestParameters(t *testing.T) {
 	const withAccount = `  paramKind: {apiVersion: v1, kind: ServiceAccount}
   validations: [{expression: "int(object.data.count) <= int(params.metadata.annotations.max)", messageExpression: "'more than ' + params.metadata.annotations.max + ' of ' + params.kind"}]`
@@ -150,7 +150,7 @@ func TestParameters(t *testing.T) {
 	})
 }
 
-// ADM-02: deletion, with the old object; custom resources in the version of the rule; the kinds of
+// Deletion, with the old object; custom resources in the version of the rule; the kinds of
 // subresources.
 func TestValidatingPolicyOnOtherRequests(t *testing.T) {
 	t.Run("deletion", func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestValidatingPolicyOnOtherRequests(t *testing.T) {
 	})
 }
 
-// ADM-02: policies can't prevent their own repair.
+// Policies can't prevent their own repair.
 func TestPoliciesCantLockOut(t *testing.T) {
 	policy := vap("p", `"*"`, `  validations: [{expression: "false"}]`, denies)
 	p := start(t, policy)

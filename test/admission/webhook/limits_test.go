@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ADM-01: two webhooks that change an object on every call, and request reinvocation, are called
-// only twice each, so that the request ends.
+// Two webhooks that change an object on every call, and request reinvocation, are called only twice
+// each, so that the request ends.
 func TestReinvocationEnds(t *testing.T) {
 	c := start(t)
 	var calls atomic.Int64
@@ -36,8 +36,8 @@ func TestReinvocationEnds(t *testing.T) {
 	}
 }
 
-// ADM-01: the failurePolicy applies to match conditions that fail or exceed CEL's cost limit of a
-// request. A webhook may have at most 64 match conditions.
+// The failurePolicy applies to match conditions that fail or exceed CEL's cost limit of a request.
+// A webhook may have at most 64 match conditions.
 func TestMatchConditionsThatFail(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	members := map[string]string{}
@@ -81,7 +81,7 @@ func TestMatchConditionsThatFail(t *testing.T) {
 	}
 }
 
-// ADM-01: the labels of another namespace can't imitate a namespace that a webhook exempts by name.
+// The labels of another namespace can't imitate a namespace that a webhook exempts by name.
 func TestExemptNamespaces(t *testing.T) {
 	c, h := start(t), newHook(t, deny)
 	ctx := t.Context()
@@ -114,7 +114,7 @@ func TestExemptNamespaces(t *testing.T) {
 	}
 }
 
-// ADM-01: ephemeral containers are added through their own subresource: a webhook for
+// Ephemeral containers are added through their own subresource: a webhook for
 // pods/ephemeralcontainers receives the whole pod and can refuse them; a webhook only for pods is
 // not called.
 func TestEphemeralContainers(t *testing.T) {

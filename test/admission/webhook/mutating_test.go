@@ -19,7 +19,7 @@ func adds(key string) func(*review) *admissionv1.AdmissionResponse {
 	return patched(fmt.Sprintf(`[{"op":"add","path":"/data/%s","value":"1"}]`, key))
 }
 
-// ADM-01: webhooks run in the order of their names, each on the result of the previous ones.
+// Webhooks run in the order of their names, each on the result of the previous ones.
 func TestMutatingWebhooksInOrder(t *testing.T) {
 	c := start(t)
 	configMaps := rule("*", "", "v1", "configmaps")
@@ -53,8 +53,8 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 	}
 }
 
-// ADM-01: a webhook with reinvocationPolicy IfNeeded is called again if another webhook or a plugin
-// changed the object after it.
+// A webhook with reinvocationPolicy IfNeeded is called again if another webhook or a plugin changed
+// the object after it.
 func TestReinvocation(t *testing.T) {
 	ifNeeded := func(w *admissionregistrationv1.MutatingWebhook) {
 		w.ReinvocationPolicy = ptr(admissionregistrationv1.IfNeededReinvocationPolicy)
@@ -172,8 +172,7 @@ func widget(version, name, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// ADM-01: webhooks receive custom resources in the version of the rule, and their result is
-// validated.
+// Webhooks receive custom resources in the version of the rule, and their result is validated.
 func TestCustomResources(t *testing.T) {
 	c := start(t)
 	c.define(t, widgets)
@@ -212,7 +211,7 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
-// ADM-01: a webhook changes the scale of a custom resource.
+// A webhook changes the scale of a custom resource.
 func TestMutatingScale(t *testing.T) {
 	c := start(t)
 	c.define(t, widgets)
@@ -237,7 +236,7 @@ func TestMutatingScale(t *testing.T) {
 	}
 }
 
-// ADM-01: a webhook can't change an object that is deleted.
+// A webhook can't change an object that is deleted.
 func TestNoPatchAtDeletion(t *testing.T) {
 	c := start(t)
 	if _, err := c.create(t, configMap("cm")); err != nil {
@@ -253,8 +252,8 @@ func TestNoPatchAtDeletion(t *testing.T) {
 	}
 }
 
-// ADM-01: if a webhook makes managedFields invalid, its change of them is dropped, and the client
-// gets a warning.
+// If a webhook makes managedFields invalid, its change of them is dropped, and the client gets a
+// warning.
 func TestWebhookInvalidatesManagedFields(t *testing.T) {
 	c := start(t)
 	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/metadata/managedFields/0/fieldsType","value":"nonsense"}]`)), rule("CREATE", "", "v1", "configmaps"))

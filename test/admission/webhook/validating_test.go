@@ -58,8 +58,8 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 	}
 }
 
-// ADM-01: the contents of reviews per operation. CVE-2021-25735: the old object is always the
-// stored one, and does not depend on the request.
+// The contents of reviews per operation. CVE-2021-25735: the old object is always the stored one,
+// and does not depend on the request.
 func TestReviewsHaveTheRightObjects(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	c.validating(t, "all", h, rule("*", "", "v1", "configmaps"))
@@ -159,7 +159,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	}
 }
 
-// ADM-01: the kinds of subresources.
+// The kinds of subresources.
 func TestSubresourcesWithOwnKinds(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
@@ -212,7 +212,7 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	}
 }
 
-// ADM-01: selectors, scope, match conditions, match policy.
+// Selectors, scope, match conditions, match policy.
 func TestMatching(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
@@ -297,8 +297,8 @@ func TestMatching(t *testing.T) {
 	}
 }
 
-// ADM-01: with matchPolicy Equivalent, a rule for another version matches after conversion of the
-// object; with Exact, it does not.
+// With matchPolicy Equivalent, a rule for another version matches after conversion of the object;
+// with Exact, it does not.
 func TestEquivalentVersions(t *testing.T) {
 	c := start(t)
 	exact, equivalent := newHook(t, allow), newHook(t, allow)
@@ -333,7 +333,7 @@ func TestEquivalentVersions(t *testing.T) {
 	}
 }
 
-// ADM-01: failure policy, timeout, dry run.
+// Failure policy, timeout, dry run.
 func TestWebhooksThatFail(t *testing.T) {
 	c, broken := start(t), newHook(t, func(*review) *admissionv1.AdmissionResponse { return nil })
 	away := newHook(t, allow)
@@ -402,7 +402,7 @@ func TestDryRunNeedsNoSideEffects(t *testing.T) {
 	}
 }
 
-// ADM-01: all webhooks are called, concurrently, and the client receives their warnings.
+// All webhooks are called, concurrently, and the client receives their warnings.
 func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	c := start(t)
 	const n = 4
@@ -437,7 +437,7 @@ func (w *warningRecorder) HandleWarningHeaderWithContext(_ context.Context, code
 	w.texts = append(w.texts, text)
 }
 
-// ADM-01: webhook and policy configurations, and access reviews, are never sent to webhooks.
+// Webhook and policy configurations, and access reviews, are never sent to webhooks.
 func TestWebhooksCantLockOut(t *testing.T) {
 	c, h := start(t), newHook(t, deny)
 	made := c.validating(t, "all", h, everything)
@@ -459,8 +459,8 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	}
 }
 
-// ADM-01: a service without endpoints, and one with an external name. The API does not allow
-// loopback addresses in endpoints: see TestResolve.
+// A service without endpoints, and one with an external name. The API does not allow loopback
+// addresses in endpoints: see TestResolve.
 func TestWebhookByService(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
@@ -506,7 +506,7 @@ func TestWebhookByService(t *testing.T) {
 	expect(`admission webhook "w.kelson.dev" denied the request: not today`)
 }
 
-// ADM-01: connections are reused, and closed with the control plane.
+// Connections are reused, and closed with the control plane.
 func TestConnectionsAreClosed(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"))

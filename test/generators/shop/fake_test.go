@@ -21,7 +21,7 @@ import (
 	"kelson.dev/test/generators/shop/pkg/generated/informers/externalversions"
 )
 
-// GEN-01: a fake clientset works like those of client-gen: objects, actions, reactors, watches,
+// A fake clientset works like those of client-gen: objects, actions, reactors, watches,
 // subresources.
 func TestFakeClientset(t *testing.T) {
 	clients := fake.NewClientset(pizza("a"), &v1.OvenList{Items: []v1.Oven{{ObjectMeta: metav1.ObjectMeta{Name: "o"}}}})
@@ -79,8 +79,8 @@ func TestFakeClientset(t *testing.T) {
 	}
 }
 
-// GEN-01: fakes implement server-side apply, and Extract functions return the applied fields, as
-// with a real server in TestExtract.
+// Fakes implement server-side apply, and Extract functions return the applied fields, as with a
+// real server in TestExtract.
 func TestFakeApply(t *testing.T) {
 	pizzas := fake.NewClientset().ShopV1().Pizzas("default")
 	one := must[*v1.Pizza](t)
@@ -93,8 +93,8 @@ func TestFakeApply(t *testing.T) {
 	}
 }
 
-// GEN-01: informers and the library's client work with fakes as with servers, and reactors receive
-// their requests.
+// Informers and the library's client work with fakes as with servers, and reactors receive their
+// requests.
 func TestFakeInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset(pizza("a"))

@@ -51,7 +51,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// GEN-01: generated clients work with a real control plane.
+// Generated clients work with a real control plane.
 func TestClients(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	clients := versioned.NewForConfigOrDie(env.RESTConfig())
@@ -113,7 +113,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// GEN-01: apply configurations contain only the fields that were set.
+// Apply configurations contain only the fields that were set.
 func TestApply(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	pizzas := versioned.NewForConfigOrDie(env.RESTConfig()).ShopV1().Pizzas("default")
@@ -146,7 +146,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// GEN-01: Extract functions return what a field manager has applied to an object or to its status.
+// Extract functions return what a field manager has applied to an object or to its status.
 func TestExtract(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	pizzas := versioned.NewForConfigOrDie(env.RESTConfig()).ShopV1().Pizzas("default")
@@ -166,7 +166,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// GEN-01: generated informers and listers work with a real control plane.
+// Generated informers and listers work with a real control plane.
 func TestInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.CRDs("config/crd"), testenv.Scheme(scheme.Scheme))
@@ -240,7 +240,7 @@ func TestInformers(t *testing.T) {
 	})
 }
 
-// GEN-01: defaults of missing fields, from markers and from functions written by hand.
+// Defaults of missing fields, from markers and from functions written by hand.
 func TestDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
@@ -266,7 +266,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// GEN-01: conversion with a scheme, and by the methods that webhooks call.
+// Conversion with a scheme, and by the methods that webhooks call.
 func TestConversion(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme} {
@@ -291,8 +291,8 @@ func TestConversion(t *testing.T) {
 	}
 }
 
-// GEN-01: generated round-trip tests name the field that a conversion loses. With the build tag
-// lossy, a conversion of this project loses one.
+// Generated round-trip tests name the field that a conversion loses. With the build tag lossy, a
+// conversion of this project loses one.
 func TestRoundTripsDetectLostFields(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a test")
@@ -303,7 +303,7 @@ func TestRoundTripsDetectLostFields(t *testing.T) {
 	}
 }
 
-// GEN-01: all references in a document of the definitions resolve.
+// All references in a document of the definitions resolve.
 func TestOpenAPI(t *testing.T) {
 	defs := openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + path) })
 	const pizza = "kelson.dev/test/generators/shop/api/v1.PizzaSpec"

@@ -106,9 +106,8 @@ func TestFields(t *testing.T) {
 }
 `
 
-// GEN-04: apply configurations have the same unnamed structs as the types, with their tags and
-// whatever names the imports have. Those with metadata have getters that work without it, as
-// upstream's do.
+// Apply configurations have the same unnamed structs as the types, with their tags and whatever
+// names the imports have. Those with metadata have getters that work without it, as upstream's do.
 func TestUnnamedStructs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages of client-go")

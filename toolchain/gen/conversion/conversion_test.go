@@ -43,8 +43,7 @@ func generate(t *testing.T, path string, files map[string]string) (string, strin
 	return "", ""
 }
 
-// GEN-04: ConvertTo needs the Hub methods of the hub, which are generated if its package requests
-// it.
+// ConvertTo needs the Hub methods of the hub, which are generated if its package requests it.
 func TestHubs(t *testing.T) {
 	const (
 		spoke = "// +groupName=a.b\n// +kelson:generate=conversion\n// +k8s:conversion-gen=example.com/m/v1\npackage v2" + kind + "\ntype PizzaSpec struct{}\n"
@@ -81,7 +80,7 @@ func TestHubs(t *testing.T) {
 	}
 }
 
-// GEN-04: errors name generic types by their packages' names.
+// Errors name generic types by their packages' names.
 func TestGenericTypesInErrors(t *testing.T) {
 	const types = kind + `
 type PizzaSpec struct {
@@ -102,8 +101,8 @@ type Leaf struct{}
 	}
 }
 
-// GEN-04: as with conversion-gen, pointers of simple types convert to their values, functions of
-// other spokes convert their types, and a package can convert types that it does not declare.
+// As with conversion-gen, pointers of simple types convert to their values, functions of other
+// spokes convert their types, and a package can convert types that it does not declare.
 func TestFunctionsOfOtherPackages(t *testing.T) {
 	const (
 		group   = "// +groupName=a.b\n"
@@ -174,7 +173,7 @@ func Convert_v2_Other_To_v1_Other(in *Other, out *v1.Other, s conversion.Scope) 
 	}
 }
 
-// GEN-04: the query of a request converts to a type with +k8s:conversion-gen:explicit-from.
+// The query of a request converts to a type with +k8s:conversion-gen:explicit-from.
 func TestQueries(t *testing.T) {
 	const options = `// +groupName=a.b
 package v1
@@ -219,7 +218,7 @@ type Options struct {
 	}
 }
 
-// GEN-04: functions of a package that imports this one cannot be called, because Go forbids cycles.
+// Functions of a package that imports this one cannot be called, because Go forbids cycles.
 func TestFunctionsOfImporters(t *testing.T) {
 	_, problem := generate(t, "example.com/m/v2", map[string]string{
 		"v1/t.go": "// +groupName=a.b\npackage v1\n\ntype Options struct{ On string }\n",

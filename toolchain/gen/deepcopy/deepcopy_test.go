@@ -24,7 +24,7 @@ var (
 	_ runtime.Object = fixture.List{}
 )
 
-// GEN-01: the methods of the fixture are up to date.
+// The methods of the fixture are up to date.
 func TestFixtureIsCurrent(t *testing.T) {
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: "internal/fixture"})
 	if err != nil {
@@ -54,7 +54,7 @@ func TestFixtureIsCurrent(t *testing.T) {
 	}
 }
 
-// GEN-01: a copy equals its original and shares no memory with it.
+// A copy equals its original and shares no memory with it.
 func TestCopies(t *testing.T) {
 	for seed := range uint64(30) {
 		in := &fixture.Everything{}

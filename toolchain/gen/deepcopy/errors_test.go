@@ -11,8 +11,8 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// GEN-01: types that cannot be copied are errors at their fields. Each comment is a part of the
-// error of its line; the other fields are correct.
+// Types that cannot be copied are errors at their fields. Each comment is a part of the error of
+// its line; the other fields are correct.
 const uncopied = `// +kubebuilder:object:generate=true
 package v1
 

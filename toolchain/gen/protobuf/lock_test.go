@@ -21,7 +21,7 @@ func generate(t *testing.T, source, lock string) (protobuf.Files, error) {
 	return protobuf.Generate(protobuf.Config{API: api, Package: api.Packages[0], Lock: []byte(lock), Generated: func(*model.Package) bool { return false }})
 }
 
-// GEN-04: numbers of fields without a tag are never used for another field.
+// Numbers of fields without a tag are never used for another field.
 func TestLock(t *testing.T) {
 	const source = `// +groupName=example.com
 package v1
@@ -65,7 +65,7 @@ type Names []string
 	}
 }
 
-// GEN-04: a type that protobuf cannot encode is an error at the field.
+// A type that protobuf cannot encode is an error at the field.
 func TestErrors(t *testing.T) {
 	for field, want := range map[string]string{
 		"A any `json:\"a\"`":                                    "types.go:4:17: protobuf: T.A: protobuf cannot encode",

@@ -14,8 +14,8 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// GEN-04: a compiler of .proto files accepts the generated ones, and their messages have the fields
-// of those that go-to-protobuf generated for the same types.
+// A compiler of .proto files accepts the generated ones, and their messages have the fields of
+// those that go-to-protobuf generated for the same types.
 func TestSchemasOfKubernetes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads packages of k8s.io/api")

@@ -79,8 +79,8 @@ func main() {
 }
 `
 
-// GEN-04: for random objects of Kubernetes' own types, the generated code and the code of
-// go-to-protobuf encode the same bytes and decode the same objects.
+// For random objects of Kubernetes' own types, the generated code and the code of go-to-protobuf
+// encode the same bytes and decode the same objects.
 func TestKubernetesTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles packages of k8s.io/api")

@@ -40,7 +40,7 @@ type Types struct {
 }
 `
 
-// GEN-01: unnamed structs keep their tags, and name packages as the file that they are written in.
+// Unnamed structs keep their tags, and name packages as the file that they are written in.
 func TestUnnamedStructs(t *testing.T) {
 	dir, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": unnamedTypes})
 	want := map[string]string{

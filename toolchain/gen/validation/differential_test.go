@@ -86,8 +86,8 @@ func moduleDir(t *testing.T, module string) string {
 	return m.Dir
 }
 
-// GEN-04: on the test packages of validation-gen, the generated functions return the same errors
-// for random objects and updates as those of validation-gen.
+// On the test packages of validation-gen, the generated functions return the same errors for random
+// objects and updates as those of validation-gen.
 func TestOutputTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the test packages of validation-gen")
@@ -151,7 +151,7 @@ func TestOutputTests(t *testing.T) {
 	judge(t, runProgram(t, dir, "GOWORK=off", "GOFLAGS=-mod=mod -trimpath"), 200)
 }
 
-// GEN-04: for Kubernetes' own types, the generated functions return the same errors as those of
+// For Kubernetes' own types, the generated functions return the same errors as those of
 // validation-gen in k8s.io/kubernetes.
 func TestKubernetesTypes(t *testing.T) {
 	if testing.Short() {

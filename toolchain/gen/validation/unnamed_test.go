@@ -15,7 +15,7 @@ import (
 	"kelson.dev/toolchain/model"
 )
 
-// GEN-04: rules inside unnamed structs, which have no functions, are errors.
+// Rules inside unnamed structs, which have no functions, are errors.
 func TestUnnamedStructs(t *testing.T) {
 	dir, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": `// +groupName=a.b
 package v1

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// GEN-03: the reference equals the registry.
+// The reference equals the registry.
 func TestReferenceIsUpToDate(t *testing.T) {
 	if err := run("../../../docs/reference", true); err != nil {
 		t.Error(err)

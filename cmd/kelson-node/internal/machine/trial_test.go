@@ -22,7 +22,7 @@ func try(ctx context.Context, mode string) error {
 	return errors.Join(err, m.Try(ctx))
 }
 
-// NODE-01: kelson-node check tries what a node does, and names what the environment forbids.
+// kelson-node check tries what a node does, and names what the environment forbids.
 func TestTry(t *testing.T) {
 	mode, child := os.LookupEnv(here)
 	if child {
@@ -75,7 +75,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// NODE-01: a trial that hangs ends with its context.
+// A trial that hangs ends with its context.
 func TestTryHangs(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "runc"), []byte("#!/bin/sh\nexec sleep 60\n"), 0o755); err != nil {

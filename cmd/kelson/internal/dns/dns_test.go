@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// NODE-05: the address is the tenth of the range, as in kubeadm.
+// The address is the tenth of the range, as in kubeadm.
 func TestAddress(t *testing.T) {
 	for _, test := range []struct{ in, want, err string }{
 		{in: "10.0.0.0/24", want: "10.0.0.10"},

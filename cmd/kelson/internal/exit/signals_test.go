@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// CLI-05: the first signal asks a command to end, and the second one ends it, even if the command
-// was started with the signal ignored. This test is also the command.
+// The first signal asks a command to end, and the second one ends it, even if the command was
+// started with the signal ignored. This test is also the command.
 func TestSecondSignalEndsProcess(t *testing.T) {
 	if os.Getenv("COMMAND") != "" {
 		ctx := OnSignal(os.Interrupt)

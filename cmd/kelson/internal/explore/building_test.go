@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// LAB-03: without a terminal, a build prints a line at its beginning, after each half minute and at
-// its end, and no carriage returns.
+// Without a terminal, a build prints a line at its beginning, after each half minute and at its
+// end, and no carriage returns.
 func TestBuilding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -11,9 +11,8 @@ import (
 	"kelson.dev/cmd/kelson/internal/project"
 )
 
-// LAB-03: the program of a project stays in the user's cache while it is used. It is linked
-// elsewhere if another process uses it, and again if its last link did not end. The cache is
-// limited.
+// The program of a project stays in the user's cache while it is used. It is linked elsewhere if
+// another process uses it, and again if its last link did not end. The cache is limited.
 func TestLink(t *testing.T) {
 	home, temp := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)

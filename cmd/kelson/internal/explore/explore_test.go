@@ -58,7 +58,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// LAB-03: with --process, the program of the same project runs unchanged, as a process.
+// With --process, the program of the same project runs unchanged, as a process.
 func TestProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a project")
@@ -78,7 +78,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// LAB-03: flags that contradict each other or have invalid values are errors.
+// Flags that contradict each other or have invalid values are errors.
 func TestProcessFlags(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -102,8 +102,8 @@ func TestProcessFlags(t *testing.T) {
 	}
 }
 
-// LAB-03: if a file of an alarm can't be written, the command ends the exploration and fails with
-// the cause.
+// If a file of an alarm can't be written, the command ends the exploration and fails with the
+// cause.
 func TestUnwritableFailure(t *testing.T) {
 	p := &printer{out: io.Discard, errOut: io.Discard, failure: filepath.Join(t.TempDir(), "missing", "failure.json")}
 	err := p.drive(t.Context(), func(ctx context.Context, send func(explore.Message)) {

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// LAB-03: --export writes each alarm as a Go test, once, and says where it is.
+// --export writes each alarm as a Go test, once, and says where it is.
 func TestExport(t *testing.T) {
 	project := t.TempDir()
 	var out bytes.Buffer
@@ -72,8 +72,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// LAB-03: alarms whose plans differ only in a value are different tests. Absolute folders are not
-// below the project. Printed commands quote plans for a shell.
+// Alarms whose plans differ only in a value are different tests. Absolute folders are not below the
+// project. Printed commands quote plans for a shell.
 func TestExportValues(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tests")
 	var out bytes.Buffer

@@ -70,7 +70,7 @@ func TestInvalidTransportFlags(t *testing.T) {
 	}
 }
 
-// AUTHN-01: clients get the certificate for the name that they ask for.
+// Clients get the certificate for the name that they ask for.
 func TestServerNames(t *testing.T) {
 	o := parsed(t, "--tls-sni-cert-key="+certificate(t, "a.example.com"),
 		"--tls-sni-cert-key="+certificate(t, "other")+":*.example.com,b.example.org")

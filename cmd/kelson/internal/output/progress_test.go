@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EXT-01: on a terminal, progress is one line with the time of the step; messages are above it.
+// On a terminal, progress is one line with the time of the step; messages are above it.
 func TestProgressOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -28,8 +28,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
-// EXT-01: updates of a step are written to the terminal only a few times a second, and other output
-// appears above the line.
+// Updates of a step are written to the terminal only a few times a second, and other output appears
+// above the line.
 func TestProgressOfALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -57,7 +57,7 @@ func TestProgressOfALoop(t *testing.T) {
 	})
 }
 
-// EXT-01: without a terminal, each step is a line of its own, or is not printed.
+// Without a terminal, each step is a line of its own, or is not printed.
 func TestProgressElsewhere(t *testing.T) {
 	for lines, want := range map[bool]string{false: "warning\n", true: "one\nwarning\ntwo\n"} {
 		var b strings.Builder

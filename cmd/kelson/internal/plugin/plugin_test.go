@@ -49,8 +49,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// EXT-01: where symbolic links are forbidden, or succeed without a file as in Wine, the plugin is a
-// hard link or a copy.
+// Where symbolic links are forbidden, or succeed without a file as in Wine, the plugin is a hard
+// link or a copy.
 func TestInstallWithoutSymbolicLinks(t *testing.T) {
 	forbidden := func(string, string) error { return os.ErrPermission }
 	nothing := func(string, string) error { return nil }

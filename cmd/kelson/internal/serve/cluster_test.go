@@ -10,8 +10,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// EXT-02, EXT-03: bad values of the cluster's flags are one line that names the flag, and fields
-// without effect are a warning.
+// Bad values of the cluster's flags are one line that names the flag, and fields without effect are
+// a warning.
 func TestClusterFlags(t *testing.T) {
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "scheduler.yaml")

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// API-13: a server whose disk is full starts with the kubeconfig of its previous start, if that is
-// for the same URL and authority.
+// A server whose disk is full starts with the kubeconfig of its previous start, if that is for the
+// same URL and authority.
 func TestKubeconfigOnFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {

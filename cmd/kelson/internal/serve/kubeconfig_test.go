@@ -9,7 +9,7 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// CLI-01: a server does not replace a file with the user's other clusters.
+// A server does not replace a file with the user's other clusters.
 func TestExistingKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := checkKubeconfig(file); err != nil {
@@ -36,8 +36,8 @@ func TestExistingKubeconfig(t *testing.T) {
 	}
 }
 
-// CLI-01: without a folder for the user's data, the state is not kept among temporary files, where
-// another user may have prepared a folder with a known key.
+// Without a folder for the user's data, the state is not kept among temporary files, where another
+// user may have prepared a folder with a known key.
 func TestNoDataDir(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_DATA_HOME", "USERPROFILE", "LocalAppData"} {
 		t.Setenv(name, "")

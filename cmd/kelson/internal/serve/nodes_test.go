@@ -11,7 +11,7 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// CTRL-08: --nodes takes groups and files; a bad value is one line that names the flag.
+// --nodes takes groups and files; a bad value is one line that names the flag.
 func TestNodesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n"), 0o600); err != nil {
@@ -47,7 +47,7 @@ func TestNodesFlag(t *testing.T) {
 	}
 }
 
-// CTRL-08: --stages takes files and folders; a bad Stage is one line that names the file.
+// --stages takes files and folders; a bad Stage is one line that names the file.
 func TestStagesFlag(t *testing.T) {
 	write := func(text string) string {
 		file := filepath.Join(t.TempDir(), "stages.yaml")

@@ -34,7 +34,7 @@ func explain(t *testing.T, kind, name string, last int) string {
 	return out.String()
 }
 
-// RUN-06: the chain leads through both operators, from the pod to the user.
+// The chain leads through both operators, from the pod to the user.
 func TestChain(t *testing.T) {
 	time.Local = time.UTC
 	for _, tt := range []struct {

@@ -79,7 +79,7 @@ func pods(t *testing.T, env *testenv.Env) []*corev1.Pod {
 	return list
 }
 
-// EX-01: thirty days of virtual time pass immediately, and nothing runs before they have passed.
+// Thirty days of virtual time pass immediately, and nothing runs before they have passed.
 func TestRunsAfterThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
@@ -131,7 +131,7 @@ func wantEvents(t *testing.T, env *testenv.Env, want ...string) {
 	}
 }
 
-// EX-01: a time in the past is due immediately, and all phases are observed.
+// A time in the past is due immediately, and all phases are observed.
 func TestPhases(t *testing.T) {
 	for _, tc := range []struct {
 		name, command string
@@ -231,7 +231,7 @@ func TestReschedule(t *testing.T) {
 	})
 }
 
-// EX-01: objects that violate the schema are rejected by the server.
+// Objects that violate the schema are rejected by the server.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeNone)
@@ -251,8 +251,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// EX-01: a schedule that matches the schema but is not a valid time sets a condition and is not
-// retried.
+// A schedule that matches the schema but is not a valid time sets a condition and is not retried.
 func TestImpossibleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t, controlplane.NodeSimulated)
@@ -283,7 +282,7 @@ func TestImpossibleTime(t *testing.T) {
 	})
 }
 
-// EX-01: a shell runs any command, with quotes, pipes and variables. This test runs real processes.
+// A shell runs any command, with quotes, pipes and variables. This test runs real processes.
 func TestShellSyntax(t *testing.T) {
 	env := newEnv(t, controlplane.NodeProcess)
 	out := filepath.Join(t.TempDir(), "out")

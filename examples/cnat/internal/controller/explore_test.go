@@ -23,9 +23,9 @@ func scenario(t *testing.T, schedule string) explore.Scenario {
 	}
 }
 
-// LAB-03: no single fault of a process, the network or the API server makes cnat run a command
-// twice, skip it or leave objects behind.
+// No single fault of a process, the network or the API server makes cnat run a command twice, skip
+// it or leave objects behind.
 func TestExplore(t *testing.T) { explore.Run(t, scenario(t, "2000-01-01T01:00:00Z")) }
 
-// LAB-03: this includes faults while the command starts.
+// This includes faults while the command starts.
 func TestExploreStart(t *testing.T) { explore.Run(t, scenario(t, "1999-12-31T23:59:59Z")) }

@@ -23,9 +23,8 @@ import (
 	"kelson.dev/examples/cnat/internal/controller"
 )
 
-// EX-01, RUN-07: the operator on the server of a kubeconfig: go run ./test/against runs it on
-// kube-apiserver. There is no scheduler and no kubelet: the test acts as both and reports that the
-// pod ran.
+// The operator on the server of a kubeconfig: go run ./test/against runs it on kube-apiserver.
+// There is no scheduler and no kubelet: the test acts as both and reports that the pod ran.
 func TestAtOnAServer(t *testing.T) {
 	path := os.Getenv("KELSON_TEST_KUBECONFIG")
 	if path == "" {

@@ -12,7 +12,7 @@ import (
 	batchv2 "kelson.dev/examples/cronjob/api/v2"
 )
 
-// EX-02: an object does not change if it is converted to the other version and back.
+// An object does not change if it is converted to the other version and back.
 func TestNothingIsLostInConversion(t *testing.T) {
 	fill := randfill.New().NilChance(.3).NumElements(1, 3).RandSource(rand.NewSource(1)).Funcs(
 		func(c *batchv2.CronField, r randfill.Continue) {

@@ -83,8 +83,7 @@ func wantReason(t *testing.T, env *testenv.Env, c *batchv1.CronJob, reason strin
 	}
 }
 
-// EX-02: the controller starts one Job an hour for a week, and keeps only as many as the history's
-// limit.
+// The controller starts one Job an hour for a week, and keeps only as many as the history's limit.
 func TestAWeekOfJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)

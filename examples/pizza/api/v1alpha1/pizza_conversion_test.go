@@ -10,8 +10,7 @@ import (
 	restaurantv1beta1 "kelson.dev/examples/pizza/api/v1beta1"
 )
 
-// EX-08: a conversion to the other version and back loses nothing; only the order of toppings may
-// change.
+// A conversion to the other version and back loses nothing; only the order of toppings may change.
 func TestPizzaSurvivesConversion(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "test", Labels: map[string]string{"a": "b"}}
 	for _, toppings := range [][]string{nil, {"ham"}, {"ham", "olives"}, {"ham", "olives", "ham", "ham"}} {

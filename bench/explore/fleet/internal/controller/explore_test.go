@@ -24,7 +24,7 @@ import (
 	"kelson.dev/bench/explore/fleet/internal/controller"
 )
 
-// LAB-03: no single fault makes an operator on controller-runtime end in another state.
+// No single fault makes an operator on controller-runtime end in another state.
 func TestExplore(t *testing.T) {
 	inputs, err := explore.Samples("../../config/samples")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestExplore(t *testing.T) {
 	})
 }
 
-// LAB-03: a panic from which controller-runtime recovers is an alarm, with its place.
+// A panic from which controller-runtime recovers is an alarm, with its place.
 func TestFindsPanic(t *testing.T) {
 	scenario := explore.Scenario{
 		Operator: func(ctx context.Context, rest *rest.Config) error {
