@@ -49,6 +49,7 @@ import (
 	"kelson.dev/console/search"
 	"kelson.dev/console/timeline"
 	"kelson.dev/console/why"
+	"kelson.dev/lab/diagnosis"
 )
 
 // TraceSource is the source of an operator's trace: a file or a URL.
@@ -112,6 +113,7 @@ type Console struct {
 	inventory *inventory.Inventory
 	traces    *traces.Traces
 	history   *history.Server
+	diagnosis diagnosis.Cluster
 	guard     *guard
 	ctx       context.Context // of all requests
 	stop      context.CancelFunc
@@ -127,6 +129,10 @@ func New(config Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	diagnosed, err := diagnosis.Connect(connected.Config())
+	if err != nil {
+		return nil, err
+	}
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
@@ -135,7 +141,9 @@ func New(config Config) (*Console, error) {
 		past.Moment = m.Revision
 		config.Write = config.Write && m.Fork
 	}
-	c := &Console{config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: past}
+	c := &Console{
+		config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: past, diagnosis: diagnosed,
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
 	return c, nil
@@ -149,7 +157,7 @@ func (c *Console) routes() http.Handler {
 		&exec.Server{Cluster: c.cluster, Write: c.config.Write},
 		&search.Server{Cluster: c.cluster, Inventory: c.inventory},
 		&now.Server{Inventory: c.inventory, Traces: c.traces},
-		&why.Server{Traces: c.traces},
+		&why.Server{Traces: c.traces, Cluster: c.cluster, Diagnosis: c.diagnosis},
 		&reconcile.Server{Traces: c.traces},
 		&compare.Server{Traces: c.traces, Failure: c.config.Failure},
 		&rights.Server{Cluster: c.cluster, Log: c.config.AuditLog},

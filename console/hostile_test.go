@@ -250,7 +250,7 @@ func TestHostileTexts(t *testing.T) {
 		check(object+"?tab=why", "Hot loop")
 		check("/reconcile/"+url.PathEscape(s)+"/"+fmt.Sprint(i+1), "Causes")
 		if i == 0 || i == 3 || i == 10 {
-			check(object, "Conditions")
+			check(object+"?tab=overview", "Conditions")
 			check(object+"?tab=yaml", "managedFields")
 			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec"]`), hostile[2])
 			check(object+"?tab=yaml&field="+url.QueryEscape(`["spec",`+quoted(hostile[2])+`]`), "default")

@@ -564,8 +564,8 @@ func TestKeyboard(t *testing.T) {
 	t.Run("detail and yaml", func(t *testing.T) {
 		b := b.in(t)
 		b.load("/object/deployments.apps/default/web")
-		for _, name := range []string{"YAML", "Why", "History", "Events", "Overview"} {
-			if name == "Overview" {
+		for _, name := range []string{"Overview", "YAML", "History", "Events", "Why"} {
+			if name == "Why" {
 				b.back(name)
 			} else {
 				b.to(name)

@@ -48,6 +48,8 @@ func TestObjects(t *testing.T) {
 	b.press("j")
 	b.press(kb.Enter)
 	b.until(`location.pathname === '/object/deployments.apps/default/web'`)
+	b.shows("As it should be")
+	b.goTo("/object/deployments.apps/default/web?tab=overview")
 	b.shows("Conditions")
 	b.shows("MinimumReplicasAvailable")
 	b.shot("detail")

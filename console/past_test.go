@@ -140,7 +140,7 @@ func TestPast(t *testing.T) {
 		if eval[bool](b, `document.querySelector('.rows').innerText.includes('later')`) {
 			t.Errorf("%s: a later object is listed", name)
 		}
-		b.goTo("/object/configmaps/default/settings")
+		b.goTo("/object/configmaps/default/settings?tab=overview")
 		b.until(`document.querySelector('.overview')?.innerText.includes('medium')`)
 		canEdit := `[...document.querySelectorAll('.tabs a')].some((a) => a.textContent === 'Edit')`
 		if name == "fork" {

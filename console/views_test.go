@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
 	"kelson.dev/lab/testenv"
+	"kelson.dev/operator/client"
 )
 
 // testTrace is the trace of two operators: deploy creates a ConfigMap for a Deployment, and pods
@@ -32,8 +34,42 @@ func testTrace(t *testing.T, began time.Time) string {
 	return name
 }
 
-// LAB-07: objects that are not ready, from the cluster and from traces; the chain from an object
-// through two operators to a person; reconciles with their effects. All of it live.
+// whyOfOrdinaryObjects opens objects that no trace has: the page says what is wrong, with its
+// source and what has to happen next, as kelson why does, and what the traces have about the
+// nearest owner.
+func (b *tab) whyOfOrdinaryObjects(env *testenv.Env) {
+	b.t.Helper()
+	err := env.Client().Create(b.t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lost"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "nothing"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.goTo("/object/services/default/lost")
+	b.until(`document.querySelector('.tabs a').textContent === 'Why' && document.querySelector('.tabs a').ariaCurrent === 'page'`)
+	b.until(`document.querySelector('.findings .item.bad')?.innerText.includes('has no endpoints: no pod has the labels app=nothing')`)
+	b.shows("next: create pods with these labels, or correct the selector")
+	b.shows("source: spec.selector")
+	b.shot("why-finding")
+	web, err := client.Get[appsv1.Deployment](b.t.Context(), env.Client(), client.Key{Namespace: "default", Name: "web"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "owned", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name, UID: web.UID}},
+	}}
+	if err := env.Client().Create(b.t.Context(), owned); err != nil {
+		b.t.Fatal(err)
+	}
+	b.goTo("/object/configmaps/default/owned?tab=why")
+	b.until(`document.querySelector('.owners')?.innerText === 'ConfigMap owned, owned by Deployment default/web'`)
+	b.shows("As it should be")
+	b.shows("parse size: strconv.Atoi: invalid syntax")
+}
+
+// Objects that are not ready, from the cluster and from traces; the chain from an object through
+// two operators to a person; reconciles with their effects. All of it live.
 func TestNowAndWhy(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
@@ -64,6 +100,7 @@ func TestNowAndWhy(t *testing.T) {
 	b.shows("Last reconcile failed")
 	b.shows("Who set which field")
 	b.shows(".spec.replicas")
+	b.whyOfOrdinaryObjects(env)
 	b.goTo("/why")
 	b.shows("worker")
 	b.goTo("/reconcile")

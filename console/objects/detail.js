@@ -12,6 +12,9 @@ import { Edit } from './edit.js';
 import { Logs } from './logs.js';
 import { Yaml } from './yaml.js';
 
+/** The tab that an address without one shows. */
+const first = 'why';
+
 /**
  * @param {{resource: string, namespace: string, name: string, query: URLSearchParams, session: any, views: Record<string, {label: string, show: any}>}} props
  */
@@ -27,12 +30,12 @@ export function Detail({ resource, namespace, name, query, session, views }) {
   const gone = state.url === url && state.gone;
   // an address may be from a console that may write, or name a tab of another kind
   const offered = /** @type {Record<string, boolean|undefined>} */ ({ logs: resource === 'pods', exec: resource === 'pods' && session?.write, edit: session?.write });
-  const asked = query.get('tab') ?? 'overview';
-  const tab = offered[asked] ?? true ? asked : 'overview';
+  const asked = query.get('tab') ?? first;
+  const tab = offered[asked] ?? true ? asked : first;
   useAnnouncement(gone ? `${name}: ${object ? 'deleted' : 'not found'}` : object?.metadata.deletionTimestamp ? name + ': deleting' : '');
   /** @type {[string, string][]} */
   const tabs = [['overview', 'Overview'], ['yaml', 'YAML']];
-  for (const [id, v] of Object.entries(views)) tabs.push([id, v.label]);
+  for (const [id, v] of Object.entries(views)) tabs[id === first ? 'unshift' : 'push']([id, v.label]);
   tabs.push(['events', 'Events']);
   if (offered.logs) tabs.push(['logs', 'Logs']);
   if (offered.exec && object && !gone) tabs.push(['exec', 'Exec']);
@@ -44,10 +47,10 @@ export function Detail({ resource, namespace, name, query, session, views }) {
       note=${html`${object?.metadata.deletionTimestamp && !gone ? html`<${Badge} text="Deleting" as="wait" />` : null}
         ${gone ? html`<${Badge} text=${object ? 'Deleted' : 'Not found'} as="bad" />` : null}`}
     />
-    <${Tabs} tabs=${tabs} current=${tab} href=${(/** @type {string} */ t) => objectHref(resource, namespace, name, t === 'overview' ? undefined : t)} />
+    <${Tabs} tabs=${tabs} current=${tab} href=${(/** @type {string} */ t) => objectHref(resource, namespace, name, t === first ? undefined : t)} />
     <${Problem} error=${error} />
     ${View
-      ? html`<${View} kind=${kind?.kind ?? object?.kind} resource=${resource} namespace=${namespace} name=${name} object=${object} failed=${Boolean(error)} query=${query} />`
+      ? html`<${View} kind=${kind?.kind ?? object?.kind} resource=${resource} namespace=${namespace} name=${name} object=${object} failed=${Boolean(error)} gone=${gone} query=${query} />`
       : !object
         ? error || gone ? (gone ? html`<p class="empty">The object does not exist. Its causes and history may still be recorded.</p>` : null) : html`<${Loading} />`
         : tab === 'yaml' ? html`<${Yaml} object=${object} resource=${resource} query=${query} />`

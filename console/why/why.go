@@ -10,13 +10,20 @@ import (
 	"strconv"
 	"time"
 
+	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/traces"
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/causes"
+	"kelson.dev/lab/diagnosis"
 )
 
 // Server serves the requests of the view.
-type Server struct{ Traces *traces.Traces }
+type Server struct {
+	Traces *traces.Traces
+	// Cluster reads the object and its owners, and Diagnosis what explains its state.
+	Cluster   *cluster.Cluster
+	Diagnosis diagnosis.Cluster
+}
 
 // Routes registers the handlers.
 func (s *Server) Routes(mux *http.ServeMux) {
@@ -41,6 +48,11 @@ type State struct {
 	// Recorded is whether the traces have any reconciles.
 	Recorded bool              `json:"recorded"`
 	Errors   map[string]string `json:"errors,omitempty"` // of traces, by place
+	// Diagnosed is nil if the cluster does not have the object.
+	Diagnosed *Diagnosed `json:"diagnosed,omitempty"`
+	// Owners are the owner of the object, that owner's owner and so on, if the explanation is about
+	// the last of them: the nearest one that the traces have. Empty if it is about the object.
+	Owners []diagnosis.Ref `json:"owners,omitempty"`
 }
 
 func (s *Server) why(w http.ResponseWriter, r *http.Request) {
@@ -51,28 +63,62 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 		web.Fail(w, web.Errorf(http.StatusBadRequest, "last: must be between 1 and %d", maxLast))
 		return
 	}
-	web.States(r.Context(), w, s.Traces.Changed, pace, func(context.Context) (any, error) {
-		state := State{Explanation: s.Traces.Explain(o, last), Traced: s.Traces.Sources() > 0, Errors: s.Traces.Errors()}
-		state.Caused = nil // Effects has these
-		// The page shows the newest first, each with all its causes.
-		for i, w := range state.Writes {
-			state.Writes[i].By = s.Traces.Chain(w.By.LineRecord)
+	d := &diagnosing{Server: s, resource: q.Get("resource"), namespace: o.Namespace, name: o.Name}
+	web.States(r.Context(), w, d.changed(r.Context(), s.Traces.Changed), pace, func(ctx context.Context) (any, error) {
+		diagnosed, err := d.current(ctx)
+		if err != nil {
+			return nil, err
 		}
-		for i, r := range state.Reconciles {
-			state.Reconciles[i] = s.Traces.Chain(r.LineRecord)
-		}
-		records := s.Traces.Records()
-		state.Recorded = len(records) > 0
-		for i := len(records) - 1; i >= 0 && len(state.Effects) < maxEffects; i-- {
-			for c := range records[i].Causes {
-				if causes.Caused(&records[i].Causes[c]) == o {
-					state.Effects = append(state.Effects, &causes.Reconcile{LineRecord: records[i]})
-					break
+		state := s.explain(o, last)
+		state.Diagnosed = diagnosed
+		if d.object != nil && !state.known() {
+			chain, found := d.owners(ctx, func(owner diagnosis.Ref) bool {
+				// its kind may have no namespaces
+				for _, namespace := range []string{owner.Namespace, ""} {
+					of := s.explain(causes.Object{Kind: owner.Kind, Namespace: namespace, Name: owner.Name}, last)
+					if of.known() {
+						state = of
+						state.Diagnosed = diagnosed
+						return true
+					}
 				}
+				return false
+			})
+			if found {
+				state.Owners = chain
 			}
 		}
 		return state, nil
 	})
+}
+
+// known reports whether the traces have the object.
+func (s State) known() bool {
+	return len(s.Writes)+len(s.Reconciles)+len(s.Unsettled)+len(s.Loops)+len(s.Effects) > 0
+}
+
+// explain returns what the traces have about an object.
+func (s *Server) explain(o causes.Object, last int) State {
+	state := State{Explanation: s.Traces.Explain(o, last), Traced: s.Traces.Sources() > 0, Errors: s.Traces.Errors()}
+	state.Caused = nil // Effects has these
+	// The page shows the newest first, each with all its causes.
+	for i, w := range state.Writes {
+		state.Writes[i].By = s.Traces.Chain(w.By.LineRecord)
+	}
+	for i, r := range state.Reconciles {
+		state.Reconciles[i] = s.Traces.Chain(r.LineRecord)
+	}
+	records := s.Traces.Records()
+	state.Recorded = len(records) > 0
+	for i := len(records) - 1; i >= 0 && len(state.Effects) < maxEffects; i-- {
+		for c := range records[i].Causes {
+			if causes.Caused(&records[i].Causes[c]) == o {
+				state.Effects = append(state.Effects, &causes.Reconcile{LineRecord: records[i]})
+				break
+			}
+		}
+	}
+	return state
 }
 
 // Traced is an object that operators reconciled or wrote.

@@ -3,6 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { address, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
+import { kindOf } from '../page/lib/kinds.js';
 import { setQuery } from '../page/lib/route.js';
 import { Age, Badge, Header, Loading, ObjectLink, Problem, clock, span, useSome } from '../page/lib/ui.js';
 import { fields } from './fields.js';
@@ -49,19 +50,45 @@ export function Untraced({ traced, errors, recorded, object }) {
   </div>`;
 }
 
+/** A link to an object whose kind may have no namespaces. @param {{object: any}} props */
+const Named = ({ object: o }) => html`<${ObjectLink} kind=${o.kind} namespace=${kindOf(o.kind)?.namespaced ?? true ? o.namespace ?? '' : ''} name=${o.name} tab="why" />`;
+
+/**
+ * What the cluster says about an object: the same as kelson why.
+ * @param {{diagnosed: any, own: {kind: string, namespace: string, name: string}}} props
+ */
+function Findings({ diagnosed, own }) {
+  const { findings, error, at } = diagnosed;
+  const itself = (/** @type {any} */ f) => f.objects === 1 && f.object.kind === own.kind && (f.object.namespace ?? '') === own.namespace && f.object.name === own.name;
+  return html`
+    ${error ? html`<p class="quiet">${at ? `The cluster can’t be read. This is what was known at ${clock(at).slice(0, 8)}: ` : 'The problem is unknown: '}${error}</p>` : null}
+    ${!findings.length ? (error ? null : html`<p class="calm"><span class="tick" aria-hidden="true">✓</span> As it should be: nothing in its status, its Events and what it owns says otherwise.</p>`)
+      : html`<ul class="items findings" aria-label="Findings">${findings.map((/** @type {any} */ f) => html`<li class=${'item ' + (f.level === 'broken' ? 'bad' : f.level === 'waiting' ? 'wait' : 'note')}>
+        <div class="itemhead"><span class="dot" aria-hidden="true"></span><span class="level">${f.level}</span> ${itself(f) ? null : html`<${Named} object=${f.object} />${f.objects > 1
+          ? html` <span class="quiet">${f.objects === 2 ? 'and another one' : `and ${(f.objects - 1).toLocaleString()} others`}</span>` : null}`}</div>
+        <p class="what">${f.text}</p>
+        ${f.details?.length ? html`<pre class="details">${f.details.join('\n')}</pre>` : null}
+        ${f.next ? html`<p class="next"><span class="quiet">next:</span> ${f.next}</p>` : null}
+        <p class="quiet source">source: ${f.source}${f.since ? html`, <${Age} time=${f.since} /> ago` : null}</p></li>`)}</ul>`}`;
+}
+
 /**
  * The tab of an object.
- * @param {{kind: string|undefined, namespace: string, name: string, object: any, failed: boolean, query: URLSearchParams}} props failed: the page shows
- *   why the object can't be read
+ * @param {{kind: string|undefined, resource: string, namespace: string, name: string, object: any, failed: boolean, gone: boolean, query: URLSearchParams}} props
+ *   failed: the page shows why the object can't be read
  */
-export function WhyObject({ kind, namespace, name, object, failed, query }) {
+export function WhyObject({ kind, resource, namespace, name, object, failed, gone, query }) {
   const last = query.get('last') ?? '5';
-  const [state, error] = useStates(kind ? address('why', { kind, namespace, name, last }) : null);
+  const [state, error] = useStates(kind ? address('why', { kind, resource, namespace, name, last }) : null);
   const blame = useMemo(() => fields(object), [object]);
   const [shown, more] = useSome(blame, 500, 'fields');
-  if (!state) return error ? html`<${Problem} error=${error} />` : kind || !failed ? html`<${Loading} />` : null;
-  const known = state.writes?.length || state.reconciles?.length || state.effects?.length;
+  const absent = gone && !object ? html`<p class="empty">The object does not exist. Its causes and history may still be recorded.</p>` : null;
+  if (!state) return error ? html`<${Problem} error=${error} />` : absent ?? (kind || !failed ? html`<${Loading} />` : null);
+  const known = state.writes?.length || state.reconciles?.length || state.effects?.length || state.unsettled?.length || state.loops?.length;
   return html`<div class="why"><${Problem} error=${error} />
+    ${state.diagnosed && (!absent || state.diagnosed.findings.length) ? html`<${Findings} diagnosed=${state.diagnosed} own=${{ kind, namespace, name }} />` : absent}
+    ${known ? html`<h2>What operators and clients did</h2>` : null}
+    ${state.owners?.length ? html`<p class="owners">${kind} ${name}${state.owners.map((/** @type {any} */ o) => html`, owned by <${Named} object=${o} />`)}</p>` : null}
     ${state.loops?.map((/** @type {any} */ l) => html`<div class="problem"><strong>Hot loop</strong> ${clock(l.time)}: ${l.loop.reconciles} reconciles of ${l.loop.controllers.join(' and ')} repeatedly write
       ${l.loop.objects.join(' and ')}${l.loop.fields?.length ? html`<ul>${l.loop.fields.map((/** @type {string} */ f) => html`<li><code>${f}</code></li>`)}</ul>` : null}</div>`)}
     ${state.unsettled?.map((/** @type {any} */ r) => html`<div class=${'problem' + (r.error ? '' : ' warn')}><strong>${r.error ? 'Last reconcile failed' : 'Will be reconciled again'}</strong>${' '}

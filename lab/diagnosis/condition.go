@@ -16,7 +16,7 @@ type Condition struct {
 
 // positive are types of conditions that are True if all is well. negative are parts of the names of
 // conditions that are True if something is wrong. outcome are types that are not True while an
-// object is at work: they report a problem only with a reason that names a failure, one of failures.
+// object is at work: they report a problem only with a reason that has a part of failures.
 var (
 	positive = []string{
 		"Ready", "Available", "Established", "NamesAccepted", "Synced", "Healthy", "Accepted", "Programmed", "ResolvedRefs", "Valid", "Reconciled", "Installed",

@@ -19,7 +19,7 @@ func TestJudge(t *testing.T) {
 		{Condition{Type: "Ready", Status: "False", Since: recent}, "waiting"},
 		{Condition{Type: "Ready", Status: "Unknown", Since: old}, "waiting"},
 		{Condition{Type: "Ready", Status: "False", Reason: "PodCompleted", Since: old}, ""},
-		{Condition{Type: "ContainersReady", Status: "False", Since: old}, ""}, // Ready says the same
+		{Condition{Type: "ContainersReady", Status: "False", Since: old}, ""},
 		{Condition{Type: "MemoryPressure", Status: "True", Since: old}, "broken"},
 		{Condition{Type: "MemoryPressure", Status: "False", Since: old}, ""},
 		{Condition{Type: "MemoryPressure", Status: "Unknown", Since: old}, ""},

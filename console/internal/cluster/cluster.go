@@ -110,6 +110,9 @@ func New(config *rest.Config, namespaces []string) (*Cluster, error) {
 	return &Cluster{config: config, host: base.Host, base: base, client: client, discovery: disco, namespaces: namespaces}, nil
 }
 
+// Config returns a copy of the configuration of the connection.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
 // Host returns the address of the API server.
 func (c *Cluster) Host() string { return c.host }
 
@@ -235,6 +238,25 @@ func (c *Cluster) Kinds() ([]Kind, error) {
 	}
 	c.kinds, c.failure, c.read = kinds, err, time.Now()
 	return kinds, err
+}
+
+// Owner returns the kind of an owner reference, in its version.
+func (c *Cluster) Owner(ref metav1.OwnerReference) (Kind, error) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return Kind{}, err
+	}
+	kinds, err := c.Kinds()
+	if err != nil {
+		return Kind{}, err
+	}
+	for _, k := range kinds {
+		if k.Group == gv.Group && k.Kind == ref.Kind {
+			k.Version = gv.Version
+			return k, nil
+		}
+	}
+	return Kind{}, web.Errorf(http.StatusNotFound, "the server has no kind %s in %s", ref.Kind, ref.APIVersion)
 }
 
 // Kind returns the kind with the name of a resource, such as deployments.apps.

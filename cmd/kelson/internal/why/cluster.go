@@ -1,34 +1,28 @@
 package why
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/cmd/kelson/internal/lookup"
 	"kelson.dev/lab/causes"
 	"kelson.dev/lab/diagnosis"
-	"kelson.dev/operator/client"
 )
 
 // cluster is the cluster in the kubeconfig.
 type cluster struct {
 	flags     *genericclioptions.ConfigFlags
 	namespace string
-	config    *rest.Config
-	client    client.Client
+	cluster   diagnosis.Cluster
 }
 
 // errNoCluster is returned if no kubeconfig names a cluster.
@@ -45,13 +39,13 @@ func openCluster(kubeconfig, kubeContext, namespace string) (*cluster, error) {
 		c.flags.Context = &kubeContext
 	}
 	loader := c.flags.ToRawKubeConfigLoader()
-	var err error
-	if c.config, err = loader.ClientConfig(); clientcmd.IsEmptyConfig(err) {
+	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
 		return nil, errNoCluster
 	} else if err != nil {
 		return nil, err
 	}
-	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && c.config.Host == "http://localhost:8080" {
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == "http://localhost:8080" {
 		return nil, errNoCluster
 	}
 	if namespace == "" {
@@ -59,7 +53,7 @@ func openCluster(kubeconfig, kubeContext, namespace string) (*cluster, error) {
 			return nil, err
 		}
 	}
-	c.client, err = client.New(client.Config{REST: c.config})
+	c.cluster, err = diagnosis.Connect(config)
 	return c, err
 }
 
@@ -70,72 +64,29 @@ func (c *cluster) read(kind, name string) (*unstructured.Unstructured, error) {
 
 // diagnose returns the findings about an object.
 func (c *cluster) diagnose(ctx context.Context, obj *unstructured.Unstructured) ([]diagnosis.Finding, error) {
-	return diagnosis.Of(ctx, diagnosis.Cluster{Client: c.client, Logs: c.logs}, obj)
+	return diagnosis.Of(ctx, c.cluster, obj)
 }
-
-const (
-	logLines   = 20
-	logTimeout = 5 * time.Second
-)
-
-func (c *cluster) logs(ctx context.Context, pod client.Key, container string, previous bool) ([]string, error) {
-	set, err := kubernetes.NewForConfig(c.config)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
-	defer cancel()
-	stream, err := set.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(64 << 10)),
-	}).Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	var lines []string
-	for scanner := bufio.NewScanner(stream); scanner.Scan(); {
-		lines = append(lines, scanner.Text())
-	}
-	return lines, nil
-}
-
-// maxOwners bounds a chain of owners, which may be a circle.
-const maxOwners = 10
 
 // owners follows the owners of an object until find returns objects. chain says who owns what, from
 // the object on. found is empty if find returns objects for none of them.
 func (c *cluster) owners(obj *unstructured.Unstructured, find func(kind, namespace, name string) []causes.Object) (chain string, found []causes.Object, err error) {
-	chain = obj.GetKind() + " " + obj.GetName()
-	for range maxOwners {
-		owner := ownerOf(obj)
-		if owner == nil {
-			return chain, nil, nil
-		}
-		chain += ", owned by " + owner.Kind + " " + owner.Name
-		if found = find(owner.Kind, obj.GetNamespace(), owner.Name); len(found) > 0 {
-			return chain, found, nil
-		}
+	read := func(owner metav1.OwnerReference) (*unstructured.Unstructured, error) {
 		group, version, ok := strings.Cut(owner.APIVersion, "/")
 		if !ok {
 			group, version = "", group
 		}
 		// KIND.VERSION.GROUP names a kind unambiguously.
-		if obj, err = c.read(owner.Kind+"."+version+"."+group, owner.Name); err != nil {
-			return chain, nil, err
-		}
+		return c.read(owner.Kind+"."+version+"."+group, owner.Name)
 	}
-	return chain, nil, nil
-}
-
-// ownerOf returns the controller of an object, or else its first owner.
-func ownerOf(obj *unstructured.Unstructured) *metav1.OwnerReference {
-	if owner := metav1.GetControllerOf(obj); owner != nil {
-		return owner
+	visited, _, err := diagnosis.Owners(obj, read, func(owner diagnosis.Ref) bool {
+		found = find(owner.Kind, owner.Namespace, owner.Name)
+		return len(found) > 0
+	})
+	chain = obj.GetKind() + " " + obj.GetName()
+	for _, owner := range visited {
+		chain += ", owned by " + owner.Kind + " " + owner.Name
 	}
-	if owners := obj.GetOwnerReferences(); len(owners) > 0 {
-		return &owners[0]
-	}
-	return nil
+	return chain, found, err
 }
 
 // writeFindings writes what the cluster says about an object.
