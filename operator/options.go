@@ -141,8 +141,9 @@ func Resync(every time.Duration) Option { return func(s *settings) { s.resync = 
 
 // Backoff sets the delays before failed reconciles are retried. The default is
 // workqueue.DefaultLimiter: 5 ms, doubled after each failure of the object up to 1000 s (16 minutes
-// and 40 seconds), and at most ten retries per second of all objects of the controller after a burst
-// of 100. A reconcile without an error resets the delay of its object. With a cap of a minute:
+// and 40 seconds), and at most ten retries per second of all objects of the controller after a
+// burst of 100. A reconcile without an error resets the delay of its object. With a cap of a
+// minute:
 //
 //	operator.Backoff(&workqueue.Exponential[operator.Request]{Max: time.Minute})
 func Backoff(l workqueue.Limiter[Request]) Option { return func(s *settings) { s.limiter = l } }

@@ -12,8 +12,8 @@ import (
 // tick is the unit of processor time in /proc.
 const tick = 10 * time.Millisecond
 
-// usage is what processes have used: processor time in user and kernel mode, and memory in bytes.
-// private is the memory without the pages of files, which processes share.
+// usage has the consumption of processes: processor time in user and kernel mode, and memory in
+// bytes. private is the memory without the pages of files, which processes share.
 type usage struct {
 	cpu               time.Duration
 	resident, private int64

@@ -145,8 +145,8 @@ func TestServersUnderFaults(t *testing.T) {
 	scaled(b, "3")
 }
 
-// While etcd has the alarm NOSPACE, /readyz fails and says what helps, and writes get 503. Reads and
-// /livez continue to work. When the alarm is disarmed, the server is ready again.
+// While etcd has the alarm NOSPACE, /readyz fails and says what helps, and writes get 503. Reads
+// and /livez continue to work. When the alarm is disarmed, the server is ready again.
 func TestAlarmOfSpace(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)

@@ -53,8 +53,8 @@ type Leaf struct {
 	}
 }
 
-// TestNextLibraries checks that functions of the library are called and never passed: later releases
-// of it add variadic parameters, with which calls compile, but their type is another one.
+// TestNextLibraries checks that functions of the library are called and never passed: later
+// releases of it add variadic parameters, with which calls compile, but their type is another one.
 func TestNextLibraries(t *testing.T) {
 	_, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": `// +groupName=a.b
 package v1
