@@ -2,7 +2,6 @@
 package now
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"kelson.dev/console/internal/traces"
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/causes"
+	"kelson.dev/lab/diagnosis"
 	"kelson.dev/operator/trace"
 )
 
@@ -67,7 +67,7 @@ func either(ctx context.Context, a, b func() <-chan struct{}) func() <-chan stru
 
 // State is the content of the page.
 type State struct {
-	// Items are the first maxItems of Total objects. Bad of these have errors.
+	// Items are the first ones of Total objects. Bad of these have errors.
 	Items []Item `json:"items"`
 	Total int    `json:"total"`
 	Bad   int    `json:"bad"`
@@ -83,12 +83,14 @@ type State struct {
 	Traced      bool   `json:"traced"` // the console has traces
 }
 
-// Item is an object that is not ready.
+// Item is an object that is not ready, or owns others that are not: the problems of these are
+// among its own.
 type Item struct {
 	causes.Object
 	Resource string    `json:"resource,omitempty"`
-	Depth    int       `json:"depth,omitempty"` // depth below another item, by ownership
 	Problems []Problem `json:"problems"`
+	// More is how many further items with the same problems are omitted.
+	More int `json:"more,omitempty"`
 }
 
 // Problem describes an error of an object, or a condition for which it waits.
@@ -99,6 +101,14 @@ type Problem struct {
 	Time time.Time `json:"time,omitzero"` // since when
 	Run  string    `json:"run,omitempty"` // with ID: identifies the reconcile
 	ID   uint64    `json:"id,omitempty"`
+	// Objects is how many objects that the item owns have the problem, of which Object is one; 0 if
+	// the problem is that of the item itself.
+	Objects int            `json:"objects,omitempty"`
+	Object  *causes.Object `json:"object,omitempty"`
+
+	reason  string // of a condition
+	event   bool   // from an Event
+	message string // of the Event
 }
 
 // Wake is a reconcile that an operator has scheduled.
@@ -119,12 +129,6 @@ const (
 	recentLoop   = time.Minute
 )
 
-// Bounds of a state, because browsers need seconds to show tens of thousands of objects.
-const (
-	maxItems = 500
-	maxWakes = 20
-)
-
 func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now time.Time) State {
 	state := State{Items: []Item{}, Synced: snapshot.Synced, Traced: t.Sources() > 0, Objects: len(snapshot.Objects)}
 	problems := map[causes.Object][]Problem{}
@@ -134,40 +138,34 @@ func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now t
 		}
 	}
 	objects := map[causes.Object]*inventory.Object{}
-	byUID := map[string]*inventory.Object{}
+	all := index{objects, map[string]*inventory.Object{}}
 	for _, o := range snapshot.Objects {
-		name := causes.Object{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-		objects[name], byUID[o.UID] = o, o
+		name := nameOf(o)
+		objects[name], all.byUID[o.UID] = o, o
 		for _, p := range ofObject(o, now) {
 			add(name, p)
 		}
 	}
 	for _, e := range snapshot.Events {
 		o := causes.Object{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}
-		if e.Type == "Warning" && now.Sub(e.Time) < recentEvent && objects[o] != nil {
+		if e.Type == "Warning" && now.Sub(e.Time) < recentEvent && objects[o] != nil && e.Reason != diagnosis.UnexpectedJob {
 			if len(problems[o]) < 4 {
-				add(o, Problem{Tone: "bad", What: e.Reason, Text: times(e.Message, e.Count), Time: e.Time})
+				add(o, Problem{Tone: "bad", What: e.Reason, Text: times(e.Message, e.Count), Time: e.Time, event: true, message: e.Message})
 			}
 		}
 	}
 	state.Wakes = ofTraces(t, now, namespace, func(o causes.Object) bool {
 		return objects[o] != nil || !snapshot.Synced || o.Cluster != ""
 	}, add)
-	for o, list := range problems {
-		item := Item{Object: o, Problems: list}
-		if known := objects[o]; known != nil {
-			item.Resource = known.Resource
-		}
-		state.Items = append(state.Items, item)
-	}
-	order(state.Items, objects, byUID)
-	state.Total = len(state.Items)
-	for _, item := range state.Items {
-		if slices.ContainsFunc(item.Problems, func(p Problem) bool { return p.Tone == "bad" }) {
+	items := all.fold(problems)
+	order(items)
+	state.Total = len(items)
+	for _, item := range items {
+		if item.bad() {
 			state.Bad++
 		}
 	}
-	state.Items = state.Items[:min(len(state.Items), maxItems)]
+	state.Items = all.bound(items)
 	state.Failures = snapshot.Failures
 	if snapshot.Unreachable {
 		state.Unreachable = snapshot.Failures[0].Why
@@ -234,38 +232,4 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 	}
 	slices.SortFunc(wakes, func(a, b Wake) int { return a.At.Compare(b.At) })
 	return wakes[:min(len(wakes), maxWakes)]
-}
-
-// order sorts items so that an object follows its owner.
-func order(items []Item, objects map[causes.Object]*inventory.Object, byUID map[string]*inventory.Object) {
-	name := func(o *inventory.Object) causes.Object {
-		return causes.Object{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-	}
-	listed := map[causes.Object]bool{}
-	for _, item := range items {
-		listed[item.Object] = true
-	}
-	paths := map[causes.Object]string{}
-	for i := range items {
-		path, depth := items[i].String(), 0
-		o := objects[items[i].Object]
-		for hops := 0; o != nil && hops < 8; hops++ {
-			var owner *inventory.Object
-			for _, ref := range o.Owners {
-				if ref.Controller || owner == nil {
-					if found := byUID[ref.UID]; found != nil {
-						owner = found
-					}
-				}
-			}
-			if o = owner; o != nil {
-				path = name(o).String() + "\x00" + path
-				if listed[name(o)] {
-					depth++
-				}
-			}
-		}
-		paths[items[i].Object], items[i].Depth = path, depth
-	}
-	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(paths[a.Object], paths[b.Object]) })
 }

@@ -24,7 +24,7 @@ export function Now({ namespace }) {
       : html`<p class="summary">${bad ? html`<strong class="bad">${attention}</strong>` : null}${bad && progressing ? ', ' : ''}
           ${progressing ? `${progressing.toLocaleString()} in progress` : null}</p>
         <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>
-        ${state.total > state.items.length ? html`<p class="quiet">${(state.total - state.items.length).toLocaleString()} more objects; choose a namespace.</p>` : null}`}
+      `}
     ${state.wakes?.length ? html`<section><h2>Next scheduled reconciles</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
     ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}
     <${Unreadable} failures=${state.failures} />
@@ -34,11 +34,12 @@ export function Now({ namespace }) {
 /** @param {{item: any}} props */
 function ItemView({ item }) {
   const tone = item.problems.some((/** @type {any} */ p) => p.tone === 'bad') ? 'bad' : 'wait';
-  return html`<li class=${'item ' + tone} style=${{ marginLeft: item.depth * 1.375 + 'rem' }}>
+  return html`<li class=${'item ' + tone}>
     <div class="itemhead"><span class="dot" aria-hidden="true"></span><${ObjectLink} ...${item} tab="why" /></div>
-    <dl>${item.problems.map((/** @type {any} */ p) => html`<dt class=${p.tone}>${p.what}</dt><dd>${p.text}
+    <dl>${item.problems.map((/** @type {any} */ p) => html`<dt class=${p.tone}>${p.what}</dt><dd>${p.object ? html`<span class="quiet">${p.objects > 1 ? `${p.objects.toLocaleString()} objects like ` : ''}<${ObjectLink} ...${p.object} tab="why" />: </span>` : null}${p.text}
       ${p.time ? html` <span class="quiet"><${Age} time=${p.time} /> ago</span>` : null}
       ${p.id ? html` <a href=${'/reconcile/' + encodeURIComponent(p.run || '-') + '/' + p.id}>reconcile ${p.id}</a>` : null}</dd>`)}</dl>
+    ${item.more ? html`<p class="quiet more">and ${item.more.toLocaleString()} more ${item.more === 1 ? 'object' : 'objects'} with the same problem; choose a namespace to see fewer</p>` : null}
   </li>`;
 }
 

@@ -13,7 +13,7 @@ import (
 func ofObject(o *inventory.Object, now time.Time) []Problem {
 	var all []Problem
 	if o.Deleted != nil && now.Sub(*o.Deleted) > deletionTime && len(o.Finalizers) > 0 {
-		all = append(all, Problem{Tone: "bad", What: "deletion waits", Text: "for finalizers: " + strings.Join(o.Finalizers, ", "), Time: *o.Deleted})
+		all = append(all, Problem{Tone: "bad", What: "deletion waits", Text: keeps(o), Time: *o.Deleted})
 	}
 	for _, w := range o.Waiting {
 		all = append(all, Problem{Tone: "bad", What: "container", Text: w})
@@ -31,7 +31,7 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 		if c.Reason != "" && !strings.Contains(text, c.Reason) {
 			text = strings.TrimSuffix(c.Reason+": "+text, ": ")
 		}
-		all = append(all, Problem{Tone: tone, What: c.Type + " is " + c.Status, Text: text, Time: c.Since})
+		all = append(all, Problem{Tone: tone, What: c.Type + " is " + c.Status, Text: text, Time: c.Since, reason: c.Reason})
 	}
 	if o.Observed > 0 && o.Observed < o.Generation && now.Sub(o.Created) > observeTime {
 		all = append(all, Problem{Tone: "wait", What: "waits for its controller", Text: fmt.Sprintf("which has seen generation %d of %d", o.Observed, o.Generation)})
@@ -43,7 +43,24 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 	case o.Phase == "Pending" && now.Sub(o.Created) > observeTime:
 		all = append(all, Problem{Tone: "wait", What: "phase Pending", Time: o.Created})
 	case o.Replicas > 0 && o.Ready >= 0 && o.Ready < o.Replicas && len(o.Conditions) == 0:
-		all = append(all, Problem{Tone: "wait", What: "waits for replicas", Text: fmt.Sprintf("%d of %d are ready", o.Ready, o.Replicas)})
+		all = append(all, Problem{Tone: "wait", What: waitsForReplicas, Text: fmt.Sprintf("%d of %d are ready", o.Ready, o.Replicas)})
 	}
 	return all
+}
+
+const waitsForReplicas = "waits for replicas"
+
+// keeps says what keeps an object that is being deleted. The conditions of a namespace name its
+// remaining content; its finalizers are the same in all namespaces.
+func keeps(o *inventory.Object) string {
+	var remaining []string
+	for _, c := range o.Conditions {
+		if o.Kind == "Namespace" && c.Status == "True" && strings.HasSuffix(c.Type, "Remaining") {
+			remaining = append(remaining, c.Message)
+		}
+	}
+	if len(remaining) > 0 {
+		return strings.Join(remaining, "; ")
+	}
+	return "for finalizers: " + strings.Join(o.Finalizers, ", ")
 }

@@ -76,7 +76,7 @@ function Overview({ object }) {
       ${m.finalizers?.length ? html`<dt>Finalizers</dt><dd>${m.finalizers.map((/** @type {string} */ f) => html`<code class="chip">${f}</code> `)}</dd>` : null}
       ${m.ownerReferences?.length ? html`<dt>Owned by</dt><dd>${m.ownerReferences.map((/** @type {any} */ o) => html`<div><${ObjectLink} kind=${o.kind}
         namespace=${kindOf(o.kind)?.namespaced ? m.namespace : ''} name=${o.name} /></div>`)}</dd>` : null}
-      ${object.status?.phase ? html`<dt>Phase</dt><dd><${Badge} text=${String(object.status.phase)} /></dd>` : null}
+      ${object.status?.phase ? html`<dt>Phase</dt><dd><${Badge} text=${String(object.status.phase)} as=${object.status.phase === 'Running' ? '' : undefined} /></dd>` : null}
       ${object.status?.observedGeneration !== undefined ? html`<dt>Generation</dt><dd>${m.generation}${object.status.observedGeneration !== m.generation
         ? html` <${Badge} text=${'controller has seen ' + object.status.observedGeneration} as="wait" />` : html` <span class="quiet">seen by its controller</span>`}</dd>` : null}
       <dt>Version</dt><dd class="mono quiet">${m.resourceVersion}</dd>

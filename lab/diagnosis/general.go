@@ -75,6 +75,10 @@ func (d *diagnosing) deletion(obj *unstructured.Unstructured) error {
 
 const eventSource = "Event"
 
+// UnexpectedJob is the reason of warnings about Jobs of a CronJob that users create themselves, as
+// kubectl create job --from=cronjob/NAME does. They are not problems.
+const UnexpectedJob = "UnexpectedJob"
+
 // recentEvent is how old an Event may be.
 const recentEvent = time.Hour
 
@@ -97,7 +101,7 @@ func (d *diagnosing) warningsOf(obj *unstructured.Unstructured) ([]*corev1.Event
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e *corev1.Event) bool {
-		return e.Type != corev1.EventTypeWarning || d.Now().Sub(eventTime(e)) > recentEvent
+		return e.Type != corev1.EventTypeWarning || e.Reason == UnexpectedJob || d.Now().Sub(eventTime(e)) > recentEvent
 	})
 	slices.SortStableFunc(all, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
 	d.warnings[uid] = all

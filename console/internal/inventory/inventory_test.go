@@ -65,3 +65,24 @@ func TestNewestEventsAreKept(t *testing.T) {
 	}
 	check(maxEvents, maxEvents+101, 2*maxEvents+100)
 }
+
+// A container that crashes has the exit code and the last line of its termination message; a
+// namespace has the finalizers of its spec.
+func TestSummaries(t *testing.T) {
+	pod, err := summarize(cluster.Kind{Version: "v1", Resource: "pods", Kind: "Pod"}, []byte(`{"metadata":{"name":"p"},"status":{"containerStatuses":[
+		{"name":"app","restartCount":4,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},
+		 "lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","message":"first\nlast\n"}}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Waiting) != 1 || pod.Waiting[0] != want {
+		t.Errorf("%q, want %q", pod.Waiting, want)
+	}
+	namespace, err := summarize(cluster.Kind{Version: "v1", Resource: "namespaces", Kind: "Namespace"}, []byte(`{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(namespace.Finalizers) != 1 || namespace.Finalizers[0] != "kubernetes" {
+		t.Errorf("finalizers %q", namespace.Finalizers)
+	}
+}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -66,14 +67,31 @@ type container struct {
 	Name  string
 	State struct {
 		Waiting    *struct{ Reason, Message string }
-		Terminated *struct {
-			Reason, Message string
-			ExitCode        int
-		}
+		Terminated *ended
 	}
-	EnvFrom []struct {
+	LastState    struct{ Terminated *ended }
+	RestartCount int
+	EnvFrom      []struct {
 		ConfigMapRef, SecretRef *struct{ Name string }
 	}
+}
+
+// ended says how a container ended.
+type ended struct {
+	Reason, Message  string
+	ExitCode, Signal int
+}
+
+func (e *ended) String() string {
+	text := fmt.Sprintf("exit code %d", e.ExitCode)
+	if e.Signal != 0 {
+		text = fmt.Sprintf("signal %d", e.Signal)
+	}
+	if e.Reason != "" && e.Reason != "Error" && e.Reason != "Completed" {
+		text = e.Reason + ", " + text
+	}
+	lines := strings.Split(strings.TrimSpace(e.Message), "\n")
+	return text + colon(lines[len(lines)-1]) // of a termination message, the end says why
 }
 
 type podSpec struct {
@@ -122,6 +140,11 @@ func (o *Object) readSpec(data json.RawMessage) {
 	}
 	if o.Resource == "services" {
 		_ = json.Unmarshal(fields["selector"], &o.Selector)
+	}
+	if o.Resource == "namespaces" {
+		var finalizers []string
+		_ = json.Unmarshal(fields["finalizers"], &finalizers)
+		o.Finalizers = append(finalizers, o.Finalizers...)
 	}
 	if replicas := int64(0); json.Unmarshal(fields["replicas"], &replicas) == nil {
 		o.Replicas = replicas
@@ -205,10 +228,12 @@ func (o *Object) readStatus(data json.RawMessage) {
 		_ = json.Unmarshal(fields[field], &containers)
 		for _, c := range containers {
 			switch {
+			case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" && c.LastState.Terminated != nil:
+				o.Waiting = append(o.Waiting, fmt.Sprintf("%s crashes: %s, restarted %d times", c.Name, c.LastState.Terminated, c.RestartCount))
 			case c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" && c.State.Waiting.Reason != "PodInitializing":
 				o.Waiting = append(o.Waiting, c.Name+": "+c.State.Waiting.Reason+colon(c.State.Waiting.Message))
 			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
-				o.Waiting = append(o.Waiting, c.Name+": "+c.State.Terminated.Reason+colon(c.State.Terminated.Message))
+				o.Waiting = append(o.Waiting, c.Name+" ended: "+c.State.Terminated.String())
 			}
 		}
 	}
