@@ -226,6 +226,13 @@ type Fresh interface {
 	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
 }
 
+// Direct is an optional interface of a Codec. Stored decodes stored bytes to the type of the storage
+// version, without a hub. The result has the values of the bytes, which responses in JSON copy. ok
+// is false if the codec cannot do that.
+type Direct interface {
+	Stored(stored []byte) (versioned runtime.Object, ok bool)
+}
+
 // Waiting is an optional interface of a Codec. Waits reports whether its methods may wait for
 // another server, such as a conversion webhook.
 type Waiting interface {

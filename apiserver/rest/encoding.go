@@ -84,11 +84,7 @@ func (f form) encoded(obj *store.Object, hub runtime.Object, keep func(*store.Ob
 				return wire.Encode(f.media, versioned)
 			}
 		}
-		hub, err := f.res.Codec.Load(obj.Data)
-		if err != nil {
-			return nil, err
-		}
-		versioned, err := f.res.Codec.ToVersion(hub, f.version)
+		versioned, err := f.decode(obj)
 		if err != nil {
 			return nil, err
 		}
@@ -101,6 +97,20 @@ func (f form) encoded(obj *store.Object, hub runtime.Object, keep func(*store.Ob
 		return nil, err
 	}
 	return v.([]byte), nil
+}
+
+// decode returns the object in the requested version.
+func (f form) decode(obj *store.Object) (runtime.Object, error) {
+	if codec, ok := f.res.Codec.(resource.Direct); ok && f.version == f.res.StorageVersion && verbatim(f.res, obj, false) {
+		if versioned, ok := codec.Stored(obj.Data); ok {
+			return versioned, nil
+		}
+	}
+	hub, err := f.res.Codec.Load(obj.Data)
+	if err != nil {
+		return nil, err
+	}
+	return f.res.Codec.ToVersion(hub, f.version)
 }
 
 // errNotList is the error of an object in the form of a list.
@@ -151,11 +161,7 @@ func (f form) metadata(obj *store.Object) (p metav1.PartialObjectMetadata, err e
 		err = json.Unmarshal(obj.Data, &p)
 		return p, err
 	}
-	hub, err := f.res.Codec.Load(obj.Data)
-	if err != nil {
-		return p, err
-	}
-	versioned, err := f.res.Codec.ToVersion(hub, f.version)
+	versioned, err := f.decode(obj)
 	if err != nil {
 		return p, err
 	}

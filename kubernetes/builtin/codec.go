@@ -36,8 +36,9 @@ type Codec struct {
 }
 
 var (
-	_ resource.Codec = (*Codec)(nil)
-	_ resource.Fresh = (*Codec)(nil)
+	_ resource.Codec  = (*Codec)(nil)
+	_ resource.Fresh  = (*Codec)(nil)
+	_ resource.Direct = (*Codec)(nil)
 )
 
 // New returns an empty internal object.
@@ -72,6 +73,15 @@ func (c *Codec) loadVersioned(stored []byte) (runtime.Object, error) {
 		return nil, err
 	}
 	return versioned, kjson.UnmarshalCaseSensitivePreserveInts(stored, versioned)
+}
+
+// Stored implements [resource.Direct]. For an Event in protobuf, it allocates a third of what Load
+// and ToVersion do (BenchmarkProtobuf).
+func (c *Codec) Stored(stored []byte) (versioned runtime.Object, ok bool) {
+	if c.noFastPaths {
+		return nil, false
+	}
+	return fastDecoder().Decode(stored, c.storage)
 }
 
 // Store encodes a hub as JSON of the storage version.

@@ -3,6 +3,7 @@ package builtin
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -371,5 +372,46 @@ func BenchmarkLoad(b *testing.B) {
 		if _, err := r.Codec.Load(stored); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkProtobuf encodes a stored Event in protobuf, as a list does: with a hub, and without.
+func BenchmarkProtobuf(b *testing.B) {
+	r := resources(b, Config{})("", "events")
+	stored, err := r.Codec.Store(decode(b, r, "v1", resource.MediaYAML, []byte(`{metadata: {name: e, namespace: default, managedFields: [{manager: m,
+		operation: Update, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:count": {}, "f:message": {}}}]}, type: Normal, reason: Started,
+		message: Started container, involvedObject: {apiVersion: v1, kind: Pod, namespace: default, name: p}, source: {component: kubelet}, count: 1,
+		firstTimestamp: "2026-01-02T03:04:05Z", lastTimestamp: "2026-01-02T03:04:05Z"}`)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, load := range map[string]func() (runtime.Object, error){
+		"hub": func() (runtime.Object, error) {
+			hub, err := r.Codec.Load(stored)
+			if err != nil {
+				return nil, err
+			}
+			return r.Codec.ToVersion(hub, "v1")
+		},
+		"direct": func() (runtime.Object, error) {
+			versioned, ok := r.Codec.(resource.Direct).Stored(stored)
+			if !ok {
+				return nil, errors.New("not decoded")
+			}
+			return versioned, nil
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				versioned, err := load()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := versioned.(*corev1.Event).Marshal(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
