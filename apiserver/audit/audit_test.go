@@ -136,7 +136,8 @@ func TestRotationWhenTheClockGoesBack(t *testing.T) {
 	}
 }
 
-// API-03
+// The legacy format is written to standard output. Invalid settings are refused, and only the mode
+// blocking-strict returns a failure to store an event.
 func TestFormatsAndModes(t *testing.T) {
 	var out bytes.Buffer
 	cfg := config(t)

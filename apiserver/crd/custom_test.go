@@ -9,7 +9,8 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// CRD-01
+// When the request that creates a definition returns, its names are accepted and its resources are
+// served. A second definition of the name and an invalid one are refused.
 func TestServedWhenCreateReturns(t *testing.T) {
 	p := newPlane(t)
 	created := p.do("POST", definitionsPath, widgets()).want(201)
@@ -40,7 +41,8 @@ func conditions(a *answer) []string {
 	return out
 }
 
-// CRD-02, API-05
+// Unknown and duplicate fields are refused with fieldValidation=Strict, cause warnings by default,
+// and are not stored. Nulls of fields with a default take the default.
 func TestUnknownFields(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -80,7 +82,9 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// CRD-02, CRD-03, API-04
+// An object is refused with the status and message for what is wrong: its schema, a CEL rule, a
+// list map, an embedded object, kind, version, syntax or metadata. Media types that are not
+// supported get 415.
 func TestValidation(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -119,7 +123,8 @@ func TestValidation(t *testing.T) {
 	p.do("PATCH", widgetsPath+"/a", `{}`, "Content-Type", "application/strategic-merge-patch+json").want(415)
 }
 
-// API-08
+// Custom resources can be sent as YAML and CBOR, but are not returned as protobuf. Definitions are
+// returned as protobuf.
 func TestMedia(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -151,7 +156,8 @@ func TestMedia(t *testing.T) {
 	p.do("GET", definitionsPath+"/widgets.example.com", "", "Accept", "application/vnd.kubernetes.protobuf").want(200)
 }
 
-// CRD-03
+// A transition rule compares the new object with the old one. A stricter schema accepts an invalid
+// field only as long as it does not change.
 func TestTransitionRulesAndRatcheting(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -178,7 +184,8 @@ func mustJSON(t testing.TB, v any) string {
 	return string(data)
 }
 
-// CRD-04, API-04
+// A write of the status changes no other field, and a write of the object does not change the
+// status. The subresource scale reads and writes the replicas, with validation.
 func TestStatusAndScale(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
@@ -215,7 +222,7 @@ func TestStatusAndScale(t *testing.T) {
 	p.do("PATCH", widgetsPath+"/a/scale", `{"spec":{"replicas":11}}`, merge...).want(422)
 }
 
-// CRD-05
+// Tables have the columns of the definition, and field selectors accept only its selectable fields.
 func TestColumnsAndSelectableFields(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)

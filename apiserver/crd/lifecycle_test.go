@@ -20,7 +20,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// CRD-01
+// A deleted definition stays until its instances are gone, those with finalizers included.
+// Meanwhile, creates are refused whatever their content is.
 func TestDeleteRemovesInstancesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlane(t)
@@ -62,7 +63,8 @@ func TestDeleteRemovesInstancesFirst(t *testing.T) {
 	})
 }
 
-// CRD-01
+// A definition whose kind another definition already has is not served until the other definition
+// is deleted.
 func TestNameConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlane(t)
@@ -134,7 +136,8 @@ func TestNamesAfterErrors(t *testing.T) {
 	})
 }
 
-// CRD-01
+// A definition in a protected group is refused without the annotation of an API approval. With an
+// annotation of no approval, it gets a condition.
 func TestApprovalCondition(t *testing.T) {
 	p := newPlane(t)
 	protected := widgets("example.com", "example.k8s.io")
@@ -252,7 +255,8 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 	}
 }
 
-// CRD-06, API-10
+// Each version is served with its own schema, and a deprecated one with a warning. Objects are
+// returned in the version of the request.
 func TestVersions(t *testing.T) {
 	p := newPlane(t)
 	v1 := `{"name":"v1","served":true,"storage":true,`

@@ -135,7 +135,9 @@ func (w *waits) Wait() (end func()) {
 	return func() { w.now.Add(-1) }
 }
 
-// CRD-06
+// A webhook converts created, read and listed objects. Requests release their seats while they
+// wait, a list that was converted before causes no call, and the webhook's error reaches the
+// client.
 func TestConversionWebhook(t *testing.T) {
 	calls := 0
 	var waiting waits

@@ -50,7 +50,6 @@ func (a generator) someParts() map[string]any {
 
 // TestShortcutMatchesLibrary prepares and validates random writes with the strategy's fast path and
 // with the library. Both must change the object in the same way and report the same errors.
-// CRD-01, CRD-02
 func TestShortcutMatchesLibrary(t *testing.T) {
 	for name, rule := range map[string]string{"plain": "", "with a rule": `"x-kubernetes-validations":[{"rule":"!has(self.text) || self.text != 'bad'","message":"no"}],`} {
 		t.Run(name, func(t *testing.T) { shortcutMatchesLibrary(t, rule) })

@@ -35,7 +35,7 @@ func get(h http.Handler, path string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
-// API-03
+// A panic in a handler becomes a response with status 500 and a log record.
 func TestPanic(t *testing.T) {
 	var log strings.Builder
 	c := filters.New(filters.Config{
@@ -48,7 +48,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// API-03
+// Requests have a deadline of a minute, or of the requested timeout if it is shorter. Watches and
+// logs have none, and a malformed timeout gets 400.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -125,7 +126,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// API-02
+// The health paths report the checks, singly or together, and do not reveal why a check failed.
+// Liveness ignores the checks of readiness.
 func TestHealth(t *testing.T) {
 	sick := false
 	c := filters.New(filters.Config{Checks: filters.Checks{Ready: []filters.Check{{Name: "store", Func: func(context.Context) error {
@@ -181,7 +183,8 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-// API-02
+// The chain serves the configured paths and what is below them, the version, the index and the
+// metrics. All other paths get 404.
 func TestPaths(t *testing.T) {
 	text := func(s string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) })

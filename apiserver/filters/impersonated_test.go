@@ -48,7 +48,8 @@ func (r rights) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// AUTHN-08
+// A user may impersonate only what the authorizer grants: names, groups, UIDs and extra fields, or
+// single verbs with constrained impersonation. A revoked permission ends with the next request.
 func TestImpersonation(t *testing.T) {
 	granted := rights{
 		"impersonate /users ann":                                      true,

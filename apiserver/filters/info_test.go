@@ -30,7 +30,7 @@ var infoTargets = []string{
 	"/api/v1/namespaces/x/pods?labelSelector=a", "/api/v1/watch/pods?labelSelector=a", "/api/v1/pods?watch",
 }
 
-// API-03
+// Info parses each target, with each method, into the same result as Kubernetes.
 func TestInfo(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
 		for _, target := range infoTargets {

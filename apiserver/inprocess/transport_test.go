@@ -39,7 +39,8 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// LAB-02
+// A stream delivers each line when the handler flushes it, in virtual time. Closing the body
+// cancels the request.
 func TestStreamAndCancelInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})

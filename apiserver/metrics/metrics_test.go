@@ -40,7 +40,8 @@ func write(t *testing.T, s *store.Store) {
 	}
 }
 
-// API-02
+// A store on disk has histograms of syncs, appends and checkpoints, and counts objects by resource.
+// It has no metrics of etcd.
 func TestDisk(t *testing.T) {
 	backend, err := disk.OpenWith(t.TempDir(), disk.Options{CheckpointBytes: 1})
 	if err != nil {
@@ -80,7 +81,8 @@ func (f *remoteLog) Stats() store.BackendStats {
 	return store.BackendStats{Requests: map[string]histogram.Counts{"txn": f.requests.Read()}}
 }
 
-// API-02
+// A store over a shared log has the durations of etcd's requests and of commits, but no metrics of
+// a disk.
 func TestShared(t *testing.T) {
 	log := &remoteLog{Shared: storetest.NewLog().Shared(false)}
 	log.requests.Observe(time.Second)
@@ -111,7 +113,8 @@ func (plugin) Validate(context.Context, admission.Attributes, admission.ObjectIn
 	return errRejected
 }
 
-// API-02
+// The steps of admission are measured by operation and result, and watch events are counted. A nil
+// *Verbs can be used.
 func TestVerbs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	v := metrics.NewVerbs(registry)

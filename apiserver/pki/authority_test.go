@@ -12,7 +12,8 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// AUTHN-01
+// Serving certificates are valid for their hosts, and client certificates carry name and groups. A
+// client certificate can't be used to serve.
 func TestIssuedCertificatesVerify(t *testing.T) {
 	ca, err := pki.NewAuthority("kelson-ca")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// AGG-01
+// A new certificate in the files is presented without a restart. While the files are invalid, the
+// last valid certificate is presented.
 func TestClientFilesAreReadAgain(t *testing.T) {
 	authority, err := pki.NewAuthority("test")
 	if err != nil {

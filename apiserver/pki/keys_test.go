@@ -9,7 +9,8 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// AUTHN-04
+// OpenKey creates a key once, readable only by its owner, and returns it from then on. A broken
+// file is an error and is not replaced.
 func TestOpenKeyReusesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pki", "sa.key")
 	made, err := pki.OpenKey(file)
@@ -38,7 +39,7 @@ func TestOpenKeyReusesFile(t *testing.T) {
 	}
 }
 
-// AUTHN-04
+// ReadPublicKeys also reads the key of a certificate.
 func TestPublicKeysOfCertificates(t *testing.T) {
 	ca, err := pki.NewAuthority("sa")
 	if err != nil {

@@ -168,7 +168,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 		}
 	})
-	b.Run("fork and close", func(b *testing.B) { // LAB-01
+	b.Run("fork and close", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			sn.Fork().Close()

@@ -9,7 +9,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07
+// After a compaction, watches and reads of older revisions fail with ErrCompacted, while up-to-date
+// cursors continue. The compacted revision never decreases.
 func TestCompact(t *testing.T) {
 	st := store.OpenChecked(t, store.Config{})
 	write := func(n int) (last uint64) {

@@ -68,7 +68,8 @@ func (o *outcome) want(t *testing.T, over bool, target error) {
 	}
 }
 
-// API-13
+// A write is returned, and visible to reads, indexes and watches, only after the backend stored it.
+// Writes that wait share one append.
 func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSlow()
@@ -120,7 +121,8 @@ func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 	})
 }
 
-// API-13
+// After a failed append, every write fails and no failed write becomes visible. Reads continue, and
+// the store that is opened next has all acknowledged writes.
 func TestFailedAppendIsFinal(t *testing.T) {
 	broken := errors.New("input/output error")
 	for _, survives := range []bool{false, true} {

@@ -11,7 +11,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07
+// Follow delivers the state, then the events in order. A follower that falls behind the log gets
+// the state again.
 func TestFollowReturnsStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
@@ -70,7 +71,8 @@ func TestFollowReturnsStateThenEvents(t *testing.T) {
 	})
 }
 
-// API-07
+// Await returns at the first write of one of the resources after the revision, also if the log no
+// longer contains this write. It ends with its context and with the store.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})

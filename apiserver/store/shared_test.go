@@ -16,7 +16,8 @@ import (
 	"kelson.dev/apiserver/store/storetest"
 )
 
-// API-13
+// The suite of all stores passes over a shared log, also when the access is as far behind as its
+// contract allows.
 func TestSharedLog(t *testing.T) {
 	for name, lazy := range map[string]bool{"eager": false, "lazy": true} {
 		t.Run(name, func(t *testing.T) {

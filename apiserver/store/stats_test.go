@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-02
+// The statistics count commits, writes, batches and objects, without the commits that failed.
 func TestStats(t *testing.T) {
 	s, err := store.Open(store.Config{})
 	if err != nil {

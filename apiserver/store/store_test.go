@@ -20,6 +20,6 @@ func overBackend(t *testing.T) *store.Store {
 }
 
 func TestMemory(t *testing.T)         { storetest.Run(t, inMemory) }
-func TestMemoryVirtual(t *testing.T)  { storetest.RunVirtual(t, inMemory) } // LAB-01
+func TestMemoryVirtual(t *testing.T)  { storetest.RunVirtual(t, inMemory) }
 func TestBackend(t *testing.T)        { storetest.Run(t, overBackend) }
 func TestBackendVirtual(t *testing.T) { storetest.RunVirtual(t, overBackend) }

@@ -120,7 +120,8 @@ func want(t testing.TB, a *rbac.Authorizer, q authorizer.AttributesRecord, allow
 	}
 }
 
-// AUTHZ-02
+// Rules match verbs, groups, resources, subresources, names and paths. Each allowing reason names
+// the binding, the role and the subject, and a missing role is part of the reason.
 func TestDecisions(t *testing.T) {
 	s := open(t)
 	s.clusterRole("view", rule("get", "", "pods"), rule("get", "", "pods/log"), rule("*", "apps", "*"), rule("update", "", "*/scale"))
@@ -222,7 +223,8 @@ func TestWritesApplyImmediately(t *testing.T) {
 	wantAllowed(false)
 }
 
-// AUTHZ-03
+// RulesFor collects the rules of a user's bindings in the cluster and in one namespace, and reports
+// a binding to a missing role. A reference to a missing role or to another kind is an error.
 func TestRulesFor(t *testing.T) {
 	s := open(t)
 	s.clusterRole("view", rule("get", "", "pods"), path("get", "/healthz"))

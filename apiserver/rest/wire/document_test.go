@@ -8,7 +8,8 @@ import (
 	"kelson.dev/apiserver/rest/wire"
 )
 
-// API-09
+// A document with one media type is served to GET requests that accept this type or all types.
+// Other GET requests get 406, and other methods 405.
 func TestDocument(t *testing.T) {
 	h := wire.Document("application/jwk-set+json", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	for _, c := range []struct {

@@ -103,7 +103,8 @@ func same(t *testing.T, media string, got, want []byte) {
 	}
 }
 
-// API-07
+// In JSON and protobuf, an event around an encoded object has the bytes that Kubernetes' own
+// serializers write. In CBOR, it has the tag of self-described CBOR.
 func TestEvent(t *testing.T) {
 	pod := &pods(1).Items[0]
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
@@ -140,7 +141,8 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// API-08
+// The header Accept, the user agent and the parameter pretty select the format. Formats that can't
+// be served are refused, and YAML can't be streamed.
 func TestNegotiate(t *testing.T) {
 	table := schema.GroupVersionKind{Group: "meta.k8s.io", Version: "v1", Kind: "Table"}
 	all := Allow{Protobuf: true, Transform: true}

@@ -41,7 +41,7 @@ func read(data []byte) (all []store.Record, revision uint64, err error) {
 	return all, revision, err
 }
 
-// API-13
+// Reading an archive returns the revision and the records that were written.
 func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, 1000} {
 		want := records(n)

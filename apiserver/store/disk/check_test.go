@@ -12,7 +12,8 @@ import (
 	"kelson.dev/apiserver/store/disk"
 )
 
-// API-13
+// Check describes a sound directory without changing it. It refuses directories without state, open
+// ones and damaged ones, and counts the bytes of an incomplete write.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "is not a data directory") {

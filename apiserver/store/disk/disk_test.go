@@ -27,7 +27,7 @@ func open(t testing.TB, dir string) store.Backend {
 	return b
 }
 
-// API-13
+// The suite of all stores passes on disk, also with frequent checkpoints and without sync.
 func TestStore(t *testing.T) {
 	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 2000}, "no sync": {NoSync: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// API-13
+// The suite of all backends passes on disk, also with frequent checkpoints.
 func TestBackend(t *testing.T) {
 	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 300}} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,8 @@ func contentOf(s *store.Store) map[store.Key]string {
 	return content
 }
 
-// API-13
+// A restore needs a whole backup and an empty directory. It returns the backup's objects at a later
+// revision, so that no revision is used twice and old watches start again.
 func TestRestore(t *testing.T) {
 	from, err := openStore(t.TempDir())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Reopen func() (store.Backend, error)
 
 // RunBackend verifies that a backend stores what the store appends. Each call of storage returns
-// new, empty storage. API-13
+// new, empty storage.
 func RunBackend(t *testing.T, storage func(t *testing.T) Reopen) {
 	for _, test := range []struct {
 		name string

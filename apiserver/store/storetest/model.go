@@ -15,8 +15,7 @@ import (
 )
 
 // testModel lets concurrent writers perform random operations while readers observe the store. Then
-// it compares all observations with a model: the successful writes, replayed in order. API-05,
-// API-06, API-07
+// it compares all observations with a model: the successful writes, replayed in order.
 func testModel(t *testing.T, s *store.Store) {
 	seed := Seed(t)
 	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }

@@ -20,7 +20,8 @@ func names(seq iter.Seq[*store.Object]) string {
 	return strings.Join(all, " ")
 }
 
-// API-06
+// Scans return a resource's objects in the order of namespace and name, from any key on. Counts and
+// the list of resources agree with them.
 func testScan(t *testing.T, s *store.Store) {
 	for _, k := range []store.Key{
 		{Resource: "pods", Namespace: "b", Name: "x"}, {Resource: "pods", Namespace: "a-b", Name: "x"}, {Resource: "pods", Namespace: "a", Name: "y"},
@@ -128,7 +129,8 @@ func testSnapshotsDoNotChange(t *testing.T, s *store.Store) {
 	check(t, s.Snapshot(), s.Follows())
 }
 
-// API-06
+// At returns each earlier state with the same content, and ErrFuture for a revision that does not
+// exist yet.
 func testAt(t *testing.T, s *store.Store) {
 	var want []*store.Snapshot
 	step := func() { want = append(want, s.Snapshot()) }
@@ -216,7 +218,8 @@ func virtualTests() []test {
 	}}}
 }
 
-// LAB-01
+// Forks start with the snapshot's state, continue with its next revision, and change neither the
+// forked store nor each other.
 func testFork(t *testing.T, s *store.Store) {
 	put(t, s, key("a"), object("ua", "1", "o"))
 	sn := s.Snapshot()

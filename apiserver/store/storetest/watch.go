@@ -7,7 +7,7 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-07
+// Cursors deliver exactly the events of their resource after their revision, in order.
 func testWatch(t *testing.T, s *store.Store) {
 	start := s.Snapshot().Revision()
 	all, things, nodes := watch(t, s, "", start), watch(t, s, "things.example.com", start), watch(t, s, "nodes", start)
@@ -57,7 +57,8 @@ func testWatchFromTheFuture(t *testing.T, s *store.Store) {
 	}
 }
 
-// API-07
+// A cursor that falls behind the log gets ErrCompacted. Cursors that start at a revision that is
+// still in the log miss no event, and writes of other resources do not end a cursor.
 func testWatchFallsBehind(t *testing.T, s *store.Store) {
 	start := s.Snapshot().Revision()
 	slow, quiet := watch(t, s, "", start), watch(t, s, "nodes", start)

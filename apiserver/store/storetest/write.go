@@ -9,7 +9,8 @@ import (
 	"kelson.dev/apiserver/store"
 )
 
-// API-04, API-05
+// Create, update and delete take successive revisions and cause one event each, with the previous
+// object. A deletion returns the last state.
 func testWrite(t *testing.T, s *store.Store) {
 	c := watch(t, s, "", s.Snapshot().Revision())
 	first := s.Snapshot().Revision() + 1
@@ -46,7 +47,8 @@ func testWrite(t *testing.T, s *store.Store) {
 	}
 }
 
-// API-05
+// A write whose precondition fails returns the reason and the current object, and takes no
+// revision.
 func testPreconditions(t *testing.T, s *store.Store) {
 	obj := put(t, s, key("there"), object("", "1"))
 	before := s.Snapshot().Revision()
