@@ -77,6 +77,9 @@ func (s *scope) respondPage(f wire.Format, page *page) error {
 
 // storedMetadataOf returns the stored metadata of objects; ok is false if the form of one differs.
 func (f form) storedMetadataOf(objects []*store.Object) (metadata [][]byte, ok bool) {
+	if f.media != resource.MediaJSON {
+		return nil, false
+	}
 	metadata = make([][]byte, len(objects))
 	for i, obj := range objects {
 		if !f.storedMetadata(obj) {

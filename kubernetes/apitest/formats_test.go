@@ -38,6 +38,16 @@ func TestMedia(t *testing.T) {
 		}
 		return body
 	}
+	// Lists of objects and of metadata, with and without items, are in the media type of their header.
+	for media, begin := range map[string]string{"application/json": "{", "application/vnd.kubernetes.protobuf": "k8s\x00", "application/cbor": "\xd9\xd9\xf7"} {
+		for _, as := range []string{"", ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
+			for _, query := range []string{"", "?labelSelector=none"} {
+				if body := read(maps+query, media+as, media); !strings.HasPrefix(string(body), begin) {
+					t.Errorf("%s%s of %q: %q", media, as, query, body)
+				}
+			}
+		}
+	}
 	var list corev1.ConfigMapList
 	if err := yaml.UnmarshalStrict(read(maps, "application/yaml", "application/yaml"), &list); err != nil || len(list.Items) != 3 {
 		t.Errorf("yaml: %v %v", err, list)
