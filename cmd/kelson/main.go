@@ -21,8 +21,10 @@
 //	plan      plan
 //	replay    replay
 //	token     token
+//	usage     errors of command lines, groups of commands
 //
-// A command that fails prints one error message and exits with a non-zero code.
+// A command that fails prints one error message and exits with a non-zero code. It is 2 if the
+// command line is wrong; see package usage.
 package main
 
 import (
@@ -58,6 +60,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/rights"
 	"kelson.dev/cmd/kelson/internal/serve"
 	"kelson.dev/cmd/kelson/internal/token"
+	"kelson.dev/cmd/kelson/internal/usage"
 	"kelson.dev/cmd/kelson/internal/vet"
 	"kelson.dev/cmd/kelson/internal/why"
 )
@@ -94,6 +97,7 @@ func main() {
 // execute runs a command line and returns the exit code. A command whose output could not be
 // written has failed.
 func execute(ctx context.Context, root *cobra.Command, args []string) int {
+	usage.Register(root, dropin.Names)
 	root.SetArgs(args)
 	checked := formats.Check(os.Stdout)
 	if checked != nil {
@@ -108,12 +112,17 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	if err == nil {
 		err = checked.Err()
 	}
-	var code exit.Code
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &code):
+	}
+	var code exit.Code
+	if errors.As(err, &code) {
 		return int(code)
+	}
+	switch wrong := usage.As(root, err, args); {
+	case wrong != nil:
+		fmt.Fprintf(root.ErrOrStderr(), "kelson: %v\n", wrong)
+		return wrong.Code
 	default:
 		fmt.Fprintln(root.ErrOrStderr(), "kelson:", err)
 		return 1

@@ -203,3 +203,11 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
+
+// wrongCode returns the exit code that belongs to a message: that of wrong command lines, or 1.
+func wrongCode(message string) int {
+	if strings.HasPrefix(message, "required flag(s)") || strings.Contains(message, " arg(s)") {
+		return 2
+	}
+	return 1
+}

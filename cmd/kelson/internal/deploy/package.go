@@ -63,7 +63,6 @@ Each command generates the manifests and packages the kustomization
 config/default. A custom API server from a package creates its certificate
 authority in the cluster when it starts, and writes it to its APIServices.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, p := range packagings {
 		c.AddCommand(p.command())

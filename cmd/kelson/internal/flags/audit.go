@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -64,6 +65,9 @@ func addDelivery(f *pflag.FlagSet, plugin string, d *audit.Delivery) {
 func (o *Audit) Apply(cfg *controlplane.Config) error {
 	if o.cfg.PolicyFile == "" && (o.cfg.Log.Path != "" || o.cfg.Webhook.ConfigFile != "") {
 		logger(cfg).Warn("audit records nothing: --audit-policy-file is not set")
+	}
+	if o.cfg.PolicyFile != "" && o.cfg.Log.Path == "" && o.cfg.Webhook.ConfigFile == "" {
+		return errors.New("--audit-policy-file has no effect: set --audit-log-path or --audit-webhook-config-file")
 	}
 	if o.cfg.Log.Delivery.Mode == "" { // AddFlags was not called
 		return nil

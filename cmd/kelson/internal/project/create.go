@@ -17,8 +17,6 @@ func CreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Add a kind or its webhooks to a project",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(createAPICommand(), createWebhookCommand())
 	return c

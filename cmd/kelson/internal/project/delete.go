@@ -11,8 +11,6 @@ func DeleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete",
 		Short: "Remove a kind from a project",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(deleteAPICommand())
 	return c

@@ -99,7 +99,7 @@ func (s *start) check() (err error) {
 		opts.Node = string(controlplane.NodeNone)
 	}
 	if s.nodeKind, err = controlplane.ParseNode(opts.Node); err != nil {
-		return err
+		return fmt.Errorf("--node=%s: must be %s, %s, %s or %s", opts.Node, controlplane.NodeNone, controlplane.NodeSimulated, controlplane.NodeProcess, nodeContainers)
 	}
 	if opts.Kubeconfig != "" {
 		if err := checkKubeconfig(opts.Kubeconfig); err != nil {
