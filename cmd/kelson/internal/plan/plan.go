@@ -52,7 +52,7 @@ It reads all objects of the cluster, or of a backup, into a control plane in
 memory, and runs the project's operator there until it is quiet. It prints each
 reconcile that wrote something, in order, with its cause and the changed fields.
 The exit code is 0 if the operator would do nothing, 2 if it would do anything,
-and 1 after an error.
+1 after an error, and 64 if the command line is wrong.
 
 With --against, it runs another version of the operator on a second copy, and
 shows only the objects whose final states differ: these are the effects of an

@@ -56,7 +56,7 @@ The operator is built as by kelson explore: any program in Go, with its own
 versions of its dependencies, in a process of its own. It has all rights, and
 webhooks are not called. --manager names the field managers of its
 recorded writes, which are not repeated. The exit code is 0 if nothing diverges, 2
-if anything does, and 1 after an error.`,
+if anything does, 1 after an error, and 64 if the command line is wrong.`,
 		Example: `  kelson replay incident.history
   kelson replay incident.history --from 2026-11-23T10:00:00Z --manager web-operator ./web
   kelson replay ./state --speed 10 .`,
