@@ -61,7 +61,8 @@ func (w *admissionRecorder) expect(t *testing.T, want ...string) {
 	w.seen = nil
 }
 
-// API-03
+// Every write passes the mutating, then the validating admission, with its operation, user and
+// dry-run flag. A refused write gets 403 and stores nothing.
 func TestAdmission(t *testing.T) {
 	w := &admissionRecorder{}
 	p := apitest.New(t, func(cfg *rest.Config) { cfg.Admission = w })

@@ -42,7 +42,8 @@ const (
 	pass  = authorizer.DecisionNoOpinion
 )
 
-// AUTHZ-01
+// The configured modes decide in their order, and system:masters is allowed before all of them. A
+// mode without an implementation and an invalid policy file are errors.
 func TestModeOrder(t *testing.T) {
 	policy := filepath.Join(t.TempDir(), "policy.jsonl")
 	write(t, policy, `{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"ann","namespace":"x","resource":"pods","apiGroup":"*"}}`)
@@ -88,7 +89,7 @@ func TestModeOrder(t *testing.T) {
 	}
 }
 
-// AUTHZ-01
+// Each invalid combination of options gets its message.
 func TestInvalidOptions(t *testing.T) {
 	for text, o := range map[string]authz.Options{
 		"at least one authorization-mode must be passed":                              {},
@@ -149,7 +150,8 @@ func newReviewer(t *testing.T) *reviewer {
 	return r
 }
 
-// AUTHZ-01
+// The webhook decides, in the configured API version, except about system:masters. Only positive
+// answers are cached with this configuration.
 func TestWebhook(t *testing.T) {
 	for _, version := range []string{"", "v1"} {
 		server := newReviewer(t)
@@ -209,7 +211,8 @@ authorizers:
 %s`, failurePolicy, first, second, more)
 }
 
-// AUTHZ-01
+// Match conditions select the webhooks that a request reaches. A changed file applies to the next
+// request, and an invalid one is logged once and has no effect.
 func TestConfigurationFile(t *testing.T) {
 	first, second := newReviewer(t), newReviewer(t)
 	file := filepath.Join(t.TempDir(), "authorization.yaml")

@@ -30,7 +30,8 @@ func commit(t *testing.T, st *store.Store, resource string, obj metav1.Object) {
 	}
 }
 
-// AUTHZ-01
+// A node may read what the pods that are bound to it use, and no longer when the pod ends. Other
+// nodes, and users outside of the group of nodes, may not.
 func TestNode(t *testing.T) {
 	st, err := store.Open(store.Config{})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 
-// API-01, API-04
+// A Pod is created with defaults, patched, found by a field selector and deleted.
 func TestPod(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
@@ -81,7 +81,7 @@ spec:
 	}
 }
 
-// API-08
+// A list is returned as a table, with one row for each object.
 func TestTable(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"

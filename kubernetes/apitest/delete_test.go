@@ -16,7 +16,8 @@ import (
 	"kelson.dev/kubernetes/apitest"
 )
 
-// API-04
+// An object with finalizers stays, marked as deleted, until the last finalizer is removed.
+// Meanwhile its name is taken and no finalizer can be added.
 func TestFinalizers(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, `{"metadata":{"name":"a","finalizers":["x.example/y"]}}`)
@@ -39,7 +40,8 @@ func TestFinalizers(t *testing.T) {
 	p.Want(t, 404, "GET", maps+"/a", "")
 }
 
-// API-04
+// The propagation policies Orphan and Foreground add their finalizers. Background deletes the
+// object at once.
 func TestPropagation(t *testing.T) {
 	p := apitest.New(t)
 	for _, c := range []struct{ policy, finalizers string }{
@@ -60,7 +62,8 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// API-05
+// A deletion whose precondition on UID or resource version fails gets 409, and a dry run deletes
+// nothing.
 func TestDeletePreconditions(t *testing.T) {
 	p := apitest.New(t)
 	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -72,7 +75,8 @@ func TestDeletePreconditions(t *testing.T) {
 	p.Want(t, 200, "DELETE", maps+"/a", fmt.Sprintf(`{"preconditions":{"uid":%q,"resourceVersion":%q}}`, uid, rv))
 }
 
-// API-04
+// The deletion of a bound Pod first sets its grace period. A second deletion without a grace period
+// removes it.
 func TestGracefulDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)

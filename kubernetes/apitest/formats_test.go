@@ -73,7 +73,8 @@ func TestMedia(t *testing.T) {
 	}
 }
 
-// API-08
+// Objects, lists and watches can be requested as metadata only. A request for the wrong one of
+// object and list gets 406 or no events.
 func TestPartialMetadata(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, `{"metadata":{"name":"a"},"data":{"k":"v"}}`)
@@ -99,7 +100,8 @@ func TestPartialMetadata(t *testing.T) {
 	}
 }
 
-// API-08
+// Objects, lists and watches can be requested as tables. The parameter includeObject selects what
+// each row includes, and only the first event of a watch has the columns.
 func TestTables(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"
@@ -137,7 +139,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// API-08
+// Large responses are compressed if the client accepts gzip. Small ones are not.
 func TestGzip(t *testing.T) {
 	p := apitest.New(t)
 	for i := range 3 {

@@ -37,7 +37,8 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// API-01
+// The subresources binding and eviction and the access reviews accept a POST of their own kind.
+// Methods that a resource does not have get 405, and a bound Pod can't be bound again.
 func TestSubresources(t *testing.T) {
 	p := apitest.New(t)
 	const pods = "/api/v1/namespaces/default/pods"

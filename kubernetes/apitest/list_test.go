@@ -18,7 +18,8 @@ func names(list apitest.Object) (out []string) {
 	return out
 }
 
-// API-06
+// All pages of a list show the revision of the first page, despite later writes. With a label
+// selector, the number of remaining items is omitted.
 func TestListPages(t *testing.T) {
 	p := apitest.New(t)
 	for i := range 5 {
@@ -57,7 +58,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// API-06
+// Each invalid parameter of a list gets its status and message.
 func TestListErrors(t *testing.T) {
 	synctest.Test(t, testListErrors)
 }

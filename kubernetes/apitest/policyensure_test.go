@@ -33,7 +33,9 @@ func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 	do(kubernetes.NewForConfigOrDie(plane.RESTConfig()).RbacV1())
 }
 
-// AUTHZ-02
+// The first start creates the default roles and bindings, and a start without changes writes
+// nothing. Later starts restore what was removed, keep additions and leave protected objects as
+// they are.
 func TestEnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state, err := store.Open(store.Config{})

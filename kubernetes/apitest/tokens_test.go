@@ -89,7 +89,7 @@ func check(t *testing.T, i *tokens.Issuer, token, refused string) *authenticator
 	return resp
 }
 
-// AUTHN-04
+// A token that is bound to a Pod authenticates its service account, with the names of Pod and node.
 func TestAuthenticate(t *testing.T) {
 	st := open(t)
 	put(t, st, "serviceaccounts", "lab", "robot", "u1")

@@ -132,7 +132,8 @@ func exact(q question) bool {
 // (cacher.computeListLimit).
 func limited(q question) bool { return q.limit != "" && q.rv != "0" }
 
-// API-06
+// listRules returns the expected answers to lists, each with its source. The first rule that
+// matches a request applies.
 func listRules() []rule {
 	const validation = "apimachinery internalversion/validation.ValidateListOptions: "
 	const storage = "apiserver storage.ValidateListOptions: "
@@ -202,7 +203,8 @@ const (
 	nodes   = "/api/v1/nodes"
 )
 
-// API-06
+// Each combination of resourceVersion, resourceVersionMatch, limit and continue token gets the
+// answer of the first rule that matches.
 func TestListVersions(t *testing.T) {
 	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
 		cells := 0
@@ -268,7 +270,8 @@ func checkAnswer(t *testing.T, what string, want answer, obj apitest.Object, h *
 	}
 }
 
-// API-06
+// A GET returns the newest state for each past resourceVersion. A future one gets 504, and an
+// invalid one 500.
 func TestGetVersions(t *testing.T) {
 	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
 		for rv, want := range map[string]answer{
@@ -304,7 +307,8 @@ type watchRule struct {
 	want stream
 }
 
-// API-07
+// watchRules returns the expected answers to watches, each with its source. The first rule that
+// matches a request applies.
 func watchRules() []watchRule {
 	const validation = "apimachinery internalversion/validation.validateWatchOptions: "
 	added := []string{"ADDED m0", "ADDED m1", "ADDED m2", "ADDED m3"}
@@ -334,7 +338,8 @@ func watchRules() []watchRule {
 	}
 }
 
-// API-07
+// Each combination of resourceVersion, resourceVersionMatch, sendInitialEvents and bookmarks gets
+// the answer of the first rule that matches.
 func TestWatchVersions(t *testing.T) {
 	scopes(t, func(t *testing.T, p *apitest.Plane, h *history) {
 		cells := 0

@@ -19,7 +19,8 @@ func configMap(name, labels string) string {
 
 const mergePatch = "Content-Type: application/merge-patch+json"
 
-// API-07
+// An object that begins to match the selector is added, and one that no longer matches is deleted,
+// with its last matching state and the revision of the update.
 func TestWatchSelector(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", `"on":"yes"`))
@@ -44,7 +45,8 @@ func TestWatchSelector(t *testing.T) {
 	}
 }
 
-// API-07
+// A watch starts after its resourceVersion or with the existing objects. With sendInitialEvents, a
+// bookmark marks their end.
 func TestWatchFrom(t *testing.T) {
 	p := apitest.New(t)
 	a := p.Want(t, 201, "POST", maps, configMap("a", ""))
@@ -77,7 +79,8 @@ func TestWatchFrom(t *testing.T) {
 	}
 }
 
-// API-07
+// Bookmarks carry the newest revision, also that of writes to other kinds. The watch ends after its
+// timeout.
 func TestWatchBookmarksAndTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)

@@ -59,7 +59,8 @@ func receive(t *testing.T, ws *websocket.Conn) (typ string, obj apitest.Object) 
 	return event.Type, event.Object
 }
 
-// API-07
+// Watches over WebSocket deliver objects, tables, metadata and protobuf, and report errors in an
+// event or before the upgrade.
 func TestWatchOverWebSocket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)

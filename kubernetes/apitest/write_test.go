@@ -87,7 +87,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// API-05
+// Unknown and duplicate fields cause warnings by default, also in patches, and none with
+// fieldValidation=Ignore.
 func TestFieldValidationWarns(t *testing.T) {
 	p := apitest.New(t)
 	resp := p.Do(t, "POST", maps, `{"metadata":{"name":"a"},"nope":1,"data":{"x":"1","x":"2"}}`)
@@ -104,7 +105,7 @@ func TestFieldValidationWarns(t *testing.T) {
 	}
 }
 
-// API-05
+// A dry run returns the result or the conflict, and stores nothing.
 func TestDryRun(t *testing.T) {
 	p := apitest.New(t)
 	created := p.Want(t, 201, "POST", maps+"?dryRun=All", configMap("a", ""))
@@ -139,7 +140,7 @@ func TestConcurrentPatches(t *testing.T) {
 	}
 }
 
-// API-04
+// An update without changes does not write. Only changes of the spec increase the generation.
 func TestNoOpUpdate(t *testing.T) {
 	p := apitest.New(t)
 	const deployments = "/apis/apps/v1/namespaces/default/deployments"
@@ -159,7 +160,7 @@ func TestNoOpUpdate(t *testing.T) {
 	}
 }
 
-// API-04
+// Each create with generateName gets another name.
 func TestGenerateName(t *testing.T) {
 	p := apitest.New(t)
 	seen := map[any]bool{}

@@ -25,7 +25,8 @@ func served(t *testing.T, pairs map[string]string) map[string]bool {
 	return out
 }
 
-// API-15
+// Without a configuration, only stable versions are served. Settings of all versions, of one
+// version and of one resource add and remove others.
 func TestParseAPIs(t *testing.T) {
 	stableKinds, err := Resources(Config{})
 	if err != nil {

@@ -142,7 +142,8 @@ spec:
 	}
 }
 
-// API-11
+// Decoding sets the defaults in Pods, Services and Secrets, and the stored form of a Deployment
+// contains them.
 func TestDefaults(t *testing.T) {
 	find := resources(t, Config{})
 	p := decode(t, find("", "pods"), "v1", resource.MediaYAML, []byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)).(*core.Pod)
@@ -172,7 +173,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// API-04
+// Unknown and duplicate fields are returned as strict errors. Wrong kinds, versions, types and
+// syntax are bad requests whose message gives the cause.
 func TestDecodeErrors(t *testing.T) {
 	find := resources(t, Config{})
 	tests := []struct {
@@ -299,7 +301,8 @@ func TestFieldSelectors(t *testing.T) {
 	}
 }
 
-// API-11
+// The table of a Pod shows the ready containers, the reason of a waiting container, the restarts,
+// the IP address and the node.
 func TestTable(t *testing.T) {
 	r := resources(t, Config{})("", "pods")
 	hub := decode(t, r, "v1", resource.MediaYAML, []byte(`

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// API-11
+// Empty lists that are values of fields become null. Lists in lists and text in strings stay as
+// they are.
 func TestNullEmptyLists(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"rules":[]}`:                    `{"rules":null}`,

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// API-12
+// A deleted Namespace is terminating until its finalizer is removed through the subresource
+// finalize.
 func TestNamespaceDeletion(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/api/v1/namespaces/ns"
@@ -22,7 +23,8 @@ func TestNamespaceDeletion(t *testing.T) {
 	s.do(404, "GET", path, "")
 }
 
-// API-01
+// The subresource scale shows and changes the replicas of a workload, with validation and an entry
+// in managedFields.
 func TestScale(t *testing.T) {
 	s := serve(t, Config{})
 	const path = "/apis/apps/v1/namespaces/default/deployments"
@@ -92,7 +94,8 @@ func TestAutoscalerVersions(t *testing.T) {
 	want(t, "replicas", str(h, "spec", "maxReplicas"), "4")
 }
 
-// API-11
+// An Event is the same object in the core group and in events.k8s.io: created in one, it is read,
+// listed, patched and deleted in the other.
 func TestEventsOfBothGroups(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/api/v1/namespaces/default/events", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Pod, name: p, namespace: default}, message: hi, reason: R, type: Normal}`)

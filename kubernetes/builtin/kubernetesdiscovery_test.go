@@ -202,7 +202,8 @@ func resources(list apidiscoveryv2.APIGroupDiscoveryList) map[string]string {
 	return out
 }
 
-// API-08, API-09
+// Discovery is served as JSON, YAML and protobuf, and pretty on request. Unknown groups and
+// versions get 404, other media types 406, and other methods 405.
 func TestForms(t *testing.T) {
 	h, _ := newHandler(t)
 	for _, c := range []struct {

@@ -14,7 +14,8 @@ const podPath = "/api/v1/namespaces/default/pods"
 
 const podManifest = `{metadata: {name: p, labels: {app: a}}, spec: {containers: [{name: a, image: i}]}}`
 
-// API-04
+// Invalid Pods are refused with their status and message. A created Pod is pending and has a
+// quality of service, and its node can't be changed by a patch.
 func TestPodValidation(t *testing.T) {
 	s := serve(t, Config{})
 	want(t, "message", s.refused(422, "Invalid", "POST", podPath, `{metadata: {name: p}}`),
@@ -32,7 +33,8 @@ func TestPodValidation(t *testing.T) {
 	}
 }
 
-// API-01
+// A binding sets the node, the annotations and the condition PodScheduled once. The older resource
+// "bindings" does the same.
 func TestBinding(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", podPath, podManifest)
@@ -61,7 +63,8 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// API-01
+// The subresource log validates container and options, streams the log, and returns an error if the
+// node is unknown or has no address.
 func TestLog(t *testing.T) {
 	var asked *corev1.PodLogOptions
 	logs := func(_ context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
@@ -99,7 +102,8 @@ func TestLog(t *testing.T) {
 	want(t, "no address", s.refused(500, "", "GET", podPath+"/p/log", ""), "no preferred addresses found; known addresses: []")
 }
 
-// API-01
+// An eviction is refused while the disruption budget does not allow it, and counted when it does. A
+// Pod that has ended can be evicted despite the budget.
 func TestEviction(t *testing.T) {
 	s := serve(t, Config{})
 	evict := func(name string) (int, string) {

@@ -35,7 +35,8 @@ func tokenBody(more string) string {
 	return "{apiVersion: authentication.k8s.io/v1, kind: TokenRequest" + more + "}"
 }
 
-// AUTHN-04
+// A token request returns a token that authenticates the service account, for the requested
+// audiences and duration. A token for another audience is refused.
 func TestTokenRequest(t *testing.T) {
 	s, issuer := withTokens(t)
 	begin := time.Now()
@@ -63,7 +64,8 @@ func TestTokenRequest(t *testing.T) {
 	want(t, "expirationSeconds", str(answer, "spec", "expirationSeconds"), "600")
 }
 
-// AUTHN-04
+// Durations out of range, names and UIDs that do not match, and wrong bound objects are refused
+// with status and reason.
 func TestTokenRequestIsRefused(t *testing.T) {
 	s, _ := withTokens(t)
 	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets", "{apiVersion: v1, kind: Secret, metadata: {name: key}}")
@@ -91,7 +93,8 @@ func TestTokenRequestIsRefused(t *testing.T) {
 	s.refused(404, metav1.StatusReasonNotFound, http.MethodPost, strings.Replace(tokenOf, "robot", "nobody", 1), tokenBody(""))
 }
 
-// AUTHN-04
+// The token of a Pod carries its name and UID and the name of its node, although the node does not
+// exist.
 func TestTokenOfAPod(t *testing.T) {
 	s, issuer := withTokens(t)
 	pod := s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/pods",

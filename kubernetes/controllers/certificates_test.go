@@ -98,7 +98,7 @@ func get(t *testing.T, env *testenv.Env, name string) *certificatesv1.Certificat
 	return csr
 }
 
-// CTRL-02
+// A request is signed when it is approved, and the certificate is valid for client authentication.
 func TestApprovedRequestsAreSigned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, ca := signing(t)
@@ -129,7 +129,8 @@ func TestApprovedRequestsAreSigned(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// Denied requests and those of other signers get no certificate. An approved request that breaks
+// the signer's rules fails with the reason.
 func TestUnsignedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)
@@ -160,7 +161,7 @@ func TestUnsignedRequests(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// Signed and denied requests are deleted after an hour, and all others within the next day.
 func TestRequestsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)

@@ -47,7 +47,8 @@ func wantRules(t *testing.T, env *testenv.Env, r *rbacv1.ClusterRole, want ...st
 	}
 }
 
-// CTRL-02
+// An aggregated role has the rules of the roles that it selects, also through other aggregated
+// roles, and follows their changes.
 func TestAggregation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))

@@ -75,7 +75,7 @@ func (p evictions) evict(code int, name string) {
 	p.want(code, "POST", ns+"/pods/"+name+"/eviction", fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, name))
 }
 
-// CTRL-02
+// The status of a budget follows the healthy Pods, and evictions are allowed only within it.
 func TestEvictionsRespectBudgets(t *testing.T) {
 	inBubble(t, func(p evictions) {
 		p.budget("two", `"minAvailable":2`)
@@ -100,7 +100,7 @@ func TestEvictionsRespectBudgets(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// Percentages of a budget refer to the replicas of the Pods' controller, and follow its scale.
 func TestBudgetsRelativeToReplicas(t *testing.T) {
 	inBubble(t, func(p evictions) {
 		rs := p.want(201, "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"r"},

@@ -21,7 +21,7 @@ func put(t *testing.T, s *store.Store, name string, expect uint64) uint64 {
 	return objs[0].Revision
 }
 
-// API-12
+// Objects are deleted an hour after their last write, or after the start for older ones.
 func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})

@@ -33,7 +33,8 @@ func putOfFollow(t *testing.T, st *store.Store, resource, name string) {
 
 func keys(obj *store.Object, add func(string)) { add(obj.Key.Resource + "/" + obj.Key.Name) }
 
-// CTRL-02
+// Run calls Sync for existing and for changed objects, again after errors, and again after the
+// requested time. It ends when the store is closed.
 func TestSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t, store.Config{})

@@ -73,7 +73,7 @@ func (p garbage) update(obj client.Object, change func()) {
 	}
 }
 
-// CTRL-01
+// A background deletion removes all dependents, at any depth and without delay.
 func TestBackgroundDeletionCascades(t *testing.T) {
 	collecting(t, func(p garbage) {
 		root := p.add("a-root")
@@ -90,7 +90,7 @@ func TestBackgroundDeletionCascades(t *testing.T) {
 	})
 }
 
-// CTRL-01
+// A foreground deletion waits for the dependents that block it, and removes the others.
 func TestForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
 	collecting(t, func(p garbage) {
 		root := p.add("a-root")
@@ -104,7 +104,7 @@ func TestForegroundDeletionWaitsForBlockingDependents(t *testing.T) {
 	})
 }
 
-// CTRL-01
+// An orphaning deletion keeps the dependents and removes their references to the owner.
 func TestOrphanDeletion(t *testing.T) {
 	collecting(t, func(p garbage) {
 		root := p.add("a-root")
@@ -118,7 +118,8 @@ func TestOrphanDeletion(t *testing.T) {
 	})
 }
 
-// CTRL-01
+// A dependent stays as long as one of its owners exists, and loses the reference to the deleted
+// one.
 func TestDependentOfSeveralOwners(t *testing.T) {
 	collecting(t, func(p garbage) {
 		one, other := p.add("a-one"), p.add("b-other")
@@ -137,7 +138,7 @@ func TestDependentOfSeveralOwners(t *testing.T) {
 	})
 }
 
-// CTRL-01
+// An object whose owner reference has the UID of no existing object is deleted.
 func TestOwnerWithAnotherUID(t *testing.T) {
 	collecting(t, func(p garbage) {
 		owner := p.add("a-owner")
@@ -148,7 +149,8 @@ func TestOwnerWithAnotherUID(t *testing.T) {
 	})
 }
 
-// CTRL-01
+// An object whose owner is in another namespace is deleted, and an Event gives the reason. A
+// cluster-scoped object with such a reference stays.
 func TestOwnerInAnotherNamespace(t *testing.T) {
 	collecting(t, func(p garbage) {
 		elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "owner"}}
@@ -184,7 +186,7 @@ func recorded(t *testing.T, env *testenv.Env, about string) []string {
 	return found
 }
 
-// CTRL-01
+// A foreground deletion ends although the dependents own each other in a cycle.
 func TestForegroundDeletionOfACycle(t *testing.T) {
 	collecting(t, func(p garbage) {
 		a := p.add("a")
@@ -197,7 +199,8 @@ func TestForegroundDeletionOfACycle(t *testing.T) {
 	})
 }
 
-// CTRL-01
+// A dependent stays while the kind of its owner is not served. Once the kind is served, it is
+// deleted because the owner is missing.
 func TestOwnerOfAnUnservedKind(t *testing.T) {
 	collecting(t, func(p garbage) {
 		p.add("claims", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "1"})
@@ -221,7 +224,8 @@ func TestOwnerOfAnUnservedKind(t *testing.T) {
 	})
 }
 
-// API-12
+// A deleted Namespace loses its objects, refuses new ones, and ends when the last finalizer in it
+// is removed.
 func TestNamespaceDeletion(t *testing.T) {
 	collecting(t, func(p garbage) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}

@@ -58,7 +58,7 @@ func (p defaulting) exists(obj client.Object, namespace, name string) bool {
 
 var withCA = controlplane.Config{RootCA: []byte("the certificate")}
 
-// CTRL-02
+// Every Namespace gets the default service account and the root certificate.
 func TestDefaultsInEveryNamespace(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
 		p.namespace("lab")
@@ -74,7 +74,7 @@ func TestDefaultsInEveryNamespace(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// Deleted default objects are created again, and changes of the root certificate are reverted.
 func TestDefaultsAreRestored(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
 		sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
@@ -129,7 +129,7 @@ func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// A terminating Namespace gets no default objects, so that its deletion ends.
 func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
 		ns := p.namespace("lab")
@@ -155,7 +155,7 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// Without a root certificate, only the service account is created, and without controllers neither.
 func TestWithoutAuthorityOrControllers(t *testing.T) {
 	withDefaults(t, controlplane.Config{}, func(p defaulting) {
 		if !p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {

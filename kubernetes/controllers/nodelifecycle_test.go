@@ -12,7 +12,8 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
-// CTRL-04
+// A node that reports no status for a minute after its creation gets unknown conditions. One that
+// did report keeps its own.
 func TestUnreportedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))

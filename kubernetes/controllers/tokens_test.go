@@ -82,7 +82,7 @@ func TestTokensInSecrets(t *testing.T) {
 	})
 }
 
-// AUTHN-03, CTRL-02
+// An expired bootstrap token is deleted, but no Secret in another namespace.
 func TestBootstrapTokensExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))

@@ -62,7 +62,8 @@ func jobExists(t *testing.T, env *testenv.Env, name string) bool {
 	return err == nil
 }
 
-// CTRL-02
+// A finished Job is deleted after its time to live. Running Jobs and those without a time to live
+// stay.
 func TestFinishedJobsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
@@ -88,7 +89,7 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	})
 }
 
-// CTRL-02
+// A longer or shorter time to live applies to a Job that has already finished.
 func TestTimeToLiveChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))

@@ -38,7 +38,6 @@ import (
 var anybody = &user.DefaultInfo{Name: "anybody", Groups: []string{user.AllAuthenticated}}
 
 // FuzzCredentials checks that invalid credentials never cause a panic and are always rejected.
-// AUTHN-01 … 08
 func FuzzCredentials(f *testing.F) {
 	dir := f.TempDir()
 	tokens, authority := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "ca.crt")

@@ -188,7 +188,8 @@ func TestClientCertificates(t *testing.T) {
 	want(t, "a server's certificate", s.who(t, &server), refused)
 }
 
-// AUTHN-02
+// The tokens of the file authenticate its users, and changes of the file apply without a restart. A
+// valid token counts although the certificate is from an unknown authority.
 func TestStaticTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("letmein,jane,7,\"dev,qa\"\nplain,bob,8\n"))
@@ -202,7 +203,8 @@ func TestStaticTokens(t *testing.T) {
 	want(t, "added", s.bearer(t, "other"), "jane")
 }
 
-// AUTHN-03
+// A bootstrap token in a Secret authenticates with its groups until it expires, if bootstrap tokens
+// are accepted.
 func TestBootstrapTokens(t *testing.T) {
 	auth := controlplane.Authentication{AcceptBootstrapTokens: true}
 	s, off := onPort(t, controlplane.Config{Authentication: auth}), onPort(t, controlplane.Config{})
@@ -391,7 +393,8 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	}
 }
 
-// AUTHN-06
+// The webhook decides whether a token is valid, and its answer is cached. An unknown API version is
+// an error.
 func TestTokenWebhook(t *testing.T) {
 	var asked atomic.Int64
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -427,7 +430,8 @@ func TestTokenWebhook(t *testing.T) {
 	}
 }
 
-// AUTHN-07
+// Headers name the user only if the request has the certificate of an allowed proxy. If users and
+// proxies share an authority, the names of the proxies are required.
 func TestAuthenticatingProxy(t *testing.T) {
 	proxies, file := newAuthority(t, "proxies"), filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, proxies.PEM)
@@ -537,7 +541,8 @@ func TestChangedTrustIsPublished(t *testing.T) {
 	})
 }
 
-// AUTHN-08
+// Requests without credentials are anonymous, or are refused if that is switched off. Bad
+// credentials are always refused.
 func TestAnonymous(t *testing.T) {
 	no := false
 	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{Anonymous: &no}}})

@@ -92,7 +92,7 @@ var (
 	getOpts    = metav1.GetOptions{}
 )
 
-// AUTHZ-02
+// A binding, and its removal, applies to the next request and only in its namespace.
 func TestRightsApplyToTheNextRequest(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
@@ -123,7 +123,8 @@ func TestRightsApplyToTheNextRequest(t *testing.T) {
 	wantForbidden(t, err, `User "system:anonymous" cannot list`)
 }
 
-// AUTHZ-02
+// A user can't grant rights that the user does not have, through roles or bindings and with any
+// kind of write.
 func TestEscalation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(), client(plane, "ann").RbacV1()
@@ -235,7 +236,8 @@ func TestEscalation(t *testing.T) {
 	wantForbidden(t, err)
 }
 
-// AUTHZ-03
+// Access reviews give the authorizer's decision and reason. Users may review their own rights, but
+// not those of others.
 func TestAccessReviews(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
@@ -287,7 +289,8 @@ func TestAccessReviews(t *testing.T) {
 	}
 }
 
-// AUTHN-08
+// A request with impersonation has the rights of the impersonated user. Impersonating another user
+// needs the permission for exactly that user and group.
 func TestImpersonation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)

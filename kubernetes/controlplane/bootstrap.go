@@ -26,7 +26,7 @@ import (
 
 // bootstrap creates, through the API, the objects that every cluster always has and that state
 // lacks: namespaces, the ServiceCIDR of the configured ranges and the Service "kubernetes". It
-// omits kinds that are not served. API-12
+// omits kinds that are not served.
 func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		if !lacks(state, served, store.Key{Resource: "namespaces", Name: name}) {

@@ -50,7 +50,8 @@ func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, stri
 	return resp.StatusCode, string(body)
 }
 
-// API-02, API-13
+// After a failed write to the disk, writes get 503 and the health checks fail, while existing
+// objects can be read.
 func TestFailedDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
@@ -130,7 +131,8 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// API-12
+// A new control plane has the four namespaces of Kubernetes and the Service "kubernetes" at the
+// first address of the range.
 func TestInitialObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{ServiceRange: "10.96.0.0/16"})

@@ -149,7 +149,6 @@ func bubble(t *testing.T, story func(t *testing.T, w *fixture)) {
 }
 
 // The whole life of a pod on a simulated node.
-// CTRL-04 CTRL-05 CTRL-06
 func TestSimulatedPod(t *testing.T) {
 	bubble(t, func(t *testing.T, w *fixture) {
 		w.create(pod("Never", nil, "sh", "-c", "echo hello; sleep 60; echo bye"))
@@ -320,7 +319,8 @@ func TestActiveDeadline(t *testing.T) {
 	})
 }
 
-// CTRL-04
+// A node registers itself with labels and resources, and renews its lease, which has the Node as
+// owner.
 func TestLeaseAndNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, controlplane.Config{})
@@ -396,7 +396,6 @@ func TestAgentRestarts(t *testing.T) {
 }
 
 // A pod with real processes.
-// CTRL-04 CTRL-05
 func TestProcessPod(t *testing.T) {
 	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Never", nil, "sh", "-c", `echo "I am $ME"; exit 3`)

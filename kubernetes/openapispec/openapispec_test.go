@@ -210,7 +210,8 @@ func paths(t testing.TB, h http.Handler) map[string]string {
 	return out
 }
 
-// API-02
+// The index lists each served version with the URL of its document, which is served as JSON and
+// protobuf, compressed on request. A URL with an old hash redirects to the current one.
 func TestV3(t *testing.T) {
 	h, _ := serving(nil, "v1", "apps/v1")
 	index := paths(t, h)

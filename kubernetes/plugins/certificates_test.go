@@ -44,7 +44,8 @@ func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string
 
 const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
-// ADM-03
+// Clients can't request the group system:masters from the signer of API clients. Approving and
+// signing requests requires the permission for the signer.
 func TestCertificatePlugins(t *testing.T) {
 	inBubble(t, func(p plane) {
 		const client = "kubernetes.io/kube-apiserver-client"

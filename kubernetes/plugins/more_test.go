@@ -17,7 +17,8 @@ import (
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// ADM-03
+// Pods get the node selector of the configuration or of the namespace's annotation. A Pod with a
+// conflicting selector is refused.
 func TestPodNodeSelector(t *testing.T) {
 	config := map[string][]byte{"PodNodeSelector": []byte("podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: zone=a\n")}
 	withConfig(t, config, func(p plane) {
@@ -28,7 +29,8 @@ func TestPodNodeSelector(t *testing.T) {
 	}, "PodNodeSelector")
 }
 
-// ADM-03
+// Pods get the priority of their class or of the default class. Unknown classes, explicit
+// priorities and a second default class are refused.
 func TestPriority(t *testing.T) {
 	inBubble(t, func(p plane) {
 		class := func(name string, value int, more string) string {
@@ -50,7 +52,8 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// ADM-03
+// Pods get the default tolerations, and those of their extended resources if that plugin is
+// enabled. A whitelist refuses others.
 func TestTolerations(t *testing.T) {
 	inBubble(t, func(p plane) {
 		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
@@ -75,7 +78,7 @@ whitelist: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.ku
 	}, "PodTolerationRestriction")
 }
 
-// ADM-03
+// Events above the configured rate get 429. A configuration without limits is refused at the start.
 func TestEventRateLimit(t *testing.T) {
 	config := map[string][]byte{"EventRateLimit": []byte("apiVersion: eventratelimit.admission.k8s.io/v1alpha1\n" +
 		"kind: Configuration\nlimits: [{type: Namespace, qps: 1, burst: 2}]\n")}
@@ -96,7 +99,7 @@ func TestEventRateLimit(t *testing.T) {
 	}
 }
 
-// ADM-03
+// Claims and Ingresses that name no class get the default class, if there is one.
 func TestDefaultClasses(t *testing.T) {
 	inBubble(t, func(p plane) {
 		claim := func(name string) string {
@@ -118,7 +121,7 @@ func TestDefaultClasses(t *testing.T) {
 	})
 }
 
-// ADM-03
+// A claim can grow only if its storage class allows expansion.
 func TestPersistentVolumeClaimResize(t *testing.T) {
 	inBubble(t, func(p plane) {
 		for _, class := range []string{"fixed", "grows"} {
@@ -134,7 +137,7 @@ func TestPersistentVolumeClaimResize(t *testing.T) {
 	})
 }
 
-// ADM-03, CTRL-02
+// A deleted claim stays while a Pod uses it, and a deleted volume stays while it is bound.
 func TestStorageObjectInUseProtection(t *testing.T) {
 	inBubble(t, func(p plane) {
 		claim := object("v1", "PersistentVolumeClaim", "c", `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
@@ -159,7 +162,8 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 	})
 }
 
-// ADM-03
+// A user can't set blockOwnerDeletion, or change owner references, without the permissions that the
+// plugin requires.
 func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	inBubble(t, func(p plane) {
 		owner := p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "owner", ""))
@@ -182,7 +186,8 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	}, "OwnerReferencesPermissionEnforcement")
 }
 
-// ADM-03
+// Pods get the overhead and the node selector of their RuntimeClass. A missing class and another
+// overhead are refused.
 func TestRuntimeClass(t *testing.T) {
 	inBubble(t, func(p plane) {
 		const uses = `,"runtimeClassName":"vm"`
@@ -196,7 +201,7 @@ func TestRuntimeClass(t *testing.T) {
 	})
 }
 
-// ADM-03
+// Services with external IPs are refused only if the plugin is enabled.
 func TestDenyServiceExternalIPs(t *testing.T) {
 	service := object("v1", "Service", "s", `,"spec":{"ports":[{"port":1}],"externalIPs":["1.2.3.4"]}`)
 	inBubble(t, func(p plane) {
@@ -205,7 +210,8 @@ func TestDenyServiceExternalIPs(t *testing.T) {
 	inBubble(t, func(p plane) { p.want(201, "POST", ns+"/services", service) })
 }
 
-// ADM-03
+// The webhook decides about the images of new Pods and of ephemeral containers. If it can't be
+// reached, Pods are refused with this configuration.
 func TestImagePolicyWebhook(t *testing.T) {
 	var asked []string
 	reviewer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -101,7 +101,8 @@ func item(list any, i int) any {
 	return items[i]
 }
 
-// ADM-03
+// NamespaceExists refuses objects of a missing namespace. NamespaceAutoProvision creates the
+// namespace.
 func TestNamespaceAutoProvisionAndExists(t *testing.T) {
 	inBubble(t, func(p plane) {
 		p.want(404, "POST", "/api/v1/namespaces/new/configmaps", object("v1", "ConfigMap", "a", ""))
@@ -114,7 +115,7 @@ func TestNamespaceAutoProvisionAndExists(t *testing.T) {
 	}, "NamespaceAutoProvision")
 }
 
-// ADM-03
+// The plugin sets the pull policy Always, and is off by default.
 func TestAlwaysPullImages(t *testing.T) {
 	inBubble(t, func(p plane) {
 		created := p.want(201, "POST", ns+"/pods", pod("a", `,"imagePullPolicy":"Never"`, ""))
@@ -126,7 +127,7 @@ func TestAlwaysPullImages(t *testing.T) {
 	})
 }
 
-// ADM-03
+// The plugin allows required anti-affinity only by host name.
 func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
 	affinity := func(key string) string {
 		return fmt.Sprintf(`,"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":%q,"labelSelector":{}}]}}`, key)
@@ -137,7 +138,8 @@ func TestLimitPodHardAntiAffinityTopology(t *testing.T) {
 	}, "LimitPodHardAntiAffinityTopology")
 }
 
-// ADM-03
+// A LimitRange sets default requests and limits of containers, and refuses containers and claims
+// above its maximum.
 func TestLimitRanger(t *testing.T) {
 	inBubble(t, func(p plane) {
 		p.want(201, "POST", ns+"/pods", pod("before", "", ""))
@@ -158,7 +160,8 @@ func TestLimitRanger(t *testing.T) {
 	})
 }
 
-// ADM-03
+// Pods get the default service account and a volume with its token. A missing account, and secrets
+// that a restricted account does not list, are refused.
 func TestServiceAccount(t *testing.T) {
 	inBubble(t, func(p plane) {
 		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
@@ -199,7 +202,8 @@ func TestServiceAccount(t *testing.T) {
 	})
 }
 
-// ADM-03
+// A node may change only itself and the Pods that are bound to it, and not its own taints, owners
+// or restricted labels. Without the plugin, these rules do not apply.
 func TestNodeRestriction(t *testing.T) {
 	inBubble(t, func(p plane) {
 		// bypass the authorizer, which is not under test
@@ -288,7 +292,7 @@ func contentType(method string) string {
 	return "application/json"
 }
 
-// ADM-03
+// A new node is tainted as not ready. The taints then follow its condition Ready and its spec.
 func TestTaintNodesByCondition(t *testing.T) {
 	inBubble(t, func(p plane) {
 		created := p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", ""))

@@ -55,7 +55,8 @@ func warned(t *testing.T, p *apitest.Plane, code int, method, path, body, warnin
 	}
 }
 
-// ADM-03
+// The labels of a namespace select the level that is enforced for Pods and the level that causes
+// warnings. Workloads whose Pods would violate it are admitted with a warning.
 func TestByLabels(t *testing.T) {
 	p := start(t, "")
 	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", standardsPod("free", privileged))
@@ -83,7 +84,8 @@ func TestByLabels(t *testing.T) {
 	p.Want(t, 403, "POST", "/api/v1/namespaces/told/pods", standardsPod("c", privileged))
 }
 
-// ADM-03
+// The configuration sets a default level and exempt namespaces. An unknown level is refused at the
+// start.
 func TestConfiguration(t *testing.T) {
 	p := start(t, `
 apiVersion: pod-security.admission.config.k8s.io/v1

@@ -120,7 +120,8 @@ func TestConcurrentCreators(t *testing.T) {
 	}
 }
 
-// ADM-03
+// A quota, and each change of it, applies to the next request. The controller keeps its status
+// true.
 func TestNewQuotaAppliesImmediately(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
@@ -199,7 +200,8 @@ func TestUpdates(t *testing.T) {
 	})
 }
 
-// ADM-03
+// A quota with scopes counts only the Pods in them: by quality of service, deadline or priority
+// class. A Pod that ends releases its share.
 func TestPodsByScope(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("best", `{"hard":{"pods":"1"},"scopes":["BestEffort"]}`))
@@ -334,7 +336,8 @@ func TestManagersOfTheStatus(t *testing.T) {
 	})
 }
 
-// ADM-03
+// A resource that the configuration limits can be used only if a quota allows it. An invalid
+// configuration is refused at the start.
 func TestLimitedResources(t *testing.T) {
 	cfg := controlplane.Config{}
 	cfg.Admission.Plugins = map[string][]byte{"ResourceQuota": []byte(`

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// CTRL-09
+// A profile gives the usage at a time: constant, divided by the replicas, or according to a
+// schedule that repeats.
 func TestProfiles(t *testing.T) {
 	at := func(text string) time.Time {
 		t.Helper()

@@ -23,7 +23,8 @@ func read(t *testing.T, l *Log, o Options) string {
 
 func pointer(n int64) *int64 { return &n }
 
-// CTRL-05
+// Each option selects its part of the log, whether the log is in memory or in a file. A closed log
+// can be opened again from its file.
 func TestRead(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, kept := range []string{"memory", "file"} {

@@ -15,7 +15,8 @@ import (
 	"kelson.dev/kubernetes/node"
 )
 
-// CTRL-05
+// A command in a container has its environment, streams and terminal, and returns the exit code. It
+// ends when its client disconnects and when the container ends.
 func TestExec(t *testing.T) {
 	spec := shell("sleep 300")
 	spec.Env = []corev1.EnvVar{{Name: "GREETING", Value: "hello"}}
@@ -66,7 +67,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// CTRL-05
+// An attached client writes to the container's standard input and reads its output, which is also
+// in the log.
 func TestAttach(t *testing.T) {
 	spec := shell("while read line; do echo got $line; done")
 	spec.Container.Stdin, spec.Container.StdinOnce = true, true

@@ -71,7 +71,7 @@ func logOf(t *testing.T, c node.Container, opts corev1.PodLogOptions) string {
 	return string(text)
 }
 
-// CTRL-04
+// A process that ends reports its exit code and signal, and its log has both output streams.
 func TestExit(t *testing.T) {
 	for _, test := range []struct {
 		script       string

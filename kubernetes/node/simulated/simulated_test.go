@@ -24,7 +24,8 @@ func specOf(policy corev1.RestartPolicy, annotations map[string]string, command 
 		Env: []corev1.EnvVar{{Name: "WHO", Value: "you"}}}
 }
 
-// CTRL-04
+// The command and the annotations determine how long a simulated container runs, its exit code and
+// its log. Invalid annotations are errors.
 func TestScript(t *testing.T) {
 	for _, test := range []struct {
 		policy      corev1.RestartPolicy
