@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/operator/operatortest/manifest"
 )
@@ -76,7 +79,8 @@ func TestManifestRBAC(t *testing.T) {
 		"a.yaml": account,
 		"b.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: system}\n",
 		"c.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: kube-system}\n",
-		"d.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: none}\n",
+		"d.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: none}\nsubjects: [{kind: ServiceAccount, name: a}, " +
+			"{kind: ServiceAccount, name: a, namespace: other}, {kind: User, name: u}]\n",
 		"e.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: none}\n",
 	})
 	got, user, err := manifest.RBAC(dir)
@@ -85,6 +89,15 @@ func TestManifestRBAC(t *testing.T) {
 	}
 	var kinds []string
 	for _, m := range got {
+		if subjects, found, _ := unstructured.NestedSlice(m.Object.Object, "subjects"); found {
+			var namespaces []any
+			for _, s := range subjects {
+				namespaces = append(namespaces, s.(map[string]any)["namespace"])
+			}
+			if want := []any{"system", "other", nil}; !slices.Equal(namespaces, want) {
+				t.Errorf("the subjects have the namespaces %v, want %v", namespaces, want)
+			}
+		}
 		kinds = append(kinds, strings.TrimPrefix(m.Object.GetNamespace()+"/"+m.Object.GetKind()+"/"+m.Object.GetName(), "/"))
 	}
 	if want := "Namespace/system system/ServiceAccount/a system/Role/r kube-system/Role/r system/RoleBinding/none ClusterRole/none"; strings.Join(kinds, " ") != want {

@@ -15,8 +15,9 @@ var ErrServiceAccounts = errors.New("want exactly one ServiceAccount")
 
 // RBAC reads the manifests that give an operator its rights, such as a project's config/rbac. It
 // returns them, with their namespaces before them, and the user name of the ServiceAccount among
-// them. Roles and RoleBindings without a namespace, as kubebuilder writes them for kustomize, get
-// the namespace of the ServiceAccount. Paths are as for Read.
+// them. Roles, RoleBindings and ServiceAccounts that bindings name get the namespace of the
+// ServiceAccount if they have none, as kubebuilder writes them for kustomize. Paths are as for
+// Read.
 func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 	read, err := Read(paths...)
 	if err != nil {
@@ -44,7 +45,8 @@ func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 	return append(manifests, read...), accounts[0], nil
 }
 
-// setNamespaces sets the namespace of Roles, RoleBindings and ServiceAccounts that have none.
+// setNamespaces sets the namespace of Roles, RoleBindings and ServiceAccounts that have none, also
+// of those that the subjects of bindings name.
 func setNamespaces(manifests []Manifest) {
 	namespace := metav1.NamespaceDefault
 	for _, m := range manifests {
@@ -55,6 +57,16 @@ func setNamespaces(manifests []Manifest) {
 	for _, m := range manifests {
 		if slices.Contains([]string{"Role", "RoleBinding", "ServiceAccount"}, m.Object.GetKind()) && m.Object.GetNamespace() == "" {
 			m.Object.SetNamespace(namespace)
+		}
+		subjects, _, _ := unstructured.NestedSlice(m.Object.Object, "subjects")
+		for _, s := range subjects {
+			subject, ok := s.(map[string]any)
+			if ok && subject["kind"] == "ServiceAccount" && (subject["namespace"] == nil || subject["namespace"] == "") {
+				subject["namespace"] = namespace
+			}
+		}
+		if len(subjects) > 0 {
+			m.Object.Object["subjects"] = subjects // NestedSlice returns a copy
 		}
 	}
 }
