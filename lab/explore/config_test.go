@@ -175,6 +175,10 @@ func TestSamples(t *testing.T) {
 		"no resources": {map[string]string{"kustomization.yaml": "resources: []\n"}, []string{"create Shop a", "create Shop b"}},
 		"the same name": {map[string]string{"shop2.yaml": file("a", "size: 3"), "shop3.yaml": file("a", "size: 4")},
 			[]string{"create Shop a", "create Shop b", "delete Shop b", "delete Shop a", "create Shop a", "delete Shop a", "create Shop a"}},
+		"versions of one name in the kustomization": {map[string]string{
+			"kustomization.yaml": "resources: [shop.yaml, v2.yaml]\n",
+			"v2.yaml":            strings.Replace(file("a", ""), "/v1", "/v2", 1),
+		}, []string{"create Shop a", "create Shop b", "delete Shop b", "delete Shop a", "create Shop a"}},
 	} {
 		dir := project(t, "")
 		for file, content := range test.files {
@@ -191,8 +195,14 @@ func TestSamples(t *testing.T) {
 	}
 	dir := project(t, "")
 	write(t, dir, "config/samples/kustomization.yaml", "resources: [missing.yaml]")
-	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") {
+	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") || strings.Contains(err.Error(), "no samples") {
 		t.Errorf("a missing file: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "config/samples")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "name manifests in inputs in explore.yaml") {
+		t.Errorf("no folder: %v", err)
 	}
 }
 

@@ -1,9 +1,11 @@
 package explore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/kubernetes/controlplane"
@@ -61,10 +65,10 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
 	}
 	if len(c.Inputs) == 0 {
-		switch s.Inputs, err = samplesOf(samples); {
-		case errors.Is(err, os.ErrNotExist):
-			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do: %w", err)
-		case err != nil:
+		if _, err := os.Stat(samples); errors.Is(err, os.ErrNotExist) {
+			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do; name manifests in inputs in %s: %w", ConfigFile, err)
+		}
+		if s.Inputs, err = samplesOf(samples); err != nil {
 			return Scenario{}, fmt.Errorf("read the project's samples: %w", err)
 		}
 	}
@@ -133,24 +137,53 @@ func conversions(folder string) (patches []client.Object, err error) {
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	manifests, err := manifest.Read(folder)
-	if errors.Is(err, manifest.ErrNone) {
-		return nil, nil
-	} else if err != nil {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
 		return nil, fmt.Errorf("read the patches of definitions: %w", err)
 	}
-	for _, m := range manifests {
-		if _, found, _ := unstructured.NestedMap(m.Object.Object, "spec", "conversion"); found {
-			patches = append(patches, m.Object)
+	for _, entry := range entries {
+		if ext := filepath.Ext(entry.Name()); entry.IsDir() || ext != ".yaml" && ext != ".yml" && ext != ".json" {
+			continue
 		}
+		found, err := conversionsIn(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read the patches of definitions: %s: %w", entry.Name(), err)
+		}
+		patches = append(patches, found...)
 	}
 	return patches, nil
 }
 
+// conversionsIn returns those patches in a file. It skips other documents, such as JSON patches,
+// which are lists.
+func conversionsIn(file string) (patches []client.Object, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		var document any
+		if err := documents.Decode(&document); errors.Is(err, io.EOF) {
+			return patches, nil
+		} else if err != nil {
+			return nil, err
+		}
+		object, _ := document.(map[string]any)
+		patch := &unstructured.Unstructured{Object: object}
+		if _, found, _ := unstructured.NestedMap(object, "spec", "conversion"); found && patch.GetKind() == definitionKind.Kind && patch.GetName() != "" {
+			patches = append(patches, patch)
+		}
+	}
+}
+
+// definitionKind is the served version of definitions. Patches may have an older one.
+var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
 // setConversions applies such patches.
 func setConversions(ctx context.Context, c client.Client, patches []client.Object) error {
 	for _, patch := range patches {
-		definition, err := read(ctx, c, patch.GetObjectKind().GroupVersionKind(), client.KeyOf(patch))
+		definition, err := read(ctx, c, definitionKind, client.KeyOf(patch))
 		if err != nil {
 			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
 		}
@@ -158,8 +191,7 @@ func setConversions(ctx context.Context, c client.Client, patches []client.Objec
 			continue // the kind has one version; older projects have such a patch for each kind
 		}
 		before := definition.DeepCopy()
-		conversion, _, _ := unstructured.NestedMap(patch.(*unstructured.Unstructured).Object, "spec", "conversion")
-		if err := unstructured.SetNestedMap(definition.Object, conversion, "spec", "conversion"); err != nil {
+		if err := unstructured.SetNestedMap(definition.Object, conversionOf(patch.(*unstructured.Unstructured)), "spec", "conversion"); err != nil {
 			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
 		}
 		if err := c.Patch(ctx, definition, client.MergeFrom(before)); err != nil {
@@ -167,6 +199,21 @@ func setConversions(ctx context.Context, c client.Client, patches []client.Objec
 		}
 	}
 	return nil
+}
+
+// conversionOf returns the conversion of a patch with the fields of v1. In v1beta1, those of the
+// webhook were beside the strategy.
+func conversionOf(patch *unstructured.Unstructured) map[string]any {
+	conversion, _, _ := unstructured.NestedMap(patch.Object, "spec", "conversion")
+	config, found := conversion["webhookClientConfig"]
+	if !found {
+		return conversion
+	}
+	reviews, found := conversion["conversionReviewVersions"]
+	if !found {
+		reviews = []any{"v1beta1"} // the default of v1beta1
+	}
+	return map[string]any{"strategy": conversion["strategy"], "webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": reviews}}
 }
 
 // PartsOf returns a Scenario.Operator that runs the parts of an operator, as Parts does. The

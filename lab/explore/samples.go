@@ -47,10 +47,19 @@ func sampleSets(dir string) (sets [][]*unstructured.Unstructured, err error) {
 		return nil, err
 	}
 	var first []*unstructured.Unstructured
+	var alternatives [][]*unstructured.Unstructured
 	used := map[string]bool{} // files
 	if config != nil {
-		if first, err = build(dir); err != nil {
+		built, err := build(dir)
+		if err != nil {
 			return nil, err
+		}
+		for _, obj := range built {
+			if containsObject(first, obj) { // another version of the kind
+				alternatives = append(alternatives, []*unstructured.Unstructured{obj})
+			} else {
+				first = append(first, obj)
+			}
 		}
 		for _, name := range filesIn(config) {
 			used[filepath.Join(dir, name)] = true
@@ -60,12 +69,11 @@ func sampleSets(dir string) (sets [][]*unstructured.Unstructured, err error) {
 	if err != nil && (len(first) == 0 || !errors.Is(err, manifest.ErrNone)) {
 		return nil, err
 	}
-	var alternatives [][]*unstructured.Unstructured
 	file := ""
 	for _, m := range all {
 		switch {
 		case used[m.File]:
-		case config == nil && !slices.ContainsFunc(first, func(o *unstructured.Unstructured) bool { return sameObject(o, m.Object) }):
+		case config == nil && !containsObject(first, m.Object):
 			first = append(first, m.Object)
 		case m.File == file:
 			last := len(alternatives) - 1
@@ -75,6 +83,11 @@ func sampleSets(dir string) (sets [][]*unstructured.Unstructured, err error) {
 		}
 	}
 	return append([][]*unstructured.Unstructured{first}, alternatives...), nil
+}
+
+// containsObject reports whether one of the objects has the same kind, namespace and name.
+func containsObject(all []*unstructured.Unstructured, obj *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(all, func(o *unstructured.Unstructured) bool { return sameObject(o, obj) })
 }
 
 func sameObject(a, b *unstructured.Unstructured) bool {

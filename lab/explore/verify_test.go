@@ -37,6 +37,34 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// The conversion of a definition is read from patches for kustomize, also from those with the
+// fields of v1beta1. JSON patches beside them, which are lists, are skipped.
+func TestPatchesOfDefinitions(t *testing.T) {
+	const version = "{name: %, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}"
+	definition := "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: stalls.example.com}, spec: {group: example.com, scope: Namespaced, " +
+		"names: {kind: Stall, plural: stalls}, versions: [" + strings.NewReplacer("%", "v1", "storage: false", "storage: true").Replace(version) + ", " +
+		strings.Replace(version, "%", "v2", 1) + "]}}"
+	for name, test := range map[string]struct{ patch, want string }{
+		"v1beta1": {"{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: stalls.example.com}, spec: {conversion: {strategy: Webhook, " +
+			"webhookClientConfig: {service: {namespace: system, name: webhook-service, path: /convert}}}}}", ""},
+		"a list":           {"- {op: remove, path: /spec/names/shortNames}", ""},
+		"not a conversion": {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: shops.example.com, annotations: {a: b}}}", ""},
+		"a wrong strategy": {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: stalls.example.com}, spec: {conversion: {strategy: Some}}}",
+			`Unsupported value: "Some"`},
+		"not YAML": {"{", "patches of definitions: patch.yaml: "},
+	} {
+		dir := projectWith(t, "", "config/crd/bases/stalls.yaml", definition)
+		write(t, dir, "config/crd/patches/patch.yaml", test.patch)
+		s, err := explore.Project(dir, nil)
+		if err == nil {
+			err = explore.Check(t.Context(), s)
+		}
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
 func projectWith(t *testing.T, config, file, content string) string {
 	t.Helper()
 	dir := project(t, config)
