@@ -30,7 +30,7 @@ func command(out io.Writer, getenv func(string) string, args ...string) program 
 	return program{args: append([]string{"test"}, args...), getenv: getenv, flags: set}
 }
 
-// RUN-01
+// Invalid flags and arguments give exit code 2, failures give 1, and help gives 0.
 func TestCommandLine(t *testing.T) {
 	tests := []struct {
 		args string
@@ -55,7 +55,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// MACH-01
+// The server comes from the given kubeconfig and context, or from KUBECONFIG.
 func TestRestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {

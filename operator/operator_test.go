@@ -159,7 +159,8 @@ func newTimer(name, at string) *Timer {
 	return &Timer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: TimerSpec{At: at}}
 }
 
-// RUN-03, RUN-04, RUN-06
+// The example operator waits until the time of its object, creates a Pod and follows its end. It
+// writes each status once.
 func TestTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, operator.For(NewTimerReconciler, operator.Owns[corev1.Pod](), operator.Concurrency(4)))
@@ -232,7 +233,7 @@ func (w *fixture) checkChains(t *testing.T) {
 	}
 }
 
-// RUN-04
+// An invalid object gets a condition and one Event and is not retried. A corrected one is accepted.
 func TestInvalid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, operator.For(NewTimerReconciler))
@@ -263,7 +264,8 @@ func TestInvalid(t *testing.T) {
 	})
 }
 
-// RUN-03
+// A method that maps watched objects to requests causes a reconcile with the watched object as its
+// cause.
 func TestWatchesByMethod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, operator.For(NewTimerReconciler, operator.Watches((*TimerReconciler).usersOf)))
@@ -295,7 +297,7 @@ func (r *plainReconciler) Reconcile(_ context.Context, req operator.Request) (op
 	return operator.Result{}, nil
 }
 
-// RUN-03
+// A reconciler of requests also gets the request of a deleted object.
 func TestForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &plainReconciler{make(chan operator.Request, 10)}
@@ -314,7 +316,7 @@ func TestForRequests(t *testing.T) {
 
 func newOfConfigMaps(operator.Client) *departing { return nil }
 
-// RUN-01
+// Each mistake in the parts is an error of Run that names it.
 func TestStartErrors(t *testing.T) {
 	tests := []struct {
 		name  string

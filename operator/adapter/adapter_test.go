@@ -125,7 +125,8 @@ func start(t *testing.T, config *rest.Config, sink trace.Sink) (*copier, *manage
 	return r, m, stop
 }
 
-// RUN-07
+// A reconciler written for controller-runtime runs with its predicates, owned objects, watches,
+// requeues and errors, and its reconciles are traced.
 func TestReconcilerOfControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})

@@ -69,7 +69,8 @@ func dynamic(kind schema.GroupVersionKind, name string) *unstructured.Unstructur
 	return u
 }
 
-// MACH-01
+// Each verb works with typed, dynamic and custom objects and with metadata alone. Failed reads and
+// deletions leave their argument unchanged.
 func TestVerbsInEveryForm(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(podKind)
@@ -127,7 +128,7 @@ func TestVerbsInEveryForm(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Get clears the fields that the response lacks.
 func TestGetReplacesTheWholeObject(t *testing.T) {
 	_, c := newClient(t)
 	must(t, c.Create(t.Context(), pod("web")))
@@ -139,7 +140,7 @@ func TestGetReplacesTheWholeObject(t *testing.T) {
 	}
 }
 
-// MACH-01
+// The generic calls Get, List and Each return objects with their kind, by label, field and page.
 func TestGenericCalls(t *testing.T) {
 	_, c := newClient(t)
 	ctx := t.Context()
@@ -179,7 +180,7 @@ func TestGenericCalls(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Typed lists, dynamic lists and lists of metadata have items with their kind.
 func TestTypedLists(t *testing.T) {
 	_, c := newClient(t)
 	must(t, c.Create(t.Context(), pod("web")))
@@ -204,7 +205,7 @@ func TestTypedLists(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Events delivers the initial events, a bookmark and the later events until the context ends.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := newClient(t)
@@ -235,7 +236,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// MACH-01
+// A watch ends, without an event, when it is stopped, when the server ends it and after its
+// timeout.
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := newClient(t)
@@ -268,7 +270,8 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// MACH-01
+// A response that can't be decoded, and an error from the server, is an error event that ends the
+// watch.
 func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 	for name, text := range map[string]string{
 		"no json":      "what?\n",
@@ -326,7 +329,8 @@ func TestWatchOfObjectThatIsCutOff(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Requests are retried as the header Retry-After of a 429 or 503 says, up to a limit. Without the
+// header, and after other failures, they are not.
 func TestRetryAfter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code     int
@@ -435,7 +439,7 @@ func TestRetryAfterIsReported(t *testing.T) {
 	})
 }
 
-// MACH-01
+// A retry does not wait longer than its context.
 func TestRetryEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := newClient(t)
@@ -453,7 +457,7 @@ func TestRetryEndsWithContext(t *testing.T) {
 	})
 }
 
-// MACH-01
+// The server's warnings reach the configured function, and malformed ones are ignored.
 func TestWarnings(t *testing.T) {
 	var got []string
 	server, c := newClient(t, func(cfg *client.Config) {
@@ -473,7 +477,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Requests without a kind, name or namespace that they need fail with a typed error.
 func TestErrorsBeforeTheServer(t *testing.T) {
 	_, c := newClient(t)
 	ctx := t.Context()
@@ -510,7 +514,7 @@ func metadataOnly(name string) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// MACH-07
+// A kind that is served later is found without a new client.
 func TestKindsAddedLater(t *testing.T) {
 	server, c := newClient(t)
 	gadget := schema.GroupVersionKind{Group: "late.example.com", Version: "v1", Kind: "Gadget"}
@@ -530,7 +534,8 @@ func TestKindsAddedLater(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Delete returns the last state or the status on request, and checks preconditions. DeleteAllOf
+// deletes only what the selector matches.
 func TestDeleteAnswers(t *testing.T) {
 	_, c := newClient(t)
 	ctx := t.Context()
@@ -560,7 +565,7 @@ func TestDeleteAnswers(t *testing.T) {
 	}
 }
 
-// MACH-01
+// Options become the query parameters and content types of the requests.
 func TestQueries(t *testing.T) {
 	var got []string
 	server, c := newClient(t)

@@ -14,7 +14,7 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// MACH-01
+// A merge patch has the changed fields, without the resource version unless it is locked.
 func TestDifferences(t *testing.T) {
 	from := pod("web", "a", "1", "b", "2")
 	from.ResourceVersion = "7"
@@ -52,7 +52,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// MACH-01
+// A JSON patch keeps null values and omits members that an operation does not have.
 func TestJSONPatch(t *testing.T) {
 	data, err := client.JSONPatch(
 		client.Operation{Op: "add", Path: "/a", Value: nil},

@@ -72,7 +72,8 @@ func (r *runs) add(name string) {
 	r.Queue().Add(named(name), trace.Because(trace.Cause{Event: trace.Other}))
 }
 
-// RUN-03
+// The result or error of a reconcile determines when the next one runs, with which cause, and what
+// is logged.
 func TestOutcomes(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("the object has been modified"))
 	tests := []struct {
@@ -130,7 +131,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// RUN-03
+// The delay after errors doubles up to its maximum.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, controller.Config{
@@ -152,7 +153,7 @@ func TestBackoffGrows(t *testing.T) {
 	})
 }
 
-// RUN-03
+// At most the configured number of reconciles run at once, and never two of one object.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -186,7 +187,7 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-// RUN-03
+// The context of a reconcile ends after the timeout, with a cause that says so.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
@@ -204,7 +205,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// RUN-01
+// After a stop, running reconciles may end within the grace period, and no others start. Run
+// returns an error if one had to be canceled.
 func TestGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []time.Duration
@@ -237,7 +239,8 @@ func TestGracePeriod(t *testing.T) {
 	})
 }
 
-// RUN-03
+// A source that fails, does not synchronize or blocks in Start ends the controller with an error. A
+// stop ends it without one.
 func TestSourcesThatFail(t *testing.T) {
 	never := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
 	broken := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
@@ -261,7 +264,7 @@ func TestSourcesThatFail(t *testing.T) {
 	})
 }
 
-// RUN-03
+// Each request that is sent to the channel is reconciled.
 func TestChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan reconcile.Request)
@@ -277,7 +280,7 @@ func TestChannel(t *testing.T) {
 	})
 }
 
-// RUN-03
+// A controller without a reconciler is an error.
 func TestConfigErrors(t *testing.T) {
 	if _, err := controller.New(controller.Config{Name: "a"}); err == nil {
 		t.Error("a controller without a reconciler")

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// RUN-03
+// Each predicate decides by the annotations, the labels or the type of the event.
 func TestPredicatesOnMetadata(t *testing.T) {
 	object := func(label, annotation string) client.Object {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": label}, Annotations: map[string]string{"a": annotation}}}

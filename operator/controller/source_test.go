@@ -53,7 +53,8 @@ func must(t *testing.T, err error) {
 
 var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
 
-// RUN-03
+// The source of a kind enqueues existing objects, their changes and resyncs with their causes, if
+// the predicates accept them.
 func TestKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -89,7 +90,8 @@ func TestKind(t *testing.T) {
 	})
 }
 
-// RUN-03
+// An event enqueues the owner of the group and kind that is the object's controller, and the
+// previous owner too.
 func TestOwner(t *testing.T) {
 	yes := true
 	ref := func(apiVersion, kind, name string, controls *bool) metav1.OwnerReference {
@@ -133,7 +135,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// RUN-03
+// Each predicate decides by generation, resource version or namespace, and they can be combined.
 func TestPredicates(t *testing.T) {
 	now := metav1.Now()
 	object := func(generation int64, version string, deleted *metav1.Time) client.Object {

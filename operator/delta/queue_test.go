@@ -79,7 +79,8 @@ func drain(t *testing.T, q *queue, k *known) string {
 	return strings.Join(lines, ", ")
 }
 
-// MACH-03
+// Deltas are delivered in the order of the keys and of the changes. Deletions are merged, and
+// Replace reports objects that are missing.
 func TestQueue(t *testing.T) {
 	a, b, c := func(n int) thing { return thing{"a", n} }, func(n int) thing { return thing{"b", n} }, func(n int) thing { return thing{"c", n} }
 	for name, tt := range map[string]struct {
@@ -117,7 +118,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// MACH-03
+// The queue is synchronized when the first objects have been processed.
 func TestSynced(t *testing.T) {
 	q, k := newQueue()
 	if q.HasSynced() {
@@ -137,7 +138,7 @@ func TestSynced(t *testing.T) {
 	drain(t, q, k)
 }
 
-// MACH-03
+// Pop waits for an object or for the end of its context, and returns the error of the function.
 func TestPopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, _ := newQueue()
@@ -257,7 +258,8 @@ func TestDeliversExactlyOnce(t *testing.T) {
 	}
 }
 
-// MACH-04
+// The queue delivers the newest state of each object in order, without deleted ones. Replace wakes
+// all waiting consumers.
 func TestFIFO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := delta.NewFIFO(key)

@@ -66,7 +66,8 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u"}}
 }
 
-// MACH-08
+// An Event names its object, type, reason, message and component. That of an object without a
+// namespace is in the namespace default.
 func TestWrittenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
@@ -88,7 +89,8 @@ func TestWrittenEvents(t *testing.T) {
 	})
 }
 
-// MACH-08
+// Equal Events are counted in one, many similar ones are combined, and the rate for each object is
+// limited.
 func TestRepetition(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -141,7 +143,7 @@ func TestRepetition(t *testing.T) {
 	}
 }
 
-// MACH-08
+// A repeated Event that was deleted on the server is created again.
 func TestExpiredEventIsCreatedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{})
@@ -160,7 +162,8 @@ func TestExpiredEventIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// MACH-08
+// Recording returns at once although the server does not respond, and drops Events if the buffer is
+// full.
 func TestRecordingNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{Buffer: 2, FlushTimeout: time.Second})
@@ -219,7 +222,7 @@ func TestDroppedEventsAreLogged(t *testing.T) {
 	})
 }
 
-// MACH-08
+// A nil recorder can be used.
 func TestNilRecorder(t *testing.T) {
 	var r *events.Recorder
 	r.Event(pod("a"), "Normal", "R", "m")

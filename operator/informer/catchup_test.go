@@ -179,7 +179,8 @@ func TestCatchUpCost(t *testing.T) {
 	})
 }
 
-// RUN-09
+// CatchUp returns the server's error, and that of its context while the watch is behind. A kind
+// that is no longer served does not fail it.
 func TestCatchUpFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -185,7 +185,8 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// MACH-05
+// Handlers get the existing objects and each change until they are removed, also those that are
+// added later. All share one watch.
 func TestHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -256,7 +257,7 @@ func TestSlowHandler(t *testing.T) {
 	})
 }
 
-// MACH-05
+// A handler is synchronized when it has processed all initial objects.
 func TestSyncedWaitsForTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -275,7 +276,7 @@ func TestSyncedWaitsForTheHandler(t *testing.T) {
 	})
 }
 
-// MACH-05
+// A handler can remove itself and gets no further call.
 func TestRemoveFromWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -413,7 +414,7 @@ func TestMissedDeletes(t *testing.T) {
 	})
 }
 
-// MACH-02
+// With a server that can't stream lists, the informer lists pages and then watches.
 func TestServersWithoutStreaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -466,7 +467,7 @@ func TestKindWithoutWatch(t *testing.T) {
 	})
 }
 
-// MACH-02
+// Handlers get an update of each object after each resync period.
 func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) { c.Resync = time.Hour })
@@ -479,7 +480,8 @@ func TestResync(t *testing.T) {
 	})
 }
 
-// MACH-02
+// Reads return transformed objects, also from the client's own writes. The written object does not
+// change.
 func TestTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) {
@@ -501,7 +503,8 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-// MACH-05
+// Informers hold only the objects in their scope. Reads outside of the namespaces of the scope go
+// to the server.
 func TestScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) {
@@ -537,7 +540,7 @@ func TestScopes(t *testing.T) {
 	})
 }
 
-// MACH-05
+// Typed objects, dynamic objects and metadata of one kind have separate watches.
 func TestFormsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -560,7 +563,7 @@ func TestFormsAreSeparate(t *testing.T) {
 	})
 }
 
-// MACH-05
+// A lister reads by key, namespace, label and index. Unknown and duplicate indexes are errors.
 func TestListers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -647,7 +650,7 @@ func TestUnreadableKinds(t *testing.T) {
 	}
 }
 
-// MACH-05
+// Before Run and after it, reads fail unless they are live. A second Run is an error.
 func TestReadsWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -71,7 +71,8 @@ func (w *fixture) atOnce(f func()) {
 	}
 }
 
-// RUN-02
+// A client reads each of its writes at once, although the informer lags behind, and a deleted
+// object does not reappear.
 func TestReadsItsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -148,7 +149,8 @@ func (w *fixture) isDrained() {
 	}
 }
 
-// RUN-02
+// Lists with each kind of selector include the client's own writes, although the informer lags
+// behind.
 func TestListsHaveOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -208,7 +210,8 @@ func TestListsHaveOwnWrites(t *testing.T) {
 	})
 }
 
-// RUN-02
+// A deleted object with a finalizer stays until the finalizer is removed, and does not reappear
+// afterwards.
 func TestSlowDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -274,7 +277,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 	}
 }
 
-// RUN-02
+// A deletion that gets 404 shows that another client has deleted the object.
 func TestDeleteOfMissingObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -297,7 +300,7 @@ func TestDeleteOfMissingObject(t *testing.T) {
 	})
 }
 
-// RUN-02
+// After DeleteAllOf, reads have only the objects that finalizers keep.
 func TestDeleteAllOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -327,7 +330,7 @@ func TestDeleteAllOf(t *testing.T) {
 	})
 }
 
-// RUN-02
+// A dry run is not visible to reads.
 func TestDryRunDoesNotWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
@@ -375,7 +378,7 @@ func TestOtherForms(t *testing.T) {
 	})
 }
 
-// RUN-02
+// Own writes to objects outside of the scope are not visible to reads.
 func TestWritesOutOfScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {

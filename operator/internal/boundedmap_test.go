@@ -7,7 +7,8 @@ import (
 	"kelson.dev/operator/internal/boundedmap"
 )
 
-// RUN-05
+// The map holds its last two generations of entries and reports those that it drops. Once full, it
+// allocates nothing.
 func TestMap(t *testing.T) {
 	var gone []string
 	m := boundedmap.New[int](3, func(v string) { gone = append(gone, v) })

@@ -31,7 +31,8 @@ type thing struct {
 	} `json:"spec"`
 }
 
-// RUN-02
+// The value of a field selector is the same for typed, dynamic and encoded objects, or is reported
+// as uncertain. Unknown fields are errors.
 func TestOf(t *testing.T) {
 	const certain, orUnset, uncertain = fieldlabels.Certain, fieldlabels.OrUnset, fieldlabels.Uncertain
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}

@@ -95,7 +95,8 @@ func (s *stage) leader() string {
 	return s.order[len(s.order)-1]
 }
 
-// MACH-08, RUN-01
+// A leader releases the Lease when its work has ended, and the next candidate then leads without
+// delay.
 func TestHandOverOnRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}
@@ -187,7 +188,8 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// MACH-08
+// A change of the Lease's labels does not end the term. The deletion of the Lease ends it with
+// ErrLost.
 func TestDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.New(leases)

@@ -42,7 +42,7 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// RUN-01
+// After a stop, the last reconcile can read, write and record Events until it ends.
 func TestPartsRunUntilLastReconcileEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newManager(t, manager.Config{})
@@ -100,7 +100,8 @@ func TestPartsRunUntilLastReconcileEnds(t *testing.T) {
 	})
 }
 
-// RUN-01
+// The failure of one part stops all others, and Run returns all errors. A part that returns nil
+// stops nothing.
 func TestFailureStopsAllParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newManager(t, manager.Config{})
@@ -128,7 +129,7 @@ func TestFailureStopsAllParts(t *testing.T) {
 	})
 }
 
-// RUN-01
+// A part that does not end does not stop Run from returning after the grace period.
 func TestStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newManager(t, manager.Config{GracePeriod: 10 * time.Second})
@@ -155,7 +156,8 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 	return w.Code, string(body)
 }
 
-// RUN-01
+// The readiness probe fails until the informers are synchronized. The liveness probe follows the
+// added checks.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newManager(t, manager.Config{})
@@ -196,7 +198,8 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// RUN-01
+// The metrics count results, panics, timeouts and retries of a controller under the names of
+// controller-runtime.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newManager(t, manager.Config{})
@@ -242,7 +245,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// RUN-01
+// An invalid address of the probes is an error of Run.
 func TestServers(t *testing.T) {
 	m, _ := newManager(t, manager.Config{MetricsAddress: "127.0.0.1:0", HealthAddress: "not an address"})
 	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve health probes") {

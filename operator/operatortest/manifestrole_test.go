@@ -8,7 +8,8 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// LAB-05
+// Role returns the roles of a folder with their bindings and namespaces, and an error if there are
+// none.
 func TestManifestRole(t *testing.T) {
 	dir := write(t, map[string]string{
 		"role.yaml": `apiVersion: rbac.authorization.k8s.io/v1

@@ -7,7 +7,7 @@ import (
 	"kelson.dev/operator/operatortest/manifest"
 )
 
-// LAB-10
+// Webhooks returns the webhook configurations of a folder, and an error if there are none.
 func TestManifestWebhooks(t *testing.T) {
 	dir := write(t, map[string]string{
 		"hooks.yaml": `apiVersion: admissionregistration.k8s.io/v1

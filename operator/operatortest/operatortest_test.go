@@ -76,7 +76,8 @@ func copier(ctx context.Context, config *rest.Config) error {
 	return ctx.Err()
 }
 
-// LAB-01, CLI-05
+// An environment has the given definitions and runs the operator. Each test starts without the
+// objects of others.
 func TestEnv(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.CRDs("testdata"), operatortest.Run(copier))

@@ -157,7 +157,7 @@ func TestSaveStatusOfADeletedObject(t *testing.T) {
 	}
 }
 
-// RUN-08
+// SaveStatus outside of a reconcile, or of a copy of the object, is an error.
 func TestSaveStatusOfOtherObjects(t *testing.T) {
 	f := newFixture(t)
 	if err := reconcile.SaveStatus(t.Context(), &budget{}); err == nil || !strings.Contains(err.Error(), "typed reconciler") {

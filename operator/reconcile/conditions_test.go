@@ -13,7 +13,8 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04
+// SetCondition reports whether something changed, and moves the transition time only with the
+// status. A condition of an older generation is not true.
 func TestSetCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
@@ -54,7 +55,7 @@ func TestSetCondition(t *testing.T) {
 	})
 }
 
-// RUN-04
+// Objects without metav1 conditions have none, and setting one is a panic.
 func TestNoConditions(t *testing.T) {
 	if reconcile.Conditions(&corev1.ConfigMap{}) != nil || reconcile.Conditions(&corev1.Pod{}) != nil {
 		t.Error("conditions of an object without the field")
@@ -67,7 +68,7 @@ func TestNoConditions(t *testing.T) {
 	reconcile.SetCondition(&corev1.ConfigMap{}, metav1.Condition{})
 }
 
-// RUN-04
+// Terminal and Invalid mark errors as terminal, also when they are wrapped, and keep the cause.
 func TestErrors(t *testing.T) {
 	base := errors.New("base")
 	tests := []struct {

@@ -9,7 +9,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// RUN-04
+// Finalizers are added once and removed completely, without a change to a shared slice.
 func TestFinalizers(t *testing.T) {
 	shared := []string{"a", "b", "a"}
 	pod := &corev1.Pod{}

@@ -92,7 +92,8 @@ func (f *fixture) statusWrites() int {
 	return n
 }
 
-// RUN-04
+// The status is written once, only if it changed, and also after an error. Other changes to the
+// object are not written.
 func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 	f := newFixture(t)
 	do := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
@@ -182,7 +183,7 @@ func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 	}
 }
 
-// RUN-04
+// The context has the object as it was read.
 func TestObjectInContext(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
@@ -195,7 +196,8 @@ func TestObjectInContext(t *testing.T) {
 	must(t, err)
 }
 
-// RUN-04
+// An object that is gone, or is being deleted without the reconciler's finalizer, is not
+// reconciled.
 func TestNothingToReconcile(t *testing.T) {
 	called := step(func(context.Context, *budget) (reconcile.Result, error) {
 		t.Error("the reconciler was called")
@@ -220,7 +222,6 @@ func TestNothingToReconcile(t *testing.T) {
 	})
 }
 
-// RUN-04
 // An object that was deleted after it was read, before it gets the finalizer, is not an error.
 func TestDeletedBeforeTheFinalizer(t *testing.T) {
 	f := newFixture(t)
@@ -295,7 +296,7 @@ func TestFinalizer(t *testing.T) {
 	}
 }
 
-// RUN-04
+// A reconciler with Finalize needs the name of its finalizer.
 func TestFinalizerNeedsName(t *testing.T) {
 	_, err := reconcile.For[budget](finalizing{}, reconcile.TypedConfig{})
 	if err == nil || !strings.Contains(err.Error(), "needs the name of a finalizer") {
@@ -303,7 +304,7 @@ func TestFinalizerNeedsName(t *testing.T) {
 	}
 }
 
-// RUN-04
+// An invalid object gets one condition and one Event, and the next success resets the condition.
 func TestInvalidIsCondition(t *testing.T) {
 	f := newFixture(t)
 	invalid := step(func(context.Context, *budget) (reconcile.Result, error) {
@@ -351,7 +352,8 @@ func TestInvalidThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// RUN-04
+// A write of another client during the reconcile makes the status write a conflict, and the next
+// reconcile succeeds.
 func TestStatusConflicts(t *testing.T) {
 	f := newFixture(t)
 	do := step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
@@ -380,7 +382,7 @@ func (d dynamic) Reconcile(_ context.Context, u *unstructured.Unstructured) (rec
 	return reconcile.Result{}, nil
 }
 
-// RUN-04
+// The status of an unstructured object is written once, if it changed.
 func TestUnstructured(t *testing.T) {
 	f := newFixture(t)
 	kind := &unstructured.Unstructured{}
@@ -431,7 +433,7 @@ func (w withoutStatus) Reconcile(_ context.Context, cm *corev1.ConfigMap) (recon
 	return reconcile.Result{}, nil
 }
 
-// RUN-04
+// The reconcile of a kind without a status only reads the object.
 func TestKindWithoutStatus(t *testing.T) {
 	f := newFixture(t)
 	must(t, f.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
@@ -445,7 +447,8 @@ func TestKindWithoutStatus(t *testing.T) {
 	}
 }
 
-// RUN-04
+// RetryOnConflict retries conflicts, with growing delays and up to five attempts, and no other
+// errors.
 func TestRetryOnConflict(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", nil)
 	tests := []struct {

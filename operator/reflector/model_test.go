@@ -377,7 +377,7 @@ func errTooLarge() error {
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}}}}
 }
 
-// MACH-02
+// If the token of a page expires, the machine discards the pages and lists in one piece.
 func TestTokenThatExpires(t *testing.T) {
 	m := Machine[object]{PageSize: 1}
 	m.Step(Start[object]{})

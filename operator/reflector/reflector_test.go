@@ -99,7 +99,8 @@ func reflect(t *testing.T, lasts time.Duration, cfg Config[object], answers ...a
 	return strings.Join(source.calls, ", "), strings.Join(into.lines, ", ")
 }
 
-// MACH-02
+// The driver streams or lists page by page, resumes an ended watch, and starts again after an
+// expired one.
 func TestDriver(t *testing.T) {
 	added := func(name string, v int) watch.Event { return watch.Event{Type: watch.Added, Object: obj(name, v)} }
 	expired := errExpired.Status()
@@ -161,7 +162,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// MACH-02
+// Objects are transformed and resyncs are reported, for streams and for lists.
 func TestResyncAndTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config[object]{Resync: time.Minute, Transform: func(o object) object {
@@ -346,7 +347,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// MACH-02
+// A refused watch is reported at once and is requested again within seconds.
 func TestRetryAfterOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

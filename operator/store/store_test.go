@@ -36,7 +36,7 @@ func names(things []thing) string {
 	return strings.Join(all, " ")
 }
 
-// MACH-04
+// The indexes follow each Put, Delete and Replace, also an index that is added later.
 func TestIndexer(t *testing.T) {
 	x := store.NewIndexer(store.Config[string, thing]{Key: key, Indexes: map[string]store.Index[thing]{"tag": tags}})
 	x.Put(thing{"a", 1, "red"})
@@ -135,7 +135,7 @@ func TestIndexWithUnstableValues(t *testing.T) {
 	}
 }
 
-// MACH-04
+// Concurrent writes, reads and new indexes leave an index that agrees with the content.
 func TestIndexerInParallel(t *testing.T) {
 	x := store.NewIndexer(store.Config[string, thing]{Key: key})
 	var tasks sync.WaitGroup
@@ -156,7 +156,8 @@ func TestIndexerInParallel(t *testing.T) {
 	}
 }
 
-// MACH-04
+// Objects leave the heap in order, after changes too. Pop waits for an object or for the end of its
+// context.
 func TestHeap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := store.NewHeap(key, func(a, b thing) bool { return cmp.Less(a.n, b.n) })
@@ -204,7 +205,7 @@ func TestHeap(t *testing.T) {
 	})
 }
 
-// MACH-04
+// An object expires after its lifetime, which starts again with each Put.
 func TestExpiring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := store.NewExpiring(key, func(t thing) time.Duration { return time.Duration(t.n) * time.Minute })
@@ -231,7 +232,7 @@ func TestExpiring(t *testing.T) {
 	})
 }
 
-// MACH-04
+// The function gets the whole content after each change.
 func TestUndelta(t *testing.T) {
 	var told []string
 	u := store.NewUndelta(key, func(all []thing) { told = append(told, names(all)) })

@@ -30,7 +30,8 @@ func on(event, kind, name, rv string) trace.Cause {
 	return trace.Cause{Event: event, Kind: kind, Key: client.Key{Namespace: "default", Name: name}, ResourceVersion: rv}
 }
 
-// RUN-06
+// Causes of one object merge into the newest. A timer is dropped if there is an event, and a retry
+// is kept.
 func TestMerge(t *testing.T) {
 	retry, after := trace.Cause{Event: trace.Retry}, trace.Cause{Event: trace.After}
 	tests := []struct {
@@ -60,7 +61,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// RUN-06
+// Only the first causes are kept, and the others are counted.
 func TestMergeIsBounded(t *testing.T) {
 	var c trace.Causes
 	for i := range 100 {
@@ -71,7 +72,7 @@ func TestMergeIsBounded(t *testing.T) {
 	}
 }
 
-// RUN-06
+// Merge does not change the causes that it merges.
 func TestMergeDoesNotModifySharedCauses(t *testing.T) {
 	shared := trace.Because(on("update", "Node", "n", "1"))
 	a := shared.Merge(trace.Because(on("update", "Node", "n", "2")))
@@ -93,7 +94,8 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-// RUN-06
+// A record has the writes of its reconcile and whether each changed something. Later causes name
+// the reconcile that made them.
 func TestWrites(t *testing.T) {
 	s := apitest.New(apitest.ConfigMaps, apitest.Pods)
 	var records []trace.Record
@@ -149,7 +151,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// RUN-06
+// A tracer without a sink is nil and can be used.
 func TestNoTracer(t *testing.T) {
 	tracer := trace.New(trace.Config{})
 	c := newClient(t, apitest.New())
@@ -163,7 +165,7 @@ func TestNoTracer(t *testing.T) {
 	}
 }
 
-// RUN-06
+// A record is one line of JSON and can be read back.
 func TestJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -191,7 +193,8 @@ func TestJSON(t *testing.T) {
 	})
 }
 
-// RUN-06
+// Open appends to one file or several, and refuses invalid places. Close reports the records that
+// are missing.
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace")
 	for range 2 {

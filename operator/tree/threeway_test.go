@@ -7,7 +7,8 @@ import (
 	"kelson.dev/operator/tree"
 )
 
-// RUN-04
+// The merge applies our changes to their version, with list elements matched by type or name, and
+// does not modify its arguments.
 func TestThreeWay(t *testing.T) {
 	for _, tt := range []struct{ name, theirs, old, new, want string }{
 		{"only we changed", `{"a":1}`, `{"a":1}`, `{"a":2}`, `{"a":2}`},

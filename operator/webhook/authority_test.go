@@ -42,7 +42,8 @@ func certificate(t *testing.T, a webhook.Certificates) *tls.Certificate {
 	return cert
 }
 
-// RUN-05
+// All replicas use the certificates of one Secret, which are renewed in time and restored if the
+// Secret is deleted or damaged.
 func TestReplicasShareOneAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := client.New(client.Config{REST: apitest.New(secrets).REST()})
@@ -93,7 +94,7 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 	})
 }
 
-// RUN-05
+// Without a client, the authority is in memory and renews its certificate too.
 func TestAuthorityInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startAuthority(t, nil)
@@ -108,7 +109,8 @@ func TestAuthorityInMemory(t *testing.T) {
 	})
 }
 
-// RUN-05
+// New files are used after some seconds, if certificate and key fit. Otherwise the previous
+// certificate stays in use.
 func TestDirectoryIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := webhook.NewDirectory(dir, "", ""); err == nil {

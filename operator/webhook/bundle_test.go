@@ -47,7 +47,7 @@ func TestRenewalKeepsTrust(t *testing.T) {
 	}
 }
 
-// RUN-05
+// A bundle survives its encoding and is renewed only if needed. Damaged ones are refused.
 func TestBundleIsKept(t *testing.T) {
 	now := time.Now()
 	b, err := (*bundle)(nil).renewed(now, []string{"a.example.com"}, time.Hour)

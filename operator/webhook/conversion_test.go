@@ -79,7 +79,8 @@ func ships(versions map[string]runtime.Object) *runtime.Scheme {
 	return s
 }
 
-// RUN-05
+// Objects are converted between all versions through the hub. If one fails, the response is a
+// failure with the cause.
 func TestConversion(t *testing.T) {
 	c := webhook.NewConversion(ships(map[string]runtime.Object{"v1": &ShipV1{}, "v2": &Ship{}, "v3": &ShipV3{}}))
 	must(t, c.Check(schema.GroupKind{Group: "sea.example.com", Kind: "Ship"}))
@@ -130,7 +131,7 @@ func TestConversion(t *testing.T) {
 	}
 }
 
-// RUN-05
+// A kind needs exactly one hub, and its other versions must be convertible.
 func TestConversionNeedsAHub(t *testing.T) {
 	kind := schema.GroupKind{Group: "sea.example.com", Kind: "Ship"}
 	for name, versions := range map[string]map[string]runtime.Object{

@@ -10,7 +10,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-// RUN-05
+// The patch has only the differences, and keeps fields that the type lacks.
 func TestDiff(t *testing.T) {
 	for _, tt := range []struct{ name, raw, before, after, want string }{
 		{"nothing", `{"a":1}`, `{"a":1,"status":{}}`, `{"a":1,"status":{}}`, `null`},

@@ -77,7 +77,8 @@ func post(t *testing.T, h http.Handler, body string) (int, *admissionv1.Admissio
 	return w.Code, answer
 }
 
-// RUN-05
+// Each review gets its decision, patch, status and warnings. Malformed reviews get a status, not an
+// HTTP error.
 func TestReview(t *testing.T) {
 	mutate, validate := webhook.Review(webhook.Default[corev1.ConfigMap](rules{})), webhook.Review(webhook.Validate[corev1.ConfigMap](rules{}))
 	for _, tt := range []struct {
@@ -136,7 +137,7 @@ func TestReviewResponseHasRequestVersion(t *testing.T) {
 	}
 }
 
-// RUN-05
+// The paths have the form of kubebuilder's, with dots as dashes.
 func TestPaths(t *testing.T) {
 	at := schema.GroupVersionKind{Group: "cnat.programming-kubernetes.info", Version: "v1alpha1", Kind: "At"}
 	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MACH-06
+// The delay never decreases and ends at the maximum.
 func TestExponentialDoesNotOverflow(t *testing.T) {
 	l := &Exponential[string]{Base: time.Millisecond, Max: 1000 * time.Second}
 	last := time.Duration(0)
@@ -57,7 +57,7 @@ func TestExtremeLimiters(t *testing.T) {
 	})
 }
 
-// MACH-06
+// After the burst, each call waits for its token.
 func TestBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Bucket[string]{Every: time.Second, Burst: 3}
@@ -75,7 +75,7 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-// MACH-06
+// MaxOf waits for the longest of its limiters. Jitter adds at most its fraction.
 func TestMaxOfAndJitter(t *testing.T) {
 	l := MaxOf[string]{
 		&Exponential[string]{Base: time.Second, Max: time.Hour},

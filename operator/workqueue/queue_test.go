@@ -42,7 +42,7 @@ func wantReady(t *testing.T, q *plain, n int) {
 	}
 }
 
-// MACH-06
+// Keys are returned in the order of their first add, each once.
 func TestOrderAndDeduplication(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	for _, k := range []string{"a", "b", "a", "c", "b"} {
@@ -57,7 +57,7 @@ func TestOrderAndDeduplication(t *testing.T) {
 	wantReady(t, q, 0)
 }
 
-// MACH-06
+// A key that is added while it is processed is returned one more time, and only after Done.
 func TestKeyInProcessing(t *testing.T) {
 	q := newPlain(Config[string, struct{}]{})
 	q.Add("a", struct{}{})
@@ -93,7 +93,7 @@ func TestDoneTwiceHasNoEffect(t *testing.T) {
 	}
 }
 
-// MACH-06
+// The queue keeps a bounded number of entries of finished keys.
 func TestKeysAreForgotten(t *testing.T) {
 	q := New(Config[int, struct{}]{})
 	const waiting = 10
@@ -116,7 +116,7 @@ func TestKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// MACH-06
+// No key is held by two workers at once, and no payload is lost.
 func TestNoKeyTwiceAtOnce(t *testing.T) {
 	q := New(Config[int, int]{Merge: func(old, new int) int { return old + new }})
 	const keys, adds, workers = 20, 5000, 8
@@ -157,7 +157,7 @@ func TestNoKeyTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// MACH-06
+// A delayed key is returned at its earliest time, and once.
 func TestDelays(t *testing.T) {
 	tests := []struct {
 		name string
@@ -201,7 +201,7 @@ func later(q *plain, key string, seconds int) {
 	q.AddAfter(key, struct{}{}, time.Duration(seconds)*time.Second)
 }
 
-// MACH-06
+// A key that becomes due while it is processed is returned after Done.
 func TestDelayWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{})
@@ -221,7 +221,7 @@ func TestDelayWhileRunning(t *testing.T) {
 	})
 }
 
-// MACH-06
+// The delay of a key grows with each retry until Forget.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{Limiter: &Exponential[string]{Base: time.Second, Max: 5 * time.Second}})
@@ -246,7 +246,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// MACH-06
+// Higher priorities are first. With aging, a key that has waited long precedes a newer one.
 func TestPriority(t *testing.T) {
 	type add struct {
 		key      string
@@ -291,7 +291,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// MACH-06
+// The payloads of all adds of a key are merged, delayed ones too.
 func TestPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Config[string, []int]{Merge: func(old, new []int) []int { return append(old, new...) }})
@@ -318,7 +318,7 @@ func TestPayload(t *testing.T) {
 	})
 }
 
-// MACH-06
+// Get ends with its context and takes no key afterwards.
 func TestGetEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{})
@@ -368,7 +368,7 @@ func TestWakeUpIsNotLost(t *testing.T) {
 	}
 }
 
-// MACH-06
+// After ShutDown, queued keys are still returned, and delayed and new ones are not.
 func TestShutDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{})
@@ -391,7 +391,8 @@ func TestShutDown(t *testing.T) {
 	})
 }
 
-// MACH-06
+// ShutDownWithDrain returns when all keys are done, also those that were added while they were
+// processed.
 func TestShutDownWithDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{})
@@ -419,7 +420,7 @@ func TestShutDownWithDrain(t *testing.T) {
 	})
 }
 
-// MACH-06
+// The end of the context, or ShutDown, ends a drain before the keys are done.
 func TestDrainGivenUp(t *testing.T) {
 	for name, giveUp := range map[string]func(q *plain, cancel func()){
 		"context":  func(_ *plain, cancel func()) { cancel() },
@@ -455,7 +456,7 @@ func (c *counts) Got(d time.Duration)      { c.got++; c.waited += d }
 func (c *counts) Finished(d time.Duration) { c.finished++; c.worked += d }
 func (c *counts) Retried()                 { c.retried++ }
 
-// MACH-06
+// The statistics and the metrics report added, retried and finished keys and their times.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counts
