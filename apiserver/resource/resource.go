@@ -226,9 +226,9 @@ type Fresh interface {
 	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
 }
 
-// Direct is an optional interface of a Codec. Stored decodes stored bytes to the type of the storage
-// version, without a hub. The result has the values of the bytes, which responses in JSON copy. ok
-// is false if the codec cannot do that.
+// Direct is an optional interface of a Codec. Stored decodes stored bytes to the type of the
+// storage version, without a hub. The result has the values of the bytes, which responses in JSON
+// copy. ok is false if the codec cannot do that.
 type Direct interface {
 	Stored(stored []byte) (versioned runtime.Object, ok bool)
 }

@@ -38,7 +38,8 @@ func TestMedia(t *testing.T) {
 		}
 		return body
 	}
-	// Lists of objects and of metadata, with and without items, are in the media type of their header.
+	// Lists of objects and of metadata, with and without items, are in the media type of their
+	// header.
 	for media, begin := range map[string]string{"application/json": "{", "application/vnd.kubernetes.protobuf": "k8s\x00", "application/cbor": "\xd9\xd9\xf7"} {
 		for _, as := range []string{"", ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
 			for _, query := range []string{"", "?labelSelector=none"} {
