@@ -28,8 +28,8 @@ var notAsMade = map[string]map[string]string{
 	},
 }
 
-// CLI-01, EX-01 … EX-10: kelson upgrade changes nothing in the examples: except for the listed
-// files, they equal what kelson init and kelson create write.
+// kelson upgrade changes nothing in the examples: except for the listed files, they equal what
+// kelson init and kelson create write.
 func TestExamplesFollowTheTemplate(t *testing.T) {
 	projects, err := filepath.Glob("../../examples/*/" + ProjectFile)
 	if err != nil || len(projects) < 10 {

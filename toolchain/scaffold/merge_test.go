@@ -9,7 +9,8 @@ import (
 
 func text(s string) []byte { return []byte(strings.ReplaceAll(s, " ", "\n") + "\n") }
 
-// CLI-01
+// Changes of one side, and equal changes, are merged. Different changes of the same lines become
+// conflicts with markers.
 func TestMerge(t *testing.T) {
 	for _, test := range []struct {
 		base, ours, theirs, want string

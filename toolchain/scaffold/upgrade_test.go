@@ -32,7 +32,8 @@ func next(t *testing.T) blueprint {
 	return all
 }
 
-// CLI-01
+// An upgrade needs a git repository without uncommitted files, and merges the new template with the
+// project's own edits. An upgrade to the same version changes nothing.
 func TestUpgradeMergesThreeWays(t *testing.T) {
 	source, err := SourceOf("", "")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"kelson.dev/toolchain/scaffold/yamledit"
 )
 
-// CLI-01
+// AddItem adds an item once and keeps comments and indentation, and RemoveItem restores the text.
 func TestAddAndRemoveItem(t *testing.T) {
 	for _, test := range []struct{ src, with string }{
 		{"", "resources:\n- b.yaml\n"},

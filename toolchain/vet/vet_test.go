@@ -63,7 +63,7 @@ func want(t *testing.T, got []string, parts ...string) {
 	}
 }
 
-// CLI-06
+// Each finding names the file, the line, the object and the field.
 func TestCheckReportsLines(t *testing.T) {
 	report := check(t, read(t, project))
 	at := "crd/crontabs.yaml:43: CustomResourceDefinition crontabs.stable.example.com: spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[hosts].x-kubernetes-validations[0].rule: "
@@ -82,7 +82,8 @@ func TestCheckReportsLines(t *testing.T) {
 	)
 }
 
-// CLI-06
+// Custom resources are validated by the definitions among the files: unknown fields, rules and
+// patterns.
 func TestCheckValidatesCustomResources(t *testing.T) {
 	crd, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
 	if err != nil {
@@ -124,7 +125,8 @@ func TestReadIgnoresPatches(t *testing.T) {
 	}
 }
 
-// CLI-06
+// Each rule has an estimated cost. An expensive one lists the bounds that are missing and the lower
+// cost with them.
 func TestCosts(t *testing.T) {
 	rules := vet.Costs(read(t, project+"/crd").Definitions()[0])
 	if len(rules) != 2 {
@@ -147,7 +149,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// CLI-06
+// Changes of a definition that reject existing objects or break clients are reported. Compatible
+// changes are not.
 func TestCompare(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(project, "crd/crontabs.yaml"))
 	if err != nil {
@@ -201,7 +204,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// CLI-06
+// AtRevision reads the definitions of a git revision. A missing repository or revision, and an
+// option in place of a revision, are errors.
 func TestAtRevision(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {

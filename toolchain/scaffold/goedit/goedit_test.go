@@ -32,7 +32,8 @@ var (
 	scheme = goedit.Call{Package: "kelson.dev/operator", Name: "AddToScheme"}
 )
 
-// CLI-01
+// Each edit has no effect the second time, and removing all of them restores the source byte for
+// byte.
 func TestRemoveRestoresBytes(t *testing.T) {
 	type edit func([]byte) ([]byte, error)
 	argument := func(c goedit.Call, expr string) [2]edit {
