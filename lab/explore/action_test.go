@@ -37,8 +37,8 @@ func explored(t *testing.T, s explore.Scenario) map[string]explore.Alarm {
 	return alarms
 }
 
-// LAB-03 (F12, O4): an operator that does not watch its children does not repair them, which raises
-// an alarm. An operator that watches them raises none.
+// F12, O4: an operator that does not watch its children does not repair them, which raises an
+// alarm. An operator that watches them raises none.
 func TestDeletedChild(t *testing.T) {
 	for name, watches := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestDeletedChild(t *testing.T) {
 	}
 }
 
-// LAB-03 (F12): an operator that gives up when a webhook, RBAC or a quota refuses a write is found.
+// F12: an operator that gives up when a webhook, RBAC or a quota refuses a write is found.
 func TestDenied(t *testing.T) {
 	for name, givesUp := range map[string]bool{"faulty": true, "correct": false} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// LAB-03 (F13): a process that is no longer the leader writes after the next leader has written.
+// F13: a process that is no longer the leader writes after the next leader has written.
 func TestTwoLeaders(t *testing.T) {
 	started := 0
 	s := eachConfigMap(nil)
@@ -124,8 +124,7 @@ func TestTwoLeaders(t *testing.T) {
 	}
 }
 
-// LAB-03 (F14): a response that arrives after the operator's timeout has the same effect as a lost
-// one.
+// F14: a response that arrives after the operator's timeout has the same effect as a lost one.
 func TestSlowResponse(t *testing.T) {
 	scenario := func(correct bool) explore.Scenario {
 		return eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -229,8 +228,8 @@ func put(ctx context.Context, c client.Client, name string, content map[string]s
 	return c.Update(ctx, current)
 }
 
-// LAB-03 (F11): values from the schema find bugs with fields that the sample does not set: a field
-// whose removal has no effect, and a field whose change has none.
+// F11: values from the schema find bugs with fields that the sample does not set: a field whose
+// removal has no effect, and a field whose change has none.
 func TestFieldsFromSchema(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")
@@ -278,7 +277,7 @@ func TestFieldsFromSchema(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): Pods that fail or are deleted are replaced, and the operator stays correct.
+// F15: Pods that fail or are deleted are replaced, and the operator stays correct.
 func TestPods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")

@@ -178,7 +178,7 @@ func TestJobsOfABinary(t *testing.T) {
 	}
 }
 
-// LAB-03 (O3): an error that a reconciler of a program always returns after a kill is an alarm.
+// O3: an error that a reconciler of a program always returns after a kill is an alarm.
 func TestErrorOfABinaryThatPersists(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes real time")

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// LAB-03 (F1): an operator that ignores objects older than its process misses those that users
-// create while it is down. One that does not ignore them raises no alarm.
+// F1: an operator that ignores objects older than its process misses those that users create while
+// it is down. One that does not ignore them raises no alarm.
 func TestDown(t *testing.T) {
 	for name, ignores := range map[string]bool{"faulty": true, "correct": false} {
 		t.Run(name, func(t *testing.T) {

@@ -54,8 +54,8 @@ func createsKey(ignore bool) []operator.Part {
 	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, reconcile} })}
 }
 
-// LAB-03 (O3): an error that a reconciler returns for ever after a fault is an alarm, although the
-// objects are right; an error that ends is not.
+// O3: an error that a reconciler returns for ever after a fault is an alarm, although the objects
+// are right; an error that ends is not.
 func TestErrorThatPersists(t *testing.T) {
 	const plan = "kill-after create secrets default/web-key #1"
 	for name, test := range map[string]struct {
@@ -72,8 +72,8 @@ func TestErrorThatPersists(t *testing.T) {
 	}
 }
 
-// LAB-03 (O3): an error that persists without any fault does not prevent the exploration, and the
-// summary names it.
+// O3: an error that persists without any fault does not prevent the exploration, and the summary
+// names it.
 func TestErrorWithoutFaults(t *testing.T) {
 	s := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, errors.New("no route to host")
@@ -88,7 +88,7 @@ func TestErrorWithoutFaults(t *testing.T) {
 	}
 }
 
-// LAB-03 (F14): an operator must make up for the actions that were due while the clock jumped.
+// F14: an operator must make up for the actions that were due while the clock jumped.
 func TestClockJump(t *testing.T) {
 	scenario := func(retries bool) explore.Scenario {
 		return eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -143,7 +143,7 @@ func runsPods(correct bool) explore.Scenario {
 	return s
 }
 
-// LAB-03 (F15, O7): the Pods that an operator manages must be healthy again after one has failed.
+// F15, O7: the Pods that an operator manages must be healthy again after one has failed.
 func TestHealthyPods(t *testing.T) {
 	const plan = "fail-pod after pods default/web-b #1"
 	if got, steps := replayed(t, runsPods(false), plan); got != "O7 pods of ConfigMap web: 1 are healthy, and 2 were" {
@@ -154,8 +154,8 @@ func TestHealthyPods(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): the Pods of a lost Node are evicted. An operator that replaces them raises no
-// alarm; an operator that does not watch them raises one.
+// F15: the Pods of a lost Node are evicted. An operator that replaces them raises no alarm; an
+// operator that does not watch them raises one.
 func TestLostNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")
@@ -194,8 +194,8 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): the Pods of a Node that does not respond are evicted, and end only when it responds
-// again. An operator that replaces them raises no alarm.
+// F15: the Pods of a Node that does not respond are evicted, and end only when it responds again.
+// An operator that replaces them raises no alarm.
 func TestSilentNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")
@@ -221,8 +221,7 @@ func TestSilentNode(t *testing.T) {
 	}
 }
 
-// LAB-03 (F15): exploration finds an operator that treats a claim that stays pending for long as a
-// failure.
+// F15: exploration finds an operator that treats a claim that stays pending for long as a failure.
 func TestPendingClaim(t *testing.T) {
 	for name, patient := range map[string]bool{"faulty": false, "correct": true} {
 		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {

@@ -33,8 +33,8 @@ func marking(write func(ctx context.Context, c client.Client, read, marked *core
 	return s
 }
 
-// LAB-03 (F9, O13): an operator that overwrites a change that it has not seen is found. One that
-// cannot, or that resets the field in any case because it owns it, raises no alarm.
+// F9, O13: an operator that overwrites a change that it has not seen is found. One that cannot, or
+// that resets the field in any case because it owns it, raises no alarm.
 func TestForeignWrite(t *testing.T) {
 	withFinalizer := func(options ...client.PatchOption) func(context.Context, client.Client, *corev1.ConfigMap, *corev1.ConfigMap) error {
 		return func(ctx context.Context, c client.Client, read, marked *corev1.ConfigMap) error {
@@ -101,7 +101,7 @@ func mark(cm *corev1.ConfigMap) *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, Annotations: map[string]string{"seen": "yes"}}}
 }
 
-// LAB-03 (F9, O13): explorations try the writes of other clients, which are equal in each run.
+// F9, O13: explorations try the writes of other clients, which are equal in each run.
 func TestForeignWriteIsExplored(t *testing.T) {
 	for version, want := range map[string]bool{"": true, "as it was read": false} {
 		s := marking(func(ctx context.Context, c client.Client, _, marked *corev1.ConfigMap) error {
@@ -121,7 +121,7 @@ func TestForeignWriteIsExplored(t *testing.T) {
 	}
 }
 
-// LAB-03 (O13): the library's finalizers don't overwrite those of others.
+// O13: the library's finalizers don't overwrite those of others.
 func TestForeignWriteBesideFinalizer(t *testing.T) {
 	s := explore.Scenario{
 		Operator: explore.Parts(operator.Name("guard"), operator.For(func(d operator.Deps) *guarded { return &guarded{d} })),

@@ -97,7 +97,7 @@ func TestOrder(t *testing.T) {
 	t.Errorf("no alarm O5 in %v", report.Alarms)
 }
 
-// LAB-03 (O7): replicas, claims and conditions say whether a managed object is healthy.
+// O7: replicas, claims and conditions say whether a managed object is healthy.
 func TestUnhealthy(t *testing.T) {
 	type object = map[string]any
 	for name, test := range map[string]struct {

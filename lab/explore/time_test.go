@@ -41,8 +41,8 @@ func TestMessagesTakeTime(t *testing.T) {
 	}
 }
 
-// LAB-03 (F10): what an operator has done because of the time, it need not do again for an object
-// that is created again. Objects that remain of the former one are found.
+// F10: what an operator has done because of the time, it need not do again for an object that is
+// created again. Objects that remain of the former one are found.
 func TestRecreatedAfterAWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		keeps bool

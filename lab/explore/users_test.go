@@ -54,7 +54,7 @@ func (*guarded) Finalize(context.Context, *corev1.ConfigMap) (operator.Result, e
 	return operator.Result{}, nil
 }
 
-// LAB-03 (F10, F12): a user who creates an object again waits while a fault delays the deletion.
+// F10, F12: a user who creates an object again waits while a fault delays the deletion.
 func TestUserWaitsForTheEndOfAFault(t *testing.T) {
 	s := explore.Scenario{
 		Operator: explore.Parts(operator.Name("guard"), operator.For(func(d operator.Deps) *guarded { return &guarded{d} })),
@@ -67,7 +67,7 @@ func TestUserWaitsForTheEndOfAFault(t *testing.T) {
 	}
 }
 
-// LAB-03 (F12): a user who deletes a Job also deletes its Pods, as kubectl does.
+// F12: a user who deletes a Job also deletes its Pods, as kubectl does.
 func TestDeletedJob(t *testing.T) {
 	s := eachConfigMap(nil)
 	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {

@@ -43,7 +43,8 @@ func blame(t *testing.T, s history.State, key history.Key, opts history.DiffOpti
 	return b.String()
 }
 
-// LAB-06
+// For each field, the blame shows its value, the revision since which it has that value, and the
+// manager that set it.
 func TestBlame(t *testing.T) {
 	const kubectl = `kubectl Apply 10:00:00 {"f:spec":{"f:replicas":{},"f:args":{},"f:tags":{"v:\"a\"":{}},"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:name":{}}}}}`
 	const scaler = `scaler Update 10:05:00 {"f:spec":{"f:replicas":{}}}`

@@ -120,7 +120,8 @@ func archive(t *testing.T, version int, records []captured) []byte {
 	return file.Bytes()
 }
 
-// LAB-06
+// Captures in both archive versions and as a stream are imported with all versions and deletions of
+// each object.
 func TestImportCapture(t *testing.T) {
 	var stream bytes.Buffer
 	records := capture()

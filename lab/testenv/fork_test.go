@@ -112,12 +112,12 @@ func invalid(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	return obj
 }
 
-// LAB-01
+// Forks of an environment do not affect each other.
 func TestForksAreIndependent(t *testing.T) {
 	forksAreIndependent(t, testenv.New(t, testenv.CRDs("testdata/ships.yaml")))
 }
 
-// LAB-02
+// Forks are also independent in virtual time.
 func TestForksInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forksAreIndependent(t, testenv.New(t, testenv.CRDs("testdata/ships.yaml")))
