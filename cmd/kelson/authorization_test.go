@@ -87,7 +87,7 @@ subjects:
 	}
 }
 
-// AUTHZ-01
+// Each invalid combination of authorization flags ends kelson serve with its message.
 func TestWrongAuthorizationFlags(t *testing.T) {
 	dir := t.TempDir()
 	wrong := filepath.Join(dir, "wrong.yaml")

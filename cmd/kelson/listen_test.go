@@ -107,7 +107,7 @@ func writeSecrets(t *testing.T, url string) {
 	}
 }
 
-// issue 28: serve -v logs changes of objects, but not their content.
+// kelson serve -v logs changes of objects, but not their content.
 func TestVerboseServerLogsNoContents(t *testing.T) {
 	s := startServer(t, "--in-memory", "-v", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	client := newWriter(t, s).client

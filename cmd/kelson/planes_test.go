@@ -167,8 +167,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 }
 
-// Issue 28: only the plane itself accepts its credential; neither the server nor another plane
-// does. A plane does not accept the server's credentials.
+// Only the plane itself accepts its credential; neither the server nor another plane does. A plane
+// does not accept the server's credentials.
 func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)

@@ -60,7 +60,7 @@ spec:
 	}
 }
 
-// CTRL-02
+// A signing certificate without its key ends kelson serve with an error.
 func TestSigningAuthorityNeedsItsKey(t *testing.T) {
 	got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0", "--cluster-signing-cert-file=ca.crt")
 	if got.code != 1 {

@@ -87,7 +87,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	}
 }
 
-// CTRL-05
+// kubectl logs shows what a simulated Pod prints.
 func TestLogsOfSimulatedPods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -99,8 +99,7 @@ func TestLogsOfSimulatedPods(t *testing.T) {
 	wantContains(t, "logs", kubectl("logs", "hello"), "hello from nowhere")
 }
 
-// The server rejects a wrong manifest with an error of one line and stores nothing. API-04, API-05,
-// CRD-02
+// The server rejects a wrong manifest with an error of one line and stores nothing.
 func TestWrongManifestsAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -199,7 +198,8 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-// CLI-02, EX-01
+// kelson dev builds and runs a project, logs what happens, and ends when the condition of --until
+// is true. If it does not become true in time, the exit code is 1.
 func TestDevRunsAProject(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -224,7 +224,8 @@ func TestDevRunsAProject(t *testing.T) {
 	wantContains(t, "stderr", got.stderr, "timed out after 3s")
 }
 
-// API-13
+// A server that is killed during writes has all acknowledged objects after a restart, and revisions
+// only grow.
 func TestKilledServerLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -69,7 +69,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	check("after the account was deleted", http.StatusUnauthorized)
 }
 
-// AUTHN-02
+// With --token-auth-file, a token of the file is accepted and another one gets 401.
 func TestTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(file, []byte("letmein,jane,,\"system:masters\"\n"), 0o600); err != nil {

@@ -14,7 +14,8 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-// CLI-02
+// Each change of an object is one line with what changed. A change of other status fields, and
+// writes of Leases, are not logged.
 func TestWritesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
@@ -70,7 +71,7 @@ func TestWritesAreLogged(t *testing.T) {
 	})
 }
 
-// RUN-06
+// A reconcile is one line with its causes, duration, writes and result.
 func TestReconcilesAreLoggedWithCausesAndResults(t *testing.T) {
 	for _, test := range []struct {
 		record trace.LineRecord

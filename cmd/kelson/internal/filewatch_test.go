@@ -10,7 +10,8 @@ import (
 	"kelson.dev/cmd/kelson/internal/filewatch"
 )
 
-// CLI-02
+// Changed, new and removed source files are reported. Tests, output folders and writes of the same
+// content are not.
 func TestChangesOfContentAreReported(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// EXT-01
+// The links of the kubectl plugin are created and replaced, with a warning if their folder is not
+// in $PATH. Another program is not replaced.
 func TestInstall(t *testing.T) {
 	extension := map[string]string{"windows": ".exe"}[runtime.GOOS]
 	dir := t.TempDir()

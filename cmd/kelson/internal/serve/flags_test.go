@@ -11,8 +11,8 @@ import (
 	"kelson.dev/cmd/kelson/internal/flags"
 )
 
-// AUTHN-01 … 08, AUTHZ-01, ADM-03: the flags of all gates are in the help of serve, below their
-// area, and in docs/reference/security.md.
+// The flags of all gates are in the help of serve, below their area, and in
+// docs/reference/security.md.
 func TestFlagsOfGatesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/reference/security.md")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// issue 28: a listener that other machines can reach causes a warning.
+// A listener that other machines can reach causes a warning.
 func TestWarnUnlessLoopback(t *testing.T) {
 	for _, test := range []struct {
 		address   string

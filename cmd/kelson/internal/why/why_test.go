@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// RUN-06
+// kelson why reads traces from files, from servers and from the file next to a kubeconfig. Flags
+// without effect are errors.
 func TestWhyReadsFilesAndServers(t *testing.T) {
 	const one = `{"id":1,"run":"a","time":"2030-01-02T15:04:05Z","controller":"deploy","kind":"Deploy","namespace":"default","name":"d",` +
 		`"causes":[{"event":"add","kind":"Deploy","namespace":"default","name":"d","manager":"kubectl-create"}],` +
