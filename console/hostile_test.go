@@ -211,9 +211,9 @@ func hostileTrace(t *testing.T) string {
 	return name
 }
 
-// LAB-07: texts from the cluster and from traces are shown as text, in every view. The test
-// fails if a page tries to run a script, open a dialog or send a request to another host, even if
-// the Content-Security-Policy prevents it.
+// Texts from the cluster and from traces are shown as text, in every view. The test fails if a page
+// tries to run a script, open a dialog or send a request to another host, even if the
+// Content-Security-Policy prevents it.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
 	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: hostileFailure(t), Plan: hostilePlan(t), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))

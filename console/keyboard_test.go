@@ -200,8 +200,8 @@ var operatedViews = []string{
 	"/object/pods/default/shell?tab=exec", "/object/pods/default/shell?tab=logs",
 }
 
-// LAB-07: in every view, Tab reaches each element that can be operated, in the order of the page,
-// with a visible focus; Shift+Tab goes back, and nothing keeps the focus.
+// In every view, Tab reaches each element that can be operated, in the order of the page, with a
+// visible focus; Shift+Tab goes back, and nothing keeps the focus.
 func TestTabOrder(t *testing.T) {
 	chromium(t)
 	_, c := operated(t)
@@ -216,7 +216,7 @@ func TestTabOrder(t *testing.T) {
 	}
 }
 
-// LAB-07: every function of every view works by keys alone, from the start of the page.
+// Every function of every view works by keys alone, from the start of the page.
 func TestKeyboard(t *testing.T) {
 	chromium(t)
 	env, c := operated(t)

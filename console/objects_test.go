@@ -27,8 +27,8 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// LAB-07: lists with the server's columns that follow changes; the tabs of an object; search, keys
-// and addresses.
+// Lists with the server's columns that follow changes; the tabs of an object; search, keys and
+// addresses.
 func TestObjects(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())

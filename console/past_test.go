@@ -64,8 +64,8 @@ func serve(t *testing.T, args ...string) served {
 	return s
 }
 
-// LAB-06, LAB-07: the pages of kelson serve --at and kelson fork name the moment that they show.
-// Now, Why, lists and History show that moment. Only the page of the fork can change objects.
+// The pages of kelson serve --at and kelson fork name the moment that they show. Now, Why, lists
+// and History show that moment. Only the page of the fork can change objects.
 func TestPast(t *testing.T) {
 	chromium(t)
 	data := filepath.Join(t.TempDir(), "data")
