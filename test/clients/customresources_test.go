@@ -90,7 +90,8 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 	return out.String() + errs.String(), fatal
 }
 
-// API-09, CRD-02, CRD-04, CRD-05
+// kubectl discovers, explains, applies, validates, lists, scales, patches, describes and deletes
+// custom resources.
 func TestCustomResources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("more than a second")

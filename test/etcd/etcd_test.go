@@ -30,7 +30,7 @@ func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
 	return s
 }
 
-// API-13
+// The suite of all stores passes over a real etcd cluster of three members.
 func TestStore(t *testing.T) {
 	c := startCluster(t, 3, "http")
 	c.healthy(t)

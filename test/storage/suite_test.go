@@ -98,8 +98,6 @@ func reads(*testing.T, uint64, uint64) {}
 // WatchWithUnsafeDelete: an alpha feature of kube-apiserver), and two optional ones about
 // bookmarks, which package rest creates (OptionalTestProgressNotify,
 // OptionalWatchBookmarksWithCorrectResourceVersion).
-//
-// API-06, API-07, API-13
 func TestUpstreamSuite(t *testing.T) {
 	plain := func(run func(context.Context, *testing.T, storage.Interface)) func(context.Context, *testing.T, *adapter) {
 		return func(ctx context.Context, t *testing.T, a *adapter) { run(ctx, t, a) }

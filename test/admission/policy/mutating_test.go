@@ -37,7 +37,8 @@ func patches(reinvocation, expression string) string {
 
 const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`
 
-// ADM-02
+// Policies change built-in and custom objects, by apply configurations and JSON patches, under
+// their conditions and with variables. With IfNeeded, a policy runs again after changes by others.
 func TestMutatingPolicies(t *testing.T) {
 	widget := func(version string) string {
 		return `{apiVersion: shop.example/` + version + `, kind: Widget, metadata: {name: w}, spec: {size: 1, tags: [a], parts: [{name: x, count: 1}]}}`

@@ -29,7 +29,8 @@ spec: {policyName: ` + name + `, ` + binding + `}`
 
 const denies = `validationActions: [Deny]`
 
-// ADM-02
+// A policy applies to the next request after its binding is created, and no longer after the
+// binding is deleted.
 func TestPolicyAppliesToTheNextRequest(t *testing.T) {
 	p := start(t)
 	parts := strings.Split(vap("p", "configmaps", `  validations: [{expression: "object.data.size == 'small'"}]`, denies), "\n---\n")

@@ -89,7 +89,8 @@ func TestReinvocation(t *testing.T) {
 	}
 }
 
-// ADM-01
+// A webhook that denies the request, or whose patch is malformed, too long or makes the object
+// invalid, fails the create. Nothing is stored.
 func TestMutatingWebhooksThatFail(t *testing.T) {
 	c := start(t)
 	for _, test := range []struct {

@@ -35,7 +35,8 @@ func (c *clients) create(t *testing.T, cm *corev1.ConfigMap) (*corev1.ConfigMap,
 	return c.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{})
 }
 
-// ADM-01
+// A webhook configuration applies to the next request after it is created, and no longer after it
+// is deleted.
 func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 	c, h := start(t), newHook(t, deny)
 	for i := range 20 {
@@ -387,7 +388,7 @@ func TestWebhooksThatFail(t *testing.T) {
 	}
 }
 
-// ADM-01
+// A dry run calls webhooks without side effects, and the review says that it is a dry run.
 func TestDryRunNeedsNoSideEffects(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
 	for _, effects := range []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun} {
