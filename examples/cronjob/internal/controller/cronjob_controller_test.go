@@ -109,7 +109,7 @@ func TestAWeekOfJobs(t *testing.T) {
 	})
 }
 
-// EX-02
+// A Job is owned by its CronJob and listed as active, and is deleted with the CronJob.
 func TestJobsBelongToTheirCronJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
@@ -133,7 +133,7 @@ func TestJobsBelongToTheirCronJob(t *testing.T) {
 	})
 }
 
-// EX-02
+// While a Job runs, Allow starts another, Forbid waits for its end, and Replace replaces it.
 func TestConcurrencyPolicies(t *testing.T) {
 	for policy, want := range map[batchv1.ConcurrencyPolicy][]int{
 		batchv1.AllowConcurrent: {1, 2, 3}, batchv1.ForbidConcurrent: {1, 1, 1}, batchv1.ReplaceConcurrent: {1, 1, 1},
@@ -171,7 +171,7 @@ func TestConcurrencyPolicies(t *testing.T) {
 	}
 }
 
-// EX-02
+// A suspended CronJob starts no Jobs. After the suspension, only one of the missed Jobs starts.
 func TestSuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
@@ -193,7 +193,7 @@ func TestSuspend(t *testing.T) {
 	})
 }
 
-// EX-02
+// A Job whose starting deadline has passed is not started. The next one starts on schedule.
 func TestStartingDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
@@ -220,7 +220,7 @@ func TestStartingDeadline(t *testing.T) {
 	})
 }
 
-// EX-02
+// Failed and complete Jobs are kept up to their own limits.
 func TestFailedJobsHaveASeparateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)
@@ -252,7 +252,7 @@ func TestFailedJobsHaveASeparateLimit(t *testing.T) {
 	})
 }
 
-// EX-02
+// An invalid schedule sets the condition Accepted to false.
 func TestInvalidSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newEnv(t)

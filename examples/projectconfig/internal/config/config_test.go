@@ -28,7 +28,7 @@ func configure(t *testing.T, args ...string) (*config.File, operator.Config, err
 	return file, cfg, err
 }
 
-// EX-05
+// The file configures the operator, and flags override the file.
 func TestTheFileConfiguresTheOperator(t *testing.T) {
 	const path = "../../config/manager/project_config.yaml"
 	file, cfg, err := configure(t, "--config", path)
@@ -56,7 +56,7 @@ func write(t *testing.T, content string) string {
 
 const head = "apiVersion: config.demo.welcome.domain/v2\nkind: ProjectConfig\n"
 
-// EX-05
+// Fields that the file omits have their defaults.
 func TestDefaults(t *testing.T) {
 	_, cfg, err := configure(t, "--config="+write(t, head+`spec: {clusterName: c, health: {bindAddress: "0"}}`))
 	if err != nil || cfg.GracePeriod != 30*time.Second || cfg.MetricsAddress != "" || cfg.HealthAddress != "" || cfg.Election != nil {
@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// EX-05
+// Each mistake in a file is an error that names it. A missing file is an error too.
 func TestWrongFiles(t *testing.T) {
 	for content, want := range map[string]string{
 		"": "it holds a",
