@@ -44,7 +44,7 @@ func logged(t *testing.T, log func(*slog.Logger)) string {
 	return line
 }
 
-// issue 28: objects are logged by name; their contents are not logged, in any form.
+// Objects are logged by name; their contents are not logged, in any form.
 func TestContentsAreNotLogged(t *testing.T) {
 	p := podOfRedact()
 	asJSON, _ := json.Marshal(p)

@@ -43,8 +43,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// issue 28: at the highest verbosity, the log contains the names of objects but never their
-// contents.
+// At the highest verbosity, the log contains the names of objects but never their contents.
 func TestLogsHaveNoContents(t *testing.T) {
 	const value = "hunter2-in-the-environment"
 	handlers := utilruntime.ErrorHandlers // see TestDeployment
