@@ -129,7 +129,7 @@ func TestFailureStopsAllParts(t *testing.T) {
 	})
 }
 
-// A part that does not end does not stop Run from returning after the grace period.
+// Run returns an error soon after the grace period although a part does not end.
 func TestStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := newManager(t, manager.Config{GracePeriod: 10 * time.Second})

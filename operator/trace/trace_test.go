@@ -61,7 +61,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Only the first causes are kept, and the others are counted.
+// A bounded number of causes is kept, and the others are counted.
 func TestMergeIsBounded(t *testing.T) {
 	var c trace.Causes
 	for i := range 100 {

@@ -104,7 +104,7 @@ func same(t *testing.T, media string, got, want []byte) {
 }
 
 // In JSON and protobuf, an event around an encoded object has the bytes that Kubernetes' own
-// serializers write. In CBOR, it has the tag of self-described CBOR.
+// serializers write. In CBOR, it begins with a tag.
 func TestEvent(t *testing.T) {
 	pod := &pods(1).Items[0]
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
