@@ -126,6 +126,40 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
+// No chain of imports leads from the console to the control plane: the console is a client of any
+// cluster.
+func TestConsoleNeedsNoControlPlane(t *testing.T) {
+	imports := map[string][]string{}
+	for _, f := range sourceFiles(t) {
+		if !f.test {
+			imports[f.pkg] = append(imports[f.pkg], f.imports...)
+		}
+	}
+	seen := map[string]bool{}
+	var follow func(pkg, chain string)
+	follow = func(pkg, chain string) {
+		if seen[pkg] {
+			return
+		}
+		seen[pkg] = true
+		if matches("kelson.dev/kubernetes/...", pkg) {
+			t.Errorf("%s", chain)
+			return
+		}
+		for _, imported := range imports[pkg] {
+			follow(imported, chain+" imports "+imported)
+		}
+	}
+	for pkg := range imports {
+		if matches("kelson.dev/console/...", pkg) {
+			follow(pkg, pkg)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d packages", len(seen))
+	}
+}
+
 func TestRulesMatchSomething(t *testing.T) {
 	for pattern, want := range map[string]map[string]bool{
 		"kelson.dev/apiserver/...":  {"kelson.dev/apiserver": true, "kelson.dev/apiserver/rest": true, "kelson.dev/apiservers": false},

@@ -17,7 +17,7 @@ import (
 
 	"kelson.dev/console"
 	"kelson.dev/lab/history"
-	"kelson.dev/lab/plan"
+	"kelson.dev/lab/planned"
 )
 
 // hostile lists texts that would run code, load a resource or break out of their element if a page
@@ -174,13 +174,13 @@ func hostileFailure(t *testing.T) string {
 
 // hostilePlan is a plan whose every text is hostile.
 func hostilePlan(t *testing.T) string {
-	p := &plan.Plan{Cluster: hostile[0], Incomplete: hostile[1], Notes: hostile}
+	p := &planned.Plan{Cluster: hostile[0], Incomplete: hostile[1], Notes: hostile}
 	for i, s := range hostile {
-		ref := plan.Ref{Group: s, Kind: s, Resource: s, Namespace: s, Name: s}
-		p.Installed = append(p.Installed, plan.Installed{Verb: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}})
-		p.Refused = append(p.Refused, plan.Refusal{Verb: s, Subresource: s, Object: ref, Message: s, Times: 2})
-		p.Steps = append(p.Steps, plan.Step{Number: i + 1, Controller: s, Object: &ref, Because: []plan.Cause{{Text: s}}, Error: s, Simulated: s, Writes: []plan.Write{{
-			Verb: s, Subresource: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}, Webhooks: []string{s}, Effects: []plan.Effect{{Verb: s, Object: ref}}}}})
+		ref := planned.Ref{Group: s, Kind: s, Resource: s, Namespace: s, Name: s}
+		p.Installed = append(p.Installed, planned.Installed{Verb: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}})
+		p.Refused = append(p.Refused, planned.Refusal{Verb: s, Subresource: s, Object: ref, Message: s, Times: 2})
+		p.Steps = append(p.Steps, planned.Step{Number: i + 1, Controller: s, Object: &ref, Because: []planned.Cause{{Text: s}}, Error: s, Simulated: s, Writes: []planned.Write{{
+			Verb: s, Subresource: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}, Webhooks: []string{s}, Effects: []planned.Effect{{Verb: s, Object: ref}}}}})
 	}
 	return writePlan(t, p)
 }

@@ -13,32 +13,32 @@ import (
 
 	"kelson.dev/console"
 	"kelson.dev/lab/history"
-	"kelson.dev/lab/plan"
+	"kelson.dev/lab/planned"
 )
 
 // samplePlan is the plan of an operator that creates, changes and deletes objects, and fails.
-func samplePlan() *plan.Plan {
-	web := plan.Ref{Group: "example.com", Kind: "Web", Resource: "webs", Namespace: "default", Name: "shop"}
-	secret := plan.Ref{Kind: "Secret", Resource: "secrets", Namespace: "default", Name: "shop-key"}
-	return &plan.Plan{
+func samplePlan() *planned.Plan {
+	web := planned.Ref{Group: "example.com", Kind: "Web", Resource: "webs", Namespace: "default", Name: "shop"}
+	secret := planned.Ref{Kind: "Secret", Resource: "secrets", Namespace: "default", Name: "shop-key"}
+	return &planned.Plan{
 		Cluster: "cluster prod (https://10.0.0.1)", Objects: 120,
-		Installed: []plan.Installed{{Verb: plan.Create, Object: plan.Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions", Name: "webs.example.com"}}},
-		Steps: []plan.Step{
-			{Number: 1, Controller: "web", Object: &web, Because: []plan.Cause{{Text: "webs.example.com/default/shop exists"}}, Writes: []plan.Write{
-				{Verb: plan.Create, Object: secret, Changes: []history.Change{{Path: ".data.password", To: `"aHVudGVyMg=="`}, {Path: ".metadata.labels.app", To: `"shop"`}}, Webhooks: []string{"check.example.com"}},
-				{Verb: plan.Update, Object: plan.Ref{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "default", Name: "shop"}, Changes: []history.Change{{Path: ".spec.replicas", From: "2", To: "3"}},
-					Effects: []plan.Effect{{Verb: plan.Create, Object: plan.Ref{Kind: "Pod", Resource: "pods", Namespace: "default", Name: "shop-1"}}}},
+		Installed: []planned.Installed{{Verb: planned.Create, Object: planned.Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions", Name: "webs.example.com"}}},
+		Steps: []planned.Step{
+			{Number: 1, Controller: "web", Object: &web, Because: []planned.Cause{{Text: "webs.example.com/default/shop exists"}}, Writes: []planned.Write{
+				{Verb: planned.Create, Object: secret, Changes: []history.Change{{Path: ".data.password", To: `"aHVudGVyMg=="`}, {Path: ".metadata.labels.app", To: `"shop"`}}, Webhooks: []string{"check.example.com"}},
+				{Verb: planned.Update, Object: planned.Ref{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "default", Name: "shop"}, Changes: []history.Change{{Path: ".spec.replicas", From: "2", To: "3"}},
+					Effects: []planned.Effect{{Verb: planned.Create, Object: planned.Ref{Kind: "Pod", Resource: "pods", Namespace: "default", Name: "shop-1"}}}},
 			}},
-			{Number: 2, Controller: "web", Object: &web, Because: []plan.Cause{{Text: "the write of deployments.apps/default/shop", Step: 1, Probably: true}}, Simulated: "the pods of the Deployment did not run",
-				Writes: []plan.Write{{Verb: plan.Delete, Object: plan.Ref{Kind: "ConfigMap", Resource: "configmaps", Namespace: "other", Name: "old"}, Changes: []history.Change{{Path: "", From: `{"a":"b"}`}}}}},
+			{Number: 2, Controller: "web", Object: &web, Because: []planned.Cause{{Text: "the write of deployments.apps/default/shop", Step: 1, Probably: true}}, Simulated: "the pods of the Deployment did not run",
+				Writes: []planned.Write{{Verb: planned.Delete, Object: planned.Ref{Kind: "ConfigMap", Resource: "configmaps", Namespace: "other", Name: "old"}, Changes: []history.Change{{Path: "", From: `{"a":"b"}`}}}}},
 			{Number: 3, Controller: "web", Object: &web, Error: "update Web status: forbidden", Times: 4},
 		},
-		Refused: []plan.Refusal{{Verb: "update", Subresource: "status", Object: web, Message: "forbidden", Times: 4}},
+		Refused: []planned.Refusal{{Verb: "update", Subresource: "status", Object: web, Message: "forbidden", Times: 4}},
 		Notes:   []string{"Events and Leases are omitted"},
 	}
 }
 
-func writePlan(t *testing.T, p *plan.Plan) string {
+func writePlan(t *testing.T, p *planned.Plan) string {
 	t.Helper()
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 
-	if err := os.Rename(writePlan(t, &plan.Plan{Cluster: "cluster prod", Objects: 3, Steps: []plan.Step{}}), file); err != nil {
+	if err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}), file); err != nil {
 		t.Fatal(err)
 	}
 	b.goTo("/plan")
@@ -132,7 +132,7 @@ func TestMakePlan(t *testing.T) {
 		}
 		p := samplePlan()
 		if lastCommit {
-			p.Compared, p.Differences = "HEAD", []plan.Difference{{Object: *p.Steps[0].Object, Changes: []history.Change{{Path: ".spec.size", From: "1", To: "2"}}, Steps: []int{1}}}
+			p.Compared, p.Differences = "HEAD", []planned.Difference{{Object: *p.Steps[0].Object, Changes: []history.Change{{Path: ".spec.size", From: "1", To: "2"}}, Steps: []int{1}}}
 		}
 		return json.Marshal(p)
 	}})

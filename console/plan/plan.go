@@ -15,7 +15,7 @@ import (
 
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/history"
-	"kelson.dev/lab/plan"
+	"kelson.dev/lab/planned"
 )
 
 // Runner makes a plan and returns it as kelson plan prints it in JSON. With lastCommit, the plan is
@@ -38,7 +38,7 @@ type Server struct {
 
 // document is a plan with the time at which it was made.
 type document struct {
-	plan *plan.Plan
+	plan *planned.Plan
 	time time.Time
 	size int64 // of the file
 }
@@ -65,11 +65,11 @@ type State struct {
 	Running *time.Time `json:"running,omitempty"`
 	Failure *web.Error `json:"failure,omitempty"`
 	// Plan is nil if no plan exists yet. Time is the time at which the plan was made or written.
-	Plan    *plan.Plan `json:"plan,omitempty"`
-	Time    *time.Time `json:"time,omitempty"`
-	Summary string     `json:"summary,omitempty"`
-	Empty   bool       `json:"empty,omitempty"` // the operator would do nothing
-	More    int        `json:"more,omitempty"`  // number of steps that are not sent
+	Plan    *planned.Plan `json:"plan,omitempty"`
+	Time    *time.Time    `json:"time,omitempty"`
+	Summary string        `json:"summary,omitempty"`
+	Empty   bool          `json:"empty,omitempty"` // the operator would do nothing
+	More    int           `json:"more,omitempty"`  // number of steps that are not sent
 }
 
 const (
@@ -151,8 +151,8 @@ func (s *Server) read() (document, error) {
 }
 
 // Parse reads a plan that kelson plan has printed in JSON or YAML.
-func Parse(data []byte) (*plan.Plan, error) {
-	p := &plan.Plan{}
+func Parse(data []byte) (*planned.Plan, error) {
+	p := &planned.Plan{}
 	if err := yaml.Unmarshal(data, p); err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ const hidden = "(hidden)"
 
 // hide hides the values of Secrets. kelson plan has already hidden them, and their copies in other
 // objects; hide is for files that other programs have written.
-func hide(p *plan.Plan) {
+func hide(p *planned.Plan) {
 	for i := range p.Installed {
 		hideIn(p.Installed[i].Object, p.Installed[i].Changes)
 	}
@@ -185,7 +185,7 @@ func hide(p *plan.Plan) {
 	}
 }
 
-func hideIn(object plan.Ref, changes []history.Change) {
+func hideIn(object planned.Ref, changes []history.Change) {
 	if object.Group != "" || object.Kind != "Secret" {
 		return
 	}
@@ -230,7 +230,7 @@ func (s *Server) start(r *http.Request) (any, error) {
 
 func (s *Server) make(lastCommit bool) {
 	data, err := s.run(s.ctx, lastCommit)
-	var p *plan.Plan
+	var p *planned.Plan
 	if err == nil {
 		p, err = Parse(data)
 	}
@@ -273,7 +273,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 }
 
 // encode writes a plan in the format of kelson plan.
-func encode(out *bytes.Buffer, p *plan.Plan) error {
+func encode(out *bytes.Buffer, p *planned.Plan) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	return e.Encode(p)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/lab/planned"
 )
 
 // podDependents records objects whose state depends on pods that did not really run. If unsure, it
@@ -83,7 +84,7 @@ type deletedNamespace string
 // wrote records a write of the operator.
 func (l *effects) wrote(obj *store.Object, w *Write) {
 	l.writes[obj.Head.UID] = w
-	if w.Verb == Delete && obj.Key.Resource == "namespaces" {
+	if w.Verb == planned.Delete && obj.Key.Resource == "namespaces" {
 		l.writes[deletedNamespace(obj.Key.Name)] = w
 	}
 }
@@ -93,8 +94,8 @@ func (l *effects) wrote(obj *store.Object, w *Write) {
 func (l *effects) add(v version, ref Ref) {
 	obj := v.event.Object
 	if write := l.writes[obj.Head.UID]; write != nil {
-		if v.event.Type == store.Deleted && write.Verb != Delete {
-			write.addEffect(Delete, ref)
+		if v.event.Type == store.Deleted && write.Verb != planned.Delete {
+			addEffect(write, planned.Delete, ref)
 		}
 		return
 	}
@@ -108,26 +109,26 @@ func (l *effects) add(v version, ref Ref) {
 		return
 	}
 	l.writes[obj.Head.UID] = w // dependents of dependents
-	w.addEffect(verbOf(v.event.Type), ref)
+	addEffect(w, verbOf(v.event.Type), ref)
 }
 
 func verbOf(event store.EventType) string {
 	switch event {
 	case store.Added:
-		return Create
+		return planned.Create
 	case store.Deleted:
-		return Delete
+		return planned.Delete
 	}
-	return Update
+	return planned.Update
 }
 
 // addEffect adds a change, unless w has the same change of the object or, for an update, any change
 // of it.
-func (w *Write) addEffect(verb string, ref Ref) {
+func addEffect(w *Write, verb string, ref Ref) {
 	for _, e := range w.Effects {
-		if e.Object == ref && (e.Verb == verb || verb == Update) {
+		if e.Object == ref && (e.Verb == verb || verb == planned.Update) {
 			return
 		}
 	}
-	w.Effects = append(w.Effects, Effect{verb, ref})
+	w.Effects = append(w.Effects, Effect{Verb: verb, Object: ref})
 }

@@ -58,7 +58,7 @@ func TestPlanOfWritesBesides(t *testing.T) {
 	}
 	state := read(t, env.RESTConfig())
 	runShops := func(traced bool) *plan.Plan {
-		return planned(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
+		return planOf(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
 			cfg := operator.Config{REST: to.Config}
 			if traced {
 				cfg.Trace = trace.Func(func(r trace.Record) { to.Reconciled(trace.Line(r)) })

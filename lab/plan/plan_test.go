@@ -23,6 +23,7 @@ import (
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/plan"
+	"kelson.dev/lab/planned"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -126,7 +127,7 @@ func read(t testing.TB, config *rest.Config) *plan.State {
 	return state
 }
 
-func planned(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
+func planOf(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
 	t.Helper()
 	if cfg.Quiet == 0 {
 		cfg.Quiet = time.Second
@@ -168,7 +169,7 @@ func TestPlan(t *testing.T) {
 	env.Create(t, app("web"))
 	state := read(t, env.RESTConfig())
 	before := env.Plane().Store().Snapshot().Revision()
-	p := planned(t, state, plan.Config{Operator: run("example.com/app:v1")})
+	p := planOf(t, state, plan.Config{Operator: run("example.com/app:v1")})
 	if after := env.Plane().Store().Snapshot().Revision(); after != before {
 		t.Errorf("the cluster has changed: revision %d, want %d", after, before)
 	}
@@ -177,7 +178,7 @@ func TestPlan(t *testing.T) {
 	}
 	create, ready := p.Steps[0], p.Steps[1]
 	deployment := plan.Ref{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: tenant, Name: "web"}
-	if w := create.Writes[0]; len(create.Writes) != 1 || w.Verb != plan.Create || w.Object != deployment || !slices.Equal(w.Webhooks, []string{"checks/deployments.example.com"}) || create.Simulated != "" {
+	if w := create.Writes[0]; len(create.Writes) != 1 || w.Verb != planned.Create || w.Object != deployment || !slices.Equal(w.Webhooks, []string{"checks/deployments.example.com"}) || create.Simulated != "" {
 		t.Errorf("step 1: %+v", create)
 	}
 	if len(create.Because) != 1 || create.Because[0].Text != "ConfigMap shop/web existed when the operator started" {
@@ -190,7 +191,7 @@ func TestPlan(t *testing.T) {
 	if !kinds["create ReplicaSet"] || !kinds["create Pod"] {
 		t.Errorf("step 1 leads to %+v", create.Writes[0].Effects)
 	}
-	if w := ready.Writes[0]; w.Verb != plan.Update || len(w.Changes) != 1 || ready.Simulated == "" {
+	if w := ready.Writes[0]; w.Verb != planned.Update || len(w.Changes) != 1 || ready.Simulated == "" {
 		t.Errorf("step 2: %+v", ready)
 	}
 	if len(ready.Because) == 0 || ready.Because[0].Text != "Deployment shop/web was changed by Kubernetes" {
@@ -215,7 +216,7 @@ func TestPlan(t *testing.T) {
 		stop.Get(t, done)
 		return done.Annotations["note"] != ""
 	})
-	p = planned(t, read(t, stop.RESTConfig()), plan.Config{Operator: run("example.com/app:v1")})
+	p = planOf(t, read(t, stop.RESTConfig()), plan.Config{Operator: run("example.com/app:v1")})
 	if !p.Empty() {
 		text, _ := texts(t, p)
 		t.Errorf("the operator has done its work, and would do it again:\n%s", text)
@@ -223,8 +224,8 @@ func TestPlan(t *testing.T) {
 
 	// Another version of it would change the Deployment, and nothing else.
 	state = read(t, stop.RESTConfig())
-	old := planned(t, state, plan.Config{Operator: run("example.com/app:v1")})
-	p = planned(t, state, plan.Config{Operator: run("example.com/app:v2")})
+	old := planOf(t, state, plan.Config{Operator: run("example.com/app:v1")})
+	p = planOf(t, state, plan.Config{Operator: run("example.com/app:v2")})
 	if err := p.Compare(old, "v1"); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestPlan(t *testing.T) {
 	}
 	text, _ = texts(t, p)
 	wantContains(t, text, "~ deployments.apps/shop/web\n", `.spec.template.spec.containers[app].image: "example.com/app:v1" → "example.com/app:v2"`, "1 object would be different than with v1")
-	again := planned(t, state, plan.Config{Operator: run("example.com/app:v2")})
+	again := planOf(t, state, plan.Config{Operator: run("example.com/app:v2")})
 	if err := again.Compare(p, "v2"); err != nil || !again.Empty() {
 		text, _ := texts(t, again)
 		t.Errorf("two runs of the same version differ: %v\n%s", err, text)
@@ -245,7 +246,7 @@ func TestPlan(t *testing.T) {
 func TestPlanWithoutTrace(t *testing.T) {
 	env := cluster(t)
 	env.Create(t, app("web"))
-	p := planned(t, read(t, env.RESTConfig()), plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
+	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
 		return operator.Run(ctx, operator.Config{REST: to.Config}, parts("example.com/app:v1")...)
 	}})
 	if len(p.Steps) != 2 || !p.Steps[0].Because[0].Probably || p.Steps[1].Simulated == "" {
@@ -266,7 +267,7 @@ func TestPlanRights(t *testing.T) {
 	}})
 	env.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "apps"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "apps"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: tenant, Name: "apps"}}})
-	p := planned(t, read(t, env.RESTConfig()), plan.Config{Operator: run("example.com/app:v1"), User: "system:serviceaccount:shop:apps"})
+	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Operator: run("example.com/app:v1"), User: "system:serviceaccount:shop:apps"})
 	if len(p.Refused) != 1 || p.Refused[0].Verb != "create" || p.Refused[0].Object.Resource != "deployments" || p.Empty() {
 		t.Errorf("refused: %+v", p.Refused)
 	}
@@ -302,7 +303,7 @@ func TestReadOnly(t *testing.T) {
 	if notes := state.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "secrets are not in the plan: secrets is forbidden") {
 		t.Errorf("notes: %q", notes)
 	}
-	p := planned(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
+	p := planOf(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
 		c, err := client.New(client.Config{REST: to.Config})
 		if err != nil {
 			return err
@@ -339,7 +340,7 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	p := planned(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
+	p := planOf(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
 		c, err := client.New(client.Config{REST: to.Config})
 		if err != nil {
 			return err
@@ -350,7 +351,7 @@ func TestBackup(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}})
-	if len(p.Steps) != 1 || p.Steps[0].Writes[0].Verb != plan.Delete || len(p.Steps[0].Writes[0].Effects) != 1 {
+	if len(p.Steps) != 1 || p.Steps[0].Writes[0].Verb != planned.Delete || len(p.Steps[0].Writes[0].Effects) != 1 {
 		t.Fatalf("got %+v", p.Steps)
 	}
 	text, _ := texts(t, p)
@@ -380,7 +381,7 @@ func TestLargePlan(t *testing.T) {
 	begin := time.Now()
 	state := read(t, env.RESTConfig())
 	took := time.Since(begin)
-	p := planned(t, state, plan.Config{Operator: run("example.com/app:v1"), Quiet: plan.DefaultQuiet})
+	p := planOf(t, state, plan.Config{Operator: run("example.com/app:v1"), Quiet: plan.DefaultQuiet})
 	text, _ := texts(t, p)
 	t.Logf("read in %v, all in %v", took, time.Since(begin))
 	if len(p.Steps) != 200 || state.Len() < 10_000 {
@@ -395,7 +396,7 @@ func TestLargePlan(t *testing.T) {
 // An operator with only webhooks sends no request.
 func TestSilentOperator(t *testing.T) {
 	env := cluster(t)
-	p := planned(t, read(t, env.RESTConfig()), plan.Config{Quiet: 20 * time.Millisecond, Operator: func(ctx context.Context, _ plan.Target) error {
+	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Quiet: 20 * time.Millisecond, Operator: func(ctx context.Context, _ plan.Target) error {
 		<-ctx.Done()
 		return nil
 	}})

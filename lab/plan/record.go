@@ -160,7 +160,7 @@ func (r *recorder) observe(e *store.Event) {
 	defer r.mu.Unlock()
 	r.last = time.Now()
 	by := r.writer(e)
-	r.versions = append(r.versions, version{e, by, by != nil && e.Object.Key.Resource != by.object.groupResource()})
+	r.versions = append(r.versions, version{e, by, by != nil && e.Object.Key.Resource != by.object.GroupResource()})
 }
 
 // writer finds the request that made a write. The caller holds the lock.

@@ -25,6 +25,7 @@ import (
 	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/history"
+	"kelson.dev/lab/planned"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/trace"
 )
@@ -309,7 +310,7 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 	live.SetGroupVersionKind(obj.GroupVersionKind())
 	err := c.Get(ctx, client.KeyOf(obj), live)
 	if apierrors.IsNotFound(err) {
-		r.installed = append(r.installed, Installed{Verb: Create, Object: ref})
+		r.installed = append(r.installed, Installed{Verb: planned.Create, Object: ref})
 		return c.Create(ctx, obj)
 	}
 	if err != nil {
@@ -335,7 +336,7 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 		return err
 	}
 	if changes = slices.DeleteFunc(changes, func(c history.Change) bool { return bookkeeping[c.Path] }); len(changes) > 0 {
-		r.installed = append(r.installed, Installed{Verb: Update, Object: ref, Changes: changes})
+		r.installed = append(r.installed, Installed{Verb: planned.Update, Object: ref, Changes: changes})
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/lab/history"
+	"kelson.dev/lab/planned"
 	"kelson.dev/operator/trace"
 )
 
@@ -77,12 +78,15 @@ func (r *run) plan() (*Plan, error) {
 	}
 	for _, v := range m.besides {
 		if w := m.byRequest[v.by]; w != nil {
-			w.addEffect(verbOf(v.event.Type), m.ref(v.event.Object))
+			addEffect(w, verbOf(v.event.Type), m.ref(v.event.Object))
 		}
 	}
 	m.failures()
 	p := &Plan{
-		Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{}, Incomplete: r.incomplete, Notes: slices.Concat(r.state.notes, r.notes),
+		Plan: planned.Plan{
+			Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{},
+			Incomplete: r.incomplete, Notes: slices.Concat(r.state.notes, r.notes),
+		},
 		ending: ending{snapshot: r.plane.Store().Snapshot(), before: r.before.Revision(), began: r.began.Truncate(time.Second), touched: map[store.Key]bool{}, secrets: &m.secrets},
 	}
 	for i := range p.Installed {
@@ -199,7 +203,7 @@ func (m *maker) ref(obj *store.Object) Ref {
 // changed.
 func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	e := v.event
-	w = &Write{Verb: Update, Object: m.ref(e.Object), Subresource: v.by.subresource}
+	w = &Write{Verb: planned.Update, Object: m.ref(e.Object), Subresource: v.by.subresource}
 	v.by.mu.Lock()
 	w.Webhooks = slices.Clone(v.by.hooks)
 	v.by.mu.Unlock()
@@ -209,12 +213,12 @@ func (m *maker) write(v version) (w *Write, changed bool, err error) {
 	}
 	switch {
 	case e.Type == store.Deleted:
-		w.Verb = Delete
+		w.Verb = planned.Delete
 		return w, true, nil
 	case e.Type == store.Added:
-		w.Verb, from = Create, nil
+		w.Verb, from = planned.Create, nil
 	case strings.HasPrefix(v.by.verb, "delete"):
-		w.Verb = Delete // finalizers delay the deletion
+		w.Verb = planned.Delete // finalizers delay the deletion
 	}
 	changes, err := history.Diff(from, e.Object.Data, history.DiffOptions{})
 	if err != nil {

@@ -1,4 +1,4 @@
-package plan
+package planned
 
 import (
 	"fmt"
@@ -82,7 +82,7 @@ func (p *Plan) result() string {
 func (r Refusal) text() string {
 	object := r.Object.String()
 	if r.Object.Name == "" && r.Object.Namespace != "" { // a new object, or all objects
-		object = r.Object.groupResource() + " in namespace " + r.Object.Namespace
+		object = r.Object.GroupResource() + " in namespace " + r.Object.Namespace
 	}
 	if r.Subresource != "" {
 		object += " (" + r.Subresource + ")"
