@@ -139,8 +139,8 @@ type Difference struct {
 	Steps []int `json:"steps,omitempty"`
 }
 
-// Empty reports whether the operator would do nothing or, after a comparison, whether it would do the
-// same as the other version.
+// Empty reports whether the operator would do nothing or, after a comparison, whether it would do
+// the same as the other version.
 func (p *Plan) Empty() bool {
 	if p.Compared != "" {
 		return len(p.Differences) == 0 && len(p.Refused) == 0
