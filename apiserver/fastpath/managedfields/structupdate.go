@@ -240,12 +240,34 @@ func (d *structDifferences) slices(was, is reflect.Value, s *shape.Shape) bool {
 		return true
 	case s.Kind != shape.List || was.Len() == 0 || is.Len() == 0:
 		return false
-	case s.Atomic: // elements that are equal as JSON may differ in Go
-		return !s.Keyed && plainElements(is) && d.add(&d.paths)
+	case s.Atomic:
+		return d.atomicList(was, is)
 	case len(s.Keys) == 0 || max(was.Len(), is.Len()) > maxElements:
 		return false
 	}
 	return d.elements(was, is, s)
+}
+
+// atomicList compares lists that have one owner and differ in Go. Elements that are equal as JSON
+// may differ in Go, so the library's equality decides about those that are not plain.
+func (d *structDifferences) atomicList(was, is reflect.Value) bool {
+	if !plainElements(is) {
+		if !was.CanAddr() || !is.CanAddr() {
+			return false
+		}
+		before, err := value.NewValueReflect(was.Addr().Interface())
+		if err != nil {
+			return false
+		}
+		now, err := value.NewValueReflect(is.Addr().Interface())
+		if err != nil {
+			return false
+		}
+		if value.Equals(before, now) {
+			return true
+		}
+	}
+	return d.add(&d.paths)
 }
 
 // plainElements reports whether elements of a list are strings, booleans or integers, whose
