@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"kelson.dev/operator/client"
 )
@@ -48,32 +46,6 @@ func isGone(ctx context.Context, c client.Client, pod *corev1.Pod, err error) bo
 	now, err := client.List[corev1.Pod](ctx, c, client.InNamespace(pod.Namespace),
 		client.MatchingFields{"metadata.name": pod.Name, "spec.nodeName": pod.Spec.NodeName})
 	return err == nil && (len(now) == 0 || now[0].UID != pod.UID)
-}
-
-// statusPatch returns a strategic merge patch from the pod's status to another, or nil if they are
-// equal. The patch contains the pod's uid, so that it fails for another pod of the same name.
-func statusPatch(pod *corev1.Pod, status corev1.PodStatus) ([]byte, error) {
-	from, err := json.Marshal(corev1.Pod{Status: pod.Status})
-	if err != nil {
-		return nil, err
-	}
-	to, err := json.Marshal(corev1.Pod{Status: status})
-	if err != nil {
-		return nil, err
-	}
-	patch, err := strategicpatch.CreateTwoWayMergePatch(from, to, corev1.Pod{})
-	if err != nil {
-		return nil, fmt.Errorf("diff status: %w", err)
-	}
-	if string(patch) == "{}" {
-		return nil, nil
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(patch, &fields); err != nil {
-		return nil, err
-	}
-	fields["metadata"] = map[string]any{"uid": pod.UID}
-	return json.Marshal(fields)
 }
 
 // deletePod completes the deletion of a pod whose containers have ended.
