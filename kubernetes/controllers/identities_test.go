@@ -252,6 +252,14 @@ func (d *driven) everything() {
 	}
 	d.request("client", "node-1", "kubernetes.io/kube-apiserver-client-kubelet", "client auth")
 	d.request("serving", "node-1", "kubernetes.io/kubelet-serving", "server auth", address)
+	// New templates replace pods.
+	rollout := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"revision":"2"}}}}}`))
+	for _, obj := range []client.Object{named("apps/v1", "Deployment", "default", "web"), named("apps/v1", "DaemonSet", "default", "agent")} {
+		if err := d.client.Patch(ctx, obj, rollout); err != nil {
+			d.Error("rollout: ", err)
+		}
+	}
+	wait(5 * time.Minute)
 	// An eviction of a pod with a budget.
 	pods, err := client.List[corev1.Pod](ctx, d.client, client.InNamespace("default"), client.MatchingLabels{"app": "web"})
 	if err != nil || len(pods) == 0 {
