@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -72,15 +73,7 @@ func splice(src, block []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	used := map[string]bool{}
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		if sel, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := sel.X.(*ast.Ident); ok {
-				used[x.Name] = true
-			}
-		}
-		return true
-	})
+	used := usedPackages(parsed)
 	for name, importPath := range guideImports {
 		alias := name
 		if importPath == name || strings.HasSuffix(importPath, "/"+name) {
@@ -96,6 +89,28 @@ func splice(src, block []byte) ([]byte, error) {
 		}
 	}
 	return format.Source(src)
+}
+
+// usedPackages returns the names before selectors, without variables of functions.
+func usedPackages(file *ast.File) map[string]bool {
+	used, variables := map[string]bool{}, map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok {
+				used[x.Name] = true
+			}
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if x, ok := left.(*ast.Ident); ok && n.Tok == token.DEFINE {
+					variables[x.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	maps.DeleteFunc(used, func(name string, _ bool) bool { return variables[name] })
+	return used
 }
 
 // replaceDecl replaces a declaration and its doc comment, or appends it.
@@ -162,7 +177,7 @@ func F() { fmt.Println() }
 // F is new.
 func F() error { return errors.New("x") }
 
-func G(context.Context) {}
+func G(context.Context) { client := f(); client.Do() }
 `
 	got, err := splice([]byte(src), []byte(block))
 	if err != nil {
@@ -170,7 +185,7 @@ func G(context.Context) {}
 	}
 	for want, holds := range map[string]bool{
 		"// T is old.": true, "// F is old.": false, "// a marker\n\n// F is new.": true, "func G(": true,
-		`"fmt"`: false, `"errors"`: true, `"context"`: true,
+		`"fmt"`: false, `"errors"`: true, `"context"`: true, `client"`: false,
 	} {
 		if strings.Contains(string(got), want) != holds {
 			t.Errorf("contains %q: %v, want %v:\n%s", want, !holds, holds, got)
