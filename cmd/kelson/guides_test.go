@@ -76,7 +76,7 @@ var notRun = map[string]string{
 	"planning.md: $ kelson plan --against v1.2.0":                                                       "TestPlanOfACluster runs this command with a program; git revisions need a repository of the project",
 	"planning.md: kelson plan --against origin/main --output markdown > plan.md":                        "needs a repository of the project",
 	"exploring.md: $ kelson explore --process -- --leader-elect=false":                                  "TestProcess and TestBinary of lab/explore run such operators",
-	"nodes.md: $ kelson deploy --load --containerd state/node/containerd/containerd.sock":               "test/nodes runs these commands, with containerd",
+	"cluster.md: $ kelson deploy --load --containerd state/node/containerd/containerd.sock":               "test/nodes runs these commands, with containerd",
 	"rights.md: $ kelson rights --test --explore":                                                       "TestRightsOfTests runs this command",
 	"rights.md: $ kelson rights --test --prove":                                                         "TestRightsOfTests runs this command",
 	"operator.md: $ kelson why configmap/tea-config --audit-log audit.log":                              "TestWhyFromAnAuditLog runs this command, on kube-apiserver and on Kelson",
