@@ -84,6 +84,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 	// Compile errors are shown, and the current operator keeps running.
 	edit(controller, "return operator.Result{}, nil", "return operator.Result{}, undefined")
 	says("✗")
+	says("the former operator keeps running until the project compiles")
 	says("undefined: undefined")
 	edit("config/samples/webapp_v1_welcome.yaml", "foo: bar", "foo: baz")
 	// The command and the operator report the change at the same time.

@@ -116,3 +116,18 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Long work is announced at once, and says at intervals that it continues.
+func TestWorkingIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		stop := devlog.New(&out, nil).Working("operator", "building…")
+		begin := out.String()
+		time.Sleep(25 * time.Second)
+		stop()
+		time.Sleep(time.Minute)
+		if lines := strings.Count(out.String(), "\n"); !strings.Contains(begin, "building…\n") || lines != 3 || !strings.Contains(out.String(), "building… 20s\n") {
+			t.Errorf("at once %q, at the end:\n%s", begin, out.String())
+		}
+	})
+}

@@ -46,6 +46,33 @@ func (l *Log) Printf(subject, format string, args ...any) {
 	fmt.Fprintf(l.out, "%8.3fs  %-28s  %s\n", time.Since(l.begin).Seconds(), subject, text)
 }
 
+// still is the time after which Working logs again that the work continues.
+const still = 10 * time.Second
+
+// Working logs that work about a subject begins, and then at intervals that it continues, until
+// stop is called.
+func (l *Log) Working(subject, what string) (stop func()) {
+	begin, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	l.Printf(subject, "%s", what)
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(still)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-ticker.C:
+				l.Printf(subject, "%s %s", what, now.Sub(begin).Round(time.Second))
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
 // Output returns a writer that logs each line as output of subject. Close logs an unfinished last
 // line.
 func (l *Log) Output(subject string) io.WriteCloser {

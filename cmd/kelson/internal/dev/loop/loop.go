@@ -236,7 +236,7 @@ func (l *Loop) reload(ctx context.Context, files []string) {
 		if code || l.deployed == nil {
 			var err error
 			if binary, err = l.build(ctx); err != nil {
-				l.fail(l.subject(), err)
+				l.failBuild(ctx, err)
 				return
 			}
 		}
@@ -247,6 +247,18 @@ func (l *Loop) reload(ctx context.Context, files []string) {
 	}
 	if err := l.samples(ctx); err != nil {
 		l.fail("samples", err)
+	}
+}
+
+// failBuild logs an error of a build, and that the former program keeps running. The end of ctx
+// stops a build; that is not an error.
+func (l *Loop) failBuild(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	l.fail(l.subject(), err)
+	if l.deployed != nil || l.operator != nil && !l.operator.HasEnded() {
+		l.cfg.Log.Printf(l.subject(), "the former %s keeps running until the project compiles", l.subject())
 	}
 }
 
@@ -313,7 +325,10 @@ func (l *Loop) build(ctx context.Context) (string, error) {
 	l.binaries++
 	name := filepath.Join(l.temp, fmt.Sprintf("operator-%d", l.binaries))
 	begin := time.Now()
-	if err := l.cfg.Project.Build(ctx, name); err != nil {
+	stop := l.cfg.Log.Working(l.subject(), "building…")
+	err := l.cfg.Project.Build(ctx, name)
+	stop()
+	if err != nil {
 		return "", err
 	}
 	data, err := os.ReadFile(name)
