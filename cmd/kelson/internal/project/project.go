@@ -14,8 +14,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"kelson.dev/toolchain/adopt"
 )
@@ -112,7 +114,36 @@ func (p *Project) Build(ctx context.Context, binary string) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf("build %s: %w: install Go, https://go.dev/dl", p.Role(), err)
 	case err != nil:
-		return fmt.Errorf("build %s: %w\n%s", p.Role(), err, bytes.TrimSpace(output))
+		return fmt.Errorf("build %s: %w\n%s", p.Role(), err, bytes.TrimSpace(p.relative(output)))
 	}
 	return nil
+}
+
+// position matches the file in a line of the compiler's output.
+var position = regexp.MustCompile(`(?m)^[^\s:#][^\s:]*\.go:`)
+
+// relative replaces the files in output of the go command, which are relative to p.Main, by paths
+// that are relative to the current folder, so that editors and terminals find them. Files elsewhere,
+// such as in the module cache, keep their absolute paths.
+func (p *Project) relative(output []byte) []byte {
+	current, err := os.Getwd()
+	if err != nil {
+		return output
+	}
+	main, err := filepath.Abs(p.Main)
+	if err != nil {
+		return output
+	}
+	return position.ReplaceAllFunc(output, func(found []byte) []byte {
+		name := strings.TrimSuffix(string(found), ":")
+		absolute := filepath.IsAbs(name)
+		if !absolute {
+			name = filepath.Join(main, filepath.FromSlash(name))
+		}
+		short, err := filepath.Rel(current, name)
+		if err != nil || absolute && !filepath.IsLocal(short) {
+			return found
+		}
+		return []byte(short + ":")
+	})
 }

@@ -172,3 +172,25 @@ func TestMakefileThatWritesOutside(t *testing.T) {
 		t.Errorf("in one checkout: %v", err)
 	}
 }
+
+// Positions of compile errors are relative to the current folder.
+func TestCompileErrorPositions(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir, "p/go.mod", "module example.com/p\n\ngo 1.24\n")
+	write(t, dir, "p/cmd/main.go", "package main\n\nimport \"example.com/p/internal/x\"\n\nfunc main() { x.F() }\n")
+	write(t, dir, "p/internal/x/x.go", "package x\n\nfunc F() { undefined() }\n")
+	p, err := Open("p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Build(t.Context(), filepath.Join(dir, "binary"))
+	want := "\n" + filepath.Join("p", "internal", "x", "x.go") + ":3:12: undefined: undefined"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	const elsewhere = "/elsewhere/y.go:1:2: wrong"
+	if got := string(p.relative([]byte(elsewhere))); got != elsewhere {
+		t.Errorf("%q became %q", elsewhere, got)
+	}
+}
