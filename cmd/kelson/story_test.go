@@ -163,6 +163,7 @@ func TestWrongCommandLines(t *testing.T) {
 		want []string
 	}{
 		"busy port":            {[]string{"serve", "--in-memory", "--secure-port", port}, []string{"address already in use", "--secure-port"}},
+		"busy console port":    {[]string{"serve", "--in-memory", "--secure-port=0", "--console", "--console-listen", "127.0.0.1:" + port}, []string{"console", "address already in use", "--console-listen"}},
 		"data directory used":  {[]string{"serve", "--data-dir", data, "--secure-port=0"}, []string{data, "in use by another process"}},
 		"broken authority":     {[]string{"serve", "--data-dir", broken, "--secure-port=0"}, []string{"certificate authority"}},
 		"kubeconfig nowhere":   {[]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig", filepath.Join(dir, "no/such/dir/kc")}, []string{"write kubeconfig", "no such file"}},
@@ -183,6 +184,9 @@ func TestWrongCommandLines(t *testing.T) {
 			got := command(t, nil, built(t, binary), test.args...)
 			if got.code == 0 {
 				t.Error("exit code 0")
+			}
+			if strings.Contains(got.stdout, "ready in") {
+				t.Errorf("says that it is ready: %s", got.stdout)
 			}
 			if lines := strings.Count(strings.TrimSpace(got.stderr), "\n"); lines > 0 {
 				t.Errorf("%d lines instead of one:\n%s", lines+1, got.stderr)

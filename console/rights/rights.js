@@ -10,8 +10,8 @@ export function Rights({ query }) {
   const [state, error] = useStates(address('rights', { user: query.get('user') ?? '' }));
   if (!state) return html`<${Header} title="Rights" /><${Problem} error=${error} />${error ? null : html`<${Loading} />`}`;
   if (!state.log)
-    return html`<${Header} title="Rights" /><p class="empty">No audit log is connected. An API server writes one with <code>--audit-log-path</code> and a policy of level Metadata;
-      start the console with <code>--audit-log FILE</code>.</p>`;
+    return html`<${Header} title="Rights" /><p class="empty">No audit log is connected. An API server writes one with <code>--audit-log-path FILE</code> and <code>--audit-policy-file</code>, a policy of level Metadata.
+      <code>kelson serve --console</code> with these two flags shows it here; <code>kelson console</code> needs <code>--audit-log FILE</code>.</p>`;
   const missing = state.requests.filter((/** @type {any} */ r) => r.missing).length;
   const unused = state.rules.filter((/** @type {any} */ r) => r.unused?.length).length;
   return html`<${Header} title="Rights" note=${`${state.events.toLocaleString()} requests in ${state.log}`} />

@@ -2,7 +2,9 @@ package internal_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
@@ -25,6 +27,25 @@ func TestErrors(t *testing.T) {
 		t.Setenv("KUBECONFIG", test.variable)
 		if _, _, err := kubeconfig.Load(test.file, test.context); err == nil || err.Error() != test.want {
 			t.Errorf("%+v: got %v", test, err)
+		}
+	}
+}
+
+// The command that makes kubectl use a kubeconfig works in other folders and with any name.
+func TestExport(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("SKIPPED: the test needs a POSIX shell")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"kubeconfig", "with space and 'quotes' $HOME", "/absolute/kubeconfig"} {
+		want := name
+		if !filepath.IsAbs(name) {
+			want = filepath.Join(dir, name)
+		}
+		got, err := exec.Command("sh", "-c", kubeconfig.Export(name)+`; printf %s "$KUBECONFIG"`).Output()
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", kubeconfig.Export(name), got, err)
 		}
 	}
 }

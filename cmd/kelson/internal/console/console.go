@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/apiserver/serving"
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/why"
 	"kelson.dev/console"
@@ -36,11 +38,14 @@ type Options struct {
 
 	hosts         []string
 	certFile, key string
+	prefix        string       // of the names of flags
+	listener      net.Listener // from Bind until a console has it
 }
 
 // AddFlags registers the flags that all commands with a console have, with a prefix for their
 // names.
 func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
+	o.prefix = prefix
 	f.StringVar(&o.Listen, prefix+"listen", "127.0.0.1:0", "address that the console listens on; port 0 picks a free one; an address that other machines reach needs a certificate")
 	f.BoolVar(&o.Write, prefix+"write", false, "let the console change objects")
 }
@@ -164,32 +169,56 @@ func (o *Options) Run(ctx context.Context, cfg console.Config, out, errOut io.Wr
 	return c.Run(ctx)
 }
 
-// New listens and returns a console that serves when it is run.
-func (o *Options) New(cfg console.Config) (*console.Console, error) {
+// Bind listens for the console that New returns next. Without it, New listens. Commands that start
+// something before the console bind first, so that a port in use is an error before they are ready.
+// The caller must call Close.
+func (o *Options) Bind() error {
 	listener, err := net.Listen("tcp", o.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("console: %s: %w: choose another port with --%slisten (0 picks a free one)", o.Listen, serving.ErrPortInUse, o.prefix)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
+		return fmt.Errorf("console: %w", err)
 	}
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if ok && !address.IP.IsLoopback() && o.certFile == "" {
 		listener.Close()
-		return nil, fmt.Errorf("console: other machines may reach %s, and the connection would not be encrypted: "+
+		return fmt.Errorf("console: other machines may reach %s, and the connection would not be encrypted: "+
 			"listen on a loopback address, or set --tls-cert-file and --tls-private-key-file", o.Listen)
 	}
 	if o.certFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.certFile, o.key)
 		if err != nil {
 			listener.Close()
-			return nil, fmt.Errorf("console: %w", err)
+			return fmt.Errorf("console: %w", err)
 		}
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
-		cfg.Secure = true
 	}
-	cfg.Listener, cfg.Hosts, cfg.Write = listener, o.hosts, o.Write
+	o.listener = listener
+	return nil
+}
+
+// Close closes the listener of Bind, unless a console has it.
+func (o *Options) Close() {
+	if o.listener != nil {
+		o.listener.Close()
+		o.listener = nil
+	}
+}
+
+// New returns a console that serves when it is run.
+func (o *Options) New(cfg console.Config) (*console.Console, error) {
+	if o.listener == nil {
+		if err := o.Bind(); err != nil {
+			return nil, err
+		}
+	}
+	cfg.Listener, cfg.Hosts, cfg.Write, cfg.Secure = o.listener, o.hosts, o.Write, o.certFile != ""
 	c, err := console.New(cfg)
 	if err != nil {
-		listener.Close()
+		o.Close()
 	}
+	o.listener = nil
 	return c, err
 }
 

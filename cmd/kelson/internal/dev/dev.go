@@ -24,6 +24,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/dev/loop"
 	"kelson.dev/cmd/kelson/internal/dev/waitfor"
+	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/serve"
@@ -158,6 +159,13 @@ func run(ctx context.Context, opts devOptions, out, errOut io.Writer) error {
 		defer timer.Stop()
 	}
 
+	if opts.page {
+		// listen first, so that nothing is started if the port is in use
+		if err := opts.console.Bind(); err != nil {
+			return err
+		}
+		defer opts.console.Close()
+	}
 	c, err := opts.start(ctx, out, errOut)
 	if err != nil {
 		return err
@@ -193,7 +201,7 @@ type cluster struct {
 }
 
 // startConsole serves the web page.
-func (o devOptions) startConsole(c *cluster, proj *project.Project) (stop func() error, err error) {
+func (o *devOptions) startConsole(c *cluster, proj *project.Project) (stop func() error, err error) {
 	if !o.page {
 		return func() error { return nil }, nil
 	}
@@ -242,13 +250,13 @@ func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster,
 	}
 	c.deploy = &deployed.NodeConfig{Config: c.rest, Server: strings.TrimPrefix(p.URL(), "https://")}
 	c.log.Printf("control plane", "%s, ready in %s", p.URL(), time.Since(begin).Round(100*time.Microsecond))
-	c.log.Printf("kubeconfig", "export KUBECONFIG=%s", p.Kubeconfig)
+	c.log.Printf("kubeconfig", "%s", kubeconfig.Export(p.Kubeconfig))
 	return c, nil
 }
 
 // otherCluster connects to the cluster of a kubeconfig.
-func otherCluster(kubeconfig string, out io.Writer) (*cluster, error) {
-	path, err := filepath.Abs(kubeconfig)
+func otherCluster(file string, out io.Writer) (*cluster, error) {
+	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,14 @@ func (o *Audit) Apply(cfg *controlplane.Config) error {
 	return nil
 }
 
+// file returns the file that the trail writes to, in JSON; "" if there is none.
+func (o *Audit) file() string {
+	if o.trail == nil || o.cfg.Log.Path == "-" || o.cfg.Log.Format != "json" {
+		return ""
+	}
+	return o.cfg.Log.Path
+}
+
 // Close flushes and closes the trail. Call it after the control plane has stopped.
 func (o *Audit) Close() error {
 	if o.trail == nil {

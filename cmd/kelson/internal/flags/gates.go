@@ -65,5 +65,8 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 	return g.audit.Apply(cfg)
 }
 
+// AuditFile returns the file with the audit log in JSON; "" if there is none.
+func (g *Gates) AuditFile() string { return g.audit.file() }
+
 // Close closes the audit trail, which Apply has opened.
 func (g *Gates) Close() error { return g.audit.Close() }

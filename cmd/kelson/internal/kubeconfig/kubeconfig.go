@@ -3,6 +3,9 @@ package kubeconfig
 
 import (
 	"fmt"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -25,4 +28,21 @@ func Load(file, context string) (*rest.Config, clientcmd.ClientConfig, error) {
 		return nil, nil, fmt.Errorf("no cluster is configured in %s: pass --kubeconfig, or set KUBECONFIG", strings.Join(rules.Precedence, ", "))
 	}
 	return nil, nil, fmt.Errorf("read kubeconfig: %w", err)
+}
+
+// plain matches file names that shells read as they are.
+var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// Export returns the shell command that makes kubectl use a kubeconfig, with an absolute path.
+func Export(file string) string {
+	if absolute, err := filepath.Abs(file); err == nil {
+		file = absolute
+	}
+	if runtime.GOOS == "windows" {
+		return "$env:KUBECONFIG = '" + strings.ReplaceAll(file, "'", "''") + "'"
+	}
+	if !plain.MatchString(file) {
+		file = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+	}
+	return "export KUBECONFIG=" + file
 }

@@ -8,9 +8,14 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -18,9 +23,33 @@ import (
 	"kelson.dev/apiserver/pki"
 )
 
-// contextName is the name of the cluster, the user and the context in the kubeconfigs that servers
-// write.
-const contextName = "kelson"
+// contextPrefix begins the names in the kubeconfigs that servers write.
+const contextPrefix = "kelson"
+
+// contextName returns the name of the cluster, the user and the context in the kubeconfig for a
+// server: that of its port, with its host unless that is this machine, and with the id of a
+// throwaway control plane. Servers that run at the same time have different names, so that tools
+// can merge their kubeconfigs.
+func contextName(server string) string {
+	parsed, err := url.Parse(server)
+	if err != nil {
+		return contextPrefix
+	}
+	parts := []string{contextPrefix}
+	if host := parsed.Hostname(); host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		parts = append(parts, host)
+	}
+	parts = append(parts, parsed.Port())
+	if id := path.Base(parsed.Path); id != "." && id != "/" {
+		parts = append(parts, id)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "-")
+}
+
+// isContextName reports whether contextName, or an earlier version of it, returns such a name.
+func isContextName(name string) bool {
+	return name == contextPrefix || strings.HasPrefix(name, contextPrefix+"-")
+}
 
 // lateHandler is a handler that is set after the server is created and before it runs.
 type lateHandler struct{ http.Handler }
@@ -41,16 +70,16 @@ func newAdministrator(authority *pki.Authority) (*administrator, error) {
 }
 
 // kubeconfig encodes the administrator's kubeconfig for a server.
-func (a *administrator) kubeconfig(url string) ([]byte, error) {
-	return kubeconfig(url, a.authority, &api.AuthInfo{ClientCertificateData: a.CertPEM, ClientKeyData: a.KeyPEM})
+func (a *administrator) kubeconfig(server string) ([]byte, error) {
+	return kubeconfig(server, a.authority, &api.AuthInfo{ClientCertificateData: a.CertPEM, ClientKeyData: a.KeyPEM})
 }
 
 // kubeconfig encodes a kubeconfig with one user for a server whose certificate was issued by
 // authority (PEM).
-func kubeconfig(url string, authority []byte, user *api.AuthInfo) ([]byte, error) {
-	const name = contextName
+func kubeconfig(server string, authority []byte, user *api.AuthInfo) ([]byte, error) {
+	name := contextName(server)
 	config := api.NewConfig()
-	config.Clusters[name] = &api.Cluster{Server: url, CertificateAuthorityData: authority}
+	config.Clusters[name] = &api.Cluster{Server: server, CertificateAuthorityData: authority}
 	config.AuthInfos[name] = user
 	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
@@ -75,9 +104,10 @@ func checkKubeconfig(file string) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig %s: the file exists and is not a kubeconfig: name another one", file)
 	}
+	own := config.CurrentContext
 	for _, names := range []iter.Seq[string]{maps.Keys(config.Clusters), maps.Keys(config.AuthInfos), maps.Keys(config.Contexts)} {
 		for name := range names {
-			if name != contextName {
+			if name != own || !isContextName(name) {
 				return fmt.Errorf("--kubeconfig %s: the file has other entries, such as %s, which would be lost: name another file", file, name)
 			}
 		}
@@ -87,8 +117,8 @@ func checkKubeconfig(file string) error {
 
 // provideKubeconfig writes an administrator's kubeconfig. If that fails, such as on a full disk,
 // and the file is of an earlier start at the same URL, it logs the error and keeps the file.
-func provideKubeconfig(file, url string, authority *pki.Authority, log *slog.Logger) error {
-	err := writeKubeconfig(file, url, authority)
+func provideKubeconfig(file, server string, authority *pki.Authority, log *slog.Logger) error {
+	err := writeKubeconfig(file, server, authority)
 	if err == nil {
 		return nil
 	}
@@ -96,8 +126,8 @@ func provideKubeconfig(file, url string, authority *pki.Authority, log *slog.Log
 	if loading != nil {
 		return err
 	}
-	cluster := earlier.Clusters[contextName]
-	if cluster == nil || cluster.Server != url || !bytes.Equal(cluster.CertificateAuthorityData, authority.PEM) {
+	cluster := earlier.Clusters[contextName(server)]
+	if cluster == nil || cluster.Server != server || !bytes.Equal(cluster.CertificateAuthorityData, authority.PEM) {
 		return err
 	}
 	log.Warn("kept the kubeconfig of an earlier start", "file", file, "err", err)
@@ -106,12 +136,12 @@ func provideKubeconfig(file, url string, authority *pki.Authority, log *slog.Log
 
 // writeKubeconfig writes an administrator's kubeconfig that only its owner can read. It replaces
 // the file atomically, so that readers never see a part of it.
-func writeKubeconfig(file, url string, authority *pki.Authority) error {
+func writeKubeconfig(file, server string, authority *pki.Authority) error {
 	admin, err := newAdministrator(authority)
 	if err != nil {
 		return err
 	}
-	data, err := admin.kubeconfig(url)
+	data, err := admin.kubeconfig(server)
 	if err != nil {
 		return err
 	}

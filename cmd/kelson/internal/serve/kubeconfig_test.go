@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"kelson.dev/apiserver/pki"
 )
 
@@ -33,6 +35,40 @@ func TestExistingKubeconfig(t *testing.T) {
 		if err := checkKubeconfig(file); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", content, err, want)
 		}
+	}
+}
+
+// Servers that run at the same time have different contexts, so that tools can merge their
+// kubeconfigs. A file with merged kubeconfigs is not replaced.
+func TestContextNames(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://127.0.0.1:6443": "kelson-6443", "https://[::1]:6443": "kelson-6443", "https://localhost:7443": "kelson-7443",
+		"https://10.0.0.5:6443": "kelson-10.0.0.5-6443", "https://127.0.0.1:6443/planes/abc": "kelson-6443-abc",
+	} {
+		if got := contextName(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+	authority, err := pki.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	for file, url := range map[string]string{first: "https://127.0.0.1:1", second: "https://127.0.0.1:2"} {
+		if err := writeKubeconfig(file, url, authority); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := clientcmd.ClientConfigLoadingRules{Precedence: []string{first, second}}
+	merged, err := rules.Load()
+	if err != nil || len(merged.Contexts) != 2 || len(merged.AuthInfos) != 2 || len(merged.Clusters) != 2 {
+		t.Fatalf("%v %v", merged, err)
+	}
+	if err := clientcmd.WriteToFile(*merged, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkKubeconfig(first); err == nil || !strings.Contains(err.Error(), "other entries, such as kelson-") {
+		t.Errorf("a merged file: %v", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/cmd/kelson/internal/flags"
+	clientconfig "kelson.dev/cmd/kelson/internal/kubeconfig"
 	page "kelson.dev/console"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controlplane"
@@ -176,6 +177,13 @@ const NodeUsage = "what runs pods: simulated, process (runs their commands on th
 func (o *Options) AddUnconfinedFlag(f *pflag.FlagSet) { o.pods.addUnconfinedFlag(f) }
 
 func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
+	if opts.page {
+		// listen first, so that nothing is started if the port is in use
+		if err := opts.console.Bind(); err != nil {
+			return err
+		}
+		defer opts.console.Close()
+	}
 	begin := time.Now()
 	p, err := Start(ctx, opts, errOut)
 	if err != nil {
@@ -186,6 +194,7 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 	if p.from != "" {
 		fmt.Fprintln(out, p.from)
 	}
+	fmt.Fprintln(out, clientconfig.Export(p.Kubeconfig))
 	if !opts.page {
 		return p.Run(ctx)
 	}
@@ -194,7 +203,7 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		name = "kelson fork"
 	}
 	// The plane serves already when the page is opened: Run accepts connections of its listener.
-	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: name, History: opts.state.historySource(), Moment: p.moment})
+	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: name, History: opts.state.historySource(), Moment: p.moment, AuditLog: opts.gates.AuditFile()})
 	if err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
