@@ -50,8 +50,6 @@ type Config struct {
 	// Webhooks configures how webhooks are served; NoWebhooks disables them.
 	Webhooks   manager.WebhookConfig
 	NoWebhooks bool
-	// NetHTTP sends all requests through net/http, including small writes: see client.Config.
-	NetHTTP bool
 	// Plain turns off optimizations that leave traces on the server.
 	Plain client.Plain
 	// Clusters are additional clusters that the controllers work on, by the names that requests
@@ -117,7 +115,7 @@ func (p *parts) run(ctx context.Context, cfg Config) error {
 	m, err := manager.New(manager.Config{
 		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
 		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
-		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, NetHTTP: cfg.NetHTTP, Plain: cfg.Plain, Informers: p.caches,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, Plain: cfg.Plain, Informers: p.caches,
 	})
 	if err != nil {
 		return err

@@ -41,10 +41,6 @@ type Config struct {
 	// other work on the event. Compression of lists follows REST, except over loopback, where it is
 	// off.
 	CompressWatches bool
-	// NetHTTP sends all requests through net/http. By default, the client sends small writes over
-	// HTTP/1.1 connections of its own, which takes a third less CPU time. The environment variable
-	// KELSON_NET_HTTP=true has the same effect for every client of a process.
-	NetHTTP bool
 	// Plain turns off optimizations that leave traces on the server.
 	Plain Plain
 	// Warnings receives every warning in a response. By default, each distinct text is logged once.
@@ -115,19 +111,15 @@ func New(cfg Config) (Client, error) {
 	if isLoopback(base.Hostname()) {
 		conf.DisableCompression = true // over loopback, compression takes longer than it saves
 	}
-	netHTTP, err := usesNetHTTP(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("new client: %w", err)
-	}
-	single, err := newHTTPClient(conf, maxConnections, netHTTP)
+	single, err := newHTTPClient(conf, maxConnections)
 	if err != nil {
 		return nil, err
 	}
-	streams, err := newHTTPClient(conf, 0, netHTTP)
+	streams, err := newHTTPClient(conf, 0)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := newHTTPClient(conf, maxLeaseConnections, netHTTP)
+	leases, err := newHTTPClient(conf, maxLeaseConnections)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -198,40 +200,110 @@ func TestCertificateReloads(t *testing.T) {
 	}
 }
 
-// A new connection trusts the current content of the CA file.
+// A changed CA file takes effect after client-go's interval, and the limits of connections and of
+// the time to a response apply to the transport that client-go then creates. A file that is being
+// written has no effect.
 func TestAuthorityReloads(t *testing.T) {
-	var current atomic.Pointer[tls.Certificate]
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	change := func() {
-		t.Helper()
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	synctest.Test(t, func(t *testing.T) {
+		var current atomic.Pointer[tls.Certificate]
+		file := filepath.Join(t.TempDir(), "ca.crt")
+		change := func() {
+			t.Helper()
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			must(t, err)
+			template := &x509.Certificate{
+				SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(48 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+			}
+			der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+			must(t, err)
+			current.Store(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
+			must(t, os.WriteFile(file, pemOf("CERTIFICATE", der), 0o600))
 		}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		change()
+		var mute atomic.Bool
+		var waiting atomic.Int32
+		server := clienttest.New()
+		server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			if mute.Load() {
+				// The context ends with the connection only after the body has been read.
+				_, _ = io.Copy(io.Discard, r.Body)
+				waiting.Add(1)
+				<-r.Context().Done()
+			}
+			return mute.Load()
+		}})
+		listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		https := &http.Server{Handler: server, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				return &tls.Config{Certificates: []tls.Certificate{*current.Load()}}, nil
+			},
+		}}
+		ended := make(chan struct{})
+		go func() { _ = https.ServeTLS(listener, "", ""); close(ended) }()
+		defer func() { https.Close(); <-ended }()
+		c, err := client.New(client.Config{REST: &rest.Config{Host: "https://127.0.0.1", Dial: listener.dial, TLSClientConfig: rest.TLSClientConfig{CAFile: file}}})
 		must(t, err)
-		current.Store(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
-		must(t, os.WriteFile(file, pemOf("CERTIFICATE", der), 0o600))
+		// client-go's interval, and more than the time for which a connection stays idle
+		const interval, idle = 5 * time.Minute, time.Minute
+		must(t, c.Create(t.Context(), pod("one")))
+		change()
+		must(t, c.Create(t.Context(), pod("over-the-old-connection")))
+		time.Sleep(idle)
+		if err := c.Create(t.Context(), pod("early")); err == nil {
+			t.Error("the client read the CA file before the interval ended; correct the guide")
+		}
+		time.Sleep(interval)
+		must(t, c.Create(t.Context(), pod("two")))
+		must(t, os.WriteFile(file, []byte("being written"), 0o600))
+		time.Sleep(interval)
+		must(t, c.Create(t.Context(), pod("three")))
+
+		mute.Store(true)
+		begin := time.Now()
+		var writes sync.WaitGroup
+		for n := range 150 {
+			writes.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := c.Create(ctx, pod(fmt.Sprint("mute-", n))); err == nil || ctx.Err() != nil {
+					t.Errorf("the server does not respond; after %v: %v", time.Since(begin), err)
+				}
+			})
+		}
+		synctest.Wait()
+		if got := waiting.Load(); got != 100 {
+			t.Errorf("%d writes at the same time, want 100", got)
+		}
+		writes.Wait()
+	})
+}
+
+// pipes is a listener whose connections have no sockets, for virtual time.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
 	}
-	change()
-	https := httptest.NewUnstartedServer(clienttest.New())
-	https.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return &tls.Config{Certificates: []tls.Certificate{*current.Load()}}, nil
-	}}
-	https.Config.ErrorLog = log.New(io.Discard, "", 0)
-	https.StartTLS()
-	defer https.Close()
-	c, err := client.New(client.Config{REST: &rest.Config{Host: https.URL, TLSClientConfig: rest.TLSClientConfig{CAFile: file}}})
-	must(t, err)
-	must(t, c.Create(t.Context(), pod("one")))
-	change()
-	must(t, c.Create(t.Context(), pod("over-the-old-connection")))
-	https.CloseClientConnections()
-	must(t, c.Create(t.Context(), pod("two")))
-	must(t, os.WriteFile(file, []byte("being written"), 0o600))
-	https.CloseClientConnections()
-	if err := c.Create(t.Context(), pod("three")); err == nil {
-		t.Error("the client trusts a server without a valid CA")
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closed:
+		return nil, net.ErrClosed
 	}
 }

@@ -1,20 +1,14 @@
 package client
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
-
-	"kelson.dev/operator/internal/http1"
 )
 
 const (
@@ -36,40 +30,21 @@ const (
 	answerWithin = 2 * time.Minute
 )
 
-// NetHTTPEnv is an environment variable with the effect of Config.NetHTTP for every client of the
-// process; true or false.
-const NetHTTPEnv = "KELSON_NET_HTTP"
-
-func usesNetHTTP(cfg Config) (bool, error) {
-	text := os.Getenv(NetHTTPEnv)
-	if cfg.NetHTTP || text == "" {
-		return cfg.NetHTTP, nil
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, fmt.Errorf("environment variable %s=%q: want true or false", NetHTTPEnv, text)
-	}
-	return on, nil
-}
-
-// newHTTPClient returns an HTTP client for a server, with at most the given number of connections
-// for reads and the same number for writes; zero means no limit.
+// newHTTPClient returns an HTTP client for a server, with at most the given number of connections;
+// zero means no limit.
 //
 // It uses HTTP/1.1 unless the configuration lists protocols, with a connection for each request in
-// flight and for each watch. Compared to HTTP/2, both sides need a third less CPU time for a small
+// flight and for each watch. Compared to HTTP/2, both sides need a fifth less CPU time for a small
 // request, a watch that is read slowly does not block others, and requests spread over the servers
 // behind an address.
-//
-// Package http1 sends small writes, unless netHTTP is set.
-func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Client, error) {
+func newHTTPClient(conf *rest.Config, connections int) (*http.Client, error) {
 	conf = rest.CopyConfig(conf)
 	if conf.Transport == nil && len(conf.NextProtos) == 0 {
 		conf.NextProtos = []string{"http/1.1"}
 		if conf.Dial == nil {
 			conf.Dial = dialer().DialContext
 		}
-		conf.Dial = http1.Observed(conf.Dial) // before client-go wraps connections
-		conf.WrapTransport = transport.Wrappers(innermost(connections, conf.CAFile, netHTTP, max(answerWithin, conf.Timeout)), conf.WrapTransport)
+		conf.WrapTransport = transport.Wrappers(innermost(connections, max(answerWithin, conf.Timeout)), conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
 	if err != nil {
@@ -80,24 +55,17 @@ func newHTTPClient(conf *rest.Config, connections int, netHTTP bool) (*http.Clie
 
 // innermost wraps the transport that client-go creates for a configuration. Each client has its own
 // transport, because no two have the same dialer.
-func innermost(connections int, caFile string, netHTTP bool, answer time.Duration) transport.WrapperFunc {
+func innermost(connections int, answer time.Duration) transport.WrapperFunc {
 	return func(rt http.RoundTripper) http.RoundTripper {
 		base := bottom(rt)
 		if base == nil {
 			return rt
 		}
 		base.MaxConnsPerHost, base.MaxIdleConnsPerHost, base.IdleConnTimeout = connections, maxConnections, idleTimeout
-		if connections == 0 {
-			return rt
+		if connections != 0 {
+			base.ResponseHeaderTimeout = answer
 		}
-		base.ResponseHeaderTimeout = answer
-		if netHTTP {
-			return rt
-		}
-		return http1.New(http1.Config{
-			Base: base, Otherwise: rt, Connections: connections, Idle: idleTimeout, Answer: answer,
-			TLS: func() *tls.Config { return trusting(bottom(rt).TLSClientConfig, caFile) },
-		})
+		return rt
 	}
 }
 
@@ -114,19 +82,6 @@ func bottom(rt http.RoundTripper) *http.Transport {
 			return nil
 		}
 	}
-}
-
-// trusting returns a configuration with the current content of a CA file, if there is one.
-func trusting(conf *tls.Config, caFile string) *tls.Config {
-	if caFile == "" || conf.RootCAs == nil {
-		return conf
-	}
-	text, err := os.ReadFile(caFile)
-	if pool := x509.NewCertPool(); err == nil && pool.AppendCertsFromPEM(text) {
-		conf = conf.Clone()
-		conf.RootCAs = pool
-	}
-	return conf // unchanged if the file is missing or incomplete
 }
 
 // dialer returns a dialer whose connections detect a dead peer.

@@ -51,9 +51,6 @@ type Config struct {
 	Webhooks WebhookConfig
 	// Informers configures the informers; its Client and Log are ignored.
 	Informers informer.Config
-	// NetHTTP makes the clients of all clusters send all requests through net/http: see
-	// client.Config.
-	NetHTTP bool
 	// Plain turns off optimizations of the clients of all clusters: see client.Plain.
 	Plain client.Plain
 	// Client, if not nil, is used instead of a new client for REST.
