@@ -64,6 +64,9 @@ type AgentConfig struct {
 	// sends four heartbeats in that time. 0 means 40 seconds; if negative, the node has no
 	// lease.
 	LeaseDuration time.Duration
+	// Backlog is shared by the simulated nodes of a server. If nil, the agent always reports a new
+	// pod before it starts the pod's containers.
+	Backlog *Backlog
 	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }

@@ -24,7 +24,8 @@ type sources interface {
 // values replace earlier ones; $(NAME) in a value refers to the variables before it. Errors are
 // messages for CreateContainerConfigError. links are variables that others can refer to and
 // replace.
-func environment(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container, allocatable corev1.ResourceList, links []corev1.EnvVar) ([]corev1.EnvVar, error) {
+func environment(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container,
+	allocatable corev1.ResourceList, links []corev1.EnvVar) ([]corev1.EnvVar, error) {
 	values := map[string]string{}
 	for _, link := range links {
 		values[link.Name] = link.Value
@@ -67,7 +68,8 @@ func environment(ctx context.Context, from sources, pod *corev1.Pod, container *
 }
 
 // envFrom sets a variable for every key of a config map or secret that is a valid variable name.
-func envFrom(ctx context.Context, from sources, namespace string, source *corev1.EnvFromSource, set func(name, value string)) error {
+func envFrom(ctx context.Context, from sources, namespace string, source *corev1.EnvFromSource,
+	set func(name, value string)) error {
 	data := map[string]string{}
 	switch {
 	case source.ConfigMapRef != nil:
@@ -94,7 +96,8 @@ func envFrom(ctx context.Context, from sources, namespace string, source *corev1
 }
 
 // valueFrom resolves one reference. ok is false if an optional reference can't be resolved.
-func valueFrom(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container, source *corev1.EnvVarSource, allocatable corev1.ResourceList) (value string, ok bool, err error) {
+func valueFrom(ctx context.Context, from sources, pod *corev1.Pod, container *corev1.Container,
+	source *corev1.EnvVarSource, allocatable corev1.ResourceList) (value string, ok bool, err error) {
 	switch {
 	case source.FieldRef != nil:
 		value, err = podField(pod, source.FieldRef.FieldPath)
@@ -109,7 +112,8 @@ func valueFrom(ctx context.Context, from sources, pod *corev1.Pod, container *co
 			return "", false, ifRequired(err, ref.Optional)
 		}
 		if value, ok = object.Data[ref.Key]; !ok {
-			err = ifRequired(fmt.Errorf("couldn't find key %v in ConfigMap %v/%v", ref.Key, pod.Namespace, ref.Name), ref.Optional)
+			err = ifRequired(fmt.Errorf("couldn't find key %v in ConfigMap %v/%v", ref.Key, pod.Namespace, ref.Name),
+				ref.Optional)
 		}
 		return value, ok, err
 	case source.SecretKeyRef != nil:
@@ -120,7 +124,8 @@ func valueFrom(ctx context.Context, from sources, pod *corev1.Pod, container *co
 		}
 		bytes, ok := object.Data[ref.Key]
 		if !ok {
-			err = ifRequired(fmt.Errorf("couldn't find key %v in Secret %v/%v", ref.Key, pod.Namespace, ref.Name), ref.Optional)
+			err = ifRequired(fmt.Errorf("couldn't find key %v in Secret %v/%v", ref.Key, pod.Namespace, ref.Name),
+				ref.Optional)
 		}
 		return string(bytes), ok, err
 	}
@@ -173,7 +178,8 @@ func subscript(path, field string) (string, bool) {
 
 // resourceField returns a container's request or limit in units of the divisor, rounded up. Without
 // a limit, it returns the node's allocatable amount. Source: the documentation of the downward API.
-func resourceField(pod *corev1.Pod, container *corev1.Container, ref *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
+func resourceField(pod *corev1.Pod, container *corev1.Container, ref *corev1.ResourceFieldSelector,
+	allocatable corev1.ResourceList) (string, error) {
 	if ref.ContainerName != "" && ref.ContainerName != container.Name {
 		if container = findContainer(pod, ref.ContainerName); container == nil {
 			return "", fmt.Errorf("container %s not found", ref.ContainerName)

@@ -42,40 +42,65 @@ func TestEnvironment(t *testing.T) {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"app.io/x": "l"}, Annotations: map[string]string{"y": "n"}},
-		Spec:       corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "sa"},
-		Status:     corev1.PodStatus{PodIP: "10.0.0.1", HostIP: "127.0.0.1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"app.io/x": "l"},
+			Annotations: map[string]string{"y": "n"}},
+		Spec:   corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "sa"},
+		Status: corev1.PodStatus{PodIP: "10.0.0.1", HostIP: "127.0.0.1"},
 	}
 	for _, test := range []struct {
 		name      string
 		container corev1.Container
 		want      string // NAME=value in order, or the error
 	}{
-		{"plain, in order, the last wins", corev1.Container{Env: []corev1.EnvVar{{Name: "Z", Value: "1"}, {Name: "A", Value: "2"}, {Name: "Z", Value: "3"}}}, "Z=3 A=2"},
+		{"plain, in order, the last wins", corev1.Container{Env: []corev1.EnvVar{{Name: "Z", Value: "1"},
+			{Name: "A", Value: "2"}, {Name: "Z", Value: "3"}}}, "Z=3 A=2"},
 		{"expansion uses earlier variables", corev1.Container{Env: []corev1.EnvVar{
-			{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)-$(C)-$$(A)-$A"}, {Name: "C", Value: "$(B)"}}}, "A=1 B=1-$(C)-$(A)-$A C=1-$(C)-$(A)-$A"},
-		{"all of a config map", corev1.Container{EnvFrom: []corev1.EnvFromSource{{Prefix: "P_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("c")}}},
+			{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)-$(C)-$$(A)-$A"}, {Name: "C", Value: "$(B)"}}},
+			"A=1 B=1-$(C)-$(A)-$A C=1-$(C)-$(A)-$A"},
+		{"all of a config map", corev1.Container{EnvFrom: []corev1.EnvFromSource{
+			{Prefix: "P_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("c")}}},
 			Env: []corev1.EnvVar{{Name: "P_A", Value: "own"}}}, "P_A=own P_B=b"},
-		{"all of a secret", corev1.Container{EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("s")}}}}, "key=hidden"},
+		{"all of a secret", corev1.Container{EnvFrom: []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("s")}}}}, "key=hidden"},
 		{"keys", corev1.Container{Env: []corev1.EnvVar{
-			{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("c"), Key: "B"}}},
-			{Name: "S", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("s"), Key: "key"}}},
-			{Name: "N", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("s"), Key: "no", Optional: &yes}}},
-			{Name: "O", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("no"), Key: "no", Optional: &yes}}}}}, "A=b S=hidden"},
-		{"fields", corev1.Container{Env: []corev1.EnvVar{{Name: "N", ValueFrom: field("metadata.name")}, {Name: "NS", ValueFrom: field("metadata.namespace")},
-			{Name: "U", ValueFrom: field("metadata.uid")}, {Name: "L", ValueFrom: field("metadata.labels['app.io/x']")}, {Name: "AN", ValueFrom: field("metadata.annotations['y']")},
-			{Name: "NODE", ValueFrom: field("spec.nodeName")}, {Name: "SA", ValueFrom: field("spec.serviceAccountName")},
+			{Name: "A", ValueFrom: &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("c"), Key: "B"}}},
+			{Name: "S", ValueFrom: &corev1.EnvVarSource{
+				SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("s"), Key: "key"}}},
+			{Name: "N", ValueFrom: &corev1.EnvVarSource{
+				SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("s"), Key: "no", Optional: &yes}}},
+			{Name: "O", ValueFrom: &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("no"), Key: "no",
+					Optional: &yes}}}}}, "A=b S=hidden"},
+		{"fields", corev1.Container{Env: []corev1.EnvVar{{Name: "N", ValueFrom: field("metadata.name")},
+			{Name: "NS", ValueFrom: field("metadata.namespace")},
+			{Name: "U", ValueFrom: field("metadata.uid")}, {Name: "L", ValueFrom: field("metadata.labels['app.io/x']")},
+			{Name: "AN", ValueFrom: field("metadata.annotations['y']")},
+			{Name: "NODE", ValueFrom: field("spec.nodeName")},
+			{Name: "SA", ValueFrom: field("spec.serviceAccountName")},
 			{Name: "IP", ValueFrom: field("status.podIP")}, {Name: "H", ValueFrom: field("status.hostIP")}}},
 			"N=p NS=ns U=u L=l AN=n NODE=node-1 SA=sa IP=10.0.0.1 H=127.0.0.1"},
-		{"resources", corev1.Container{Resources: corev1.ResourceRequirements{Requests: list("300m", "1Gi", ""), Limits: list("1500m", "", "")}, Env: []corev1.EnvVar{
-			{Name: "R", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu", Divisor: list("1m", "", "")["cpu"]}}},
-			{Name: "L", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},
-			{Name: "M", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: list("", "1Mi", "")["memory"]}}}}},
+		{"resources", corev1.Container{Resources: corev1.ResourceRequirements{Requests: list("300m", "1Gi", ""),
+			Limits: list("1500m", "", "")}, Env: []corev1.EnvVar{
+			{Name: "R", ValueFrom: &corev1.EnvVarSource{
+				ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu",
+					Divisor: list("1m", "", "")["cpu"]}}},
+			{Name: "L", ValueFrom: &corev1.EnvVarSource{
+				ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},
+			{Name: "M", ValueFrom: &corev1.EnvVarSource{
+				ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory",
+					Divisor: list("", "1Mi", "")["memory"]}}}}},
 			"R=300 L=2 M=8192"},
-		{"missing config map", corev1.Container{EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("no")}}}}, `configmap "no" not found`},
-		{"missing key", corev1.Container{Env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("c"), Key: "no"}}}}},
+		{"missing config map", corev1.Container{
+			EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+				LocalObjectReference: ref("no")}}}}, `configmap "no" not found`},
+		{"missing key", corev1.Container{Env: []corev1.EnvVar{
+			{Name: "A", ValueFrom: &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("c"), Key: "no"}}}}},
 			"couldn't find key no in ConfigMap ns/c"},
-		{"missing secret", corev1.Container{Env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("no"), Key: "k"}}}}},
+		{"missing secret", corev1.Container{Env: []corev1.EnvVar{
+			{Name: "A", ValueFrom: &corev1.EnvVarSource{
+				SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("no"), Key: "k"}}}}},
 			`secret "no" not found`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -38,7 +38,8 @@ func (w *worker) measureVolumes() time.Time {
 		}
 		if limit := volume.EmptyDir.SizeLimit; size > limit.Value() {
 			w.mu.Lock()
-			w.lifecycle.failure = &failure{evicted, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())}
+			w.lifecycle.failure = &failure{evicted,
+				fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())}
 			w.mu.Unlock()
 			return time.Time{}
 		}

@@ -61,10 +61,12 @@ func accountFiles(ctx context.Context, from issuer, pod *corev1.Pod, container *
 }
 
 // projectedFiles returns the files of all sources of a projected volume.
-func projectedFiles(ctx context.Context, from issuer, pod *corev1.Pod, volume *corev1.ProjectedVolumeSource, allocatable corev1.ResourceList) ([]File, error) {
+func projectedFiles(ctx context.Context, from issuer, pod *corev1.Pod, volume *corev1.ProjectedVolumeSource,
+	allocatable corev1.ResourceList) ([]File, error) {
 	var files []File
 	for _, source := range volume.Sources {
-		more, err := projected(ctx, from, pod, source, fileMode(volume.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode), allocatable)
+		more, err := projected(ctx, from, pod, source,
+			fileMode(volume.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode), allocatable)
 		if err != nil {
 			return nil, err
 		}
@@ -74,13 +76,15 @@ func projectedFiles(ctx context.Context, from issuer, pod *corev1.Pod, volume *c
 }
 
 // projected returns the files of one source.
-func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.VolumeProjection, mode os.FileMode, allocatable corev1.ResourceList) ([]File, error) {
+func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.VolumeProjection, mode os.FileMode,
+	allocatable corev1.ResourceList) ([]File, error) {
 	switch {
 	case source.ServiceAccountToken != nil:
 		token, err := from.token(ctx, pod, source.ServiceAccountToken)
 		return []File{{source.ServiceAccountToken.Path, []byte(token), mode}}, err
 	case source.ConfigMap != nil:
-		return configMapFiles(ctx, from, pod, source.ConfigMap.Name, source.ConfigMap.Items, source.ConfigMap.Optional, mode)
+		return configMapFiles(ctx, from, pod, source.ConfigMap.Name, source.ConfigMap.Items, source.ConfigMap.Optional,
+			mode)
 	case source.Secret != nil:
 		return secretFiles(ctx, from, pod, source.Secret.Name, source.Secret.Items, source.Secret.Optional, mode)
 	case source.DownwardAPI != nil:
@@ -92,7 +96,8 @@ func projected(ctx context.Context, from issuer, pod *corev1.Pod, source corev1.
 // rootCA is the ConfigMap with the API server's certificate, in every namespace.
 const rootCA = "kube-root-ca.crt"
 
-func configMapFiles(ctx context.Context, from sources, pod *corev1.Pod, name string, chosen []corev1.KeyToPath, optional *bool, mode os.FileMode) ([]File, error) {
+func configMapFiles(ctx context.Context, from sources, pod *corev1.Pod, name string, chosen []corev1.KeyToPath,
+	optional *bool, mode os.FileMode) ([]File, error) {
 	object, err := from.configMap(ctx, pod.Namespace, name)
 	if err != nil {
 		if status := (*apierrors.StatusError)(nil); name == rootCA && !errors.As(err, &status) {
@@ -108,7 +113,8 @@ func configMapFiles(ctx context.Context, from sources, pod *corev1.Pod, name str
 	return items(data, chosen, optional, mode)
 }
 
-func secretFiles(ctx context.Context, from sources, pod *corev1.Pod, name string, chosen []corev1.KeyToPath, optional *bool, mode os.FileMode) ([]File, error) {
+func secretFiles(ctx context.Context, from sources, pod *corev1.Pod, name string, chosen []corev1.KeyToPath,
+	optional *bool, mode os.FileMode) ([]File, error) {
 	object, err := from.secret(ctx, pod.Namespace, name)
 	if err != nil {
 		return nil, ifRequired(err, optional)
@@ -138,7 +144,8 @@ func items(data map[string][]byte, chosen []corev1.KeyToPath, optional *bool, mo
 }
 
 // downwardFiles returns files with fields of the pod and resources of its containers.
-func downwardFiles(pod *corev1.Pod, chosen []corev1.DownwardAPIVolumeFile, mode os.FileMode, allocatable corev1.ResourceList) ([]File, error) {
+func downwardFiles(pod *corev1.Pod, chosen []corev1.DownwardAPIVolumeFile, mode os.FileMode,
+	allocatable corev1.ResourceList) ([]File, error) {
 	var files []File
 	for _, item := range chosen {
 		var value string
@@ -189,11 +196,14 @@ func fileMode(mode *int32, defaults int32) os.FileMode {
 }
 
 // token implements issuer. The token is bound to the pod: it is invalid after the pod's deletion.
-func (a *Agent) token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (string, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
+func (a *Agent) token(ctx context.Context, pod *corev1.Pod,
+	source *corev1.ServiceAccountTokenProjection) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace,
+		Name: pod.Spec.ServiceAccountName}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: source.ExpirationSeconds,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
+			UID: pod.UID},
 	}}
 	if source.Audience != "" {
 		request.Spec.Audiences = []string{source.Audience}

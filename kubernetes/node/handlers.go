@@ -110,7 +110,8 @@ func (t target) http(ctx context.Context, action *corev1.HTTPGetAction, agent st
 			req.Header.Add(header.Name, header.Value)
 		}
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, DisableCompression: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
+		DisableCompression: true}
 	client := &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if next.URL.Hostname() != via[0].URL.Hostname() || len(via) >= 10 {
 			return http.ErrUseLastResponse
@@ -150,7 +151,8 @@ func (t target) tcp(ctx context.Context, action *corev1.TCPSocketAction) error {
 // grpc calls the standard health service.
 func (t target) grpc(ctx context.Context, action *corev1.GRPCAction, agent string) error {
 	address := net.JoinHostPort(t.ip, strconv.Itoa(int(action.Port)))
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(agent))
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUserAgent(agent))
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,8 @@ func TestNetworkProbes(t *testing.T) {
 			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
 		case r.URL.Path == "/here":
 			http.Redirect(w, r, "/bad", http.StatusFound)
-		case r.URL.RequestURI() != "/ok?x=1" || r.UserAgent() != "kube-probe/1.37" || r.Host != "name" || r.Header.Get("X-A") != "b":
+		case r.URL.RequestURI() != "/ok?x=1" || r.UserAgent() != "kube-probe/1.37" || r.Host != "name" ||
+			r.Header.Get("X-A") != "b":
 			http.Error(w, r.URL.RequestURI()+r.UserAgent()+r.Host, http.StatusTeapot)
 		}
 	}
@@ -62,7 +63,8 @@ func TestNetworkProbes(t *testing.T) {
 	}
 	closed.Close()
 
-	http, https, unused := portOf(t, plain.Listener.Addr().String()), portOf(t, secure.Listener.Addr().String()), portOf(t, closed.Addr().String())
+	http, https, unused := portOf(t, plain.Listener.Addr().String()), portOf(t, secure.Listener.Addr().String()),
+		portOf(t, closed.Addr().String())
 	health := portOf(t, listener.Addr().String()).IntVal
 	headers := []corev1.HTTPHeader{{Name: "Host", Value: "name"}, {Name: "x-a", Value: "b"}}
 	broken, unknown := "broken", "unknown"
@@ -72,23 +74,34 @@ func TestNetworkProbes(t *testing.T) {
 		probe corev1.ProbeHandler
 		want  string // part of the failure; "" means healthy
 	}{
-		{"http", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/ok?x=1", HTTPHeaders: headers}}, ""},
-		{"http without a slash, by the port's name", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("web"), Path: "ok?x=1", HTTPHeaders: headers, Scheme: "HTTP"}}, ""},
-		{"https", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: https, Path: "/ok?x=1", HTTPHeaders: headers, Scheme: "HTTPS"}}, ""},
-		{"redirect to another host", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/away"}}, ""},
-		{"redirect to the same host", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/here"}}, "statuscode: 418"},
-		{"status", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/"}}, "HTTP probe failed with statuscode: 418"},
+		{"http", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/ok?x=1", HTTPHeaders: headers}},
+			""},
+		{"http without a slash, by the port's name",
+			corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("web"), Path: "ok?x=1",
+				HTTPHeaders: headers, Scheme: "HTTP"}}, ""},
+		{"https", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: https, Path: "/ok?x=1", HTTPHeaders: headers,
+			Scheme: "HTTPS"}}, ""},
+		{"redirect to another host", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/away"}},
+			""},
+		{"redirect to the same host", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/here"}},
+			"statuscode: 418"},
+		{"status", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: http, Path: "/"}},
+			"HTTP probe failed with statuscode: 418"},
 		{"closed", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: unused}}, "connection refused"},
 		{"tcp", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: http}}, ""},
 		{"tcp closed", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: unused}}, "connection refused"},
 		{"grpc", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: health}}, ""},
-		{"grpc broken", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: health, Service: &broken}}, `service unhealthy (responded with "NOT_SERVING")`},
-		{"grpc unknown", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: health, Service: &unknown}}, "unknown service"},
+		{"grpc broken", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: health, Service: &broken}},
+			`service unhealthy (responded with "NOT_SERVING")`},
+		{"grpc unknown", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: health, Service: &unknown}},
+			"unknown service"},
 		{"grpc closed", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: unused.IntVal}}, "connection refused"},
 	} {
-		err := target{spec: spec, ip: "127.0.0.1"}.probe(t.Context(), &corev1.Probe{ProbeHandler: test.probe, TimeoutSeconds: 30}, "kube-probe/1.37")
+		err := target{spec: spec, ip: "127.0.0.1"}.probe(t.Context(),
+			&corev1.Probe{ProbeHandler: test.probe, TimeoutSeconds: 30}, "kube-probe/1.37")
 		var failure *unhealthyError
-		if (err == nil) != (test.want == "") || err != nil && (!errors.As(err, &failure) || !strings.Contains(failure.output, test.want)) {
+		if (err == nil) != (test.want == "") ||
+			err != nil && (!errors.As(err, &failure) || !strings.Contains(failure.output, test.want)) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
 	}
@@ -114,7 +127,8 @@ func TestEndlessProbe(t *testing.T) {
 		}
 	}))
 	probe := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: portOf(t, server.Listener.Addr().String())}}
-	if err := (target{spec: &corev1.Container{}, ip: "127.0.0.1"}).probe(t.Context(), &corev1.Probe{ProbeHandler: probe, TimeoutSeconds: 300}, "kube-probe/1.37"); err != nil {
+	if err := (target{spec: &corev1.Container{}, ip: "127.0.0.1"}).probe(t.Context(),
+		&corev1.Probe{ProbeHandler: probe, TimeoutSeconds: 300}, "kube-probe/1.37"); err != nil {
 		t.Error(err)
 	}
 	server.Close() // waits for the handler

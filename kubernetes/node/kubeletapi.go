@@ -122,10 +122,12 @@ func (f flushing) Write(p []byte) (int, error) {
 
 func logOptions(req *http.Request) (*corev1.PodLogOptions, error) {
 	opts := &corev1.PodLogOptions{}
-	for name, into := range map[string]*bool{"follow": &opts.Follow, "previous": &opts.Previous, "timestamps": &opts.Timestamps} {
+	for name, into := range map[string]*bool{"follow": &opts.Follow, "previous": &opts.Previous,
+		"timestamps": &opts.Timestamps} {
 		*into = req.FormValue(name) == "true"
 	}
-	for name, into := range map[string]**int64{"sinceSeconds": &opts.SinceSeconds, "tailLines": &opts.TailLines, "limitBytes": &opts.LimitBytes} {
+	for name, into := range map[string]**int64{"sinceSeconds": &opts.SinceSeconds, "tailLines": &opts.TailLines,
+		"limitBytes": &opts.LimitBytes} {
 		if text := req.FormValue(name); text != "" {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
@@ -162,11 +164,13 @@ func (a *Agent) serveCommand(w http.ResponseWriter, req *http.Request, worker *w
 	}
 	session := &session{container: c, opts: opts, runtime: a.config.Runtime.Info().Name}
 	if what == "attach" {
-		remotecommand.ServeAttach(w, req, session, "", "", name, opts, streamIdle, remotecommand.DefaultStreamCreationTimeout,
+		remotecommand.ServeAttach(w, req, session, "", "", name, opts, streamIdle,
+			remotecommand.DefaultStreamCreationTimeout,
 			remotecommand.SupportedStreamingProtocols)
 		return
 	}
-	remotecommand.ServeExec(w, req, session, "", "", name, req.URL.Query()["command"], opts, streamIdle, remotecommand.DefaultStreamCreationTimeout,
+	remotecommand.ServeExec(w, req, session, "", "", name, req.URL.Query()["command"], opts, streamIdle,
+		remotecommand.DefaultStreamCreationTimeout,
 		remotecommand.SupportedStreamingProtocols)
 }
 
@@ -177,7 +181,8 @@ type session struct {
 	runtime   string
 }
 
-func (s *session) ExecInContainer(ctx context.Context, _, _, name string, command []string, in io.Reader, out, errs io.WriteCloser, tty bool,
+func (s *session) ExecInContainer(ctx context.Context, _, _, name string, command []string, in io.Reader,
+	out, errs io.WriteCloser, tty bool,
 	resize <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
 	executor, ok := s.container.(Executor)
@@ -189,7 +194,8 @@ func (s *session) ExecInContainer(ctx context.Context, _, _, name string, comman
 	return executor.Exec(ctx, command, s.streams(ctx, in, out, errs, tty, resize))
 }
 
-func (s *session) AttachContainer(ctx context.Context, _, _, name string, in io.Reader, out, errs io.WriteCloser, tty bool,
+func (s *session) AttachContainer(ctx context.Context, _, _, name string, in io.Reader, out, errs io.WriteCloser,
+	tty bool,
 	resize <-chan remotecommand.TerminalSize,
 ) error {
 	attacher, ok := s.container.(Attacher)
@@ -202,7 +208,8 @@ func (s *session) AttachContainer(ctx context.Context, _, _, name string, in io.
 }
 
 // streams returns the requested streams. The library may also pass streams that were not requested.
-func (s *session) streams(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Streams {
+func (s *session) streams(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool,
+	resize <-chan remotecommand.TerminalSize) Streams {
 	all := Streams{TTY: tty}
 	if s.opts.Stdin {
 		all.Stdin = in
@@ -244,7 +251,8 @@ func (a *Agent) servePortForward(w http.ResponseWriter, req *http.Request, names
 	worker.mu.Lock()
 	pod := worker.newest
 	worker.mu.Unlock()
-	portforward.ServePortForward(w, req, &forwarder{a, pod, req.Context()}, name, string(pod.UID), opts, streamIdle, remotecommand.DefaultStreamCreationTimeout,
+	portforward.ServePortForward(w, req, &forwarder{a, pod, req.Context()}, name, string(pod.UID), opts, streamIdle,
+		remotecommand.DefaultStreamCreationTimeout,
 		portforward.SupportedProtocols)
 }
 

@@ -357,7 +357,8 @@ func (r *record) misconfigured(message string, now time.Time) {
 	if exit := r.state.Terminated; exit != nil {
 		r.last = corev1.ContainerState{Terminated: exit}
 	}
-	r.state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: message}}
+	r.state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError",
+		Message: message}}
 	r.config.failed(now, backoffFirst, backoffMost)
 }
 
@@ -383,7 +384,8 @@ func (r *record) exited(exit Exit) {
 	default:
 		reason = "Error"
 	}
-	terminated := &corev1.ContainerStateTerminated{ExitCode: exit.Code, Signal: exit.Signal, Reason: reason, Message: exit.Message,
+	terminated := &corev1.ContainerStateTerminated{ExitCode: exit.Code, Signal: exit.Signal, Reason: reason,
+		Message:    exit.Message,
 		FinishedAt: metaTime(exit.FinishedAt), ContainerID: r.id}
 	if r.state.Running != nil {
 		terminated.StartedAt = r.state.Running.StartedAt

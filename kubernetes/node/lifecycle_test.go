@@ -209,14 +209,16 @@ func TestStatusWording(t *testing.T) {
 	if got, want := c.State.Waiting.Message, "back-off 10s restarting failed container=a pod=p_default(u)"; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
-	if last := c.LastTerminationState.Terminated; last.ExitCode != 137 || last.Reason != "Error" || last.ContainerID != "x://2" {
+	if last := c.LastTerminationState.Terminated; last.ExitCode != 137 || last.Reason != "Error" ||
+		last.ContainerID != "x://2" {
 		t.Errorf("last state %+v", last)
 	}
 	if c.RestartCount != 1 {
 		t.Errorf("restartCount %d, want 1", c.RestartCount)
 	}
 	want := map[corev1.PodConditionType]string{
-		"example.com/other": "True  ", "PodScheduled": "True  ", "PodReadyToStartContainers": "True  ", "Initialized": "True  ",
+		"example.com/other": "True  ", "PodScheduled": "True  ", "PodReadyToStartContainers": "True  ",
+		"Initialized":     "True  ",
 		"ContainersReady": "False ContainersNotReady containers with unready status: [a]",
 		"Ready":           "False ContainersNotReady containers with unready status: [a]",
 	}
@@ -253,9 +255,11 @@ func TestAdopted(t *testing.T) {
 	pod := testPod("Always", nil, []string{"a"})
 	l := newLifecycle(pod)
 	a := l.find("a")
-	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metaTime(at(5))}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1,
+		FinishedAt: metaTime(at(5))}}
 	a.adopted(fake{id: "x://1"}, corev1.ContainerStatus{Name: "a", ContainerID: "x://1", RestartCount: 3,
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: ended})
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: ended})
 	if p := l.next(pod, at(6)); names(p.start) != "a" || a.attempt() != 4 {
 		t.Errorf("start %q, attempt %d", names(p.start), a.attempt())
 	}
@@ -291,7 +295,8 @@ func TestFailedToStart(t *testing.T) {
 		if s.Phase != want {
 			t.Errorf("%s: phase %s, want %s", policy, s.Phase, want)
 		}
-		if w := s.ContainerStatuses[0].State.Waiting; policy == "Always" && (w == nil || w.Reason != "RunContainerError" || w.Message != "no such program") {
+		if w := s.ContainerStatuses[0].State.Waiting; policy == "Always" &&
+			(w == nil || w.Reason != "RunContainerError" || w.Message != "no such program") {
 			t.Errorf("waiting %+v", w)
 		}
 	}

@@ -28,7 +28,8 @@ func (a *Agent) Logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOp
 	}
 	reader, err := container.Logs(ctx, opts)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to retrieve container logs for %s: %v", container.ID(), err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to retrieve container logs for %s: %v", container.ID(),
+			err))
 	}
 	return reader, nil
 }
@@ -73,7 +74,8 @@ func (w *worker) logSource(name string, previous bool) (Container, error) {
 	case previous:
 		return nil, fmt.Errorf("previous terminated container %q in pod %q not found", name, w.newest.Name)
 	case state.Waiting != nil:
-		return nil, fmt.Errorf("container %q in pod %q is waiting to start: %s", name, w.newest.Name, state.Waiting.Reason)
+		return nil, fmt.Errorf("container %q in pod %q is waiting to start: %s", name, w.newest.Name,
+			state.Waiting.Reason)
 	case state.Terminated != nil:
 		return nil, fmt.Errorf("container %q in pod %q is terminated", name, w.newest.Name)
 	}

@@ -43,7 +43,8 @@ func (m *mirror[T, P]) run(ctx context.Context) error {
 // List implements reflector.Source.
 func (m *mirror[T, P]) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[P], error) {
 	list := client.NewItems(P(new(T)))
-	options := append(m.options[:len(m.options):len(m.options)], client.Limit(opts.Limit), client.Continue(opts.Continue))
+	options := append(m.options[:len(m.options):len(m.options)], client.Limit(opts.Limit),
+		client.Continue(opts.Continue))
 	if err := m.client.List(ctx, list, options...); err != nil {
 		return reflector.Page[P]{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,8 @@ func newFixture(t testing.TB, config controlplane.Config) *fixture {
 func pod(policy corev1.RestartPolicy, annotations map[string]string, command ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Annotations: annotations},
-		Spec:       corev1.PodSpec{RestartPolicy: policy, Containers: []corev1.Container{{Name: "app", Image: "busybox", Command: command}}},
+		Spec: corev1.PodSpec{RestartPolicy: policy,
+			Containers: []corev1.Container{{Name: "app", Image: "busybox", Command: command}}},
 	}
 }
 
@@ -93,7 +95,8 @@ func (w *fixture) log(opts corev1.PodLogOptions) string {
 // order in time.
 func (w *fixture) events() []string {
 	w.t.Helper()
-	list, err := client.List[corev1.Event](w.t.Context(), w.client, client.InNamespace("default"), client.MatchingFields{"involvedObject.name": "p"})
+	list, err := client.List[corev1.Event](w.t.Context(), w.client, client.InNamespace("default"),
+		client.MatchingFields{"involvedObject.name": "p"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -154,12 +157,16 @@ func TestSimulatedPod(t *testing.T) {
 		w.create(pod("Never", nil, "sh", "-c", "echo hello; sleep 60; echo bye"))
 		synctest.Wait()
 		p := w.wantPhase(corev1.PodRunning)
-		for _, kind := range []corev1.PodConditionType{"PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"} {
-			if !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == "True" }) {
+		for _, kind := range []corev1.PodConditionType{"PodScheduled", "PodReadyToStartContainers", "Initialized",
+			"ContainersReady", "Ready"} {
+			if !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == kind && c.Status == "True"
+			}) {
 				t.Errorf("condition %s: %+v", kind, p.Status.Conditions)
 			}
 		}
-		if p.Spec.NodeName != "kelson" || p.Status.PodIP != "10.244.0.1" || p.Status.HostIP != "127.0.0.1" || p.Status.StartTime == nil || p.Status.QOSClass != "BestEffort" {
+		if p.Spec.NodeName != "kelson" || p.Status.PodIP != "10.244.0.1" || p.Status.HostIP != "127.0.0.1" ||
+			p.Status.StartTime == nil || p.Status.QOSClass != "BestEffort" {
 			t.Errorf("node %q, status %+v", p.Spec.NodeName, p.Status)
 		}
 		if got := w.log(corev1.PodLogOptions{}); got != "hello\n" {
@@ -171,7 +178,8 @@ func TestSimulatedPod(t *testing.T) {
 		synctest.Wait()
 		p = w.wantPhase(corev1.PodSucceeded)
 		ended := p.Status.ContainerStatuses[0].State.Terminated
-		if ended == nil || ended.ExitCode != 0 || ended.Reason != "Completed" || ended.FinishedAt.Sub(ended.StartedAt.Time) != time.Minute {
+		if ended == nil || ended.ExitCode != 0 || ended.Reason != "Completed" ||
+			ended.FinishedAt.Sub(ended.StartedAt.Time) != time.Minute {
 			t.Errorf("terminated %+v", ended)
 		}
 		want := []string{
@@ -181,7 +189,8 @@ func TestSimulatedPod(t *testing.T) {
 			"Started: Container started (x1)",
 		}
 		list, err := client.List[corev1.Event](t.Context(), w.client, client.MatchingFields{"reason": "Started"})
-		if err != nil || len(list) != 1 || list[0].InvolvedObject.FieldPath != "spec.containers{app}" || list[0].Source != (corev1.EventSource{Component: "kubelet", Host: "kelson"}) {
+		if err != nil || len(list) != 1 || list[0].InvolvedObject.FieldPath != "spec.containers{app}" ||
+			list[0].Source != (corev1.EventSource{Component: "kubelet", Host: "kelson"}) {
 			t.Errorf("event %+v, %v", list, err)
 		}
 		if got := w.events(); !slices.Equal(got, want) {
@@ -197,13 +206,15 @@ func TestSimulatedCrashLoop(t *testing.T) {
 		synctest.Wait()
 		p := w.wantPhase(corev1.PodRunning)
 		s := p.Status.ContainerStatuses[0]
-		if s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" || s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 || s.Ready {
+		if s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" ||
+			s.LastTerminationState.Terminated.ExitCode != 1 || s.RestartCount != 1 || s.Ready {
 			t.Errorf("status %+v", s)
 		}
 		if got := w.log(corev1.PodLogOptions{Previous: true}); got != "x\n" {
 			t.Errorf("previous log %q", got)
 		}
-		if got := w.events(); !slices.Contains(got, fmt.Sprintf("BackOff: Back-off restarting failed container app in pod p_default(%s) (x1)", p.UID)) {
+		if got := w.events(); !slices.Contains(got,
+			fmt.Sprintf("BackOff: Back-off restarting failed container app in pod p_default(%s) (x1)", p.UID)) {
 			t.Errorf("events %q", got)
 		}
 		time.Sleep(time.Hour)
@@ -225,7 +236,8 @@ func TestSimulatedDeletion(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		if p := w.wantPhase(corev1.PodRunning); p.DeletionTimestamp == nil || *p.DeletionGracePeriodSeconds != 30 || p.Status.ContainerStatuses[0].Ready {
+		if p := w.wantPhase(corev1.PodRunning); p.DeletionTimestamp == nil || *p.DeletionGracePeriodSeconds != 30 ||
+			p.Status.ContainerStatuses[0].Ready {
 			t.Errorf("pod %+v", p)
 		}
 		time.Sleep(time.Second)
@@ -257,9 +269,11 @@ func TestUnschedulableIsRetried(t *testing.T) {
 		w.create(p)
 		synctest.Wait()
 		p = w.wantPhase(corev1.PodPending)
-		want := corev1.PodCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu. " +
-			"preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."}
-		if c := p.Status.Conditions[0]; c.Type != want.Type || c.Status != want.Status || c.Reason != want.Reason || c.Message != want.Message {
+		want := corev1.PodCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
+			Message: "0/1 nodes are available: 1 Insufficient cpu. " +
+				"preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."}
+		if c := p.Status.Conditions[0]; c.Type != want.Type || c.Status != want.Status || c.Reason != want.Reason ||
+			c.Message != want.Message {
 			t.Errorf("condition %+v", c)
 		}
 		// Kubernetes returns an empty log for a pod without a node
@@ -285,17 +299,21 @@ func TestUnschedulableIsRetried(t *testing.T) {
 func TestMissingConfigMap(t *testing.T) {
 	bubble(t, func(t *testing.T, w *fixture) {
 		p := pod("Never", nil, "sh", "-c", "echo $GREETING")
-		p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}}
+		p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}}
 		w.create(p)
 		synctest.Wait()
 		state := w.wantPhase(corev1.PodPending).Status.ContainerStatuses[0].State
-		if state.Waiting == nil || state.Waiting.Reason != "CreateContainerConfigError" || state.Waiting.Message != `configmap "c" not found` {
+		if state.Waiting == nil || state.Waiting.Reason != "CreateContainerConfigError" ||
+			state.Waiting.Message != `configmap "c" not found` {
 			t.Errorf("state %+v", state)
 		}
-		if got, want := w.log(corev1.PodLogOptions{}), `container "app" in pod "p" is waiting to start: CreateContainerConfigError`; got != want {
+		if got, want := w.log(corev1.PodLogOptions{}),
+			`container "app" in pod "p" is waiting to start: CreateContainerConfigError`; got != want {
 			t.Errorf("log %q, want %q", got, want)
 		}
-		w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Data: map[string]string{"GREETING": "hello"}})
+		w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"},
+			Data: map[string]string{"GREETING": "hello"}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.wantPhase(corev1.PodSucceeded)
@@ -327,18 +345,22 @@ func TestLeaseAndNode(t *testing.T) {
 		w.run("node-1", 0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		lease, err := client.Get[coordinationv1.Lease](t.Context(), w.client, client.Key{Namespace: "kube-node-lease", Name: "node-1"})
+		lease, err := client.Get[coordinationv1.Lease](t.Context(), w.client,
+			client.Key{Namespace: "kube-node-lease", Name: "node-1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if age := time.Since(lease.Spec.RenewTime.Time); age > 10*time.Second || *lease.Spec.LeaseDurationSeconds != 40 || *lease.Spec.HolderIdentity != "node-1" {
+		if age := time.Since(lease.Spec.RenewTime.Time); age > 10*time.Second ||
+			*lease.Spec.LeaseDurationSeconds != 40 || *lease.Spec.HolderIdentity != "node-1" {
 			t.Errorf("lease %+v, age %v", lease.Spec, age)
 		}
 		node, err := client.Get[corev1.Node](t.Context(), w.client, client.Key{Name: "node-1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if node.Labels["kubernetes.io/hostname"] != "node-1" || node.Status.NodeInfo.ContainerRuntimeVersion != "simulated://1.0" || node.Status.Allocatable.Cpu().IsZero() {
+		if node.Labels["kubernetes.io/hostname"] != "node-1" ||
+			node.Status.NodeInfo.ContainerRuntimeVersion != "simulated://1.0" ||
+			node.Status.Allocatable.Cpu().IsZero() {
 			t.Errorf("node %+v", node)
 		}
 		if refs := lease.OwnerReferences; len(refs) != 1 || refs[0].UID != node.UID {
@@ -350,7 +372,14 @@ func TestLeaseAndNode(t *testing.T) {
 // run runs another agent until the test ends.
 func (w *fixture) run(name string, lease time.Duration) {
 	w.t.Helper()
-	agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: name, Runtime: simulated.New(simulated.Config{}), LeaseDuration: lease})
+	w.start(node.AgentConfig{Name: name, LeaseDuration: lease})
+}
+
+// start runs an agent with a simulated runtime until the test ends.
+func (w *fixture) start(config node.AgentConfig) {
+	w.t.Helper()
+	config.Config, config.Runtime = w.plane.RESTConfig(), simulated.New(simulated.Config{})
+	agent, err := node.NewAgent(config)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -361,6 +390,50 @@ func (w *fixture) run(name string, lease time.Duration) {
 		agent.Run(ctx)
 	}()
 	w.t.Cleanup(func() { cancel(); <-ended })
+}
+
+// An agent whose server is busy reports a new pod once, when its containers run, with the same
+// conditions and Events as otherwise.
+func TestBusyServerGetsOneReport(t *testing.T) {
+	run := func(busy bool) (states int, last *corev1.Pod, events []string) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFixture(t, controlplane.Config{})
+			backlog := &node.Backlog{}
+			if busy {
+				backlog.Fill()
+			}
+			w.start(node.AgentConfig{Name: "n", Backlog: backlog})
+			synctest.Wait()
+			changes, err := w.logs.CoreV1().Pods("default").Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer changes.Stop()
+			p := pod("Always", nil, "sh", "-c", "sleep 3600")
+			p.Spec.NodeName = "n"
+			w.create(p)
+			synctest.Wait()
+			for last == nil || last.Status.Phase != corev1.PodRunning {
+				last, states = (<-changes.ResultChan()).Object.(*corev1.Pod), states+1
+			}
+			time.Sleep(time.Minute)
+			if events = w.events(); w.get().ResourceVersion != last.ResourceVersion {
+				t.Errorf("the pod changes after it runs")
+			}
+		})
+		return states, last, events
+	}
+	states, last, events := run(true)
+	wantStates, want, wantEvents := run(false)
+	if states != 2 || wantStates != 3 || !slices.Equal(events, wantEvents) || len(events) == 0 {
+		t.Errorf("%d and %d states, Events %q and %q", states, wantStates, events, wantEvents)
+	}
+	for i := range want.Status.Conditions {
+		want.Status.Conditions[i].LastTransitionTime = last.Status.Conditions[i].LastTransitionTime
+	}
+	if !equality.Semantic.DeepEqual(last.Status.Conditions, want.Status.Conditions) {
+		t.Errorf("conditions %+v, want %+v", last.Status.Conditions, want.Status.Conditions)
+	}
 }
 
 // Another control plane over the same store adopts the containers of the first one.
@@ -383,7 +456,8 @@ func TestAgentRestarts(t *testing.T) {
 		w = newFixture(t, config)
 		synctest.Wait()
 		second := w.wantPhase(corev1.PodRunning)
-		if a, b := first.Status.ContainerStatuses[0].ContainerID, second.Status.ContainerStatuses[0].ContainerID; a != b || second.Status.PodIP != first.Status.PodIP {
+		if a, b := first.Status.ContainerStatuses[0].ContainerID,
+			second.Status.ContainerStatuses[0].ContainerID; a != b || second.Status.PodIP != first.Status.PodIP {
 			t.Errorf("container %s became %s, address %s %s", a, b, first.Status.PodIP, second.Status.PodIP)
 		}
 		time.Sleep(10 * time.Second)
@@ -399,10 +473,12 @@ func TestAgentRestarts(t *testing.T) {
 func TestProcessPod(t *testing.T) {
 	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Never", nil, "sh", "-c", `echo "I am $ME"; exit 3`)
-	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ME",
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	w.create(p)
 	p = w.await(func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == corev1.PodFailed })
-	if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != 3 || ended.Reason != "Error" {
+	if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != 3 ||
+		ended.Reason != "Error" {
 		t.Errorf("terminated %+v", ended)
 	}
 	if got := w.log(corev1.PodLogOptions{}); got != "I am p\n" {
@@ -428,7 +504,8 @@ func TestProcessPod(t *testing.T) {
 	// A pod that can't run has an error message.
 	w.create(pod("Never", nil))
 	p = w.await(func(p *corev1.Pod) bool { return p != nil && p.Status.Phase == corev1.PodFailed })
-	if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.Reason != "StartError" || !strings.Contains(ended.Message, "has no command") {
+	if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.Reason != "StartError" ||
+		!strings.Contains(ended.Message, "has no command") {
 		t.Errorf("terminated %+v", ended)
 	}
 }

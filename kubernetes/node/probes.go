@@ -18,7 +18,8 @@ const minStopGrace = 2 * time.Second
 // startHookAndProbes starts the postStart hook and the probes of a container that has just started.
 // They end when the container ends.
 func (w *worker) startHookAndProbes(r *record, c Container) {
-	if r.spec.Lifecycle == nil && r.spec.StartupProbe == nil && r.spec.ReadinessProbe == nil && r.spec.LivenessProbe == nil {
+	if r.spec.Lifecycle == nil && r.spec.StartupProbe == nil && r.spec.ReadinessProbe == nil &&
+		r.spec.LivenessProbe == nil {
 		return
 	}
 	t := target{c, r.spec, w.sandbox.IP()}
@@ -69,7 +70,8 @@ func (w *worker) postStart(ctx context.Context, r *record, t target) bool {
 
 // probeLoop runs a probe periodically and records its results, until ctx ends or proceed returns
 // false for a result. It returns whether the last result was a success.
-func (w *worker) probeLoop(ctx context.Context, r *record, t target, kind string, p *corev1.Probe, proceed func(ok bool) bool) (last bool) {
+func (w *worker) probeLoop(ctx context.Context, r *record, t target, kind string, p *corev1.Probe,
+	proceed func(ok bool) bool) (last bool) {
 	wait := time.Duration(p.InitialDelaySeconds)*time.Second - time.Since(t.container.StartedAt())
 	successes, failures := int32(0), int32(0)
 	for {
@@ -90,9 +92,11 @@ func (w *worker) probeLoop(ctx context.Context, r *record, t target, kind string
 			successes, failures = successes+1, 0
 		case errors.As(err, &failure):
 			successes, failures = 0, failures+1
-			w.recordAbout(r, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, failure.output))
+			w.recordAbout(r, corev1.EventTypeWarning, "Unhealthy",
+				fmt.Sprintf("%s probe failed: %s", kind, failure.output))
 		default: // no result
-			w.recordAbout(r, corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe errored and resulted in unknown state: %v", kind, err))
+			w.recordAbout(r, corev1.EventTypeWarning, "Unhealthy",
+				fmt.Sprintf("%s probe errored and resulted in unknown state: %v", kind, err))
 			continue
 		}
 		if successes < max(p.SuccessThreshold, 1) && failures < max(p.FailureThreshold, 1) {
@@ -186,7 +190,8 @@ func (w *worker) stopContainer(r *record, grace time.Duration) {
 	switch {
 	case r.state.Running == nil || c == nil:
 		return
-	case !w.agent.config.Runtime.Info().Executes || r.spec.Lifecycle == nil || r.spec.Lifecycle.PreStop == nil || hook != nil && hook.over:
+	case !w.agent.config.Runtime.Info().Executes || r.spec.Lifecycle == nil || r.spec.Lifecycle.PreStop == nil ||
+		hook != nil && hook.over:
 		c.Stop(grace)
 		return
 	case hook != nil:

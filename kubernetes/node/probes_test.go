@@ -104,11 +104,13 @@ func (c *scriptedContainer) Exec(ctx context.Context, command []string, _ node.S
 
 var errExit1 = utilexec.CodeExitError{Err: errors.New("exit"), Code: 1}
 
-func onScripted(t *testing.T, answer func(command string, attempt int32) error, story func(t *testing.T, w *fixture, s *scripted)) {
+func onScripted(t *testing.T, answer func(command string, attempt int32) error,
+	story func(t *testing.T, w *fixture, s *scripted)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, controlplane.Config{})
 		s := &scripted{start: time.Now(), answer: answer}
-		agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: "n", Runtime: s, LeaseDuration: -1})
+		agent, err := node.NewAgent(node.AgentConfig{Config: w.plane.RESTConfig(), Name: "n", Runtime: s,
+			LeaseDuration: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +163,8 @@ func TestReadinessProbe(t *testing.T) {
 		return errExit1
 	}, func(t *testing.T, w *fixture, s *scripted) {
 		p := onNode("Always")
-		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: command("check"), InitialDelaySeconds: 5, PeriodSeconds: 10, SuccessThreshold: 2, FailureThreshold: 2}
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: command("check"), InitialDelaySeconds: 5,
+			PeriodSeconds: 10, SuccessThreshold: 2, FailureThreshold: 2}
 		w.create(p)
 		if c := w.sleep(time.Second); c.Ready || !*c.Started || c.State.Running == nil {
 			t.Errorf("before the first probe: %+v", c)
@@ -206,7 +209,8 @@ func TestStartupAndLivenessProbe(t *testing.T) {
 		c := &p.Spec.Containers[0]
 		c.StartupProbe = &corev1.Probe{ProbeHandler: command("started"), PeriodSeconds: 10, FailureThreshold: 5}
 		seconds := int64(7)
-		c.LivenessProbe = &corev1.Probe{ProbeHandler: command("alive"), PeriodSeconds: 10, FailureThreshold: 2, TerminationGracePeriodSeconds: &seconds}
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: command("alive"), PeriodSeconds: 10, FailureThreshold: 2,
+			TerminationGracePeriodSeconds: &seconds}
 		w.create(p)
 		if c := w.sleep(15 * time.Second); *c.Started || c.Ready {
 			t.Errorf("before the startup probe succeeded: %+v", c)
@@ -215,12 +219,15 @@ func TestStartupAndLivenessProbe(t *testing.T) {
 			t.Errorf("after the startup probe succeeded: %+v", c)
 		}
 		// The first attempt ends at 31, a second after the second failed liveness probe.
-		if c := w.sleep(30 * time.Second); c.RestartCount != 1 || !c.Ready || c.LastTerminationState.Terminated.ExitCode != 143 {
+		if c := w.sleep(30 * time.Second); c.RestartCount != 1 || !c.Ready ||
+			c.LastTerminationState.Terminated.ExitCode != 143 {
 			t.Errorf("after the liveness probe failed: %+v", c)
 		}
 		wantJournal(t, s, "0 start app", "30 stop app within 7s", "31 start app")
 		got := w.events()
-		for _, want := range []string{"Unhealthy: Startup probe failed:  (x2)", "Unhealthy: Liveness probe failed:  (x2)", "Killing: Container app failed liveness probe, will be restarted (x1)"} {
+		for _, want := range []string{"Unhealthy: Startup probe failed:  (x2)",
+			"Unhealthy: Liveness probe failed:  (x2)",
+			"Killing: Container app failed liveness probe, will be restarted (x1)"} {
 			if !slices.Contains(got, want) {
 				t.Errorf("no event %q in %q", want, got)
 			}
@@ -233,14 +240,18 @@ func TestStartupAndLivenessProbe(t *testing.T) {
 func TestStartupProbeFails(t *testing.T) {
 	onScripted(t, nil, func(t *testing.T, w *fixture, s *scripted) {
 		p := onNode("Always")
-		p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: command("hang"), PeriodSeconds: 10, TimeoutSeconds: 3, FailureThreshold: 1}
+		p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: command("hang"), PeriodSeconds: 10,
+			TimeoutSeconds: 3, FailureThreshold: 1}
 		w.create(p)
-		if c := w.sleep(10 * time.Second); c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount != 1 {
+		if c := w.sleep(10 * time.Second); c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" ||
+			c.RestartCount != 1 {
 			t.Errorf("status %+v", c)
 		}
 		w.sleep(10 * time.Second)
-		wantJournal(t, s, "0 start app", "3 stop app within 30s", "4 start app", "7 stop app within 30s", "18 start app")
-		if got := w.events(); !slices.Contains(got, `Unhealthy: Startup probe failed: command timed out: "hang" timed out (x2)`) {
+		wantJournal(t, s, "0 start app", "3 stop app within 30s", "4 start app", "7 stop app within 30s",
+			"18 start app")
+		if got := w.events(); !slices.Contains(got,
+			`Unhealthy: Startup probe failed: command timed out: "hang" timed out (x2)`) {
 			t.Errorf("events %q", got)
 		}
 	})
@@ -258,7 +269,8 @@ func TestLifecycleHooks(t *testing.T) {
 		p := onNode("Always")
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: runLine("hello"), PreStop: runLine("bye")}
 		always := corev1.ContainerRestartPolicyAlways
-		p.Spec.InitContainers = []corev1.Container{{Name: "side", Image: "i", RestartPolicy: &always, Lifecycle: &corev1.Lifecycle{PostStart: runLine("side")}}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "side", Image: "i", RestartPolicy: &always,
+			Lifecycle: &corev1.Lifecycle{PostStart: runLine("side")}}}
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "next", Image: "i",
 			Lifecycle: &corev1.Lifecycle{PreStop: runLine("hang")}})
 		seconds := int64(10)
@@ -278,7 +290,8 @@ func TestLifecycleHooks(t *testing.T) {
 		if w.get() != nil {
 			t.Error("the pod was not deleted")
 		}
-		wantJournal(t, s, "0 start side", "0 side", "4 start app", "4 hello", "8 start next", "10 bye", "14 stop app within 6s", "20 stop next within 2s", "21 stop side within 10s")
+		wantJournal(t, s, "0 start side", "0 side", "4 start app", "4 hello", "8 start next", "10 bye",
+			"14 stop app within 6s", "20 stop next within 2s", "21 stop side within 10s")
 	})
 }
 
@@ -291,7 +304,8 @@ func TestPostStartFails(t *testing.T) {
 		w.sleep(10 * time.Second)
 		w.wantPhase(corev1.PodFailed)
 		wantJournal(t, s, "0 start app", "0 stop app within 30s")
-		if got := w.events(); !slices.Contains(got, "FailedPostStartHook: PostStartHook failed (x1)") || !slices.Contains(got, "Killing: FailedPostStartHook (x1)") {
+		if got := w.events(); !slices.Contains(got, "FailedPostStartHook: PostStartHook failed (x1)") ||
+			!slices.Contains(got, "Killing: FailedPostStartHook (x1)") {
 			t.Errorf("events %q", got)
 		}
 	})

@@ -129,7 +129,9 @@ func (a *Agent) putDrivers(ctx context.Context, node *corev1.Node) error {
 	patch := strategic.MergeFrom(found)
 	found.OwnerReferences = drivers.OwnerReferences
 	for _, driver := range drivers.Spec.Drivers {
-		if !slices.ContainsFunc(found.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver.Name }) {
+		if !slices.ContainsFunc(found.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+			return d.Name == driver.Name
+		}) {
 			found.Spec.Drivers = append(found.Spec.Drivers, driver)
 		}
 	}
@@ -186,7 +188,8 @@ func (a *Agent) node() *corev1.Node {
 	if a.config.ExternalCloud {
 		node.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: a.config.Address}
 		node.Spec.Taints = append(slices.Clone(node.Spec.Taints),
-			corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+			corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true",
+				Effect: corev1.TaintEffectNoSchedule})
 	}
 	return node
 }
@@ -230,10 +233,14 @@ func (a *Agent) setNodeStatus(status *corev1.NodeStatus, now time.Time) {
 		*field = cmp.Or(value, *field)
 	}
 	for _, c := range []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory",
+			Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure",
+			Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID",
+			Message: "kubelet has sufficient PID available"},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+			Message: "kubelet is posting ready status"},
 	} {
 		setNodeCondition(status, c, now)
 	}

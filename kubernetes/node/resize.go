@@ -47,7 +47,8 @@ func (w *worker) resizeContainer(r *record) (event func()) {
 	if c, ok := r.container.(Resizer); ok {
 		if err := c.Resize(r.spec.Resources); err != nil {
 			w.lifecycle.resizeError = fmt.Sprintf("resize container %s: %v", r.spec.Name, err)
-			return record(corev1.EventTypeWarning, "ResizeError", fmt.Sprintf("Error resizing container %s: %v", r.spec.Name, err))
+			return record(corev1.EventTypeWarning, "ResizeError",
+				fmt.Sprintf("Error resizing container %s: %v", r.spec.Name, err))
 		}
 	}
 	r.resources = r.spec.Resources
@@ -74,7 +75,8 @@ func containerOf(pod *corev1.Pod, r *record) *corev1.Container {
 func needsRestart(from, to *corev1.Container) bool {
 	return slices.ContainsFunc(to.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 		return p.RestartPolicy == corev1.RestartContainer &&
-			(differs(from.Resources.Limits, to.Resources.Limits, p.ResourceName) || differs(from.Resources.Requests, to.Resources.Requests, p.ResourceName))
+			(differs(from.Resources.Limits, to.Resources.Limits, p.ResourceName) ||
+				differs(from.Resources.Requests, to.Resources.Requests, p.ResourceName))
 	})
 }
 
@@ -89,7 +91,8 @@ func (l *lifecycle) resizeConditions(pod *corev1.Pod, status *corev1.PodStatus, 
 		return c.Type == corev1.PodResizeInProgress && l.resizeError == ""
 	})
 	if l.resizeError != "" {
-		setPodCondition(status, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: l.resizeError,
+		setPodCondition(status, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonError, Message: l.resizeError,
 			ObservedGeneration: pod.Generation}, now)
 	}
 }

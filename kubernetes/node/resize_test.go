@@ -20,7 +20,8 @@ import (
 func (w *fixture) resize(containers ...string) {
 	w.t.Helper()
 	patch := `{"spec":{"containers":[` + strings.Join(containers, ",") + `]}}`
-	if _, err := w.logs.CoreV1().Pods("default").Patch(w.t.Context(), "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
+	if _, err := w.logs.CoreV1().Pods("default").Patch(w.t.Context(), "p", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}, "resize"); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -37,7 +38,8 @@ func TestResize(t *testing.T) {
 		limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: limits, Limits: limits}
 		again := *p.Spec.Containers[0].DeepCopy()
-		again.Name, again.ResizePolicy = "again", []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+		again.Name, again.ResizePolicy = "again",
+			[]corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 		p.Spec.Containers = append(p.Spec.Containers, again)
 		w.create(p)
 		synctest.Wait()
@@ -45,7 +47,8 @@ func TestResize(t *testing.T) {
 			var all []string
 			p := w.wantPhase(corev1.PodRunning)
 			for _, s := range p.Status.ContainerStatuses {
-				all = append(all, fmt.Sprintf("%s: %s, allocated %s, %d restarts, ready %t", s.Name, s.Resources.Limits.Cpu(), s.AllocatedResources.Cpu(), s.RestartCount, s.Ready))
+				all = append(all, fmt.Sprintf("%s: %s, allocated %s, %d restarts, ready %t", s.Name,
+					s.Resources.Limits.Cpu(), s.AllocatedResources.Cpu(), s.RestartCount, s.Ready))
 			}
 			return strings.Join(all, "\n")
 		}
@@ -59,7 +62,9 @@ func TestResize(t *testing.T) {
 		if got := state(); got != want {
 			t.Errorf("state\n%s\nwant\n%s", got, want)
 		}
-		if events := w.events(); !slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "Container app resized") }) {
+		if events := w.events(); !slices.ContainsFunc(events, func(e string) bool {
+			return strings.Contains(e, "Container app resized")
+		}) {
 			t.Errorf("events %q", events)
 		}
 		w.resize(cpu("app", "200m")) // what it has
@@ -80,11 +85,14 @@ func TestSizeLimit(t *testing.T) {
 	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
 	p := pod("Always", nil, "sh", "-c", "head -c 3000000 /dev/zero > /data/large; sleep 300")
 	limit := resource.MustParse("1Mi")
-	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "data",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}}}
 	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	w.create(p)
 	ended := func(p *corev1.Pod) bool {
-		if slices.ContainsFunc(w.events(), func(e string) bool { return strings.Contains(e, "can mount volumes only if") }) {
+		if slices.ContainsFunc(w.events(), func(e string) bool {
+			return strings.Contains(e, "can mount volumes only if")
+		}) {
 			t.Skip("SKIPPED: this system can't mount volumes of pods")
 		}
 		return p != nil && p.Status.Phase == corev1.PodFailed

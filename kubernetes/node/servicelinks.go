@@ -18,7 +18,8 @@ import (
 // Source: "Environment variables" in the documentation of Services.
 func (a *Agent) serviceLinks(ctx context.Context, pod *corev1.Pod) ([]corev1.EnvVar, error) {
 	var env []corev1.EnvVar
-	api, err := client.Get[corev1.Service](ctx, a.client, client.Key{Namespace: metav1.NamespaceDefault, Name: "kubernetes"})
+	api, err := client.Get[corev1.Service](ctx, a.client,
+		client.Key{Namespace: metav1.NamespaceDefault, Name: "kubernetes"})
 	switch {
 	case err == nil:
 		if env, err = linksOf(api, a.config.Server); err != nil {
@@ -26,7 +27,8 @@ func (a *Agent) serviceLinks(ctx context.Context, pod *corev1.Pod) ([]corev1.Env
 		}
 	case a.config.Server != "":
 		if env, err = linksOf(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
-			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP}}}}, a.config.Server); err != nil {
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP}}}},
+			a.config.Server); err != nil {
 			return nil, err
 		}
 	}

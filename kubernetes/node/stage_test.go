@@ -23,7 +23,8 @@ func object(t *testing.T, data string) *stage.Object {
 // parse returns the only Stage with a spec given as indented YAML.
 func parse(t *testing.T, name, spec string) *stage.Program {
 	t.Helper()
-	stages, err := stage.Parse([]byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: " + name + "}\nspec:\n  resourceRef: {kind: Pod}\n" + spec))
+	stages, err := stage.Parse([]byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: " + name +
+		"}\nspec:\n  resourceRef: {kind: Pod}\n" + spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,15 +74,24 @@ func TestSelectors(t *testing.T) {
 func TestDelays(t *testing.T) {
 	now := time.Date(2006, 1, 2, 15, 4, 5, 0, time.UTC)
 	for delay, want := range map[string][2]time.Duration{
-		"{durationMilliseconds: 5}":                                                                   {5 * time.Millisecond, 5 * time.Millisecond},
-		"{durationMilliseconds: 5, jitterDurationMilliseconds: 9}":                                    {5 * time.Millisecond, 9 * time.Millisecond},
-		"{durationMilliseconds: 5, jitterDurationMilliseconds: 3}":                                    {3 * time.Millisecond, 3 * time.Millisecond},
-		"{durationMilliseconds: 5, durationFrom: {expressionFrom: '.metadata.annotations.for'}}":      {time.Minute, time.Minute},
-		"{durationFrom: {jq: {expression: '.metadata.annotations.at'}}}":                              {10 * time.Second, 10 * time.Second},
-		"{durationMilliseconds: 5, durationFrom: {expressionFrom: '.metadata.annotations.none'}}":     {5 * time.Millisecond, 5 * time.Millisecond},
-		"{durationMilliseconds: 5, durationFrom: {expressionFrom: '.metadata.annotations.a'}}":        {5 * time.Millisecond, 5 * time.Millisecond},
-		"{durationFrom: {cel: {expression: \"duration('7s')\"}}}":                                     {7 * time.Second, 7 * time.Second},
-		"{durationMilliseconds: 5, jitterDurationFrom: {expressionFrom: '.metadata.annotations.at'}}": {5 * time.Millisecond, 10 * time.Second},
+		"{durationMilliseconds: 5}": {
+			5 * time.Millisecond, 5 * time.Millisecond},
+		"{durationMilliseconds: 5, jitterDurationMilliseconds: 9}": {
+			5 * time.Millisecond, 9 * time.Millisecond},
+		"{durationMilliseconds: 5, jitterDurationMilliseconds: 3}": {
+			3 * time.Millisecond, 3 * time.Millisecond},
+		"{durationMilliseconds: 5, durationFrom: {expressionFrom: '.metadata.annotations.for'}}": {time.Minute,
+			time.Minute},
+		"{durationFrom: {jq: {expression: '.metadata.annotations.at'}}}": {
+			10 * time.Second, 10 * time.Second},
+		"{durationMilliseconds: 5, durationFrom: {expressionFrom: '.metadata.annotations.none'}}": {
+			5 * time.Millisecond, 5 * time.Millisecond},
+		"{durationMilliseconds: 5, durationFrom: {expressionFrom: '.metadata.annotations.a'}}": {
+			5 * time.Millisecond, 5 * time.Millisecond},
+		"{durationFrom: {cel: {expression: \"duration('7s')\"}}}": {7 * time.Second,
+			7 * time.Second},
+		"{durationMilliseconds: 5, jitterDurationFrom: {expressionFrom: '.metadata.annotations.at'}}": {
+			5 * time.Millisecond, 10 * time.Second},
 	} {
 		p := parse(t, "s", "  delay: "+delay)
 		shortest, longest, ok := p.DelayRange(t.Context(), object(t, podOfStage), now)
@@ -115,7 +125,8 @@ func TestWeights(t *testing.T) {
 		}
 		return names
 	}
-	if got := choices(lifecycle("  weight: 1", "  weight: 0", "  weightFrom: {expressionFrom: '.metadata.annotations.n'}"), 4); got != "accc" {
+	if got := choices(lifecycle("  weight: 1", "  weight: 0",
+		"  weightFrom: {expressionFrom: '.metadata.annotations.n'}"), 4); got != "accc" {
 		t.Errorf("by weight: %s", got)
 	}
 	if got := choices(lifecycle("", ""), 2); got != "ab" {
@@ -137,12 +148,14 @@ func TestActions(t *testing.T) {
 		{"no finalizers", "  next: {finalizers: {empty: true}}", `[{"op":"remove","path":"/metadata/finalizers"}]`},
 		{"other finalizers", "  next: {finalizers: {empty: true, add: [{value: x/1}]}}",
 			`[{"op":"remove","path":"/metadata/finalizers"},{"op":"add","path":"/metadata/finalizers","value":["x/1"]}]`},
-		{"all finalizers", "  next: {finalizers: {remove: [{value: a/1}, {value: b/2}]}}", `[{"op":"remove","path":"/metadata/finalizers"}]`},
+		{"all finalizers", "  next: {finalizers: {remove: [{value: a/1}, {value: b/2}]}}",
+			`[{"op":"remove","path":"/metadata/finalizers"}]`},
 		{"unknown finalizers", "  next: {finalizers: {remove: [{value: z/1}]}}", ``},
 		{"JSON patch", `  steps: [{patch: {root: metadata, type: json, template: '[{"op": "add", "path": "/labels/y", "value": {{ .metadata.name | Quote }}}]'}}]`,
 			`[{"op":"add","path":"/metadata/labels/y","value":"p"}]`},
 		{"integers stay integers", "  next: {statusTemplate: '{{ range .status.containerStatuses }}count: {{ add .restartCount 1 }}{{ end }}'}", `{"status":{"count":4}}`},
-		{"YAML", "  steps: [{patch: {root: spec, template: \"labels: {{ YAML .metadata.labels 1 }}\"}}]", `{"spec":{"labels":{"app":"x"}}}`},
+		{"YAML", "  steps: [{patch: {root: spec, template: \"labels: {{ YAML .metadata.labels 1 }}\"}}]",
+			`{"spec":{"labels":{"app":"x"}}}`},
 		{"sprig", "  steps: [{patch: {template: 'x: {{ list 1 2 | toJson }}'}}]", `{"x":[1,2]}`},
 	} {
 		actions, err := parse(t, "s", test.spec).Actions(object(t, podOfStage), nil)

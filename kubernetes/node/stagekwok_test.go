@@ -141,7 +141,8 @@ func played(t *testing.T, lifecycle stage.Lifecycle, o *stage.Object) any {
 func written(a stage.Action, o *stage.Object) map[string]any {
 	switch {
 	case a.Event != nil:
-		return map[string]any{"kind": "event", "type": a.Event.Type, "reason": a.Event.Reason, "message": a.Event.Message}
+		return map[string]any{"kind": "event", "type": a.Event.Type, "reason": a.Event.Reason,
+			"message": a.Event.Message}
 	case a.Delete:
 		return map[string]any{"kind": "delete"}
 	}
@@ -176,7 +177,8 @@ func placeholders() stage.Functions {
 		return fmt.Sprintf("%s(%s)", name, strings.Join(texts, ", "))
 	}
 	all := stage.Functions{}
-	for _, name := range []string{"NodeIP", "NodeName", "NodePort", "PodIP", "NodeIPWith", "PodIPWith", "Now", "now", "Version"} {
+	for _, name := range []string{"NodeIP", "NodeName", "NodePort", "PodIP", "NodeIPWith", "PodIPWith", "Now", "now",
+		"Version"} {
 		all[name] = func(args ...any) any { return "<" + text(name, args) + ">" }
 	}
 	for _, name := range []string{"NodeIPsWith", "PodIPsWith"} {

@@ -44,8 +44,9 @@ func (l *lifecycle) status(pod *corev1.Pod, address, hostIP string, ended bool, 
 	if l.failure != nil {
 		status.Reason, status.Message = l.failure.reason, l.failure.message
 		if l.failure.reason == evicted {
-			setPodCondition(&status, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation,
-				Reason: corev1.PodReasonTerminationByKubelet, Message: l.failure.message}, now)
+			setPodCondition(&status, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+				ObservedGeneration: pod.Generation,
+				Reason:             corev1.PodReasonTerminationByKubelet, Message: l.failure.message}, now)
 		}
 	}
 	l.conditions(pod, &status, address != "" && !ended, now)

@@ -56,7 +56,8 @@ func (a *Agent) Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Con
 	case sandbox == nil:
 		return nil, fmt.Errorf("pod %q has not started", pod.Name)
 	case !ok:
-		return nil, fmt.Errorf("the %s runtime runs nothing that listens on port %d", a.config.Runtime.Info().Name, port)
+		return nil, fmt.Errorf("the %s runtime runs nothing that listens on port %d", a.config.Runtime.Info().Name,
+			port)
 	}
 	return dialer.Dial(ctx, port)
 }

@@ -36,8 +36,9 @@ func TestTokensAreRenewed(t *testing.T) {
 	} {
 		spec := &corev1.Volume{Name: "t", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
 		for i, seconds := range test.seconds {
-			spec.Projected.Sources = append(spec.Projected.Sources, corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
-				Path: fmt.Sprint("token", i), ExpirationSeconds: seconds}})
+			spec.Projected.Sources = append(spec.Projected.Sources,
+				corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+					Path: fmt.Sprint("token", i), ExpirationSeconds: seconds}})
 		}
 		issuer := &counter{}
 		source := &renewing{issuer: issuer, now: now}
@@ -47,7 +48,8 @@ func TestTokensAreRenewed(t *testing.T) {
 		}
 		// Another change of the volume keeps the tokens.
 		source = &renewing{issuer: issuer, now: now.Add(time.Minute), known: v.Files, at: source.at}
-		if again, err := resolveVolume(t.Context(), source, nil, &corev1.Pod{}, spec, nil); err != nil || string(again.Files[0].Data) != "1" || issuer.issued != len(test.seconds) {
+		if again, err := resolveVolume(t.Context(), source, nil, &corev1.Pod{}, spec, nil); err != nil ||
+			string(again.Files[0].Data) != "1" || issuer.issued != len(test.seconds) {
 			t.Errorf("volume %+v after %d tokens; %v", again, issuer.issued, err)
 		}
 	}

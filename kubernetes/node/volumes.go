@@ -63,7 +63,8 @@ func (w *worker) mountVolumes(ctx context.Context) bool {
 		w.followSources(spec)
 		if err := w.mountVolume(ctx, mounter, spec, now, expired); err != nil {
 			v.current = false
-			w.agent.events.pod(w.pod, corev1.EventTypeWarning, "FailedMount", fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", spec.Name, err))
+			w.agent.events.pod(w.pod, corev1.EventTypeWarning, "FailedMount",
+				fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", spec.Name, err))
 		}
 	}
 	if v.current {
@@ -83,7 +84,8 @@ func (w *worker) volumesAt() time.Time {
 }
 
 // mountVolume sets one volume. It reuses the token of an earlier call unless renew is set.
-func (w *worker) mountVolume(ctx context.Context, mounter Mounter, spec *corev1.Volume, now time.Time, renew bool) error {
+func (w *worker) mountVolume(ctx context.Context, mounter Mounter, spec *corev1.Volume, now time.Time,
+	renew bool) error {
 	if w.volumes.set == nil {
 		w.volumes.set = map[string]Volume{}
 	}
@@ -120,7 +122,8 @@ const tokenSeconds = 3600
 
 // token implements issuer. Like a kubelet, it renews tokens after 80 % of their lifetime and at
 // least daily.
-func (r *renewing) token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (string, error) {
+func (r *renewing) token(ctx context.Context, pod *corev1.Pod,
+	source *corev1.ServiceAccountTokenProjection) (string, error) {
 	if i := slices.IndexFunc(r.known, func(f File) bool { return f.Path == source.Path }); i >= 0 {
 		return string(r.known[i].Data), nil
 	}
@@ -157,7 +160,8 @@ type claims interface {
 }
 
 // resolveVolume computes a volume from the pod and the objects that it refers to.
-func resolveVolume(ctx context.Context, from issuer, storage claims, pod *corev1.Pod, spec *corev1.Volume, allocatable corev1.ResourceList) (Volume, error) {
+func resolveVolume(ctx context.Context, from issuer, storage claims, pod *corev1.Pod, spec *corev1.Volume,
+	allocatable corev1.ResourceList) (Volume, error) {
 	v := Volume{Name: spec.Name}
 	var err error
 	switch {
@@ -166,12 +170,15 @@ func resolveVolume(ctx context.Context, from issuer, storage claims, pod *corev1
 		v.HostPath = spec.HostPath
 	case spec.ConfigMap != nil:
 		c := spec.ConfigMap
-		v.Files, err = configMapFiles(ctx, from, pod, c.Name, c.Items, c.Optional, fileMode(c.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode))
+		v.Files, err = configMapFiles(ctx, from, pod, c.Name, c.Items, c.Optional,
+			fileMode(c.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode))
 	case spec.Secret != nil:
 		s := spec.Secret
-		v.Files, err = secretFiles(ctx, from, pod, s.SecretName, s.Items, s.Optional, fileMode(s.DefaultMode, corev1.SecretVolumeSourceDefaultMode))
+		v.Files, err = secretFiles(ctx, from, pod, s.SecretName, s.Items, s.Optional,
+			fileMode(s.DefaultMode, corev1.SecretVolumeSourceDefaultMode))
 	case spec.DownwardAPI != nil:
-		v.Files, err = downwardFiles(pod, spec.DownwardAPI.Items, fileMode(spec.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode), allocatable)
+		v.Files, err = downwardFiles(pod, spec.DownwardAPI.Items,
+			fileMode(spec.DownwardAPI.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode), allocatable)
 	case spec.Projected != nil:
 		v.Files, err = projectedFiles(ctx, from, pod, spec.Projected, allocatable)
 	case spec.PersistentVolumeClaim != nil:
@@ -206,7 +213,8 @@ func claimedVolume(ctx context.Context, storage claims, pod *corev1.Pod, name, c
 
 // claimed implements claims.
 func (a *Agent) claimed(ctx context.Context, pod *corev1.Pod, name string) (*corev1.PersistentVolume, error) {
-	claim, err := client.Get[corev1.PersistentVolumeClaim](ctx, a.client, client.Key{Namespace: pod.Namespace, Name: name})
+	claim, err := client.Get[corev1.PersistentVolumeClaim](ctx, a.client,
+		client.Key{Namespace: pod.Namespace, Name: name})
 	if err != nil {
 		return nil, fmt.Errorf("error getting PVC %s/%s: %w", pod.Namespace, name, err)
 	}

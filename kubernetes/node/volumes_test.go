@@ -19,7 +19,8 @@ import (
 func newProcessFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t, controlplane.Config{
-		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"), NodeServer: "127.0.0.1:6443",
+		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"),
+		NodeServer: "127.0.0.1:6443",
 	})
 	if c := w.plane.PodConfinement(); c != process.ConfinedRoot {
 		t.Skipf("SKIPPED: this system confines pods by %q only", c)
@@ -44,7 +45,8 @@ func (w *fixture) follow() *bufio.Scanner {
 // until waits for a state of the pod, following its changes.
 func (w *fixture) until(what string, ok func(p *corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
-	changes, err := w.logs.CoreV1().Pods("default").Watch(w.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=p"})
+	changes, err := w.logs.CoreV1().Pods("default").Watch(w.t.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name=p"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func wantLine(t *testing.T, lines *bufio.Scanner, want string) {
 // A process sees its pod's volumes at their mount paths, and their updates.
 func TestProcessVolumes(t *testing.T) {
 	w := newProcessFixture(t)
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "config"}, Data: map[string]string{"version": "1"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "config"},
+		Data: map[string]string{"version": "1"}}
 	w.create(config)
 	p := pod("Never", map[string]string{"note": "a \"quoted\" one"}, "sh", "-c", `
 		cat /all/keys/password /all/labels; echo; cat /info/memory; echo; cat /info/notes | grep note; echo "$(ls /scratch)"
@@ -83,29 +86,37 @@ func TestProcessVolumes(t *testing.T) {
 		until grep -q later /all/labels; do :; done; cat /all/labels; echo`)
 	p.Labels = map[string]string{"b": "2", "a": "1"}
 	c := &p.Spec.Containers[0]
-	for name, path := range map[string]string{"config": "/config", "all": "/all", "info": "/info", "scratch": "/scratch"} {
+	for name, path := range map[string]string{"config": "/config", "all": "/all", "info": "/info",
+		"scratch": "/scratch"} {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path})
 	}
 	field := func(path string) *corev1.ObjectFieldSelector { return &corev1.ObjectFieldSelector{FieldPath: path} }
 	p.Spec.Volumes = []corev1.Volume{
-		{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}},
+		{Name: "config", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}}},
 		{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: "info", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
-			{Path: "memory", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "app", Resource: "limits.memory"}},
+			{Path: "memory", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "app",
+				Resource: "limits.memory"}},
 			{Path: "notes", FieldRef: field("metadata.annotations")},
 		}}}},
 		{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "keys"}, Items: []corev1.KeyToPath{{Key: "p", Path: "keys/password"}}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: field("metadata.labels")}}}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "keys"},
+				Items: []corev1.KeyToPath{{Key: "p", Path: "keys/password"}}}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{
+				Items: []corev1.DownwardAPIVolumeFile{{Path: "labels", FieldRef: field("metadata.labels")}}}},
 		}}}},
 	}
 	w.create(p)
 	// The pod waits for the missing secret.
 	w.waitEvent("FailedMount", `MountVolume.SetUp failed for volume "all" : secret "keys" not found`)
-	if s := w.get().Status; s.Phase != corev1.PodPending || s.ContainerStatuses[0].State.Waiting.Reason != "ContainerCreating" {
+	if s := w.get().Status; s.Phase != corev1.PodPending ||
+		s.ContainerStatuses[0].State.Waiting.Reason != "ContainerCreating" {
 		t.Errorf("status without the secret: %+v", s)
 	}
-	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "keys"}, StringData: map[string]string{"p": "hunter2\n", "other": "x"}})
+	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "keys"},
+		StringData: map[string]string{"p": "hunter2\n", "other": "x"}})
 	lines := w.follow()
 	for _, want := range []string{"hunter2", `a="1"`, `b="2"`, "68719476736", `note="a \"quoted\" one"`, "", "ready"} {
 		wantLine(t, lines, want)
@@ -128,10 +139,13 @@ func TestProcessVolumes(t *testing.T) {
 // exist before it.
 func TestProcessServiceLinks(t *testing.T) {
 	w := newProcessFixture(t)
-	w.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "my-db"}, Spec: corev1.ServiceSpec{
-		ClusterIP: "10.0.0.77", Ports: []corev1.ServicePort{{Name: "sql-tcp", Port: 5432}, {Name: "admin", Port: 80}}}})
+	w.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "my-db"},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: "10.0.0.77", Ports: []corev1.ServicePort{{Name: "sql-tcp", Port: 5432},
+				{Name: "admin", Port: 80}}}})
 	p := pod("Never", nil, "sh", "-c", "env | grep -E '^(KUBERNETES|MY_DB|OWN)_' | sort; echo over")
-	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "OWN_URL", Value: "sql://$(MY_DB_SERVICE_HOST)"}, {Name: "MY_DB_PORT", Value: "own"}}
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "OWN_URL", Value: "sql://$(MY_DB_SERVICE_HOST)"},
+		{Name: "MY_DB_PORT", Value: "own"}}
 	w.create(p)
 	w.until("the pod succeeds", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 	want := `KUBERNETES_PORT=tcp://127.0.0.1:6443
@@ -167,7 +181,8 @@ over
 func TestUnsupportedVolume(t *testing.T) {
 	w := newProcessFixture(t)
 	p := pod("Never", nil, "true")
-	p.Spec.Volumes = []corev1.Volume{{Name: "share", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "share",
+		VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}}}
 	w.create(p)
 	w.waitEvent("FailedMount", `MountVolume.SetUp failed for volume "share" : this node does not support volumes of this type`)
 }

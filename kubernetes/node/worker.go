@@ -149,7 +149,8 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	}
 	p.wakeAt(measureAt)
 	w.stop(p)
-	if !w.reportStatus(ctx, p.ended) {
+	later := w.reportsLater(p)
+	if !later && !w.reportStatus(ctx, p.ended) {
 		return w.writes.at, false
 	}
 	if w.sandbox == nil && w.pod.DeletionTimestamp == nil {
@@ -164,6 +165,9 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 		}
 		p.wakeAt(w.volumesAt())
 	}
+	if later && len(p.start) == 0 && !w.reportStatus(ctx, p.ended) {
+		return w.writes.at, false
+	}
 	for _, r := range p.start {
 		if w.start(ctx, r); w.isHooking(r) {
 			break // the others wait for the hook
@@ -174,6 +178,15 @@ func (w *worker) step(ctx context.Context) (at time.Time, finished bool) {
 	}
 	w.reportBackoff(time.Now())
 	return p.wake, false
+}
+
+// reportsLater reports whether the first report of a pod waits until its containers have started,
+// so that the server gets one report instead of two. Kubelets do the same when their writes wait:
+// they report only the newest status. Containers that run take time to start, so the agent always
+// reports their pods first.
+func (w *worker) reportsLater(p plan) bool {
+	return len(p.start) > 0 && w.sandbox != nil && w.pod.Status.StartTime == nil && w.agent.config.Backlog.busy() &&
+		!w.agent.config.Runtime.Info().Executes
 }
 
 // observe sets pod to the newest pod, unless the response to a write is newer.
@@ -348,6 +361,7 @@ func (w *worker) reportStatus(ctx context.Context, ended bool) bool {
 		address = w.sandbox.IP()
 	}
 	status := w.lifecycle.status(w.pod, address, w.agent.config.Address, ended, time.Now())
+	defer w.agent.config.Backlog.begin()()
 	answer, err := writeStatus(ctx, w.agent.client, w.pod, status)
 	return w.written(err, func() { w.pod = answer })
 }

@@ -68,6 +68,10 @@ type Controller struct {
 	client client.Client
 	feed   *feed
 
+	// backlog is nil without Leases, as in tests: which reports are merged depends on the order of
+	// goroutines, and tests must be repeatable.
+	backlog *node.Backlog
+
 	mu        sync.Mutex
 	agents    map[string]*running
 	addresses addresses
@@ -95,8 +99,12 @@ func New(cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Controller{cfg: cfg, create: create, client: c, agents: map[string]*running{},
-		feed: newFeed(cfg.Store, cfg.Stages)}, nil
+	controller := &Controller{cfg: cfg, create: create, client: c, agents: map[string]*running{},
+		feed: newFeed(cfg.Store, cfg.Stages)}
+	if cfg.LeaseDuration >= 0 {
+		controller.backlog = &node.Backlog{}
+	}
+	return controller, nil
 }
 
 // Agent returns the agent of a simulated node, or nil if it does not run.
@@ -228,7 +236,8 @@ func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
 	agent, err := node.NewAgent(node.AgentConfig{
 		Config: c.cfg.As(identity.Node(n.Name)), Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
 		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, KeepTaints: true, Log: c.cfg.Log,
-		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
+		Backlog: c.backlog,
+		Pods:    func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func TestFullDisk(t *testing.T) {
 			for name, l := range map[string]*containerlog.Log{"the log": log, "the files": stored} {
 				text, err := io.ReadAll(l.Read(context.Background(), containerlog.Options{}))
 				lines := strings.Split(string(text), "\n")
-				if err != nil || lines[0] != "before" || len(lines) < 3 || lines[len(lines)-2] != "after" || strings.Contains(string(text), "lost") {
+				if err != nil || lines[0] != "before" || len(lines) < 3 || lines[len(lines)-2] != "after" ||
+					strings.Contains(string(text), "lost") {
 					t.Errorf("%s: %.40q, %v", name, lines, err)
 				}
 			}

@@ -54,7 +54,8 @@ func TestRead(t *testing.T) {
 				{"limit", Options{Limit: pointer(6)}, "one\ntw"},
 				{"since", Options{Since: start.Add(time.Second)}, "two\n\nfour four\n"},
 				{"stream", Options{Stream: Stderr}, "two\n"},
-				{"timestamps", Options{Timestamps: true, Tail: pointer(1)}, "2026-01-01T00:00:03.000000000Z four four\n"},
+				{"timestamps", Options{Timestamps: true, Tail: pointer(1)},
+					"2026-01-01T00:00:03.000000000Z four four\n"},
 				{"tail and since", Options{Tail: pointer(3), Since: start.Add(3 * time.Second)}, "four four\n"},
 			} {
 				if got := read(t, l, test.options); got != test.want {

@@ -78,7 +78,8 @@ type share struct {
 }
 
 func shareOf(r corev1.ResourceRequirements) share {
-	return share{memory: r.Limits.Memory().Value(), cpu: r.Limits.Cpu().MilliValue(), weight: r.Requests.Cpu().MilliValue()}
+	return share{memory: r.Limits.Memory().Value(), cpu: r.Limits.Cpu().MilliValue(),
+		weight: r.Requests.Cpu().MilliValue()}
 }
 
 // quota returns the value of cpu.cfs_quota_us; -1 means none.
@@ -184,7 +185,8 @@ func (c *cgroups) limit(id string, s share) (_ *cgroup, err error) {
 			}
 			// This limit is that of memory and swap together. Kernels without swap accounting lack
 			// the file.
-			if err := write(g.memory, "memory.memsw.limit_in_bytes", text); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := write(g.memory, "memory.memsw.limit_in_bytes", text); err != nil &&
+				!errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
 			// Both are opened here, because a container's thread does not see these directories.
@@ -338,7 +340,8 @@ func (g *cgroup) resize(s share) error {
 // settle writes the settings of a group.
 func settle(dir string, settings map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if err := write(dir, name, settings[name]); err != nil && !(name == "memory.swap.max" && errors.Is(err, fs.ErrNotExist)) {
+		if err := write(dir, name, settings[name]); err != nil &&
+			!(name == "memory.swap.max" && errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 	}
@@ -466,7 +469,8 @@ func findTracking(limits, name string) string {
 		parents = []string{mounts["root"], filepath.Dir(mounts[""]), mounts[""]}
 	}
 	for _, parent := range parents {
-		if parent != "" && exists(filepath.Join(parent, "cgroup.procs")) && creatable(parent, name) && startable(filepath.Join(parent, name)) {
+		if parent != "" && exists(filepath.Join(parent, "cgroup.procs")) && creatable(parent, name) &&
+			startable(filepath.Join(parent, name)) {
 			return parent
 		}
 	}

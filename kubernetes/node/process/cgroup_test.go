@@ -29,7 +29,8 @@ func TestLimits(t *testing.T) {
 				t.Skip("this process may not create control groups")
 			}
 			spec := shell(`a=$(head -c 100000000 /dev/zero | tr '\0' x); echo "kept ${#a}"`)
-			spec.Container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi"), corev1.ResourceCPU: resource.MustParse("500m")}
+			spec.Container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi"),
+				corev1.ResourceCPU: resource.MustParse("500m")}
 			s, err := r.Sandbox(t.Context(), spec.Pod)
 			if err != nil {
 				t.Fatal(err)
@@ -51,7 +52,8 @@ func TestLimits(t *testing.T) {
 			name := filepath.Join(r.groups.name, "uid-1-app-1")
 			for _, line := range groups {
 				controllers := strings.Split(line, ":")
-				if len(controllers) < 3 || parents.memory != "" && controllers[1] != "memory" && controllers[1] != "cpu" && controllers[1] != "cpu,cpuacct" {
+				if len(controllers) < 3 || parents.memory != "" && controllers[1] != "memory" &&
+					controllers[1] != "cpu" && controllers[1] != "cpu,cpuacct" {
 					continue
 				}
 				if !strings.HasSuffix(line, name) {

@@ -30,7 +30,8 @@ type attacked struct {
 func newAttacked(t *testing.T, base string, config Config) *attacked {
 	t.Helper()
 	a := &attacked{data: filepath.Join(base, "data"), home: filepath.Join(base, "home")}
-	for _, name := range []string{"data/pki/ca.key", "data/kubeconfig", "data/planes/p1/kubeconfig", "home/.kube/config", "open/kubeconfig"} {
+	for _, name := range []string{"data/pki/ca.key", "data/kubeconfig", "data/planes/p1/kubeconfig",
+		"home/.kube/config", "open/kubeconfig"} {
 		name = filepath.Join(base, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -128,8 +129,10 @@ func (a *attacked) attack(t *testing.T) {
 	}
 	for _, terminal := range []bool{false, true} {
 		var out strings.Builder
-		err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", a.script()}, node.Streams{Stdout: &out, TTY: terminal})
-		if got := strings.ReplaceAll(out.String(), "\r", ""); !strings.HasSuffix(got, "over\n") || strings.Contains(got, secret) || strings.Contains(got, "READ") {
+		err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", a.script()},
+			node.Streams{Stdout: &out, TTY: terminal})
+		if got := strings.ReplaceAll(out.String(), "\r", ""); !strings.HasSuffix(got, "over\n") ||
+			strings.Contains(got, secret) || strings.Contains(got, "READ") {
 			t.Errorf("%s: exec: %q, %v", a.runtime.Confinement(), got, err)
 		}
 	}
@@ -146,10 +149,12 @@ func TestPodsCannotReadTheServersFiles(t *testing.T) {
 		t.Skipf("SKIPPED: this system confines pods by %q only", a.runtime.Confinement())
 	}
 	a.attack(t)
-	if _, log := a.run(t, shell("cat "+filepath.Join(filepath.Dir(a.data), "open", "kubeconfig")+"; ls / /run /root /home")); strings.Contains(log, secret) {
+	if _, log := a.run(t, shell("cat "+filepath.Join(filepath.Dir(a.data), "open", "kubeconfig")+
+		"; ls / /run /root /home")); strings.Contains(log, secret) {
 		t.Errorf("a file that all users may read: %s", log)
 	}
-	for _, link := range []string{"mkfifo dev/termination-log", "mkdir dev/termination-log", "rm -rf dev; ln -s " + a.data + "/pki dev; true"} {
+	for _, link := range []string{"mkfifo dev/termination-log", "mkdir dev/termination-log",
+		"rm -rf dev; ln -s " + a.data + "/pki dev; true"} {
 		spec := shell(link)
 		spec.Container.TerminationMessagePath = "/dev/termination-log"
 		if exit, log := a.run(t, spec); exit.Code != 0 || exit.Message != "" {
@@ -189,11 +194,14 @@ func TestUnprivilegedAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "test")
-	if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755), os.Mkdir(dir+"/tmp", 0o777), os.Chmod(dir+"/tmp", 0o777)); err != nil {
+	if err := errors.Join(os.WriteFile(program, self, 0o755), os.Chmod(dir, 0o755), os.Mkdir(dir+"/tmp", 0o777),
+		os.Chmod(dir+"/tmp", 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^(TestPodsCannotReadTheServersFiles|TestExit|TestExec|TestEnvironmentAndDirectory|TestStartErrors|TestTerminationMessage|TestStop|TestLeftoverProcessesAreKilled|TestFollow|TestAgentEnds|TestVolumesAreMounted|TestVolumeUpdate|TestIdentity|TestReadOnlyRootFilesystem|TestDescriptorsAreNotInherited|TestStrayProcessesEnd|TestStrayProcessesOfOneContainer|TestHidingProcessesEnd|TestLeftoverStraysAreKilled)$")
-	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir + "/tmp", "HOME=" + dir, "KELSON_TEST_UNPRIVILEGED=1"}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v",
+		"-test.run=^(TestPodsCannotReadTheServersFiles|TestExit|TestExec|TestEnvironmentAndDirectory|TestStartErrors|TestTerminationMessage|TestStop|TestLeftoverProcessesAreKilled|TestFollow|TestAgentEnds|TestVolumesAreMounted|TestVolumeUpdate|TestIdentity|TestReadOnlyRootFilesystem|TestDescriptorsAreNotInherited|TestStrayProcessesEnd|TestStrayProcessesOfOneContainer|TestHidingProcessesEnd|TestLeftoverStraysAreKilled)$")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir + "/tmp", "HOME=" + dir,
+		"KELSON_TEST_UNPRIVILEGED=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), ErrNotConfined.Error()) {
@@ -231,7 +239,8 @@ func TestHidden(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	a := newAttacked(t, dir, Config{Hidden: []string{filepath.Join(dir, "data"), filepath.Join(dir, "home"), filepath.Join(dir, "open", "kubeconfig")}})
+	a := newAttacked(t, dir, Config{Hidden: []string{filepath.Join(dir, "data"), filepath.Join(dir, "home"),
+		filepath.Join(dir, "open", "kubeconfig")}})
 	if a.runtime.Confinement() != ConfinedRoot {
 		t.Skipf("SKIPPED: this system confines pods by %q only", a.runtime.Confinement())
 	}
@@ -244,7 +253,8 @@ func TestHidden(t *testing.T) {
 // Unconfined pods run as the agent's user and can read its files.
 func TestUnconfined(t *testing.T) {
 	a := newAttacked(t, t.TempDir(), Config{Unconfined: true})
-	if _, log := a.run(t, shell("cat "+a.data+"/pki/ca.key")); log != secret+"\n" || a.runtime.Confinement() != Unconfined {
+	if _, log := a.run(t, shell("cat "+a.data+"/pki/ca.key")); log != secret+"\n" ||
+		a.runtime.Confinement() != Unconfined {
 		t.Errorf("%s: %s", a.runtime.Confinement(), log)
 	}
 }

@@ -63,7 +63,8 @@ type container struct {
 
 // start runs the command of spec in dir. files is an open root of dir. At its end, the container
 // calls ended and closes p, group and files.
-func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.Root, spec node.ContainerSpec, log *containerlog.Log, ended func()) (*container, error) {
+func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.Root, spec node.ContainerSpec,
+	log *containerlog.Log, ended func()) (*container, error) {
 	env := environ(path, dir, spec)
 	workingDir := dir
 	if w := spec.Container.WorkingDir; w != "" {
@@ -74,8 +75,9 @@ func start(path, dir string, p launcher, group *cgroup, limited bool, files *os.
 	}
 	cmd := &exec.Cmd{Args: append(append([]string(nil), spec.Command...), spec.Args...), Env: env, Dir: workingDir}
 	c := &container{
-		log: log, done: make(chan struct{}), cmd: cmd, env: env, dir: dir, workingDir: workingDir, stdinOnce: spec.Container.StdinOnce,
-		launcher: p, group: group, limited: limited, files: files, ended: ended,
+		log: log, done: make(chan struct{}), cmd: cmd, env: env, dir: dir, workingDir: workingDir,
+		stdinOnce: spec.Container.StdinOnce,
+		launcher:  p, group: group, limited: limited, files: files, ended: ended,
 	}
 	sources, err := c.begin(spec)
 	var early *startError

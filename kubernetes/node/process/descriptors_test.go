@@ -68,7 +68,8 @@ func TestDescriptorsAreNotInherited(t *testing.T) {
 					t.Errorf("terminal %t: container: %q", tty, got)
 				}
 				var out strings.Builder
-				err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script}, node.Streams{Stdout: &out, TTY: tty})
+				err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script},
+					node.Streams{Stdout: &out, TTY: tty})
 				if got := strings.ReplaceAll(out.String(), "\r", ""); got != "begin\nend\n" || err != nil {
 					t.Errorf("terminal %t: exec: %q, %v", tty, got, err)
 				}

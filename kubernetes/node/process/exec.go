@@ -67,7 +67,8 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 		return err
 	}
 	if exit := exitOf(cmd.ProcessState); exit.Code != 0 {
-		return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", exit.Code), Code: int(exit.Code)}
+		return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", exit.Code),
+			Code: int(exit.Code)}
 	}
 	return nil
 }

@@ -23,10 +23,12 @@ func TestExec(t *testing.T) {
 	c := start1(t, spec)
 	exec := func(in string, tty bool, command ...string) (out, errs string, err error) {
 		var stdout, stderr strings.Builder
-		err = c.(node.Executor).Exec(t.Context(), command, node.Streams{Stdin: strings.NewReader(in), Stdout: &stdout, Stderr: &stderr, TTY: tty})
+		err = c.(node.Executor).Exec(t.Context(), command,
+			node.Streams{Stdin: strings.NewReader(in), Stdout: &stdout, Stderr: &stderr, TTY: tty})
 		return stdout.String(), stderr.String(), err
 	}
-	if out, errs, err := exec("", false, "sh", "-c", "echo $GREETING; echo wrong >&2; touch here"); out != "hello\n" || errs != "wrong\n" || err != nil {
+	if out, errs, err := exec("", false, "sh", "-c", "echo $GREETING; echo wrong >&2; touch here"); out != "hello\n" ||
+		errs != "wrong\n" || err != nil {
 		t.Errorf("%q %q %v", out, errs, err)
 	}
 	if out, _, err := exec("typed", false, "sh", "-c", "cat; ls"); out != "typedhere\n" || err != nil {
@@ -39,7 +41,8 @@ func TestExec(t *testing.T) {
 	if _, _, err := exec("", false, "sh", "-c", "exit 7"); !errors.As(err, &exit) || exit.ExitStatus() != 7 {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := exec("", false, "no-such-command"); err == nil || !strings.Contains(err.Error(), "executable file not found in $PATH") {
+	if _, _, err := exec("", false, "no-such-command"); err == nil ||
+		!strings.Contains(err.Error(), "executable file not found in $PATH") {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := exec("", false); err == nil {
@@ -53,7 +56,8 @@ func TestExec(t *testing.T) {
 		cancel()
 		io.Copy(io.Discard, reader)
 	}()
-	if err := c.(node.Executor).Exec(ctx, []string{"sh", "-c", "echo begun; sleep 300"}, node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
+	if err := c.(node.Executor).Exec(ctx, []string{"sh", "-c", "echo begun; sleep 300"},
+		node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
 		t.Errorf("%v", err)
 	}
 	reader, writer = io.Pipe()
@@ -62,7 +66,8 @@ func TestExec(t *testing.T) {
 		c.Stop(0)
 		io.Copy(io.Discard, reader)
 	}()
-	if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", "echo begun; sleep 300"}, node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
+	if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", "echo begun; sleep 300"},
+		node.Streams{Stdout: writer}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
 		t.Errorf("%v", err)
 	}
 }

@@ -41,10 +41,12 @@ func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 	var nonRoot *bool
 	var others []int64
 	if p := pod.Spec.SecurityContext; p != nil {
-		user, primary, fsGroup, nonRoot, others = p.RunAsUser, p.RunAsGroup, p.FSGroup, p.RunAsNonRoot, p.SupplementalGroups
+		user, primary, fsGroup, nonRoot, others = p.RunAsUser, p.RunAsGroup, p.FSGroup, p.RunAsNonRoot,
+			p.SupplementalGroups
 	}
 	if sc := c.SecurityContext; sc != nil {
-		user, primary, nonRoot = cmp.Or(sc.RunAsUser, user), cmp.Or(sc.RunAsGroup, primary), cmp.Or(sc.RunAsNonRoot, nonRoot)
+		user, primary, nonRoot = cmp.Or(sc.RunAsUser, user), cmp.Or(sc.RunAsGroup, primary),
+			cmp.Or(sc.RunAsNonRoot, nonRoot)
 	}
 	if nonRoot != nil && *nonRoot && user != nil && *user == 0 {
 		return nil, fmt.Errorf("%w (pod: %q, container: %s)", errRoot, pod.Name, c.Name)
@@ -65,7 +67,9 @@ func identityOf(pod *corev1.Pod, c *corev1.Container) (*identity, error) {
 	}
 	for _, number := range others {
 		g := group{uint32(number), groupOf(pod, number)}
-		taken := slices.ContainsFunc(id.Groups, func(o group) bool { return o.Inside == g.Inside || o.Outside == g.Outside })
+		taken := slices.ContainsFunc(id.Groups, func(o group) bool {
+			return o.Inside == g.Inside || o.Outside == g.Outside
+		})
 		if g.Inside != id.Group && g.Outside != outside && !taken {
 			id.Groups = append(id.Groups, g)
 		}
@@ -91,7 +95,8 @@ func volumeGroup(pod *corev1.Pod) (_ uint32, set bool) {
 	switch {
 	case p == nil || p.FSGroup == nil:
 		return userOf(pod), false
-	case p.RunAsGroup != nil && *p.RunAsGroup == *p.FSGroup, p.RunAsGroup == nil && p.RunAsUser != nil && *p.FSGroup == 0:
+	case p.RunAsGroup != nil && *p.RunAsGroup == *p.FSGroup, p.RunAsGroup == nil && p.RunAsUser != nil &&
+		*p.FSGroup == 0:
 		return userOf(pod), true // the primary group
 	}
 	return groupOf(pod, *p.FSGroup), true
@@ -99,7 +104,8 @@ func volumeGroup(pod *corev1.Pod) (_ uint32, set bool) {
 
 // readOnlyRoot reports whether a container must not write outside of its volumes.
 func readOnlyRoot(c *corev1.Container) bool {
-	return c.SecurityContext != nil && c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem
+	return c.SecurityContext != nil && c.SecurityContext.ReadOnlyRootFilesystem != nil &&
+		*c.SecurityContext.ReadOnlyRootFilesystem
 }
 
 // possible returns id, or nil if this system can't give it to processes. It records an event about
@@ -114,7 +120,8 @@ func (s *sandbox) possible(spec node.ContainerSpec, id *identity) *identity {
 	}
 	if len(fields) > 0 && spec.Event != nil && spec.Attempt == 0 {
 		spec.Event(corev1.EventTypeWarning, "SecurityContextIgnored",
-			fmt.Sprintf("These fields have no effect, because this server may not create what they need: %s", strings.Join(fields, "; ")))
+			fmt.Sprintf("These fields have no effect, because this server may not create what they need: %s",
+				strings.Join(fields, "; ")))
 	}
 	return id
 }

@@ -24,7 +24,8 @@ func TestIdentity(t *testing.T) {
 		echo x > /data/f; stat -c '%u %g' /data/f; stat -L -c '%u %g %a' /config/a; cat /config/a; cat /proc/self/status | grep -c CapEff.*[1-9a-f]`,
 		corev1.VolumeMount{Name: "data", MountPath: "/data"}, corev1.VolumeMount{Name: "config", MountPath: "/config"})
 	user, primary, fsGroup := int64(1000), int64(2000), int64(3000)
-	spec.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(5)), RunAsGroup: &primary, FSGroup: &fsGroup, SupplementalGroups: []int64{4000, 2000}}
+	spec.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(5)), RunAsGroup: &primary,
+		FSGroup: &fsGroup, SupplementalGroups: []int64{4000, 2000}}
 	spec.Container.SecurityContext = &corev1.SecurityContext{RunAsUser: &user}
 	want := "1000\n2000\n2000 3000 4000\n1000 2000\n1000 3000\n1000 3000 440\nA\n0\n"
 	if os.Geteuid() != 0 { // only root may translate several groups
@@ -45,7 +46,8 @@ func TestIdentity(t *testing.T) {
 
 	// root in the container is not root on the machine
 	*spec.Container.SecurityContext.RunAsUser, spec.Attempt = 0, 1
-	spec.Command = []string{"sh", "-c", "id -u; touch /etc/x 2>/dev/null || echo no; kill -0 " + fmt.Sprint(os.Getpid()) + " 2>/dev/null || echo no; mount -t tmpfs none /config 2>/dev/null || echo no"}
+	spec.Command = []string{"sh", "-c", "id -u; touch /etc/x 2>/dev/null || echo no; kill -0 " +
+		fmt.Sprint(os.Getpid()) + " 2>/dev/null || echo no; mount -t tmpfs none /config 2>/dev/null || echo no"}
 	if got := runIn(t, s, spec); got != "0\nno\nno\nno\n" {
 		t.Errorf("as root: %q", got)
 	}
@@ -105,7 +107,8 @@ func TestIgnoredSecurityContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := shell("true")
-	spec.Container.SecurityContext = &corev1.SecurityContext{RunAsUser: new(int64(7)), ReadOnlyRootFilesystem: new(true)}
+	spec.Container.SecurityContext = &corev1.SecurityContext{RunAsUser: new(int64(7)),
+		ReadOnlyRootFilesystem: new(true)}
 	var events []string
 	spec.Event = func(kind, reason, message string) { events = append(events, kind+" "+reason+" "+message) }
 	s, err := r.Sandbox(t.Context(), spec.Pod)
@@ -120,7 +123,8 @@ func TestIgnoredSecurityContext(t *testing.T) {
 		}
 		<-c.Done()
 	}
-	if len(events) != 1 || !strings.HasPrefix(events[0], "Warning SecurityContextIgnored") || !strings.Contains(events[0], "readOnlyRootFilesystem") {
+	if len(events) != 1 || !strings.HasPrefix(events[0], "Warning SecurityContextIgnored") ||
+		!strings.Contains(events[0], "readOnlyRootFilesystem") {
 		t.Errorf("events %q", events)
 	}
 }
@@ -136,7 +140,8 @@ func TestResize(t *testing.T) {
 		t.Skip("this process may not create control groups")
 	}
 	list := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)}
 	}
 	spec := shell("echo ready; sleep 300")
 	spec.Container.Resources = corev1.ResourceRequirements{Requests: list("250m", "16Mi"), Limits: list("500m", "32Mi")}
@@ -158,7 +163,8 @@ func TestResize(t *testing.T) {
 			}
 		}
 		if parents.unified == "" {
-			for _, file := range []string{parents.cpu + "/%s/cpu.cfs_quota_us", parents.cpu + "/%s/cpu.shares", parents.memory + "/%s/memory.limit_in_bytes"} {
+			for _, file := range []string{parents.cpu + "/%s/cpu.cfs_quota_us", parents.cpu + "/%s/cpu.shares",
+				parents.memory + "/%s/memory.limit_in_bytes"} {
 				all = append(all, strings.TrimSpace(read(t, fmt.Sprintf(file, name))))
 			}
 		}
@@ -170,8 +176,10 @@ func TestResize(t *testing.T) {
 		v1      string
 	}{
 		{spec.Container.Resources, "50000 100000, 10, 33554432", "50000, 256, 33554432"},
-		{corev1.ResourceRequirements{Requests: list("1", "16Mi"), Limits: list("2", "64Mi")}, "200000 100000, 39, 67108864", "200000, 1024, 67108864"},
-		{corev1.ResourceRequirements{Requests: list("100m", "16Mi"), Limits: list("100m", "24Mi")}, "10000 100000, 4, 25165824", "10000, 102, 25165824"},
+		{corev1.ResourceRequirements{Requests: list("1", "16Mi"), Limits: list("2", "64Mi")},
+			"200000 100000, 39, 67108864", "200000, 1024, 67108864"},
+		{corev1.ResourceRequirements{Requests: list("100m", "16Mi"), Limits: list("100m", "24Mi")},
+			"10000 100000, 4, 25165824", "10000, 102, 25165824"},
 	} {
 		if err := c.(node.Resizer).Resize(step.to); err != nil {
 			t.Fatal(err)

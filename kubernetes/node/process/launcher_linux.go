@@ -82,10 +82,12 @@ func (r *Runtime) try(p launcher) error {
 // dir are the directories of the pod and the container. Only ConfinedRoot mounts volumes, gives
 // processes the identity as, which may be nil, and makes everything but volumes and the file
 // message read-only.
-func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount, group *cgroup, as *identity, readOnly bool, message string) (launcher, error) {
+func (r *Runtime) newLauncher(pod *corev1.Pod, podDir, dir string, mounts []mount, group *cgroup, as *identity,
+	readOnly bool, message string) (launcher, error) {
 	switch r.confinement {
 	case ConfinedRoot:
-		return r.newRootLauncher(userOf(pod), podDir, rootFS{Dir: dir, Mounts: mounts, ReadOnly: readOnly, Message: message}, group, as)
+		return r.newRootLauncher(userOf(pod), podDir,
+			rootFS{Dir: dir, Mounts: mounts, ReadOnly: readOnly, Message: message}, group, as)
 	case ConfinedUser:
 		return asUser{user: userOf(pod), group: group}, nil
 	}
@@ -99,7 +101,8 @@ func (r *Runtime) newRootLauncher(user uint32, podDir string, v rootFS, group *c
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("create the pod's /tmp: %w", err)
 	}
-	v.Mount, v.Tmp, v.Hidden, v.NoHostPaths = filepath.Join(r.config.Root, mountPoint), tmp, r.config.Hidden, r.noHostPaths()
+	v.Mount, v.Tmp, v.Hidden, v.NoHostPaths = filepath.Join(r.config.Root, mountPoint), tmp, r.config.Hidden,
+		r.noHostPaths()
 	if os.Geteuid() != 0 {
 		return &reexecuted{unconfined: unconfined{group}, rootFS: v, as: as}, nil
 	}
@@ -118,7 +121,8 @@ func (id *identity) assume(a *syscall.SysProcAttr, outside uint32) {
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(id.Group), HostID: int(outside), Size: 1}}
 	a.Credential = &syscall.Credential{Uid: id.User, Gid: id.Group}
 	for _, g := range id.Groups {
-		a.GidMappings = append(a.GidMappings, syscall.SysProcIDMap{ContainerID: int(g.Inside), HostID: int(g.Outside), Size: 1})
+		a.GidMappings = append(a.GidMappings, syscall.SysProcIDMap{ContainerID: int(g.Inside), HostID: int(g.Outside),
+			Size: 1})
 		a.Credential.Groups = append(a.Credential.Groups, g.Inside)
 	}
 	a.GidMappingsEnableSetgroups = true
@@ -235,7 +239,8 @@ func mapped(user uint32) bool {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var first, outside, count uint64
-		if n, _ := fmt.Sscan(lines.Text(), &first, &outside, &count); n == 3 && uint64(user) >= first && uint64(user) < first+count {
+		if n, _ := fmt.Sscan(lines.Text(), &first, &outside, &count); n == 3 && uint64(user) >= first &&
+			uint64(user) < first+count {
 			return true
 		}
 	}
@@ -246,7 +251,9 @@ func noNewPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0,
 
 // Threads that start processes and last as long as this process; see cgroup.start.
 var (
-	lastingThread    = sync.OnceValues(func() (*thread, error) { return startThread(asUser{}, func() error { return nil }) })
+	lastingThread = sync.OnceValues(func() (*thread, error) {
+		return startThread(asUser{}, func() error { return nil })
+	})
 	restrictedThread = sync.OnceValues(func() (*thread, error) { return startThread(asUser{}, noNewPrivileges) })
 )
 

@@ -20,7 +20,8 @@ func (r *Runtime) confine() (Confinement, error) {
 	return ConfinedUser, nil
 }
 
-func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount, *cgroup, *identity, bool, string) (launcher, error) {
+func (r *Runtime) newLauncher(*corev1.Pod, string, string, []mount, *cgroup, *identity,
+	bool, string) (launcher, error) {
 	if r.confinement == Unconfined {
 		return unconfined{}, nil
 	}

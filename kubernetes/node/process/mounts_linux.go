@@ -25,7 +25,8 @@ func (v *rootFS) volumes() error {
 		}
 	}
 	for _, dir := range shadows {
-		if err := unix.MountSetattr(unix.AT_FDCWD, v.at(dir), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, v.at(dir), 0,
+			&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("make %s read-only: %w", dir, err)
 		}
 	}
@@ -214,7 +215,8 @@ func (v *rootFS) shadow(root *os.Root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := unix.Mount("tmpfs", pathOf(original), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", pathOf(original), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+		"mode=755,size=1m"); err != nil {
 		return "", fmt.Errorf("replace %s: %w", dir, err)
 	}
 	replaced, err := root.OpenRoot(dir)

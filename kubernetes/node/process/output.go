@@ -190,7 +190,9 @@ func (f *follower) add(w io.Writer, p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.size >= maxPending && !f.ended && f.err == nil {
-		timer := time.AfterFunc(patience, func() { f.fail(fmt.Errorf("detached, because the client has taken no output for %s", patience)) })
+		timer := time.AfterFunc(patience, func() {
+			f.fail(fmt.Errorf("detached, because the client has taken no output for %s", patience))
+		})
 		for f.size >= maxPending && !f.ended && f.err == nil {
 			f.changed.Wait()
 		}

@@ -57,7 +57,8 @@ func TestExecOfPausingClient(t *testing.T) {
 			close(client.resume)
 		}()
 		script := fmt.Sprintf("(%s) | head -c %d", printLines, count)
-		if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script}, node.Streams{Stdout: client, TTY: tty}); err != nil {
+		if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script},
+			node.Streams{Stdout: client, TTY: tty}); err != nil {
 			t.Errorf("tty %t: %v", tty, err)
 		}
 		if got := strings.ReplaceAll(client.taken.String(), "\r", ""); got != lines[:count] {
@@ -71,7 +72,8 @@ func TestExecToOneWriter(t *testing.T) {
 	c := start1(t, shell("sleep 300"))
 	var out strings.Builder
 	script := "for i in 1 2 3 4 5; do echo $i; echo $i >&2; done"
-	if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script}, node.Streams{Stdout: &out, Stderr: &out}); err != nil {
+	if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", script},
+		node.Streams{Stdout: &out, Stderr: &out}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n"; out.String() != want {

@@ -200,7 +200,8 @@ func (r *Runtime) mountable(c *corev1.Container) error {
 		}
 	}
 	if len(c.VolumeDevices) > 0 {
-		return fmt.Errorf("container %q uses volume device %q, which the process runtime does not support", c.Name, c.VolumeDevices[0].Name)
+		return fmt.Errorf("container %q uses volume device %q, which the process runtime does not support", c.Name,
+			c.VolumeDevices[0].Name)
 	}
 	return nil
 }
@@ -299,7 +300,8 @@ func (s *sandbox) start(dir string, spec node.ContainerSpec, log *containerlog.L
 	if err != nil {
 		return nil, fmt.Errorf("create the file of the termination message: %w", err)
 	}
-	group, err := s.runtime.groups.new(fmt.Sprintf("%s-%s-%d", spec.Pod.UID, spec.Container.Name, spec.Attempt), shareOf(spec.Container.Resources))
+	group, err := s.runtime.groups.new(fmt.Sprintf("%s-%s-%d", spec.Pod.UID, spec.Container.Name, spec.Attempt),
+		shareOf(spec.Container.Resources))
 	if err != nil {
 		return nil, fmt.Errorf("limit container %q: %w", spec.Container.Name, err)
 	}
@@ -385,12 +387,14 @@ func writeFiles(p launcher, dir *os.Root, spec node.ContainerSpec, confinement C
 // the status. If the container is running according to the status, the exit is node.Gone, and Adopt
 // kills its processes.
 func (s *sandbox) Adopt(_ context.Context, spec node.ContainerSpec, status corev1.ContainerStatus) node.Container {
-	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()), detach: func() bool { return true }}
+	c := &container{id: status.ContainerID, done: make(chan struct{}), exit: node.Gone(time.Now()),
+		detach: func() bool { return true }}
 	switch state := status.State; {
 	case state.Terminated != nil:
 		t := state.Terminated
 		c.started = t.StartedAt.Time
-		c.exit = node.Exit{Code: t.ExitCode, Signal: t.Signal, Reason: t.Reason, Message: t.Message, FinishedAt: t.FinishedAt.Time}
+		c.exit = node.Exit{Code: t.ExitCode, Signal: t.Signal, Reason: t.Reason, Message: t.Message,
+			FinishedAt: t.FinishedAt.Time}
 	case state.Running != nil:
 		c.started = state.Running.StartedAt.Time
 		endLeftover(status.ContainerID, filepath.Join(s.dir, spec.Container.Name, fmt.Sprint(spec.Attempt)))

@@ -86,7 +86,8 @@ func TestExit(t *testing.T) {
 	} {
 		c := start1(t, shell(test.script))
 		<-c.Done()
-		if exit := c.Exit(); exit.Code != test.code || exit.Signal != test.signal || exit.FinishedAt.Before(c.StartedAt()) {
+		if exit := c.Exit(); exit.Code != test.code || exit.Signal != test.signal ||
+			exit.FinishedAt.Before(c.StartedAt()) {
 			t.Errorf("%s: exit %+v", test.script, exit)
 		}
 		got := logOf(t, c, corev1.PodLogOptions{})
@@ -179,7 +180,8 @@ func TestFollow(t *testing.T) {
 	}
 	defer r.Close()
 	text, err := io.ReadAll(r)
-	if lines := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(lines[0], "Z one") || !strings.Contains(string(text), "Z two\n") {
+	if lines := strings.Split(string(text), "\n"); err != nil || !strings.HasSuffix(lines[0], "Z one") ||
+		!strings.Contains(string(text), "Z two\n") {
 		t.Errorf("followed %q, %v", text, err)
 	}
 	<-c.Done()
@@ -194,7 +196,8 @@ func TestTerminationMessage(t *testing.T) {
 		{"echo log; exit 1", "", corev1.TerminationMessageReadFile},
 		{"echo log; exit 1", "log\n", corev1.TerminationMessageFallbackToLogsOnError},
 		{"echo log", "", corev1.TerminationMessageFallbackToLogsOnError},
-		{"head -c 9000 /dev/zero | tr '\\0' x > dev/termination-log; exit 1", strings.Repeat("x", messageBytes), corev1.TerminationMessageFallbackToLogsOnError},
+		{"head -c 9000 /dev/zero | tr '\\0' x > dev/termination-log; exit 1", strings.Repeat("x", messageBytes),
+			corev1.TerminationMessageFallbackToLogsOnError},
 	} {
 		spec := shell(test.script)
 		spec.Container.TerminationMessagePath = "/dev/termination-log"
@@ -237,8 +240,10 @@ func TestRefusesVolumes(t *testing.T) {
 	if _, err := r.Sandbox(t.Context(), spec.Pod); err != nil {
 		t.Errorf("refused for the service account's token: %v", err)
 	}
-	spec.Container.VolumeMounts = append(spec.Container.VolumeMounts, corev1.VolumeMount{Name: "data", MountPath: "/data"})
-	if _, err := r.Sandbox(t.Context(), spec.Pod); err == nil || !strings.Contains(err.Error(), `mounts volume "data" at /data`) {
+	spec.Container.VolumeMounts = append(spec.Container.VolumeMounts,
+		corev1.VolumeMount{Name: "data", MountPath: "/data"})
+	if _, err := r.Sandbox(t.Context(), spec.Pod); err == nil ||
+		!strings.Contains(err.Error(), `mounts volume "data" at /data`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -263,7 +268,8 @@ func TestAgentEnds(t *testing.T) {
 	adopted := s.Adopt(t.Context(), spec, corev1.ContainerStatus{ContainerID: c.ID(),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
 	<-adopted.Done()
-	if got := logOf(t, adopted, corev1.PodLogOptions{}); got != "here\n" || adopted.Exit().Reason != "ContainerStatusUnknown" {
+	if got := logOf(t, adopted, corev1.PodLogOptions{}); got != "here\n" ||
+		adopted.Exit().Reason != "ContainerStatusUnknown" {
 		t.Errorf("log %q, exit %+v", got, adopted.Exit())
 	}
 }

@@ -182,7 +182,8 @@ func dropPrivileges() error {
 		return err
 	}
 	scope := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET}
-	if rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&scope)), unsafe.Sizeof(scope), 0); errno == 0 {
+	if rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&scope)),
+		unsafe.Sizeof(scope), 0); errno == 0 {
 		_, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0)
 		_ = unix.Close(int(rules))
 		if errno != 0 {

@@ -122,7 +122,8 @@ func TestStrayProcessesEnd(t *testing.T) {
 			spec.Attempt, spec.Command = 1, []string{"sh", "-c", leave(second) + "echo ready; sleep 300"}
 			c = startIn(t, s, spec)
 			ready(t, c)
-			if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", leave(executed)}, node.Streams{}); err != nil {
+			if err := c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", leave(executed)},
+				node.Streams{}); err != nil {
 				t.Fatal(err)
 			}
 			if !running(second) {
@@ -132,7 +133,8 @@ func TestStrayProcessesEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			if running(second) || running(executed) {
-				t.Errorf("processes outlive their pod: of the container %t, of exec %t", running(second), running(executed))
+				t.Errorf("processes outlive their pod: of the container %t, of exec %t", running(second),
+					running(executed))
 			}
 		})
 	}
@@ -148,7 +150,8 @@ func TestStrayProcessesOfOneContainer(t *testing.T) {
 			s := test.sandbox(t, t.Context(), t.TempDir(), spec)
 			defer s.Remove()
 			other := spec
-			other.Container, other.Command = &corev1.Container{Name: "other"}, []string{"sh", "-c", "echo ready; sleep 300"}
+			other.Container, other.Command = &corev1.Container{Name: "other"},
+				[]string{"sh", "-c", "echo ready; sleep 300"}
 			remaining := startIn(t, s, other)
 			ready(t, remaining)
 			c := startIn(t, s, spec)
@@ -170,7 +173,8 @@ func TestHidingProcessesEnd(t *testing.T) {
 	for _, test := range strayCases[:2] {
 		t.Run(test.name, func(t *testing.T) {
 			title := strayTitle(t, "hiding")
-			script := strings.ReplaceAll(leave(title), "setsid sh", "env -i PATH=$PATH setsid $(unshare -Ur true 2>/dev/null && echo unshare -Ur) sh")
+			script := strings.ReplaceAll(leave(title), "setsid sh",
+				"env -i PATH=$PATH setsid $(unshare -Ur true 2>/dev/null && echo unshare -Ur) sh")
 			spec := shell(script + "echo ready; exit 0")
 			spec.Pod.UID = uidOf(t)
 			s := test.sandbox(t, t.Context(), t.TempDir(), spec)
@@ -270,7 +274,8 @@ func TestEndUser(t *testing.T) {
 // agent.
 func TestProcessesEndWithKilledAgent(t *testing.T) {
 	if titles := strings.Fields(os.Getenv("TITLES")); len(titles) > 0 {
-		runAgent(t, Config{Root: os.Getenv("ROOT"), Unconfined: os.Getenv("UNCONFINED") != ""}, titles[0], titles[1], titles[2])
+		runAgent(t, Config{Root: os.Getenv("ROOT"), Unconfined: os.Getenv("UNCONFINED") != ""}, titles[0], titles[1],
+			titles[2])
 		return
 	}
 	for _, unconfined := range []string{"", "unconfined"} {
@@ -278,7 +283,8 @@ func TestProcessesEndWithKilledAgent(t *testing.T) {
 			titles := []string{strayTitle(t, "container"), strayTitle(t, "command"), strayTitle(t, "stray")}
 			agent := exec.Command(os.Args[0], "-test.run=^TestProcessesEndWithKilledAgent$")
 			root := t.TempDir()
-			agent.Env = append(os.Environ(), "ROOT="+root, "UNCONFINED="+unconfined, "TITLES="+strings.Join(titles, " "))
+			agent.Env = append(os.Environ(), "ROOT="+root, "UNCONFINED="+unconfined,
+				"TITLES="+strings.Join(titles, " "))
 			out, err := agent.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -104,7 +104,8 @@ func link(dir string, names map[string]bool) error {
 		}
 	}
 	for name := range names {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil &&
+			!errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

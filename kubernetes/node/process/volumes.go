@@ -217,7 +217,8 @@ func (r *Runtime) imageMounts(image string) ([]mount, error) {
 // noHostPaths returns the paths that no hostPath volume may show, with links resolved.
 func (r *Runtime) noHostPaths() []string {
 	paths := []string{r.config.Root}
-	for _, path := range slices.Concat([]string{"/proc", "/sys", "/dev", "/run", "/root", "/etc/kubernetes", "/etc/rancher"}, r.config.Hidden) {
+	for _, path := range slices.Concat([]string{"/proc", "/sys", "/dev", "/run", "/root", "/etc/kubernetes",
+		"/etc/rancher"}, r.config.Hidden) {
 		if real, err := filepath.EvalSymlinks(path); err == nil { // else it does not exist
 			paths = append(paths, real)
 		}
@@ -259,7 +260,8 @@ func (s *sandbox) prepareHostPath(h *corev1.HostPathVolumeSource) error {
 		return err
 	}
 	info, err := os.Stat(h.Path)
-	if errors.Is(err, fs.ErrNotExist) && (kind == corev1.HostPathDirectoryOrCreate || kind == corev1.HostPathFileOrCreate) {
+	if errors.Is(err, fs.ErrNotExist) && (kind == corev1.HostPathDirectoryOrCreate ||
+		kind == corev1.HostPathFileOrCreate) {
 		return s.createHostPath(real, rest, kind == corev1.HostPathFileOrCreate)
 	}
 	if err != nil {
@@ -292,7 +294,8 @@ func (s *sandbox) createHostPath(parent, name string, file bool) error {
 		return err
 	}
 	if os.Geteuid() == 0 && info.Mode().Perm()&0o002 == 0 {
-		return fmt.Errorf("hostPath %s does not exist, and the pod's user may not create it", filepath.Join(parent, name))
+		return fmt.Errorf("hostPath %s does not exist, and the pod's user may not create it",
+			filepath.Join(parent, name))
 	}
 	root, err := os.OpenRoot(parent)
 	if err != nil {

@@ -67,10 +67,13 @@ func TestVolumesAreMounted(t *testing.T) {
 		echo sub > /sub/file && cat /data/dir/deeper/file
 		(echo x > /data/inner/file) 2>/dev/null || echo inner is read-only
 		test -e /mine || echo no such volume`,
-		mount("config", "/config", "", false), mount("config", "/etc/kelson-test/app", "", false), mount("config", "/etc/only", "a", false),
-		mount("data", "/data", "", false), mount("data", "/sub", "dir/deeper", false), mount("config", "/tmp/nested/certs", "", true),
+		mount("config", "/config", "", false), mount("config", "/etc/kelson-test/app", "", false),
+		mount("config", "/etc/only", "a", false),
+		mount("data", "/data", "", false), mount("data", "/sub", "dir/deeper", false),
+		mount("config", "/tmp/nested/certs", "", true),
 		mount("data", "/data/inner", "inner", true))
-	set(t, s, node.Volume{Name: "config", Files: []node.File{file("a", "A\n", 0o640), file("deep/b", "B\n", 0o400)}}, node.Volume{Name: "data"})
+	set(t, s, node.Volume{Name: "config", Files: []node.File{file("a", "A\n", 0o640), file("deep/b", "B\n", 0o400)}},
+		node.Volume{Name: "data"})
 	want := "A\nB\n640\n400\nconfig is read-only\nA\n/etc/passwd\nA\netc is read-only\ndata\nA\nsub\ninner is read-only\nno such volume\n"
 	if got := runIn(t, s, spec); got != want {
 		t.Errorf("the container printed\n%s\nwant\n%s", got, want)
@@ -90,15 +93,18 @@ func TestVolumeUpdate(t *testing.T) {
 	s, spec := volumeWorld(t, `
 		echo ready; while test "$(cat /config/version)" != 2; do :; done
 		cat /config/added; test -e /config/removed || echo gone; cat /fixed`,
-		corev1.VolumeMount{Name: "config", MountPath: "/config"}, corev1.VolumeMount{Name: "config", MountPath: "/fixed", SubPath: "version"})
-	set(t, s, node.Volume{Name: "config", Files: []node.File{file("version", "1\n", 0o644), file("removed", "", 0o644)}})
+		corev1.VolumeMount{Name: "config", MountPath: "/config"},
+		corev1.VolumeMount{Name: "config", MountPath: "/fixed", SubPath: "version"})
+	set(t, s, node.Volume{Name: "config", Files: []node.File{file("version", "1\n", 0o644),
+		file("removed", "", 0o644)}})
 	c, err := s.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	one := int64(5)
 	logOf(t, c, corev1.PodLogOptions{Follow: true, LimitBytes: &one})
-	set(t, s, node.Volume{Name: "config", Files: []node.File{file("version", "2\n", 0o644), file("added", "new\n", 0o644)}})
+	set(t, s, node.Volume{Name: "config", Files: []node.File{file("version", "2\n", 0o644),
+		file("added", "new\n", 0o644)}})
 	<-c.Done()
 	if got, want := logOf(t, c, corev1.PodLogOptions{}), "ready\nnew\ngone\n1\n"; got != want {
 		t.Errorf("the container printed %q, want %q", got, want)
@@ -108,7 +114,9 @@ func TestVolumeUpdate(t *testing.T) {
 func TestInvalidVolumeFiles(t *testing.T) {
 	for _, name := range []string{"../escaped", "/absolute", "..data", "a/../../b"} {
 		dir := t.TempDir()
-		if err := writeVolume(filepath.Join(dir, "v"), []node.File{file(name, "x", 0o644)}, func(string) error { return nil }); err == nil {
+		if err := writeVolume(filepath.Join(dir, "v"), []node.File{file(name, "x", 0o644)}, func(string) error {
+			return nil
+		}); err == nil {
 			t.Errorf("a file %q was written", name)
 		}
 	}
@@ -116,7 +124,8 @@ func TestInvalidVolumeFiles(t *testing.T) {
 
 // A link that a container made can't lead a subPath out of its volume.
 func TestSubPathStaysInItsVolume(t *testing.T) {
-	s, spec := volumeWorld(t, "ln -s / /data/out; ln -s ../../../../../../etc /data/up", corev1.VolumeMount{Name: "data", MountPath: "/data"})
+	s, spec := volumeWorld(t, "ln -s / /data/out; ln -s ../../../../../../etc /data/up",
+		corev1.VolumeMount{Name: "data", MountPath: "/data"})
 	set(t, s, node.Volume{Name: "data"})
 	runIn(t, s, spec)
 	for _, sub := range []string{"out/etc", "up", "up/passwd", "../../.."} {
@@ -143,7 +152,8 @@ func TestHostPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, spec := volumeWorld(t, "echo x > /host/dir/file; cat /host/dir/file", corev1.VolumeMount{Name: "host", MountPath: "/host"})
+	s, spec := volumeWorld(t, "echo x > /host/dir/file; cat /host/dir/file",
+		corev1.VolumeMount{Name: "host", MountPath: "/host"})
 	kind := func(k corev1.HostPathType) *corev1.HostPathType { return &k }
 	set(t, s, node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: shown}})
 	if err := os.Mkdir(filepath.Join(shown, "dir"), 0o777); err != nil {
@@ -157,16 +167,20 @@ func TestHostPath(t *testing.T) {
 	}
 	data := s.runtime.config.Root
 	for path, want := range map[string]string{
-		"/": "hidden", "/proc": "hidden", "/run": "hidden", "/root/.kube": "hidden", data: "hidden", filepath.Dir(data): "hidden", data + "/new": "hidden",
-		filepath.Join(shown, "root"): "hidden", filepath.Join(shown, "root", "root"): "hidden", filepath.Join(shown, "missing"): "no such file",
+		"/": "hidden", "/proc": "hidden", "/run": "hidden", "/root/.kube": "hidden", data: "hidden",
+		filepath.Dir(data): "hidden", data + "/new": "hidden",
+		filepath.Join(shown, "root"): "hidden", filepath.Join(shown, "root", "root"): "hidden",
+		filepath.Join(shown, "missing"): "no such file",
 	} {
 		err := s.SetVolume(node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: path}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("hostPath %s: %v, want %q", path, err, want)
 		}
 	}
-	for path, k := range map[string]corev1.HostPathType{shown: corev1.HostPathFile, "/etc/passwd": corev1.HostPathDirectory, "/etc/group": corev1.HostPathSocket, "/tmp": corev1.HostPathBlockDev} {
-		if err := s.SetVolume(node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: path, Type: kind(k)}}); err == nil {
+	for path, k := range map[string]corev1.HostPathType{shown: corev1.HostPathFile,
+		"/etc/passwd": corev1.HostPathDirectory, "/etc/group": corev1.HostPathSocket, "/tmp": corev1.HostPathBlockDev} {
+		if err := s.SetVolume(node.Volume{Name: "host",
+			HostPath: &corev1.HostPathVolumeSource{Path: path, Type: kind(k)}}); err == nil {
 			t.Errorf("hostPath %s has type %s", path, k)
 		}
 	}
@@ -197,7 +211,8 @@ func TestHostPath(t *testing.T) {
 	if err := os.Symlink("dir", link); err != nil {
 		t.Fatal(err)
 	}
-	set(t, s, node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: link, Type: kind(corev1.HostPathDirectory)}})
+	set(t, s, node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: link,
+		Type: kind(corev1.HostPathDirectory)}})
 	if err := os.Remove(link); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +228,8 @@ func TestHostPath(t *testing.T) {
 // The files of an image are in the root directory, and a volume with a handle outlives its pod.
 func TestImageAndClaim(t *testing.T) {
 	image := t.TempDir()
-	if err := os.WriteFile(filepath.Join(image, "program"), []byte("#!/bin/sh\ncat /state/file; echo kept > /state/file\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(image, "program"),
+		[]byte("#!/bin/sh\ncat /state/file; echo kept > /state/file\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s, spec := volumeWorld(t, "", corev1.VolumeMount{Name: "state", MountPath: "/state"})

@@ -22,7 +22,8 @@ type run struct {
 // the container then gets the default script.
 func interpret(command []string, env []corev1.EnvVar) (r run, ok bool) {
 	switch name := path.Base(command[0]); {
-	case (name == "sh" || name == "bash" || name == "ash") && len(command) >= 3 && strings.HasPrefix(command[1], "-") && strings.HasSuffix(command[1], "c"):
+	case (name == "sh" || name == "bash" || name == "ash") && len(command) >= 3 && strings.HasPrefix(command[1], "-") &&
+		strings.HasSuffix(command[1], "c"):
 		tokens, ok := tokenize(command[2], env)
 		return r, ok && r.list(tokens, strings.Contains(command[1], "e"))
 	case name == "exit" || name == ":":
@@ -103,7 +104,8 @@ func (r *run) command(words []string) bool {
 // sleepTime parses a number with an optional unit s, m, h or d.
 func sleepTime(text string) (time.Duration, bool) {
 	unit := time.Second
-	for suffix, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
+	for suffix, d := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour,
+		"d": 24 * time.Hour} {
 		if number, ok := strings.CutSuffix(text, suffix); ok {
 			text, unit = number, d
 			break

@@ -51,7 +51,8 @@ func (c *container) Exec(ctx context.Context, command []string, s node.Streams) 
 		return err
 	}
 	if played.code != 0 {
-		return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", played.code), Code: int(played.code)}
+		return utilexec.CodeExitError{Err: fmt.Errorf("command terminated with exit code %d", played.code),
+			Code: int(played.code)}
 	}
 	return nil
 }

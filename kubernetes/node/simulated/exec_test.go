@@ -24,16 +24,20 @@ func TestExec(t *testing.T) {
 		}
 		var out strings.Builder
 		began := time.Now()
-		err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", "echo hello $NAME; sleep 60; exit 3"}, node.Streams{Stdout: &out})
+		err = c.(node.Executor).Exec(t.Context(), []string{"sh", "-c", "echo hello $NAME; sleep 60; exit 3"},
+			node.Streams{Stdout: &out})
 		var exit utilexec.ExitError
-		if out.String() != "hello world\n" || !errors.As(err, &exit) || exit.ExitStatus() != 3 || time.Since(began) != time.Minute {
+		if out.String() != "hello world\n" || !errors.As(err, &exit) || exit.ExitStatus() != 3 ||
+			time.Since(began) != time.Minute {
 			t.Errorf("%q %v after %v", out.String(), err, time.Since(began))
 		}
-		if err := c.(node.Executor).Exec(t.Context(), []string{"ls", "-l"}, node.Streams{}); !errors.Is(err, ErrNotExecuted) {
+		if err := c.(node.Executor).Exec(t.Context(), []string{"ls", "-l"}, node.Streams{}); !errors.Is(err,
+			ErrNotExecuted) {
 			t.Errorf("%v", err)
 		}
 		time.AfterFunc(time.Second, func() { c.Stop(0) })
-		if err := c.(node.Executor).Exec(t.Context(), []string{"sleep", "60"}, node.Streams{}); !errors.As(err, &exit) || exit.ExitStatus() != 137 {
+		if err := c.(node.Executor).Exec(t.Context(), []string{"sleep", "60"}, node.Streams{}); !errors.As(err,
+			&exit) || exit.ExitStatus() != 137 {
 			t.Errorf("%v", err)
 		}
 	})

@@ -77,7 +77,8 @@ func scriptOf(spec node.ContainerSpec) (script, error) {
 		case text == "forever":
 			s.runFor = forever
 		case err != nil || d < 0:
-			return s, fmt.Errorf("annotation %s: %q is neither a duration such as 90s nor \"forever\"", AnnotationRunFor, text)
+			return s, fmt.Errorf("annotation %s: %q is neither a duration such as 90s nor \"forever\"",
+				AnnotationRunFor, text)
 		default:
 			s.runFor = d
 		}

@@ -137,7 +137,8 @@ func (s *sandbox) Start(_ context.Context, spec node.ContainerSpec) (node.Contai
 	}
 	if spec.Event != nil {
 		spec.Event(corev1.EventTypeNormal, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", spec.Container.Image))
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod",
+				spec.Container.Image))
 	}
 	id := fmt.Sprintf(Scheme+"%s-%s-%d-%d", s.uid, spec.Container.Name, spec.Attempt, s.runtime.ids.Add(1))
 	return s.run(spec, script, id, time.Now()), nil

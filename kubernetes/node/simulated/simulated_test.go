@@ -18,7 +18,8 @@ import (
 func specOf(policy corev1.RestartPolicy, annotations map[string]string, command ...string) node.ContainerSpec {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "u", Annotations: annotations},
-		Spec:       corev1.PodSpec{RestartPolicy: policy, Containers: []corev1.Container{{Name: "app", Image: "busybox"}}},
+		Spec: corev1.PodSpec{RestartPolicy: policy,
+			Containers: []corev1.Container{{Name: "app", Image: "busybox"}}},
 	}
 	return node.ContainerSpec{Pod: pod, Container: &pod.Spec.Containers[0], Command: command,
 		Env: []corev1.EnvVar{{Name: "WHO", Value: "you"}}}
@@ -44,23 +45,31 @@ func TestScript(t *testing.T) {
 		{policy: "Never", command: "sleep|infinity", want: "1s 0"},
 		{policy: "Never", command: "/bin/false", want: "0s 1"},
 		{policy: "Never", command: "exit|3", want: "1s 0"},
-		{policy: "Never", command: `sh|-c|echo "hi $WHO"; sleep 5 && echo 'it is $5'; exit 3`, want: "5s 3 [0s hi you] [5s it is $5]"},
-		{policy: "Never", command: "sh|-c|false || echo no; true && false && echo never || echo ${WHO}", want: "0s 0 [0s no] [0s you]"},
+		{policy: "Never", command: `sh|-c|echo "hi $WHO"; sleep 5 && echo 'it is $5'; exit 3`,
+			want: "5s 3 [0s hi you] [5s it is $5]"},
+		{policy: "Never", command: "sh|-c|false || echo no; true && false && echo never || echo ${WHO}",
+			want: "0s 0 [0s no] [0s you]"},
 		{policy: "Never", command: "sh|-ec|false; echo never", want: "0s 1"},
 		{policy: "Never", command: "sh|-c|exit", want: "0s 0"},
 		{policy: "Never", command: "sh|-c|echo a | wc", want: "1s 0"},
 		{policy: "Never", command: "sh|-c|echo $(date)", want: "1s 0"},
 		{policy: "Never", command: "sh|-c|echo 'open", want: "1s 0"},
 		{policy: "Always", command: "sh|-c|while true; do sleep 1; done", want: "forever 0"},
-		{policy: "Always", annotations: map[string]string{AnnotationRunFor: "90s", AnnotationExitCode: "2"}, want: "1m30s 2"},
+		{policy: "Always", annotations: map[string]string{AnnotationRunFor: "90s", AnnotationExitCode: "2"},
+			want: "1m30s 2"},
 		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "forever"}, want: "forever 0"},
 		{policy: "Always", annotations: map[string]string{AnnotationExitCode: "1, 1,0"}, want: "1s 1"},
 		{policy: "Always", annotations: map[string]string{AnnotationExitCode: "1, 1,0"}, attempt: 7, want: "1s 0"},
-		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "1h", AnnotationRunFor + ".app": "2h", AnnotationRunFor + ".other": "3h"}, want: "2h0m0s 0"},
-		{policy: "Never", command: "echo|no", annotations: map[string]string{AnnotationLog: "a\nb\n"}, want: "0s 0 [0s a] [0s b]"},
-		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "soon"}, want: `annotation sim.kelson.dev/run-for: "soon" is neither a duration such as 90s nor "forever"`},
-		{policy: "Never", annotations: map[string]string{AnnotationExitCode: "256"}, want: `annotation sim.kelson.dev/exit-code: "256" is not an exit code from 0 to 255`},
-		{policy: "Never", annotations: map[string]string{AnnotationStopAfter: "-1s"}, want: `annotation sim.kelson.dev/stop-after: "-1s" is not a duration such as 5s`},
+		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "1h", AnnotationRunFor + ".app": "2h",
+			AnnotationRunFor + ".other": "3h"}, want: "2h0m0s 0"},
+		{policy: "Never", command: "echo|no", annotations: map[string]string{AnnotationLog: "a\nb\n"},
+			want: "0s 0 [0s a] [0s b]"},
+		{policy: "Never", annotations: map[string]string{AnnotationRunFor: "soon"},
+			want: `annotation sim.kelson.dev/run-for: "soon" is neither a duration such as 90s nor "forever"`},
+		{policy: "Never", annotations: map[string]string{AnnotationExitCode: "256"},
+			want: `annotation sim.kelson.dev/exit-code: "256" is not an exit code from 0 to 255`},
+		{policy: "Never", annotations: map[string]string{AnnotationStopAfter: "-1s"},
+			want: `annotation sim.kelson.dev/stop-after: "-1s" is not a duration such as 5s`},
 	} {
 		spec := specOf(test.policy, test.annotations)
 		if test.command != "" {
@@ -85,7 +94,8 @@ func TestScript(t *testing.T) {
 }
 
 func FuzzInterpret(f *testing.F) {
-	for _, seed := range []string{"", ";", "&&", "echo a; sleep 1", "echo \"$A", "exit 1 || true", "${", "'", "echo ${A}b", "sleep 99999999999999999999"} {
+	for _, seed := range []string{"", ";", "&&", "echo a; sleep 1", "echo \"$A", "exit 1 || true", "${", "'",
+		"echo ${A}b", "sleep 99999999999999999999"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -151,11 +161,16 @@ func TestStop(t *testing.T) {
 		after       time.Duration
 	}{
 		{"a server ends well", "Always", nil, []time.Duration{30 * time.Second}, 0, 0},
-		{"a program is ended", "Never", map[string]string{AnnotationRunFor: "1h"}, []time.Duration{30 * time.Second}, 143, 0},
-		{"slowly", "Always", map[string]string{AnnotationStopAfter: "5s"}, []time.Duration{30 * time.Second}, 0, 5 * time.Second},
-		{"too slowly", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second}, 137, 30 * time.Second},
-		{"stopped again", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second, time.Second}, 137, 2 * time.Second},
-		{"stopped again with more time", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second, time.Hour}, 137, 30 * time.Second},
+		{"a program is ended", "Never", map[string]string{AnnotationRunFor: "1h"}, []time.Duration{30 * time.Second},
+			143, 0},
+		{"slowly", "Always", map[string]string{AnnotationStopAfter: "5s"}, []time.Duration{30 * time.Second}, 0,
+			5 * time.Second},
+		{"too slowly", "Always", map[string]string{AnnotationStopAfter: "1m"}, []time.Duration{30 * time.Second}, 137,
+			30 * time.Second},
+		{"stopped again", "Always", map[string]string{AnnotationStopAfter: "1m"},
+			[]time.Duration{30 * time.Second, time.Second}, 137, 2 * time.Second},
+		{"stopped again with more time", "Always", map[string]string{AnnotationStopAfter: "1m"},
+			[]time.Duration{30 * time.Second, time.Hour}, 137, 30 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -231,7 +246,8 @@ func TestAddresses(t *testing.T) {
 		}
 		return s.IP()
 	}
-	if a, b, c, d := ip(""), ip("10.244.0.2"), ip(""), ip("192.168.0.1"); a != "10.244.0.1" || b != "10.244.0.2" || c != "10.244.0.3" || d != "10.244.0.4" {
+	if a, b, c, d := ip(""), ip("10.244.0.2"), ip(""), ip("192.168.0.1"); a != "10.244.0.1" || b != "10.244.0.2" ||
+		c != "10.244.0.3" || d != "10.244.0.4" {
 		t.Errorf("addresses %s %s %s %s", a, b, c, d)
 	}
 }

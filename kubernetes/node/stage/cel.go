@@ -44,10 +44,12 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 			cel.FunctionBinding(func(...ref.Val) ref.Val { return types.Double(rand.Float64()) }))),
 		cel.Function("SinceSecond",
 			cel.Overload("since_second", []*cel.Type{cel.DynType}, cel.DoubleType, cel.UnaryBinding(since)),
-			cel.MemberOverload("since_second_member", []*cel.Type{cel.DynType}, cel.DoubleType, cel.UnaryBinding(since))),
+			cel.MemberOverload("since_second_member", []*cel.Type{cel.DynType}, cel.DoubleType,
+				cel.UnaryBinding(since))),
 		cel.Function("UnixSecond",
 			cel.Overload("unix_second", []*cel.Type{cel.TimestampType}, cel.DoubleType, cel.UnaryBinding(unix)),
-			cel.MemberOverload("unix_second_member", []*cel.Type{cel.TimestampType}, cel.DoubleType, cel.UnaryBinding(unix))),
+			cel.MemberOverload("unix_second_member", []*cel.Type{cel.TimestampType}, cel.DoubleType,
+				cel.UnaryBinding(unix))),
 	)
 })
 
@@ -105,7 +107,8 @@ func newCondition(c *CEL) (condition, error) {
 
 // times are the fields of Pods and Nodes that hold times.
 var times = map[string]bool{
-	"creationTimestamp": true, "deletionTimestamp": true, "startTime": true, "lastTransitionTime": true, "lastProbeTime": true,
+	"creationTimestamp": true, "deletionTimestamp": true, "startTime": true, "lastTransitionTime": true,
+	"lastProbeTime":     true,
 	"lastHeartbeatTime": true, "startedAt": true, "finishedAt": true, "timeAdded": true,
 }
 

@@ -63,7 +63,9 @@ func newRequirement(r Requirement) (condition, error) {
 		}
 		in := r.Operator == "In"
 		return func(ctx context.Context, o *Object) bool {
-			return in == slices.ContainsFunc(q.run(ctx, o), func(v any) bool { return slices.Contains(r.Values, text(v)) })
+			return in == slices.ContainsFunc(q.run(ctx, o), func(v any) bool {
+				return slices.Contains(r.Values, text(v))
+			})
 		}, nil
 	case "Exists", "DoesNotExist":
 		if len(r.Values) > 0 {

@@ -47,7 +47,8 @@ func compile(s *Stage) (_ *Program, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("spec.resourceRef.apiGroup: %w", err)
 	}
-	p := &Program{Name: s.Name, Kind: version.WithKind(s.Spec.ResourceRef.Kind), weight: weightValue{fixed: int64(s.Spec.Weight)},
+	p := &Program{Name: s.Name, Kind: version.WithKind(s.Spec.ResourceRef.Kind),
+		weight:    weightValue{fixed: int64(s.Spec.Weight)},
 		Immediate: s.Spec.ImmediateNextStage != nil && *s.Spec.ImmediateNextStage}
 	if s.Spec.Weight < 0 {
 		return nil, fmt.Errorf("spec.weight %d: must not be negative", s.Spec.Weight)
@@ -130,7 +131,8 @@ func (p *Program) compileDelay(d *Delay) error {
 
 // Matches reports whether the Stage selects the object in its current state.
 func (p *Program) Matches(ctx context.Context, o *Object) bool {
-	if !p.selects || !p.labels.Matches(labels.Set(o.GetLabels())) || !p.annotations.Matches(labels.Set(o.GetAnnotations())) {
+	if !p.selects || !p.labels.Matches(labels.Set(o.GetLabels())) ||
+		!p.annotations.Matches(labels.Set(o.GetAnnotations())) {
 		return false
 	}
 	for _, holds := range p.conditions {

@@ -133,7 +133,8 @@ func (s *step) writes(o *Object, cluster Functions) (actions []Action, err error
 		actions = append(actions, a)
 	}
 	if s.apply != nil {
-		a := Action{Other: true, Type: s.applyType, Subresource: s.Apply.Subresource, User: s.Apply.Impersonation.user()}
+		a := Action{Other: true, Type: s.applyType, Subresource: s.Apply.Subresource,
+			User: s.Apply.Impersonation.user()}
 		if a.Data, err = render(s.apply, o, cluster); err != nil {
 			return nil, err
 		}
@@ -190,7 +191,9 @@ func (f *Finalizers) operations(current []string) (operations []operation) {
 		return names
 	}
 	remove, add := names(f.Remove), names(f.Add)
-	kept := slices.DeleteFunc(slices.Clone(current), func(name string) bool { return f.Empty || slices.Contains(remove, name) })
+	kept := slices.DeleteFunc(slices.Clone(current), func(name string) bool {
+		return f.Empty || slices.Contains(remove, name)
+	})
 	if len(kept) == 0 && len(current) > 0 && (f.Empty || len(remove) > 0) {
 		operations = append(operations, operation{Op: "remove", Path: all})
 	} else {

@@ -22,7 +22,8 @@ import (
 type Functions = template.FuncMap
 
 // ofCluster are the functions that a caller must provide.
-var ofCluster = []string{"NodeIP", "NodeName", "NodePort", "NodeIPWith", "NodeIPsWith", "PodIP", "PodIPWith", "PodIPsWith"}
+var ofCluster = []string{"NodeIP", "NodeName", "NodePort", "NodeIPWith", "NodeIPsWith", "PodIP", "PodIPWith",
+	"PodIPsWith"}
 
 // Version is the result of the function Version.
 const Version = "kelson"

@@ -182,7 +182,8 @@ func (s *Spec) steps() []Step {
 		steps = append(steps, Step{Patch: &s.Next.Patches[i]})
 	}
 	if len(s.Next.Patches) == 0 && s.Next.StatusTemplate != "" {
-		patch := &Patch{Subresource: "status", Root: "status", Template: s.Next.StatusTemplate, Impersonation: s.Next.StatusPatchAs}
+		patch := &Patch{Subresource: "status", Root: "status", Template: s.Next.StatusTemplate,
+			Impersonation: s.Next.StatusPatchAs}
 		if s.Next.StatusSubresource != nil {
 			patch.Subresource = *s.Next.StatusSubresource
 		}
