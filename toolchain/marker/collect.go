@@ -298,7 +298,8 @@ func (c *collector) malformed(g *ast.CommentGroup) {
 				c.ineffective(cm, cm.Text[at[2]:at[3]], at[2]-1, "in a /* */ comment; only // comments have markers")
 			}
 		} else if at := spacedText.FindStringSubmatchIndex(cm.Text); at != nil {
-			c.ineffective(cm, cm.Text[at[2]:at[3]], strings.IndexByte(cm.Text, '+'), "not a marker with a space after the plus sign")
+			c.ineffective(cm, cm.Text[at[2]:at[3]], strings.IndexByte(cm.Text, '+'),
+				"not a marker with a space after the plus sign")
 		}
 	}
 }
@@ -328,5 +329,6 @@ func (c *collector) ineffective(cm *ast.Comment, text string, offset int, where 
 		advice = "; leave an empty line below it"
 	}
 	pos := c.file.Position(cm.Pos() + token.Pos(offset))
-	c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but is %s%s", def.Name, def.On, where, advice))
+	c.errs = append(c.errs, loader.Errorf(pos, "misplaced marker +%s: it belongs on %s, but is %s%s", def.Name, def.On,
+		where, advice))
 }

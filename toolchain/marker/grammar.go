@@ -213,7 +213,8 @@ func (s *scanner) str(key bool) (string, error) {
 		}
 		v, err := strconv.Unquote(s.text[start:s.pos])
 		if err != nil {
-			return "", fmt.Errorf("the string %s has an invalid escape; use backticks, which need no escapes", s.text[start:s.pos])
+			return "", fmt.Errorf("the string %s has an invalid escape; use backticks, which need no escapes",
+				s.text[start:s.pos])
 		}
 		return v, nil
 	}

@@ -48,19 +48,24 @@ func TestParse(t *testing.T) {
 		{`k8s:maxItems=3 # three`, OnField, `3`},
 		{`k8s:required # always`, OnField, `null`},
 		{`kubebuilder:resource`, OnType, `{}`},
-		{`kubebuilder:resource:path=as,shortName=a;b,scope=Cluster`, OnType, `{"path":"as","scope":"Cluster","shortName":["a","b"]}`},
+		{`kubebuilder:resource:path=as,shortName=a;b,scope=Cluster`, OnType,
+			`{"path":"as","scope":"Cluster","shortName":["a","b"]}`},
 		{"kubebuilder:printcolumn:name=\"A B\", type=string ,JSONPath=`.a[?(@.b==\"c\")].d`,priority=1", OnType,
 			`{"JSONPath":".a[?(@.b==\"c\")].d","name":"A B","priority":1,"type":"string"}`},
-		{`kubebuilder:rbac:groups="",resources=pods;pods/log,verbs=get`, OnPackage, `{"groups":[""],"resources":["pods","pods/log"],"verbs":["get"]}`},
-		{`kubebuilder:rbac:groups=,resources=pods,verbs=*`, OnPackage, `{"groups":[],"resources":["pods"],"verbs":["*"]}`},
+		{`kubebuilder:rbac:groups="",resources=pods;pods/log,verbs=get`, OnPackage,
+			`{"groups":[""],"resources":["pods","pods/log"],"verbs":["get"]}`},
+		{`kubebuilder:rbac:groups=,resources=pods,verbs=*`, OnPackage,
+			`{"groups":[],"resources":["pods"],"verbs":["*"]}`},
 		{`genclient:nonNamespaced`, OnType, `null`},
-		{`k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object`, OnType, `"k8s.io/apimachinery/pkg/runtime.Object"`},
+		{`k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object`, OnType,
+			`"k8s.io/apimachinery/pkg/runtime.Object"`},
 		{`k8s:unionMember(union: "a", memberName: "b")`, OnField, `{"memberName":"b","union":"a"}`},
 		{`k8s:dependentRequired(other)`, OnField, `{"":"other"}`},
 		{`k8s:alpha(since: "1.34")=+k8s:required`, OnField, `{"since":"1.34"}`},
 		{`k8s:item(type: "a=b", n: 3)=+k8s:eachVal=+k8s:maxLength=63`, OnField, `{"n":"3","type":"a=b"}`},
 		{`k8s:subfield(a)=+k8s:optional # remark`, OnType, `{"":"a"}`},
-		{`k8s:openapi-gen=x-kubernetes-print-columns:custom-columns=A(b)`, OnType, `"x-kubernetes-print-columns:custom-columns=A(b)"`},
+		{`k8s:openapi-gen=x-kubernetes-print-columns:custom-columns=A(b)`, OnType,
+			`"x-kubernetes-print-columns:custom-columns=A(b)"`},
 		{`patchStrategy=merge,retainKeys`, OnField, `"merge,retainKeys"`},
 		{`oneOf=NodeSelection`, OnField, `"NodeSelection"`},
 		{`zeroOrOneOf=ResourceSliceType`, OnField, `"ResourceSliceType"`},
@@ -99,6 +104,11 @@ func TestParse(t *testing.T) {
 		{`k8s:alpha(sinc: "1")=+k8s:required`, OnField, `has no argument`},
 		{`k8s:ifEnabled(a=+k8s:required`, OnField, `not closed`},
 		{`k8s:unionMember(union: a, union: b)`, OnField, `twice`},
+		{`kubebuilder:default:enabled=false`, OnField, `unexpected ":enabled" in the name`},
+		{`kubebuilder:validation:Minimum:x=a`, OnField, `expected a number`},
+		{`kubebuilder:validation:Minimum:x`, OnField, `unknown marker +kubebuilder:validation:Minimum:x`},
+		{`kubebuilder:rbac:x:groups=a,verbs=b`, OnPackage, `unknown marker`},
+		{`k8s:maxItems:x=3`, OnField, `unknown marker`},
 		{`genclient:nonNamespace`, OnType, `did you mean +genclient:nonNamespaced?`},
 		{`kubebuilder:webhook:pth=x`, OnPackage, `no argument "pth"; did you mean path?`},
 		{`default=1 2`, OnField, `expected one JSON value`},
@@ -125,12 +135,31 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A value below a name with one part too many has an effect in controller-gen, so it has one in
+// projects whose mistakes are warnings.
+func TestParseIgnoresLastPart(t *testing.T) {
+	reg := Standard()
+	for text, want := range map[string]any{
+		`kubebuilder:default:enable_ingress=false`: false,
+		`kubebuilder:validation:Maximum:is=3`:      3.0,
+		`groupName:is=a.b`:                         "a.b",
+	} {
+		m, err := reg.Parse(text, Anywhere)
+		if err == nil || m == nil || m.Value != want {
+			t.Errorf("+%s: got %+v, %v, want %v and an error", text, m, err, want)
+		}
+	}
+}
+
 // FuzzParse checks that the parser returns a marker or an error for any comment.
 func FuzzParse(f *testing.F) {
 	reg := Standard()
-	for _, seed := range []string{"optional", "kubebuilder:default={a: {b: {1, 2}}, \"c\": x;y}", "kubebuilder:validation:Enum=a;b;\"c\"",
-		"kubebuilder:printcolumn:name=\"A\",type=string,JSONPath=`.a`", "default={\"a\":[1]}", "kubebuilder:rbac:groups=a;b,verbs={a,b}",
-		"kubebuilder:default={{{", "kubebuilder:validation:Pattern=a`b", "k8s:maxItems=3 # x", "kubebuilder:example=-", "kubebuilder:title=;;",
+	for _, seed := range []string{"optional", "kubebuilder:default={a: {b: {1, 2}}, \"c\": x;y}",
+		"kubebuilder:validation:Enum=a;b;\"c\"",
+		"kubebuilder:printcolumn:name=\"A\",type=string,JSONPath=`.a`", "default={\"a\":[1]}",
+		"kubebuilder:rbac:groups=a;b,verbs={a,b}",
+		"kubebuilder:default={{{", "kubebuilder:validation:Pattern=a`b", "k8s:maxItems=3 # x", "kubebuilder:example=-",
+		"kubebuilder:title=;;",
 		"k8s:item(a: \"b\", c: 1)=+k8s:eachVal=+k8s:maxLength=3", "k8s:ifEnabled(x", "k8s:subfield(`)`)=+optional"} {
 		f.Add(seed)
 	}
@@ -138,8 +167,8 @@ func FuzzParse(f *testing.F) {
 		for _, on := range []Target{OnPackage, OnType, OnField} {
 			m, err := reg.Parse(text, on)
 			if err != nil {
-				if m != nil || err.Error() == "" {
-					t.Fatalf("%q: both %v and %v", text, m, err)
+				if err.Error() == "" {
+					t.Fatalf("%q: an empty error", text)
 				}
 				continue
 			}

@@ -46,7 +46,8 @@ const (
 )
 
 func (k Kind) String() string {
-	return [...]string{"no value", "a string", "an integer", "a number", "true or false", "a value", "a list of strings", "a list", "text", "JSON", "a marker"}[k]
+	return [...]string{"no value", "a string", "an integer", "a number", "true or false", "a value",
+		"a list of strings", "a list", "text", "JSON", "a marker"}[k]
 }
 
 // Arg is a named argument.

@@ -32,13 +32,14 @@ func NewRegistry(defs []Definition, foreign ...string) *Registry {
 	return r
 }
 
-// lookup finds the definition of a name on a target: by the whole name, or, if the last part is the
-// name of the first argument, by the rest. If the name is defined only for other targets, def is
-// nil and elsewhere has those targets.
+// lookup finds the definition of a name on a target: by the whole name, or without its last part,
+// which it then returns as first. That part is the name of the first argument; if the definition
+// has a value instead of arguments, it is a mistake that controller-gen ignores. If the name is
+// defined only for other targets, def is nil and elsewhere has those targets.
 func (r *Registry) lookup(name string, on Target) (def *Definition, first string, elsewhere Target) {
-	try := func(name string, named bool) *Definition {
+	try := func(name string, fits func(*Definition) bool) *Definition {
 		for _, d := range r.exact[name] {
-			if named && len(d.Args) == 0 {
+			if !fits(d) {
 				continue
 			}
 			if d.On&on != 0 {
@@ -48,12 +49,13 @@ func (r *Registry) lookup(name string, on Target) (def *Definition, first string
 		}
 		return nil
 	}
-	if d := try(strings.TrimSuffix(name, ":"), false); d != nil {
+	if d := try(strings.TrimSuffix(name, ":"), func(*Definition) bool { return true }); d != nil {
 		return d, "", 0
 	}
-	if i := strings.LastIndexByte(name, ':'); i > 0 {
-		if d := try(name[:i], true); d != nil {
-			return d, name[i+1:], 0
+	last := strings.LastIndexByte(name, ':')
+	if last > 0 {
+		if d := try(name[:last], func(d *Definition) bool { return len(d.Args) > 0 }); d != nil {
+			return d, name[last+1:], 0
 		}
 	}
 	for _, d := range r.prefixes {
@@ -62,6 +64,11 @@ func (r *Registry) lookup(name string, on Target) (def *Definition, first string
 				return d, "", 0
 			}
 			elsewhere |= d.On
+		}
+	}
+	if last > 0 && !strings.HasPrefix(name, "k8s:") {
+		if d := try(name[:last], func(d *Definition) bool { return d.Value != None }); d != nil {
+			return d, name[last+1:], 0
 		}
 	}
 	return nil, "", elsewhere
@@ -87,6 +94,10 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 		name, remark = name+strings.TrimSpace(remark), ""
 	}
 	def, first, elsewhere := r.lookup(name, on)
+	extra := def != nil && first != "" && len(def.Args) == 0
+	if extra && !assigned {
+		def = nil // also in controller-gen
+	}
 	switch {
 	case def == nil && elsewhere != 0:
 		return nil, fmt.Errorf("+%s belongs on %s, not on %s", name, elsewhere, on)
@@ -107,6 +118,9 @@ func (r *Registry) Parse(text string, on Target) (*Marker, error) {
 	}
 	if err == nil && (call.given || len(def.Parens) > 0) {
 		m.args, m.order, err = def.parens(call)
+	}
+	if err == nil && extra {
+		return m, fmt.Errorf("+%s:%s: unexpected %q in the name; the value belongs after +%s=", def.Name, first, ":"+first, def.Name)
 	}
 	if err != nil {
 		err = fmt.Errorf("+%s %w", def.Name, err)
