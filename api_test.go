@@ -84,9 +84,12 @@ func local() {}
 		t.Fatal(err)
 	}
 	want := []string{
-		"., const A", "., func (s *S[T]) Do(a, b int) (ok bool, err error)", "., func New(cfg struct{ A int }) *S[int]", "., type E struct",
-		"., type F func(ctx int) string", "., type I interface", "., type I interface, M(x int) error", "., type I interface, with unexported methods",
-		"., type S[T any] struct", "., type S[T any] struct, *E", "., type S[T any] struct, F int", "., type S[T any] struct, G int", "., var V map[string]int",
+		"., const A", "., func (s *S[T]) Do(a, b int) (ok bool, err error)", "., func New(cfg struct{ A int }) *S[int]",
+		"., type E struct",
+		"., type F func(ctx int) string", "., type I interface", "., type I interface, M(x int) error",
+		"., type I interface, with unexported methods",
+		"., type S[T any] struct", "., type S[T any] struct, *E", "., type S[T any] struct, F int",
+		"., type S[T any] struct, G int", "., var V map[string]int",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -157,7 +160,8 @@ func apiOf(set *token.FileSet, decl ast.Decl) (lines []string) {
 			case *ast.ValueSpec:
 				for _, name := range spec.Names {
 					if name.IsExported() {
-						lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", decl.Tok, name.Name, text(set, spec.Type))))
+						lines = append(lines,
+							strings.TrimSpace(fmt.Sprintf("%s %s %s", decl.Tok, name.Name, text(set, spec.Type))))
 					}
 				}
 			case *ast.TypeSpec:

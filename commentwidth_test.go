@@ -35,7 +35,8 @@ func TestCommentWidth(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(src), "\n// Code generated ") || strings.HasPrefix(string(src), "// Code generated ") {
+		if strings.Contains(string(src), "\n// Code generated ") ||
+			strings.HasPrefix(string(src), "// Code generated ") {
 			continue
 		}
 		for _, line := range wideComments(src) {
@@ -95,7 +96,8 @@ func TestWideComments(t *testing.T) {
 // texts.
 var generatedDocs = []string{
 	"docs/internals/benchmarks.md", "docs/internals/conformance.md", "docs/internals/differential.md",
-	"docs/reference/commands.md", "docs/reference/flags.md", "docs/reference/generators.md", "docs/reference/markers.md",
+	"docs/reference/commands.md", "docs/reference/flags.md", "docs/reference/generators.md",
+	"docs/reference/markers.md",
 	"docs/reference/security.md", "toolchain/scaffold/_former/", "toolchain/scaffold/_template/", "test/generators/",
 }
 
@@ -132,7 +134,8 @@ func wideText(text string) (wide []int) {
 			code = !code
 			continue
 		}
-		if code || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<!--") || strings.Contains(line, "](") {
+		if code || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<!--") ||
+			strings.Contains(line, "](") {
 			continue
 		}
 		if utf8.RuneCountInString(line) > maxColumns && strings.Contains(trimmed, " ") {

@@ -25,11 +25,13 @@ func TestCompiledFunctions(t *testing.T) {
 	}
 	var functions []string
 	for line := range strings.Lines(string(symbols)) {
-		if fields := strings.SplitN(strings.TrimSpace(line), " ", 3); len(fields) == 3 && strings.EqualFold(fields[1], "T") {
+		if fields := strings.SplitN(strings.TrimSpace(line), " ", 3); len(fields) == 3 &&
+			strings.EqualFold(fields[1], "T") {
 			functions = append(functions, fields[2])
 		}
 	}
 	if len(functions) == 0 || len(functions) > most {
-		t.Errorf("%s compiles %d functions, want 1 to %d:\n%s", pkg, len(functions), most, strings.Join(functions, "\n"))
+		t.Errorf("%s compiles %d functions, want 1 to %d:\n%s", pkg, len(functions), most,
+			strings.Join(functions, "\n"))
 	}
 }

@@ -51,7 +51,8 @@ func serversBelow(t *testing.T, root string, found map[string]bool) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), "_") || strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), "_") ||
+			strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil

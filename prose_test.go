@@ -54,7 +54,8 @@ func TestProse(t *testing.T) {
 		}
 		name = filepath.ToSlash(name)
 		if d.IsDir() {
-			if base := d.Name(); base == "testdata" || base == "bin" || base == "node_modules" || strings.HasPrefix(base, ".") && name != "." {
+			if base := d.Name(); base == "testdata" || base == "bin" || base == "node_modules" ||
+				strings.HasPrefix(base, ".") && name != "." {
 				return filepath.SkipDir
 			}
 			return nil

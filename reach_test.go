@@ -17,11 +17,13 @@ var unreachable = []struct {
 		why: "generators need the schemas of API servers, not their handlers"},
 	{from: "kelson.dev/operator/...", to: "k8s.io/apiserver/...", why: "operators stay light"},
 	{from: "kelson.dev/operator/...", to: "k8s.io/apiextensions-apiserver/...", why: "operators stay light"},
-	{from: "kelson.dev/apiserver/...", to: "k8s.io/kubernetes/...", why: "custom API servers must be able to require the engine without it"},
+	{from: "kelson.dev/apiserver/...", to: "k8s.io/kubernetes/...",
+		why: "custom API servers must be able to require the engine without it"},
 }
 
 func TestUnreachable(t *testing.T) {
-	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./toolchain/...", "./operator/...", "./apiserver/...")
+	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./toolchain/...", "./operator/...",
+		"./apiserver/...")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("%s: %s", list, err)

@@ -96,7 +96,8 @@ func TestScriptsShareCompiledPackages(t *testing.T) {
 		}
 	}
 	ci, err := os.ReadFile(".ci/run")
-	if first := strings.Index(string(ci), "\ngo "); err != nil || !strings.Contains(string(ci[:max(first, 0)]), "\nexport CGO_ENABLED=0") {
+	if first := strings.Index(string(ci), "\ngo "); err != nil ||
+		!strings.Contains(string(ci[:max(first, 0)]), "\nexport CGO_ENABLED=0") {
 		t.Errorf(".ci/run calls the go command before it turns cgo off, as the Makefile does (%v)", err)
 	}
 }
@@ -156,7 +157,8 @@ func compilerFlags(script string) []string {
 			found = append(found, word)
 		case inRun && inGo && words[i-1] != "go" && !strings.HasPrefix(word, "-"):
 			inGo = false // the rest are arguments of the program
-		case !inGo && compilerVariable.MatchString(word) && word != "CGO_ENABLED=0" && !strings.HasPrefix(word, "GOFLAGS=-mod="):
+		case !inGo && compilerVariable.MatchString(word) && word != "CGO_ENABLED=0" &&
+			!strings.HasPrefix(word, "GOFLAGS=-mod="):
 			pending = append(pending, word)
 		}
 	}

@@ -47,9 +47,12 @@ type Write[T runtime.Object] struct {
 //		}
 //		return nil
 //	}
-func Admission[T runtime.Object](rule func(ctx context.Context, tx *Tx, w *Write[T]) error, operations ...admission.Operation) Part {
+func Admission[T runtime.Object](rule func(ctx context.Context, tx *Tx, w *Write[T]) error,
+	operations ...admission.Operation) Part {
 	return partFunc(func(p *plan) {
-		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) { return newRule(s, rule, false, operations) })
+		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) {
+			return newRule(s, rule, false, operations)
+		})
 	})
 }
 
@@ -57,9 +60,12 @@ func Admission[T runtime.Object](rule func(ctx context.Context, tx *Tx, w *Write
 // the given operations or, without any, for creates and updates, and may change w.Object. What it
 // reads in tx is not part of the write's precondition, and it cannot write in tx. It runs a second
 // time if a webhook or policy of the cluster has changed the object and asks for reinvocation.
-func Mutation[T runtime.Object](change func(ctx context.Context, tx *Tx, w *Write[T]) error, operations ...admission.Operation) Part {
+func Mutation[T runtime.Object](change func(ctx context.Context, tx *Tx, w *Write[T]) error,
+	operations ...admission.Operation) Part {
 	return partFunc(func(p *plan) {
-		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) { return newRule(s, change, true, operations) })
+		p.rules = append(p.rules, func(s *Server) (*admissionRule, error) {
+			return newRule(s, change, true, operations)
+		})
 	})
 }
 
@@ -73,7 +79,8 @@ type admissionRule struct {
 	run        func(ctx context.Context, tx *Tx, a admission.Attributes) error
 }
 
-func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write[T]) error, mutates bool, operations []admission.Operation) (*admissionRule, error) {
+func newRule[T runtime.Object](s *Server, rule func(context.Context, *Tx, *Write[T]) error, mutates bool,
+	operations []admission.Operation) (*admissionRule, error) {
 	served, err := s.typeOf(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
@@ -206,7 +213,8 @@ func (c *admissionRules) Admit(ctx context.Context, a admission.Attributes, _ ad
 			return rejected(a, err)
 		}
 		if len(tx.writes) > 0 {
-			return apierrors.NewInternalError(errors.New("a mutation wrote to its transaction; only validating admission rules can"))
+			return apierrors.NewInternalError(
+				errors.New("a mutation wrote to its transaction; only validating admission rules can"))
 		}
 	}
 	return nil
@@ -242,7 +250,8 @@ func (c *admissionRules) Validate(ctx context.Context, a admission.Attributes, _
 	}
 	if c.server.mirrors[a.GetResource().GroupResource()] != nil {
 		if len(tx.writes) > 0 {
-			return apierrors.NewInternalError(errors.New("an admission rule of a kind with a source wrote to its transaction"))
+			return apierrors.NewInternalError(
+				errors.New("an admission rule of a kind with a source wrote to its transaction"))
 		}
 		return nil
 	}

@@ -43,36 +43,50 @@ func postTo(t testing.TB, s *apiserver.Server, path, text string) (int, string) 
 // Actions and scales work with admission rules of the kind, in all its versions, and behind a
 // cluster.
 func TestAdmissionOfSubresources(t *testing.T) {
-	action := apiserver.Action("bake", func(_ context.Context, _ *apiserver.Call[*pizza], body *bake) (*bake, error) { return body, nil })
-	scale := apiserver.Scale("spec.fires", func(o *oven) apiserver.Replicas { return apiserver.Replicas{Desired: &o.Spec.Fires} })
-	ovens := apiserver.Group("ovens.example.com", apiserver.Kind(&oven{TypeMeta: metav1.TypeMeta{APIVersion: "ovens.example.com/v1", Kind: "Oven"}}, scale))
+	action := apiserver.Action("bake", func(_ context.Context, _ *apiserver.Call[*pizza], body *bake) (*bake, error) {
+		return body, nil
+	})
+	scale := apiserver.Scale("spec.fires", func(o *oven) apiserver.Replicas {
+		return apiserver.Replicas{Desired: &o.Spec.Fires}
+	})
+	ovens := apiserver.Group("ovens.example.com",
+		apiserver.Kind(&oven{TypeMeta: metav1.TypeMeta{APIVersion: "ovens.example.com/v1", Kind: "Oven"}}, scale))
 	rules := apiserver.Parts(
 		apiserver.Admission(func(context.Context, *apiserver.Tx, *apiserver.Write[*pizza]) error { return nil }),
-		apiserver.Admission(func(context.Context, *apiserver.Tx, *apiserver.Write[*oven]) error { return nil }, admission.Update),
+		apiserver.Admission(func(context.Context, *apiserver.Tx, *apiserver.Write[*oven]) error {
+			return nil
+		}, admission.Update),
 	)
 	aggregated := apiserver.Authorization(func(context.Context) (apiserver.Auth, error) {
 		cluster, err := store.Open(store.Config{})
 		t.Cleanup(func() { _ = cluster.Close() })
 		return apiserver.Auth{Namespace: func(context.Context, string) error { return nil }, Cluster: cluster}, err
 	})
-	for name, part := range map[string]apiserver.Part{"rules": rules, "aggregated": aggregated, "both": apiserver.Parts(rules, aggregated)} {
+	for name, part := range map[string]apiserver.Part{"rules": rules, "aggregated": aggregated,
+		"both": apiserver.Parts(rules, aggregated)} {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(action), ovens, part)
 			ctx := t.Context()
-			if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{}); err != nil {
+			if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{}`),
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, version := range []string{"v1beta1", "v1alpha1"} {
-				code, text := postTo(t, s, "/apis/"+group+"/"+version+"/namespaces/default/pizzas/a/bake", `{"minutes":7}`)
+				code, text := postTo(t, s, "/apis/"+group+"/"+version+"/namespaces/default/pizzas/a/bake",
+					`{"minutes":7}`)
 				if code != http.StatusCreated || !strings.Contains(text, `"minutes":7`) {
 					t.Errorf("bake in %s: %d %s", version, code, text)
 				}
 			}
-			in := client.Resource(schema.GroupVersionResource{Group: "ovens.example.com", Version: "v1", Resource: "ovens"}).Namespace("default")
-			if _, err := in.Create(ctx, object(t, `{"apiVersion":"ovens.example.com/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{}); err != nil {
+			in := client.Resource(schema.GroupVersionResource{Group: "ovens.example.com", Version: "v1",
+				Resource: "ovens"}).Namespace("default")
+			if _, err := in.Create(ctx, object(t,
+				`{"apiVersion":"ovens.example.com/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`),
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale"); err != nil {
+			if _, err := in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
+				metav1.PatchOptions{}, "scale"); err != nil {
 				t.Fatal(err)
 			}
 			now, err := in.Get(ctx, "a", metav1.GetOptions{})
@@ -93,7 +107,8 @@ func TestRulesOfDeleteCollection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"toppings":[{"name":"olive"}]}`), metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx,
+		newPizza(t, "a", `{"toppings":[{"name":"olive"}]}`), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	err := client.Resource(toppings).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})

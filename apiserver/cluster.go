@@ -25,7 +25,8 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 	if err != nil || auth.Cluster == nil {
 		return rules, err
 	}
-	policies := policy.Config{Store: auth.Cluster, Registry: s.registry, Objects: s.storeOf, Authorizer: auth.Authorizer}
+	policies := policy.Config{Store: auth.Cluster, Registry: s.registry, Objects: s.storeOf,
+		Authorizer: auth.Authorizer}
 	if auth.Client != nil {
 		if policies.Cluster, err = parametersOf(auth.Client); err != nil {
 			return nil, err
@@ -33,18 +34,23 @@ func (s *Server) admission(p *plan, auth Auth, metrics prometheus.Registerer) (u
 	}
 	// The server may run in a pod: Services have their DNS names there.
 	webhooks := webhook.Config{
-		Store: auth.Cluster, Services: services.New(services.Config{Store: auth.Cluster, DNS: true}), Authorizer: auth.Authorizer,
-		Metrics: webhook.NewMetrics(metrics),
+		Store: auth.Cluster, Services: services.New(services.Config{Store: auth.Cluster, DNS: true}),
+		Authorizer: auth.Authorizer,
+		Metrics:    webhook.NewMetrics(metrics),
 	}
 	row := func(name string, build func() (upstream.Interface, error)) admission.Plugin {
-		return admission.Plugin{Name: name, On: true, New: func(admission.Deps) (upstream.Interface, error) { return build() }}
+		return admission.Plugin{Name: name, On: true, New: func(admission.Deps) (upstream.Interface, error) {
+			return build()
+		}}
 	}
 	chain, err := admission.New(admission.Config{}, admission.Table{
 		row("Rules", func() (upstream.Interface, error) { return rules, nil }),
 		row("MutatingAdmissionPolicy", func() (upstream.Interface, error) { return policy.NewMutating(policies) }),
 		row("MutatingAdmissionWebhook", func() (upstream.Interface, error) { return webhook.NewMutating(webhooks) }),
 		row("ValidatingAdmissionPolicy", func() (upstream.Interface, error) { return policy.NewValidating(policies) }),
-		row("ValidatingAdmissionWebhook", func() (upstream.Interface, error) { return webhook.NewValidating(webhooks) }),
+		row("ValidatingAdmissionWebhook", func() (upstream.Interface, error) {
+			return webhook.NewValidating(webhooks)
+		}),
 	}, admission.Deps{})
 	if err != nil {
 		return nil, err

@@ -123,8 +123,10 @@ func (k *kind) protobuf() bool {
 // newSerializers returns the strict serializers of a scheme.
 func newSerializers(s *runtime.Scheme) map[string]runtime.Serializer {
 	return map[string]runtime.Serializer{
-		resource.MediaJSON:     jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s, s, jsonserializer.SerializerOptions{Strict: true}),
-		resource.MediaYAML:     jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s, s, jsonserializer.SerializerOptions{Strict: true, Yaml: true}),
+		resource.MediaJSON: jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s, s,
+			jsonserializer.SerializerOptions{Strict: true}),
+		resource.MediaYAML: jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s, s,
+			jsonserializer.SerializerOptions{Strict: true, Yaml: true}),
 		resource.MediaProtobuf: protobuf.NewSerializer(s, s),
 		resource.MediaCBOR:     cbor.NewSerializer(s, s, cbor.Strict(true)),
 	}
@@ -148,7 +150,8 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	serializer, ok := c.serializers[mediaType]
 	if !ok || mediaType == resource.MediaProtobuf && !c.kind.protobuf() {
 		return nil, nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType,
+			Reason: metav1.StatusReasonUnsupportedMediaType,
 			Message: fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s, %s, %s",
 				resource.MediaJSON, resource.MediaYAML, resource.MediaCBOR),
 		}}
@@ -167,8 +170,9 @@ func (c *codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 	case err != nil:
 		return nil, nil, resource.Unreadable(want.Kind, got, body, err)
 	case got.GroupVersion() != want.GroupVersion():
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
-			got.GroupVersion(), want.GroupVersion()))
+		return nil, nil, apierrors.NewBadRequest(
+			fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+				got.GroupVersion(), want.GroupVersion()))
 	}
 	return c.decoded(obj, strict)
 }
@@ -207,7 +211,8 @@ func (c *codec) decoded(obj runtime.Object, strict []error) (runtime.Object, []e
 }
 
 // decodeStrict separates the errors of strict decoding from all others.
-func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind) (runtime.Object, *schema.GroupVersionKind, []error, error) {
+func decodeStrict(decoder runtime.Decoder, data []byte,
+	defaults *schema.GroupVersionKind) (runtime.Object, *schema.GroupVersionKind, []error, error) {
 	obj, got, err := decoder.Decode(data, defaults, nil)
 	if err == nil {
 		return obj, got, nil, nil
@@ -370,7 +375,8 @@ func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKe
 		filters = fieldpath.NewExcludeFilterSetMap(fields)
 	}
 	kind, hub := c.kind.gvk(key.version), c.hubKind().GroupVersion()
-	upstream, err := managedfields.NewDefaultFieldManager(types, c.scheme, c.scheme, c.scheme, kind, hub, key.subresource, filters)
+	upstream, err := managedfields.NewDefaultFieldManager(types, c.scheme, c.scheme, c.scheme, kind, hub,
+		key.subresource, filters)
 	if err != nil {
 		return nil, err
 	}
@@ -395,7 +401,8 @@ func (c *codec) newFieldManager(types managedfields.TypeConverter, key managerKe
 		return library, nil
 	}
 	return fastfields.NewStructManager(fastfields.StructConfig{
-		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub, Subresource: key.subresource, Shape: fieldShape,
+		Library: library, Types: types, Cache: &c.fields, Scheme: c.scheme, Kind: kind, Hub: hub,
+		Subresource: key.subresource, Shape: fieldShape,
 		Reset: reset, Filter: filter,
 	})
 }

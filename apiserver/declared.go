@@ -55,7 +55,8 @@ func (s *strategy) validateDeclared(ctx context.Context, obj, old runtime.Object
 }
 
 // validateVersion checks the rules of the version of the request, if it is not the hub.
-func (s *strategy) validateVersion(ctx context.Context, op operation.Operation, obj, old runtime.Object) (field.ErrorList, error) {
+func (s *strategy) validateVersion(ctx context.Context, op operation.Operation,
+	obj, old runtime.Object) (field.ErrorList, error) {
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok || info.APIGroup != s.kind.group {
 		return nil, nil

@@ -38,16 +38,19 @@ func (m *menu) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-func (m *menu) ValidateDeclaratively(ctx context.Context, op operation.Operation, old runtime.Object) (errs field.ErrorList) {
+func (m *menu) ValidateDeclaratively(ctx context.Context, op operation.Operation,
+	old runtime.Object) (errs field.ErrorList) {
 	before, _ := old.(*menu)
 	if before == nil || before.Dishes != m.Dishes {
 		errs = append(errs, validate.Maximum(ctx, op, field.NewPath("dishes"), &m.Dishes, nil, 10)...)
 	}
 	if before != nil {
-		errs = append(errs, validate.Monotonic(ctx, op, field.NewPath("status", "orders"), &m.Status.Orders, &before.Status.Orders)...)
+		errs = append(errs, validate.Monotonic(ctx, op, field.NewPath("status", "orders"), &m.Status.Orders,
+			&before.Status.Orders)...)
 	}
 	errs = append(errs, validate.MaxLength(ctx, op, field.NewPath("title"), &m.Title, nil, 1).MarkAlpha()...)
-	return append(errs, validate.IfOption(ctx, op, field.NewPath("title"), &m.Title, nil, "NoTitles", true, validate.ForbiddenValue)...)
+	return append(errs, validate.IfOption(ctx, op, field.NewPath("title"), &m.Title, nil, "NoTitles", true,
+		validate.ForbiddenValue)...)
 }
 
 // oldMenu is a version with another name of a field.
@@ -99,7 +102,8 @@ func menus(version string) []apiserver.Part {
 		return metav1.TypeMeta{Kind: "Menu", APIVersion: group + "/" + version}
 	}
 	return []apiserver.Part{apiserver.Title("menus", version), apiserver.Group(group,
-		apiserver.Kind(&menu{TypeMeta: named("v1")}, apiserver.Version(&oldMenu{TypeMeta: named("v1beta1")}), menuRules{}))}
+		apiserver.Kind(&menu{TypeMeta: named("v1")}, apiserver.Version(&oldMenu{TypeMeta: named("v1beta1")}),
+			menuRules{}))}
 }
 
 // warned collects the warnings of a server.
@@ -117,7 +121,8 @@ func menuClient(t *testing.T, version string) (func(version string) dynamic.Reso
 		t.Fatal(err)
 	}
 	return func(version string) dynamic.ResourceInterface {
-		return client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: "menus"}).Namespace("default")
+		return client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: "menus"}).
+			Namespace("default")
 	}, warnings
 }
 
@@ -140,10 +145,14 @@ func TestDeclaredRules(t *testing.T) {
 		not           string
 	}{
 		{what: "valid", version: "v1", fields: map[string]any{"dishes": int64(10), "title": "long"}},
-		{what: "too many", version: "v1", fields: map[string]any{"dishes": int64(11)}, want: []string{"dishes: Invalid value: 11", "10"}},
-		{what: "in the client's version", version: "v1beta1", fields: map[string]any{"courses": int64(11)}, want: []string{"courses: Invalid value: 11"}},
-		{what: "an option", version: "v1", fields: map[string]any{"dishes": int64(1), "title": "x"}, labels: map[string]string{"plain": "yes"}, want: []string{"title: Forbidden"}},
-		{what: "once", version: "v1beta1", fields: map[string]any{"courses": int64(1), "title": "x"}, labels: map[string]string{"plain": "yes"}, want: []string{"title: Forbidden"}, not: "["},
+		{what: "too many", version: "v1", fields: map[string]any{"dishes": int64(11)},
+			want: []string{"dishes: Invalid value: 11", "10"}},
+		{what: "in the client's version", version: "v1beta1", fields: map[string]any{"courses": int64(11)},
+			want: []string{"courses: Invalid value: 11"}},
+		{what: "an option", version: "v1", fields: map[string]any{"dishes": int64(1), "title": "x"},
+			labels: map[string]string{"plain": "yes"}, want: []string{"title: Forbidden"}},
+		{what: "once", version: "v1beta1", fields: map[string]any{"courses": int64(1), "title": "x"},
+			labels: map[string]string{"plain": "yes"}, want: []string{"title: Forbidden"}, not: "["},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			obj := menuOf(c.version, strings.ReplaceAll(strings.ToLower(c.what), " ", "-")[:4], c.fields)
@@ -169,7 +178,8 @@ func TestDeclaredRules(t *testing.T) {
 		})
 	}
 
-	created, err := client("v1").Create(t.Context(), menuOf("v1", "lunch", map[string]any{"dishes": int64(3)}), metav1.CreateOptions{})
+	created, err := client("v1").Create(t.Context(), menuOf("v1", "lunch", map[string]any{"dishes": int64(3)}),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 func ExampleServer_Transact() {
 	s, err := apiserver.New(context.Background(),
 		apiserver.Group(group,
-			apiserver.Kind(&pizza{TypeMeta: typeMeta("v1beta1", "Pizza")}, apiserver.Version(&oldPizza{TypeMeta: typeMeta("v1alpha1", "Pizza")}), pizzaRules{}),
+			apiserver.Kind(&pizza{TypeMeta: typeMeta("v1beta1", "Pizza")},
+				apiserver.Version(&oldPizza{TypeMeta: typeMeta("v1alpha1", "Pizza")}), pizzaRules{}),
 			apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped())),
 		apiserver.Admission(toppingsExist))
 	if err != nil {

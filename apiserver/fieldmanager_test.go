@@ -33,7 +33,8 @@ func TestFieldManagerMatchesLibrary(t *testing.T) {
 				w := randomWrite(random)
 				got, want := fast.send(w), library.send(w)
 				if got != want {
-					t.Fatalf("seed %d, write %d: %s %s %s\n%s\nfast:    %s\nlibrary: %s", seed, n, w.method, w.path, w.media, w.body, got, want)
+					t.Fatalf("seed %d, write %d: %s %s %s\n%s\nfast:    %s\nlibrary: %s", seed, n, w.method, w.path,
+						w.media, w.body, got, want)
 				}
 			}
 		})
@@ -111,12 +112,16 @@ func randomWrite(random *rand.Rand) request {
 		w.path = base + "/" + name + "?fieldManager=" + manager + one("", "&force=true", "&force=true")
 	case 5, 6:
 		w.method, w.path, w.media = "PATCH", base+"/"+name, "application/merge-patch+json"
-		w.body = one(`{"metadata":{"labels":{"a":"1"}}}`, `{"metadata":{"labels":{"a":"2","b":null}}}`, `{"metadata":{"labels":null}}`, `{"spec":{"toppings":null}}`,
-			`{"spec":{"toppings":[]}}`, `{"metadata":{"annotations":{"n":"`+one("1", "2")+`"}}}`, `{"metadata":{"finalizers":["example.com/f"]}}`, `{"metadata":{"finalizers":null}}`,
-			`{"metadata":{"managedFields":[{}]}}`, `{}`, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"`+one("1", "2")+`"}]}}`)
+		w.body = one(`{"metadata":{"labels":{"a":"1"}}}`, `{"metadata":{"labels":{"a":"2","b":null}}}`,
+			`{"metadata":{"labels":null}}`, `{"spec":{"toppings":null}}`,
+			`{"spec":{"toppings":[]}}`, `{"metadata":{"annotations":{"n":"`+one("1", "2")+`"}}}`,
+			`{"metadata":{"finalizers":["example.com/f"]}}`, `{"metadata":{"finalizers":null}}`,
+			`{"metadata":{"managedFields":[{}]}}`, `{}`,
+			`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"`+one("1", "2")+`"}]}}`)
 	case 7:
 		w.method, w.path, w.media = "PATCH", base+"/"+name+"/status", "application/merge-patch+json"
-		w.body = one(`{"status":{"cost":1}}`, `{"status":{"cost":2}}`, `{"status":{"cost":0}}`, `{"status":null}`, `{"metadata":{"labels":{"a":"3"}}}`)
+		w.body = one(`{"status":{"cost":1}}`, `{"status":{"cost":2}}`, `{"status":{"cost":0}}`, `{"status":null}`,
+			`{"metadata":{"labels":{"a":"3"}}}`)
 	default:
 		w.method, w.path = "DELETE", base+"/"+name
 	}

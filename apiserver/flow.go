@@ -44,7 +44,8 @@ func defaultFlows() (*store.Store, error) {
 		}
 		obj.GetObjectKind().SetGroupVersionKind(flowcontrolv1.SchemeGroupVersion.WithKind(kind))
 		data, err := json.Marshal(obj)
-		ops = append(ops, store.Op{Key: store.Key{Resource: plural + "." + flowcontrolv1.SchemeGroupVersion.Group, Name: object.GetName()}, Data: data})
+		ops = append(ops, store.Op{Key: store.Key{Resource: plural + "." + flowcontrolv1.SchemeGroupVersion.Group,
+			Name: object.GetName()}, Data: data})
 		return err
 	}
 	for _, obj := range bootstrap.SuggestedFlowSchemas {

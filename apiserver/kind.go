@@ -334,7 +334,8 @@ func (k *kind) checkListMaps() error {
 			found = found || k.setListMap(s, path, keys)
 		}
 		if !found {
-			return fmt.Errorf("kind %s: no version has a list at %s with elements that have %s", k.name, path, strings.Join(keys, ", "))
+			return fmt.Errorf("kind %s: no version has a list at %s with elements that have %s", k.name, path,
+				strings.Join(keys, ", "))
 		}
 	}
 	return nil
@@ -356,7 +357,8 @@ func (k *kind) resource(s *Server) *resource.Resource {
 	}
 	main := newStrategy(k, s.scheme)
 	r.Strategy = main
-	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main}, noFastPaths: s.noFastPaths, since: s.since(k)}
+	codec := &codec{kind: k, scheme: s.scheme, serializers: s.serializers(), reset: map[string]*strategy{"": main},
+		noFastPaths: s.noFastPaths, since: s.since(k)}
 	if !s.noFastPaths {
 		codec.fast = strictjson.New(s.scheme)
 	}
@@ -364,7 +366,8 @@ func (k *kind) resource(s *Server) *resource.Resource {
 		status := *main
 		status.ofStatus = true
 		codec.reset["status"] = &status
-		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", Update: &resource.UpdateView{Strategy: &status}})
+		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status",
+			Update: &resource.UpdateView{Strategy: &status}})
 	}
 	for _, sub := range k.subs {
 		r.Subresources = append(r.Subresources, sub(s, k))

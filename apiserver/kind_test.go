@@ -62,7 +62,8 @@ func newPizza(t testing.TB, name, spec string) *unstructured.Unstructured {
 }
 
 func newTopping(t testing.TB, name string) *unstructured.Unstructured {
-	return object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Topping","metadata":{"name":"`+name+`"},"spec":{"cost":1}}`)
+	return object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Topping","metadata":{"name":"`+name+
+		`"},"spec":{"cost":1}}`)
 }
 
 // text returns a field of an object as JSON.
@@ -103,8 +104,10 @@ func TestVersions(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 
-	created := ok(in.Create(ctx, newPizza(t, "a", `{"toppings":[{"name":"salami","quantity":2},{"name":"mozzarella"}]}`), metav1.CreateOptions{}))
-	check(t, "toppings", text(t, created, "spec", "toppings"), `[{"name":"mozzarella","quantity":1},{"name":"salami","quantity":2}]`)
+	created := ok(in.Create(ctx, newPizza(t, "a",
+		`{"toppings":[{"name":"salami","quantity":2},{"name":"mozzarella"}]}`), metav1.CreateOptions{}))
+	check(t, "toppings", text(t, created, "spec", "toppings"),
+		`[{"name":"mozzarella","quantity":1},{"name":"salami","quantity":2}]`)
 	check(t, "size", text(t, created, "spec", "size"), `"medium"`)
 	check(t, "generation", text(t, created, "metadata", "generation"), "1")
 	check(t, "annotations", text(t, created, "metadata", "annotations"), `{"prepared":"yes"}`)
@@ -130,11 +133,15 @@ func TestVersions(t *testing.T) {
 	check(t, "generation", text(t, now, "metadata", "generation"), "2")
 
 	// Patches of all types.
-	ok(in.Patch(ctx, "a", types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/labels","value":{"x":"y"}}]`), metav1.PatchOptions{}))
-	now = ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"z":"1"}}}`), metav1.PatchOptions{}))
+	ok(in.Patch(ctx, "a", types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/labels","value":{"x":"y"}}]`),
+		metav1.PatchOptions{}))
+	now = ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"z":"1"}}}`),
+		metav1.PatchOptions{}))
 	check(t, "labels", text(t, now, "metadata", "labels"), `{"x":"y","z":"1"}`)
-	now = ok(in.Patch(ctx, "a", types.StrategicMergePatchType, []byte(`{"spec":{"toppings":[{"name":"ham","quantity":3}]}}`), metav1.PatchOptions{}))
-	check(t, "merged toppings", text(t, now, "spec", "toppings"), `[{"name":"ham","quantity":3},{"name":"olive","quantity":1}]`)
+	now = ok(in.Patch(ctx, "a", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"toppings":[{"name":"ham","quantity":3}]}}`), metav1.PatchOptions{}))
+	check(t, "merged toppings", text(t, now, "spec", "toppings"),
+		`[{"name":"ham","quantity":3},{"name":"olive","quantity":1}]`)
 }
 
 // Validation with field paths, warnings, and dry-run.
@@ -154,13 +161,16 @@ func TestValidation(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 	_, err = in.Create(ctx, newPizza(t, "a", `{"toppings":[{"name":"x","quantity":11}]}`), metav1.CreateOptions{})
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.toppings[0].quantity: Invalid value: 11: must be between 1 and 10") {
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+		"spec.toppings[0].quantity: Invalid value: 11: must be between 1 and 10") {
 		t.Errorf("create: %v", err)
 	}
 	if _, err = in.Create(ctx, newPizza(t, "Not_A_Name", `{}`), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("name: %v", err)
 	}
-	if _, err = in.Create(ctx, newPizza(t, "a", `{"sise":"small"}`), metav1.CreateOptions{FieldValidation: "Strict"}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.sise"`) {
+	if _, err = in.Create(ctx, newPizza(t, "a", `{"sise":"small"}`),
+		metav1.CreateOptions{FieldValidation: "Strict"}); !apierrors.IsBadRequest(err) ||
+		!strings.Contains(err.Error(), `unknown field "spec.sise"`) {
 		t.Errorf("strict: %v", err)
 	}
 	if _, err = in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
@@ -177,7 +187,8 @@ func TestValidation(t *testing.T) {
 		t.Fatal(err)
 	}
 	created.Object["spec"] = map[string]any{"size": "large"}
-	if _, err = in.Update(ctx, created, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.size: Forbidden: is immutable") {
+	if _, err = in.Update(ctx, created, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "spec.size: Forbidden: is immutable") {
 		t.Errorf("update: %v", err)
 	}
 	created.Object["status"] = map[string]any{"cost": int64(-1)}
@@ -202,20 +213,25 @@ func TestApply(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 	ok := must[*unstructured.Unstructured](t)
-	ok(in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"ham","quantity":2}]}`), metav1.ApplyOptions{FieldManager: "one"}))
-	both := ok(in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"olive","quantity":1}]}`), metav1.ApplyOptions{FieldManager: "two"}))
-	check(t, "toppings", text(t, both, "spec", "toppings"), `[{"name":"ham","quantity":2},{"name":"olive","quantity":1}]`)
+	ok(in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"ham","quantity":2}]}`),
+		metav1.ApplyOptions{FieldManager: "one"}))
+	both := ok(in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"olive","quantity":1}]}`),
+		metav1.ApplyOptions{FieldManager: "two"}))
+	check(t, "toppings", text(t, both, "spec", "toppings"),
+		`[{"name":"ham","quantity":2},{"name":"olive","quantity":1}]`)
 	if n := len(both.GetManagedFields()); n != 2 {
 		t.Errorf("%d managers: %v", n, both.GetManagedFields())
 	}
-	_, err := in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"ham","quantity":3}]}`), metav1.ApplyOptions{FieldManager: "two"})
+	_, err := in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"ham","quantity":3}]}`),
+		metav1.ApplyOptions{FieldManager: "two"})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `.spec.toppings[name="ham"].quantity`) {
 		t.Errorf("conflict: %v", err)
 	}
 	gone := ok(in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "one"}))
 	check(t, "toppings", text(t, gone, "spec", "toppings"), `[{"name":"olive","quantity":1}]`)
 
-	old := object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Pizza","metadata":{"name":"b"},"spec":{"toppings":["ham","ham"]}}`)
+	old := object(t, `{"apiVersion":"`+group+
+		`/v1alpha1","kind":"Pizza","metadata":{"name":"b"},"spec":{"toppings":["ham","ham"]}}`)
 	ok(client.Resource(oldPizzas).Namespace("default").Apply(ctx, "b", old, metav1.ApplyOptions{FieldManager: "one"}))
 	status := newPizza(t, "b", `{}`)
 	delete(status.Object, "spec")
@@ -231,7 +247,8 @@ func TestLifecycle(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 	ok := must[*unstructured.Unstructured](t)
-	w, err := client.Resource(oldPizzas).Namespace("default").Watch(ctx, metav1.ListOptions{FieldSelector: "spec.size=large"})
+	w, err := client.Resource(oldPizzas).Namespace("default").Watch(ctx,
+		metav1.ListOptions{FieldSelector: "spec.size=large"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +256,8 @@ func TestLifecycle(t *testing.T) {
 	for name, size := range map[string]string{"a": "small", "b": "large"} {
 		ok(in.Create(ctx, newPizza(t, name, `{"size":"`+size+`"}`), metav1.CreateOptions{}))
 	}
-	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*unstructured.Unstructured).GetName() != "b" || e.Object.(*unstructured.Unstructured).GetAPIVersion() != group+"/v1alpha1" {
+	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*unstructured.Unstructured).GetName() != "b" ||
+		e.Object.(*unstructured.Unstructured).GetAPIVersion() != group+"/v1alpha1" {
 		t.Errorf("event: %v", e)
 	}
 	list, err := in.List(ctx, metav1.ListOptions{FieldSelector: "spec.size!=large"})
@@ -251,7 +269,8 @@ func TestLifecycle(t *testing.T) {
 	}
 
 	// A finalizer holds the object.
-	ok(in.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`), metav1.PatchOptions{}))
+	ok(in.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`),
+		metav1.PatchOptions{}))
 	<-w.ResultChan()
 	if err := in.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -266,7 +285,8 @@ func TestLifecycle(t *testing.T) {
 	}
 
 	// A grace period does, too.
-	ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oven":"yes"}}}`), metav1.PatchOptions{}))
+	ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oven":"yes"}}}`),
+		metav1.PatchOptions{}))
 	if err := in.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +294,8 @@ func TestLifecycle(t *testing.T) {
 	if seconds := marked.GetDeletionGracePeriodSeconds(); seconds == nil || *seconds != 30 {
 		t.Errorf("grace period %v", seconds)
 	}
-	if err := in.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}); err != nil {
+	if err := in.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+		metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err = in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
@@ -286,7 +307,8 @@ func TestLifecycle(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
-	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"size":"large"}`), metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"size":"large"}`),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	path := "/apis/" + group + "/v1alpha1/namespaces/default/pizzas"
@@ -305,7 +327,8 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	resources, err := found.ServerResourcesForGroupVersion(group + "/v1beta1")
-	if err != nil || len(resources.APIResources) != 2 || resources.APIResources[0].Name != "pizzas" || resources.APIResources[0].ShortNames[0] != "pz" || resources.APIResources[1].Name != "pizzas/status" {
+	if err != nil || len(resources.APIResources) != 2 || resources.APIResources[0].Name != "pizzas" ||
+		resources.APIResources[0].ShortNames[0] != "pz" || resources.APIResources[1].Name != "pizzas/status" {
 		t.Errorf("resources: %+v, %v", resources, err)
 	}
 	doc, err := found.OpenAPISchema()
@@ -313,7 +336,8 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("OpenAPI v2: %v", err)
 	}
 	v3 := body(t, s, "/openapi/v3/apis/"+group+"/v1beta1", "application/json")
-	for _, want := range []string{`"com.example.restaurant.v1beta1.Pizza"`, `"x-kubernetes-list-map-keys":["name"]`, `/namespaces/{namespace}/pizzas/{name}/status`} {
+	for _, want := range []string{`"com.example.restaurant.v1beta1.Pizza"`, `"x-kubernetes-list-map-keys":["name"]`,
+		`/namespaces/{namespace}/pizzas/{name}/status`} {
 		if !strings.Contains(v3, want) {
 			t.Errorf("OpenAPI v3 has no %s", want)
 		}
@@ -366,15 +390,24 @@ func TestMistakes(t *testing.T) {
 		part apiserver.Part
 		want string
 	}{
-		"no version":      {apiserver.Group(group, apiserver.Kind(&pizza{})), `"apiserver_test" is not the name of a version`},
-		"wrong signature": {apiserver.Group(group, apiserver.Kind(hub, wrongSignature{})), "the method Validate must be func(context.Context, *apiserver_test.pizza) field.ErrorList, and is func(*apiserver_test.pizza) field.ErrorList"},
-		"no rules":        {apiserver.Group(group, apiserver.Kind(hub, struct{}{})), "has no method of a rule"},
-		"another hub":     {apiserver.Group(group, apiserver.Kind(hub, apiserver.Version(&noConversion{}))), "converts to *apiserver_test.topping"},
-		"no group":        {apiserver.Group("pizzas", apiserver.Kind(hub)), "must be a domain name"},
-		"storage version": {apiserver.Group(group, apiserver.Kind(hub, apiserver.StorageVersion("v9"))), `storage version "v9"`},
-		"twice":           {apiserver.Group(group, apiserver.Kind(hub), apiserver.Kind(&topping{TypeMeta: typeMeta("v1", "Other")}, apiserver.Names("pizzas"))), "two kinds are served as pizzas." + group},
-		"no such list":    {apiserver.Group(group, apiserver.Kind(hub, apiserver.ListMap("spec.toppings", "color"))), "no version has a list at spec.toppings"},
-		"unknown type":    {apiserver.Admission(func(context.Context, *apiserver.Tx, *apiserver.Write[*pizza]) error { return nil }), "not the type of a kind"},
+		"no version": {apiserver.Group(group, apiserver.Kind(&pizza{})),
+			`"apiserver_test" is not the name of a version`},
+		"wrong signature": {apiserver.Group(group, apiserver.Kind(hub, wrongSignature{})),
+			"the method Validate must be func(context.Context, *apiserver_test.pizza) field.ErrorList, and is func(*apiserver_test.pizza) field.ErrorList"},
+		"no rules": {apiserver.Group(group, apiserver.Kind(hub, struct{}{})), "has no method of a rule"},
+		"another hub": {apiserver.Group(group, apiserver.Kind(hub, apiserver.Version(&noConversion{}))),
+			"converts to *apiserver_test.topping"},
+		"no group": {apiserver.Group("pizzas", apiserver.Kind(hub)), "must be a domain name"},
+		"storage version": {apiserver.Group(group, apiserver.Kind(hub, apiserver.StorageVersion("v9"))),
+			`storage version "v9"`},
+		"twice": {apiserver.Group(group, apiserver.Kind(hub),
+			apiserver.Kind(&topping{TypeMeta: typeMeta("v1", "Other")}, apiserver.Names("pizzas"))),
+			"two kinds are served as pizzas." + group},
+		"no such list": {apiserver.Group(group, apiserver.Kind(hub, apiserver.ListMap("spec.toppings", "color"))),
+			"no version has a list at spec.toppings"},
+		"unknown type": {apiserver.Admission(func(context.Context, *apiserver.Tx, *apiserver.Write[*pizza]) error {
+			return nil
+		}), "not the type of a kind"},
 	} {
 		s, err := apiserver.New(t.Context(), test.part)
 		if err == nil {
@@ -395,7 +428,9 @@ func TestOperation(t *testing.T) {
 	resp := do(t, s, "/readyz", "*/*")
 	data, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if err != nil || resp.StatusCode != http.StatusInternalServerError || !strings.Contains(string(data), "[-]oven failed: reason withheld\n[+]store ok") && !strings.Contains(string(data), "[+]store ok\n[-]oven failed") {
+	if err != nil || resp.StatusCode != http.StatusInternalServerError ||
+		!strings.Contains(string(data), "[-]oven failed: reason withheld\n[+]store ok") &&
+			!strings.Contains(string(data), "[+]store ok\n[-]oven failed") {
 		t.Errorf("readyz: %s, %v: %s", resp.Status, err, data)
 	}
 	list := do(t, s, "/apis/"+group+"/v1beta1/pizzas", "application/json")
@@ -403,7 +438,8 @@ func TestOperation(t *testing.T) {
 	if list.Header.Get("X-Kubernetes-Pf-Flowschema-Uid") == "" && list.Header["X-Kubernetes-Pf-Flowschema-Uid"] == nil {
 		t.Errorf("no flow control: %v", list.Header)
 	}
-	if got := body(t, s, "/metrics", "*/*"); !strings.Contains(got, `apiserver_request_total{`) || !strings.Contains(got, `resource="pizzas"`) {
+	if got := body(t, s, "/metrics", "*/*"); !strings.Contains(got, `apiserver_request_total{`) ||
+		!strings.Contains(got, `resource="pizzas"`) {
 		t.Error("no metrics of requests")
 	}
 }

@@ -46,7 +46,8 @@ func TestGuide(t *testing.T) {
 	if n := strings.Count(main, "\n"); n > 20 {
 		t.Errorf("main.go has %d lines", n)
 	}
-	write(t, filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(main, "example.com/pizza-apiserver", "example.com/outside")))
+	write(t, filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(main, "example.com/pizza-apiserver",
+		"example.com/outside")))
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", "server", ".")
 	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -86,7 +87,8 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := client.Resource(schema.GroupVersionResource{Group: "restaurant.example.com", Version: "v1alpha1", Resource: "pizzas"}).Namespace("default")
+	in := client.Resource(schema.GroupVersionResource{Group: "restaurant.example.com", Version: "v1alpha1",
+		Resource: "pizzas"}).Namespace("default")
 	pizza := object(t, `{"apiVersion":"restaurant.example.com/v1alpha1","kind":"Pizza","metadata":{"name":"margherita"},"spec":{"toppings":["tomato"]}}`)
 	if _, err := in.Apply(t.Context(), "margherita", pizza, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,9 @@ import (
 func (k *kind) lost(obj, hub runtime.Object) []error {
 	// The Go type identifies the version, because a decoded object may lack apiVersion.
 	typ := reflect.TypeOf(obj)
-	i := slices.IndexFunc(k.versions, func(v *kindVersion) bool { return v.fromHub != nil && reflect.TypeOf(v.proto) == typ })
+	i := slices.IndexFunc(k.versions, func(v *kindVersion) bool {
+		return v.fromHub != nil && reflect.TypeOf(v.proto) == typ
+	})
 	if i < 0 {
 		return nil
 	}

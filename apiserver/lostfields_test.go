@@ -72,7 +72,8 @@ func TestDroppedFields(t *testing.T) {
 		&cake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1", Kind: "Cake"}},
 		apiserver.Version(&oldCake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1alpha1", Kind: "Cake"}}),
 		apiserver.Drops("v1alpha1", "spec.candles"))))
-	_, err := env.Dynamic(t).Resource(schema.GroupVersionResource{Group: "bakery.example.com", Version: "v1alpha1", Resource: "cakes"}).Namespace("default").
+	_, err := env.Dynamic(t).Resource(schema.GroupVersionResource{Group: "bakery.example.com", Version: "v1alpha1",
+		Resource: "cakes"}).Namespace("default").
 		Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "bakery.example.com/v1alpha1", "kind": "Cake", "metadata": map[string]any{"name": "a"},
 			"spec": map[string]any{"candles": map[string]any{"count": int64(1)}, "layers": []any{"a", "b"}},
@@ -86,7 +87,8 @@ func TestDroppedFields(t *testing.T) {
 func TestLossyConversion(t *testing.T) {
 	env := apiservertest.New(t, apiserver.Group("bakery.example.com", apiserver.Kind(
 		&cake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1", Kind: "Cake"}},
-		apiserver.Version(&oldCake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1alpha1", Kind: "Cake"}}))))
+		apiserver.Version(&oldCake{TypeMeta: metav1.TypeMeta{APIVersion: "bakery.example.com/v1alpha1",
+			Kind: "Cake"}}))))
 	const (
 		path   = "/apis/bakery.example.com/v1alpha1/namespaces/default/cakes"
 		lossy  = `{"metadata":{"name":"%"},"spec":{"layers":["sponge","cream"],"icing":"WHITE","candles":{"count":3}}}`
@@ -104,7 +106,8 @@ func TestLossyConversion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = client.Verb(verb).RequestURI(path).Param("fieldValidation", directive).SetHeader("Content-Type", media).Body([]byte(body)).Do(t.Context()).Error()
+		err = client.Verb(verb).RequestURI(path).Param("fieldValidation", directive).SetHeader("Content-Type",
+			media).Body([]byte(body)).Do(t.Context()).Error()
 		return *received, err
 	}
 	for _, test := range []struct {
@@ -118,7 +121,8 @@ func TestLossyConversion(t *testing.T) {
 		{"strict", "Strict", lossy, nil, "Cake in version \"v1alpha1\" cannot be handled as a Cake: strict decoding error: " + candle + ", " + layers},
 		{"plain", "Strict", plain, nil, ""},
 	} {
-		got, err := send(http.MethodPost, path, test.directive, "application/json", strings.Replace(test.body, "%", test.name, 1))
+		got, err := send(http.MethodPost, path, test.directive, "application/json",
+			strings.Replace(test.body, "%", test.name, 1))
 		if !slices.Equal(got, test.warnings) {
 			t.Errorf("%s: warnings %q", test.name, got)
 		}
@@ -126,11 +130,13 @@ func TestLossyConversion(t *testing.T) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.err)
 		}
 	}
-	if _, err := send(http.MethodPatch, path+"/plain", "Strict", "application/merge-patch+json", `{"spec":{"candles":{"count":1}}}`); err == nil ||
+	if _, err := send(http.MethodPatch, path+"/plain", "Strict", "application/merge-patch+json",
+		`{"spec":{"candles":{"count":1}}}`); err == nil ||
 		!strings.Contains(err.Error(), candle) {
 		t.Errorf("patch: %v", err)
 	}
-	if got, err := send(http.MethodPatch, path+"/plain", "Strict", "application/merge-patch+json", `{"spec":{"icing":"blue"}}`); err != nil || len(got) > 0 {
+	if got, err := send(http.MethodPatch, path+"/plain", "Strict", "application/merge-patch+json",
+		`{"spec":{"icing":"blue"}}`); err != nil || len(got) > 0 {
 		t.Errorf("patch: %v, %v", got, err)
 	}
 	const (
@@ -159,9 +165,12 @@ func TestLossyConversion(t *testing.T) {
 		if test.media == apply {
 			at += "?fieldManager=test&force=true"
 		}
-		got, err := send(http.MethodPatch, at, test.directive, test.media, strings.Replace(test.body, "%", test.name, 1))
-		if !slices.Equal(got, test.warnings) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s %s %s %s: warnings %q, %v; want %q, %s", test.name, test.media, test.directive, test.body, got, err, test.warnings, test.err)
+		got, err := send(http.MethodPatch, at, test.directive, test.media,
+			strings.Replace(test.body, "%", test.name, 1))
+		if !slices.Equal(got, test.warnings) || (err == nil) != (test.err == "") ||
+			err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s %s %s %s: warnings %q, %v; want %q, %s", test.name, test.media, test.directive, test.body, got,
+				err, test.warnings, test.err)
 		}
 	}
 }

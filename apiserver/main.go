@@ -70,21 +70,33 @@ type flags struct {
 }
 
 func (f *flags) add(set *pflag.FlagSet) {
-	set.BoolVar(&f.standalone, "standalone", false, "run without a cluster: clients need a certificate of the server's own authority, such as that in the kubeconfig that the server writes")
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that authenticates and authorizes clients; empty uses the service account of the pod")
-	set.StringVar(&f.writeTo, "write-kubeconfig", "", "where --standalone writes the kubeconfig of an administrator; empty means kubeconfig in --cert-dir")
-	set.StringVar(&f.bind, "bind-address", "0.0.0.0", "IP address to listen on; --standalone listens on 127.0.0.1 unless this flag is set")
+	set.BoolVar(&f.standalone, "standalone", false,
+		"run without a cluster: clients need a certificate of the server's own authority, such as that in the kubeconfig that the server writes")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster that authenticates and authorizes clients; empty uses the service account of the pod")
+	set.StringVar(&f.writeTo, "write-kubeconfig", "",
+		"where --standalone writes the kubeconfig of an administrator; empty means kubeconfig in --cert-dir")
+	set.StringVar(&f.bind, "bind-address", "0.0.0.0",
+		"IP address to listen on; --standalone listens on 127.0.0.1 unless this flag is set")
 	set.IntVar(&f.port, "secure-port", 8443, "port of HTTPS; 0 selects a free one")
-	set.StringVar(&f.certDir, "cert-dir", "apiserver.local.config/certificates", "directory of the server's own authority, for --standalone and without --tls-cert-file")
+	set.StringVar(&f.certDir, "cert-dir", "apiserver.local.config/certificates",
+		"directory of the server's own authority, for --standalone and without --tls-cert-file")
 	set.StringVar(&f.cert, "tls-cert-file", "", "serving certificate (PEM)")
 	set.StringVar(&f.key, "tls-private-key-file", "", "key of --tls-cert-file (PEM)")
-	set.StringSliceVar(&f.names, "serving-name", nil, "additional host name or IP address of the server's own serving certificate, such as NAME.NAMESPACE.svc")
-	set.StringVar(&f.authoritySecret, "authority-secret", "", "NAMESPACE/NAME of a Secret of the cluster for the server's own authority, instead of --cert-dir; the server fills the Secret if it is empty, and writes the authority to its APIServices")
-	set.DurationVar(&f.tokenTTL, "authentication-token-webhook-cache-ttl", 10*time.Second, "how long answers of the cluster about tokens are cached")
-	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second, "how long the cluster's permissions are cached")
-	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second, "how long the cluster's refusals are cached")
-	set.DurationVar(&f.grace, "shutdown-grace-period", 60*time.Second, "how long a shutdown waits for requests in flight")
-	set.BoolVar(&f.migrate, "migrate-storage", false, "after the start, store objects again whose stored version is not the storage version, or that lack current defaults")
+	set.StringSliceVar(&f.names, "serving-name", nil,
+		"additional host name or IP address of the server's own serving certificate, such as NAME.NAMESPACE.svc")
+	set.StringVar(&f.authoritySecret, "authority-secret", "",
+		"NAMESPACE/NAME of a Secret of the cluster for the server's own authority, instead of --cert-dir; the server fills the Secret if it is empty, and writes the authority to its APIServices")
+	set.DurationVar(&f.tokenTTL, "authentication-token-webhook-cache-ttl", 10*time.Second,
+		"how long answers of the cluster about tokens are cached")
+	set.DurationVar(&f.allowedTTL, "authorization-webhook-cache-authorized-ttl", 10*time.Second,
+		"how long the cluster's permissions are cached")
+	set.DurationVar(&f.deniedTTL, "authorization-webhook-cache-unauthorized-ttl", 10*time.Second,
+		"how long the cluster's refusals are cached")
+	set.DurationVar(&f.grace, "shutdown-grace-period", 60*time.Second,
+		"how long a shutdown waits for requests in flight")
+	set.BoolVar(&f.migrate, "migrate-storage", false,
+		"after the start, store objects again whose stored version is not the storage version, or that lack current defaults")
 	f.audit.add(set)
 	f.storage.add(set)
 }
@@ -105,7 +117,8 @@ func Serve(ctx context.Context, args []string, stderr io.Writer, parts ...Part) 
 
 // serve implements Serve. stderr receives the help. If ownsProcess is true, serve may manage the
 // memory of the process.
-func serve(ctx context.Context, args []string, stderr io.Writer, log *slog.Logger, ownsProcess bool, parts ...Part) error {
+func serve(ctx context.Context, args []string, stderr io.Writer, log *slog.Logger, ownsProcess bool,
+	parts ...Part) error {
 	var f flags
 	set := pflag.NewFlagSet("apiserver", pflag.ContinueOnError)
 	set.SetOutput(stderr)
@@ -163,7 +176,8 @@ func serve(ctx context.Context, args []string, stderr io.Writer, log *slog.Logge
 		defer stop()
 	}
 	srv, err := serving.New(serving.Config{
-		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping, Drain: s.Drain, Grace: f.grace, Linger: linger, Log: log,
+		Listener: listener, Handler: handler, Certificate: certificate, ClientCAs: s.ClientCAs, Stopping: s.Stopping,
+		Drain: s.Drain, Grace: f.grace, Linger: linger, Log: log,
 	})
 	if err != nil {
 		return err

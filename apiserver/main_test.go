@@ -29,7 +29,8 @@ func TestManagesOwnMemoryOnly(t *testing.T) {
 		log, stderr := io.Pipe()
 		ended := make(chan error, 1)
 		dir := t.TempDir()
-		args := []string{"--standalone", "--secure-port=0", "--cert-dir=" + dir, "--data-dir=" + filepath.Join(dir, "state")}
+		args := []string{"--standalone", "--secure-port=0", "--cert-dir=" + dir,
+			"--data-dir=" + filepath.Join(dir, "state")}
 		go func() {
 			err := serve(ctx, args, stderr, slog.New(slog.NewTextHandler(stderr, nil)), owns)
 			stderr.CloseWithError(err)
@@ -59,7 +60,8 @@ func TestManagesOwnMemoryOnly(t *testing.T) {
 func TestLogHasOneFormat(t *testing.T) {
 	const child, last = "KELSON_TEST_LOG", "the last line"
 	if dir := os.Getenv(child); dir != "" {
-		os.Args = []string{"server", "--standalone", "--secure-port=0", "--cert-dir=" + dir, "--data-dir=" + filepath.Join(dir, "state")}
+		os.Args = []string{"server", "--standalone", "--secure-port=0", "--cert-dir=" + dir,
+			"--data-dir=" + filepath.Join(dir, "state")}
 		Main(Run(func(ctx context.Context, _ *Server) error {
 			klog.Info("not shown")
 			klog.Warningf("%d warning", 1)
@@ -82,7 +84,9 @@ func TestLogHasOneFormat(t *testing.T) {
 	}
 	defer server.Wait()
 	defer cancel()
-	own, want := false, []string{`level=WARN msg="1 warning"`, `level=ERROR msg="List failed" err=broken pod.name=web pod.namespace=ns`, `level=ERROR msg="` + last + `" err=broken`}
+	own, want := false, []string{`level=WARN msg="1 warning"`,
+		`level=ERROR msg="List failed" err=broken pod.name=web pod.namespace=ns`,
+		`level=ERROR msg="` + last + `" err=broken`}
 	format := regexp.MustCompile(`^time=\S+ (level=[A-Z]+ msg=.*)$`)
 	for lines := bufio.NewScanner(stderr); (!own || len(want) > 0) && lines.Scan(); {
 		line := format.FindStringSubmatch(lines.Text())

@@ -36,7 +36,8 @@ func (f *flags) auth(log *slog.Logger) (option AuthOption, end func(), err error
 	}
 	cfg := audit.Defaults()
 	cfg.PolicyFile, cfg.Logger = f.audit.policy, log
-	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups, cfg.Log.MaxAge = f.audit.path, f.audit.maxSize, f.audit.maxBackups, f.audit.maxAge
+	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups, cfg.Log.MaxAge = f.audit.path, f.audit.maxSize,
+		f.audit.maxBackups, f.audit.maxAge
 	trail, err := audit.Open(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -75,7 +76,8 @@ func (f *flags) delegate(ctx context.Context, log *slog.Logger) (Auth, error) {
 		return Auth{}, err
 	}
 	d, err := delegated.New(ctx, delegated.Config{
-		Cluster: config, TokenTTL: f.tokenTTL, AllowedTTL: f.allowedTTL, DeniedTTL: f.deniedTTL, Objects: defaults, Log: log,
+		Cluster: config, TokenTTL: f.tokenTTL, AllowedTTL: f.allowedTTL, DeniedTTL: f.deniedTTL, Objects: defaults,
+		Log: log,
 	})
 	if err != nil {
 		return Auth{}, err
@@ -85,7 +87,8 @@ func (f *flags) delegate(ctx context.Context, log *slog.Logger) (Auth, error) {
 
 // Delegated returns an Auth of a cluster, which authenticates and authorizes requests.
 func Delegated(d *delegated.Delegation) Auth {
-	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs, Namespace: d.Namespace, Cluster: d.Objects, Client: d.Client}
+	return Auth{Authenticator: d.Authenticator, Authorizer: d.Authorizer, ClientCAs: d.ClientCAs,
+		Namespace: d.Namespace, Cluster: d.Objects, Client: d.Client}
 }
 
 func (f *flags) cluster() (*rest.Config, error) {
@@ -147,12 +150,14 @@ type storageFlags struct {
 
 func (f *storageFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.dir, "data-dir", "", "directory to keep objects in, instead of the program's own storage")
-	set.StringSliceVar(&f.servers, "etcd-servers", nil, "URLs of etcd to keep objects in, instead of the program's own storage")
+	set.StringSliceVar(&f.servers, "etcd-servers", nil,
+		"URLs of etcd to keep objects in, instead of the program's own storage")
 	set.StringVar(&f.prefix, "etcd-prefix", "/registry", "prefix of all keys in etcd")
 	set.StringVar(&f.ca, "etcd-cafile", "", "authority of etcd's certificate (PEM)")
 	set.StringVar(&f.cert, "etcd-certfile", "", "client certificate for etcd (PEM)")
 	set.StringVar(&f.key, "etcd-keyfile", "", "key of --etcd-certfile (PEM)")
-	set.StringVar(&f.encryption, "encryption-provider-config", "", "EncryptionConfiguration for --data-dir or --etcd-servers")
+	set.StringVar(&f.encryption, "encryption-provider-config", "",
+		"EncryptionConfiguration for --data-dir or --etcd-servers")
 }
 
 func (f *storageFlags) check() error {

@@ -40,8 +40,10 @@ func createInOldRelease(t *testing.T, open apiserver.OpenStore, names ...string)
 	t.Helper()
 	s, client := newServer(t, firstRelease(), apiserver.Storage(open))
 	for _, name := range names {
-		old := object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Pizza","metadata":{"name":"`+name+`"},"spec":{"toppings":["ham","salami","salami"]}}`)
-		if _, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old, metav1.CreateOptions{}); err != nil {
+		old := object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Pizza","metadata":{"name":"`+name+
+			`"},"spec":{"toppings":["ham","salami","salami"]}}`)
+		if _, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +63,8 @@ func pizzasOf(s *apiserver.Server) *resource.Resource {
 func checkConverted(t *testing.T, what string, u *unstructured.Unstructured) {
 	t.Helper()
 	check(t, what+": version", u.GetAPIVersion(), group+"/v1beta1")
-	check(t, what+": toppings", text(t, u, "spec", "toppings"), `[{"name":"ham","quantity":1},{"name":"salami","quantity":2}]`)
+	check(t, what+": toppings", text(t, u, "spec", "toppings"),
+		`[{"name":"ham","quantity":1},{"name":"salami","quantity":2}]`)
 	check(t, what+": size", text(t, u, "spec", "size"), `"medium"`)
 }
 
@@ -86,25 +89,33 @@ func TestStorageVersionChanges(t *testing.T) {
 				t.Errorf("list: %d", len(list.Items))
 			}
 			yes := true
-			w := must[watch.Interface](t)(in.Watch(ctx, metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true}))
+			w := must[watch.Interface](t)(in.Watch(ctx,
+				metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan",
+					AllowWatchBookmarks: true}))
 			defer w.Stop()
 			checkConverted(t, "watch", (<-w.ResultChan()).Object.(*unstructured.Unstructured))
-			selected := must[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{FieldSelector: "spec.size=medium"}))
+			selected := must[*unstructured.UnstructuredList](t)(in.List(ctx,
+				metav1.ListOptions{FieldSelector: "spec.size=medium"}))
 			if len(selected.Items) != 2 {
 				t.Errorf("selected: %d", len(selected.Items))
 			}
 
 			// A StorageVersionMigration sends this patch.
-			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) + `","resourceVersion":"` + got.GetResourceVersion() + `"}}`
-			after := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) +
+				`","resourceVersion":"` + got.GetResourceVersion() + `"}}`
+			after := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(patch),
+				metav1.PatchOptions{}))
 			checkConverted(t, "patch", after)
-			if after.GetResourceVersion() == got.GetResourceVersion() || !strings.Contains(storedPizza(s, "a"), `"apiVersion":"`+group+`/v1beta1"`) {
+			if after.GetResourceVersion() == got.GetResourceVersion() ||
+				!strings.Contains(storedPizza(s, "a"), `"apiVersion":"`+group+`/v1beta1"`) {
 				t.Errorf("patch: stored %s", storedPizza(s, "a"))
 			}
 			check(t, "generation", text(t, after, "metadata", "generation"), text(t, got, "metadata", "generation"))
-			again := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}))
+			again := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(`{}`),
+				metav1.PatchOptions{}))
 			check(t, "a second patch", again.GetResourceVersion(), after.GetResourceVersion())
-			old := must[*unstructured.Unstructured](t)(client.Resource(oldPizzas).Namespace("default").Get(ctx, "b", metav1.GetOptions{}))
+			old := must[*unstructured.Unstructured](t)(client.Resource(oldPizzas).Namespace("default").Get(ctx, "b",
+				metav1.GetOptions{}))
 			check(t, "old version", old.GetAPIVersion(), group+"/v1alpha1")
 			check(t, "old toppings", text(t, old, "spec", "toppings"), `["ham","salami","salami"]`)
 		})
@@ -117,7 +128,8 @@ func TestMigrateStorage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			createInOldRelease(t, open, "a", "b")
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
-			created, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "c", `{}`), metav1.CreateOptions{})
+			created, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "c", `{}`),
+				metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +141,8 @@ func TestMigrateStorage(t *testing.T) {
 					t.Errorf("stored: %s", storedPizza(s, name))
 				}
 			}
-			kept := must[*unstructured.Unstructured](t)(client.Resource(pizzas).Namespace("default").Get(t.Context(), "c", metav1.GetOptions{}))
+			kept := must[*unstructured.Unstructured](t)(client.Resource(pizzas).Namespace("default").Get(t.Context(),
+				"c", metav1.GetOptions{}))
 			check(t, "the other object", kept.GetResourceVersion(), created.GetResourceVersion())
 			s.Stop()
 			s, _ = newServer(t, kinds(), apiserver.Storage(open))
@@ -151,7 +164,8 @@ func TestFlagMigrateStorage(t *testing.T) {
 	log, stderr := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := apiserver.Serve(ctx, []string{"--standalone", "--secure-port=0", "--cert-dir=" + dir, "--data-dir=" + dir + "/state", "--migrate-storage"}, stderr, kinds())
+		err := apiserver.Serve(ctx, []string{"--standalone", "--secure-port=0", "--cert-dir=" + dir,
+			"--data-dir=" + dir + "/state", "--migrate-storage"}, stderr, kinds())
 		stderr.CloseWithError(err)
 		ended <- err
 	}()
@@ -225,7 +239,8 @@ func TestMigrateStorageErrors(t *testing.T) {
 		t.Errorf("get: %v", err)
 	}
 	stored, err := rest.Rewrite(t.Context(), s.Store(), pizzasOf(s), false)
-	if stored != 1 || err == nil || !strings.Contains(err.Error(), "default/a: ") || !strings.Contains(err.Error(), group+"/v9") {
+	if stored != 1 || err == nil || !strings.Contains(err.Error(), "default/a: ") ||
+		!strings.Contains(err.Error(), group+"/v9") {
 		t.Errorf("%d stored, %v", stored, err)
 	}
 }

@@ -49,7 +49,8 @@ func TestOutsideModule(t *testing.T) {
 	if out, err := goCommand("list", "-m", "all").CombinedOutput(); err != nil {
 		t.Errorf("go list -m all: %v\n%s", err, out)
 	}
-	if source, err := os.ReadFile(filepath.Join(dir, "main.go")); err != nil || strings.Count(string(source), "\n") > 40 {
+	if source, err := os.ReadFile(filepath.Join(dir, "main.go")); err != nil ||
+		strings.Count(string(source), "\n") > 40 {
 		t.Errorf("main.go: %d lines, %v", strings.Count(string(source), "\n"), err)
 	}
 
@@ -58,7 +59,8 @@ func TestOutsideModule(t *testing.T) {
 "metadata":{"name":"ships.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"ships","kind":"Ship"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 "spec":{"type":"object","properties":{"masts":{"type":"integer","default":3}}}}}}}]}}`)
-	created := post(t, url+"/apis/example.com/v1/namespaces/default/ships", `{"apiVersion":"example.com/v1","kind":"Ship","metadata":{"name":"a"},"spec":{}}`)
+	created := post(t, url+"/apis/example.com/v1/namespaces/default/ships",
+		`{"apiVersion":"example.com/v1","kind":"Ship","metadata":{"name":"a"},"spec":{}}`)
 	if !strings.Contains(created, `"masts":3`) {
 		t.Errorf("the default is missing: %s", created)
 	}
@@ -85,7 +87,8 @@ replace (
 	kelson.dev/operator => %s
 )
 `, engine, filepath.Join(filepath.Dir(engine), "operator")))
-	for from, to := range map[string]string{"go.sum": "go.sum", filepath.Join("testdata", "outside", "main.go"): "main.go"} {
+	for from, to := range map[string]string{"go.sum": "go.sum",
+		filepath.Join("testdata", "outside", "main.go"): "main.go"} {
 		data, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

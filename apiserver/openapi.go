@@ -27,7 +27,8 @@ func (k *kind) definition() (*apiextensionsv1.CustomResourceDefinition, error) {
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: k.group,
 			Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: k.plural, Singular: k.singular, Kind: k.name, ListKind: k.name + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: k.plural, Singular: k.singular, Kind: k.name,
+				ListKind: k.name + "List"},
 		},
 	}
 	if k.cluster {
@@ -44,7 +45,8 @@ func (k *kind) definition() (*apiextensionsv1.CustomResourceDefinition, error) {
 			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: s},
 		}
 		if _, has := s.Properties["status"]; has {
-			version.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+			version.Subresources = &apiextensionsv1.CustomResourceSubresources{
+				Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
 		}
 		d.Spec.Versions = append(d.Spec.Versions, version)
 	}
@@ -141,7 +143,8 @@ func (d documents) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
 // OpenAPIV2 implements openapi.Custom.
 func (d documents) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
-		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{},
+		Parameters: map[string]spec.Parameter{},
 	}}
 	for _, k := range d.in(gv) {
 		definition, err := k.definition()

@@ -131,7 +131,8 @@ func hooks[H runtime.Object](r *rules) []hook {
 	pair := func(f func(context.Context, H, H)) func(context.Context, runtime.Object, runtime.Object) {
 		return func(ctx context.Context, obj, old runtime.Object) { f(ctx, obj.(H), nilOr[H](old)) }
 	}
-	errs := func(f func(context.Context, H, H) field.ErrorList) func(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	errs := func(f func(context.Context, H, H) field.ErrorList) func(context.Context, runtime.Object,
+		runtime.Object) field.ErrorList {
 		return func(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 			return f(ctx, obj.(H), nilOr[H](old))
 		}
@@ -141,15 +142,21 @@ func hooks[H runtime.Object](r *rules) []hook {
 			r.defaults = append(r.defaults, func(obj runtime.Object) { v.Default(obj.(H)) })
 		}),
 		hookOf(func(v CreatePreparer[H]) {
-			r.prepareCreate = append(r.prepareCreate, func(ctx context.Context, obj runtime.Object) { v.PrepareForCreate(ctx, obj.(H)) })
+			r.prepareCreate = append(r.prepareCreate, func(ctx context.Context, obj runtime.Object) {
+				v.PrepareForCreate(ctx, obj.(H))
+			})
 		}),
 		hookOf(func(v UpdatePreparer[H]) { r.prepareUpdate = append(r.prepareUpdate, pair(v.PrepareForUpdate)) }),
 		hookOf(func(v StatusPreparer[H]) { r.prepareStatus = append(r.prepareStatus, pair(v.PrepareForStatusUpdate)) }),
 		hookOf(func(v Validator[H]) {
-			r.validate = append(r.validate, func(ctx context.Context, obj runtime.Object) field.ErrorList { return v.Validate(ctx, obj.(H)) })
+			r.validate = append(r.validate, func(ctx context.Context, obj runtime.Object) field.ErrorList {
+				return v.Validate(ctx, obj.(H))
+			})
 		}),
 		hookOf(func(v UpdateValidator[H]) { r.validateUpdate = append(r.validateUpdate, errs(v.ValidateUpdate)) }),
-		hookOf(func(v StatusValidator[H]) { r.validateStatus = append(r.validateStatus, errs(v.ValidateStatusUpdate)) }),
+		hookOf(func(v StatusValidator[H]) {
+			r.validateStatus = append(r.validateStatus, errs(v.ValidateStatusUpdate))
+		}),
 		hookOf(func(v Options[H]) {
 			r.options = append(r.options, func(ctx context.Context, obj, old runtime.Object) map[string]bool {
 				return v.ValidationOptions(ctx, obj.(H), nilOr[H](old))
@@ -197,7 +204,8 @@ func adopt[H runtime.Object](r *rules, value any) error {
 			continue
 		}
 		if m, has := t.MethodByName(h.name); has {
-			return fmt.Errorf("rules %s: the method %s must be %s, and is %s", t, h.name, signature(h.want.Method(0).Type, false), signature(m.Type, true))
+			return fmt.Errorf("rules %s: the method %s must be %s, and is %s", t, h.name,
+				signature(h.want.Method(0).Type, false), signature(m.Type, true))
 		}
 	}
 	if !found {

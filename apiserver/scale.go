@@ -92,7 +92,9 @@ func setScale(view runtime.Object, r Replicas) error {
 
 func scaleColumns() []column {
 	return []column{
-		{name: "Desired", kind: "integer", description: "Number of desired replicas", value: func(obj runtime.Object) any { return obj.(*autoscalingv1.Scale).Spec.Replicas }},
-		{name: "Available", kind: "integer", description: "Number of actual replicas", value: func(obj runtime.Object) any { return obj.(*autoscalingv1.Scale).Status.Replicas }},
+		{name: "Desired", kind: "integer", description: "Number of desired replicas",
+			value: func(obj runtime.Object) any { return obj.(*autoscalingv1.Scale).Spec.Replicas }},
+		{name: "Available", kind: "integer", description: "Number of actual replicas",
+			value: func(obj runtime.Object) any { return obj.(*autoscalingv1.Scale).Status.Replicas }},
 	}
 }

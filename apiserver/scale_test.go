@@ -36,9 +36,11 @@ func TestScale(t *testing.T) {
 		return apiserver.Replicas{Desired: &o.Spec.Fires, Current: o.Spec.Fires, Selector: "oven=" + o.Name}
 	})
 	s, client := newServer(t, apiserver.Group(group, apiserver.Kind(&oven{TypeMeta: typeMeta("v1", "Oven")}, scale)))
-	in := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "ovens"}).Namespace("default")
+	in := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "ovens"}).
+		Namespace("default")
 	ctx := t.Context()
-	if _, err := in.Create(ctx, object(t, `{"apiVersion":"`+group+`/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{}); err != nil {
+	if _, err := in.Create(ctx, object(t, `{"apiVersion":"`+group+
+		`/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	shown, err := in.Get(ctx, "a", metav1.GetOptions{}, "scale")
@@ -51,10 +53,12 @@ func TestScale(t *testing.T) {
 	if _, err = in.Update(ctx, shown, metav1.UpdateOptions{}, "scale"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{FieldManager: "scaler"}, "scale"); err != nil {
+	if _, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
+		metav1.PatchOptions{FieldManager: "scaler"}, "scale"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":-5}}`), metav1.PatchOptions{}, "scale"); !apierrors.IsInvalid(err) {
+	if _, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":-5}}`), metav1.PatchOptions{},
+		"scale"); !apierrors.IsInvalid(err) {
 		t.Errorf("negative: %v", err)
 	}
 	now, err := in.Get(ctx, "a", metav1.GetOptions{})
@@ -63,10 +67,12 @@ func TestScale(t *testing.T) {
 	}
 	check(t, "fires", text(t, now, "spec", "fires"), "5")
 	check(t, "generation", text(t, now, "metadata", "generation"), "3")
-	if fields := text(t, now, "metadata", "managedFields"); !strings.Contains(fields, `{"f:spec":{"f:fires":{}}},"manager":"scaler"`) {
+	if fields := text(t, now, "metadata", "managedFields"); !strings.Contains(fields,
+		`{"f:spec":{"f:fires":{}}},"manager":"scaler"`) {
 		t.Errorf("managedFields: %s", fields)
 	}
-	if table := body(t, s, "/apis/"+group+"/v1/namespaces/default/ovens/a/scale", "application/json;as=Table;v=v1;g=meta.k8s.io"); !strings.Contains(table, `"cells":["a",5,5,`) {
+	if table := body(t, s, "/apis/"+group+"/v1/namespaces/default/ovens/a/scale",
+		"application/json;as=Table;v=v1;g=meta.k8s.io"); !strings.Contains(table, `"cells":["a",5,5,`) {
 		t.Errorf("table: %s", table)
 	}
 }

@@ -255,27 +255,32 @@ func (s *Server) build(p *plan, auth Auth) error {
 		return err
 	}
 	s.verbs = rest.New(rest.Config{
-		Store: s.store, Registry: s.registry, Admission: counts.Admission(chain), Authorizer: auth.Authorizer, Metrics: counts, NoFastPaths: s.noFastPaths,
+		Store: s.store, Registry: s.registry, Admission: counts.Admission(chain), Authorizer: auth.Authorizer,
+		Metrics: counts, NoFastPaths: s.noFastPaths,
 	})
 	for _, m := range s.mirrors {
-		m.verbs = rest.New(rest.Config{Store: m.store, Registry: s.registry, Admission: chain, Authorizer: auth.Authorizer, Metrics: counts, NoFastPaths: s.noFastPaths})
+		m.verbs = rest.New(rest.Config{Store: m.store, Registry: s.registry, Admission: chain,
+			Authorizer: auth.Authorizer, Metrics: counts, NoFastPaths: s.noFastPaths})
 	}
 	flows, err := newFlowControl(auth.Cluster)
 	if err != nil {
 		return err
 	}
 	groups := discovery.New(discovery.Config{Registry: s.registry})
-	docs := openapi.New(openapi.Config{Registry: s.registry, Custom: documents{p.kinds}, Title: p.title, Version: p.version})
+	docs := openapi.New(openapi.Config{Registry: s.registry, Custom: documents{p.kinds}, Title: p.title,
+		Version: p.version})
 	checks := []filters.Check{{Name: "store", Func: func(context.Context) error { return s.store.Failed() }}}
 	for _, c := range p.checks {
 		checks = append(checks, filters.Check{Name: c.name, Func: c.check})
 	}
 	s.chain = filters.New(filters.Config{
-		Resources:     http.HandlerFunc(s.serve),
-		Paths:         map[string]http.Handler{"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups, "/openapi/": docs},
+		Resources: http.HandlerFunc(s.serve),
+		Paths: map[string]http.Handler{"/api": groups, "/api/": groups, "/apis": groups, "/apis/": groups,
+			"/openapi/": docs},
 		Below:         func() []string { return append(groups.Paths(), "/openapi/v2", "/openapi/v3") },
-		Authenticator: auth.Authenticator, Authorizer: auth.Authorizer, AuditPolicy: auth.AuditPolicy, AuditSink: auth.AuditSink,
-		Version: version.Info{GitVersion: p.version}, Metrics: registry, FlowControl: flows,
+		Authenticator: auth.Authenticator, Authorizer: auth.Authorizer, AuditPolicy: auth.AuditPolicy,
+		AuditSink: auth.AuditSink,
+		Version:   version.Info{GitVersion: p.version}, Metrics: registry, FlowControl: flows,
 		Checks: filters.Checks{Health: checks, Live: checks, Ready: checks},
 		Serves: func(info *request.RequestInfo) bool {
 			gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
@@ -338,7 +343,8 @@ func (s *Server) Registry() *resource.Registry { return s.registry }
 func (s *Server) Scheme() *runtime.Scheme { return s.scheme }
 
 // admin is the default user of in-process requests.
-var admin = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+var admin = &user.DefaultInfo{Name: "system:apiserver",
+	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // RESTConfig returns the configuration of an in-process client with all rights.
 func (s *Server) RESTConfig() *restclient.Config { return s.RESTConfigAs(admin) }

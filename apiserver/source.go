@@ -117,7 +117,9 @@ func writeThrough[T runtime.Object](source any, m *mirror, res *resource.Resourc
 	if u, ok := source.(Updater[T]); ok {
 		res.Verbs = append(res.Verbs, resource.Patch, resource.Update)
 		hooks.OnUpdate = func(ctx context.Context, hub, old runtime.Object, dryRun bool) ([]store.Op, func(), error) {
-			return nil, m.expire, unlessDryRun(dryRun, func() error { return u.Update(ctx, hub.DeepCopyObject().(T), old.DeepCopyObject().(T)) })
+			return nil, m.expire, unlessDryRun(dryRun, func() error {
+				return u.Update(ctx, hub.DeepCopyObject().(T), old.DeepCopyObject().(T))
+			})
 		}
 	}
 	if d, ok := source.(Deleter[T]); ok {
@@ -287,7 +289,8 @@ func (m *mirror) readOnce(ctx context.Context) (applied bool, err error) {
 // must be deferred in goroutines that belong to no request.
 func (m *mirror) recovered(method string, err *error) {
 	if p := recover(); p != nil {
-		slog.Error("panic in a source", "method", method, "resource", m.res.GroupResource(), "panic", p, "stack", string(debug.Stack()))
+		slog.Error("panic in a source", "method", method, "resource", m.res.GroupResource(), "panic", p,
+			"stack", string(debug.Stack()))
 		*err = fmt.Errorf("panic in the method %s of the source; see the log of the server", method)
 	}
 }
@@ -316,7 +319,8 @@ func (m *mirror) apply(ctx context.Context, objects []runtime.Object) error {
 			return err
 		}
 		if seen[op.Key] {
-			return fmt.Errorf("the source of %s lists %s/%s twice", m.res.GroupResource(), op.Key.Namespace, op.Key.Name)
+			return fmt.Errorf("the source of %s lists %s/%s twice", m.res.GroupResource(), op.Key.Namespace,
+				op.Key.Name)
 		}
 		seen[op.Key] = true
 		if op.Data != nil {
@@ -341,7 +345,8 @@ func (m *mirror) op(state *store.Snapshot, obj runtime.Object) (store.Op, error)
 		return store.Op{}, err
 	}
 	if object.GetName() == "" || m.res.Namespaced != (object.GetNamespace() != "") {
-		return store.Op{}, fmt.Errorf("the source of %s lists %q in the namespace %q", m.res.GroupResource(), object.GetName(), object.GetNamespace())
+		return store.Op{}, fmt.Errorf("the source of %s lists %q in the namespace %q", m.res.GroupResource(),
+			object.GetName(), object.GetNamespace())
 	}
 	key := m.res.Key(object.GetNamespace(), object.GetName())
 	current := state.Get(key)

@@ -39,7 +39,8 @@ func (s *shelf) List(context.Context) ([]*topping, error) {
 	s.reads++
 	var all []*topping
 	for name, cost := range s.costs {
-		all = append(all, &topping{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"dear": fmt.Sprint(cost > 5)}}, Spec: toppingSpec{Cost: cost}})
+		all = append(all, &topping{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"dear": fmt.Sprint(cost > 5)}}, Spec: toppingSpec{Cost: cost}})
 	}
 	return all, s.fail
 }
@@ -57,7 +58,8 @@ func (s *shelf) cost(name string) int64 {
 }
 
 func shelfKind(source apiserver.Source[*topping], age time.Duration) apiserver.Part {
-	return apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(), apiserver.From(source, apiserver.MaxAge(age))))
+	return apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")},
+		apiserver.ClusterScoped(), apiserver.From(source, apiserver.MaxAge(age))))
 }
 
 // A kind over another system has get, list, watch and selectors, in virtual time.
@@ -79,7 +81,8 @@ func TestSource(t *testing.T) {
 		source.set("ham", 4)
 		source.set("olive", 1)
 		first, second := <-w.ResultChan(), <-w.ResultChan()
-		if types := []watch.EventType{first.Type, second.Type}; !slices.Contains(types, watch.Modified) || !slices.Contains(types, watch.Added) {
+		if types := []watch.EventType{first.Type, second.Type}; !slices.Contains(types, watch.Modified) ||
+			!slices.Contains(types, watch.Added) {
 			t.Errorf("events %v", types)
 		}
 		source.mu.Lock()
@@ -105,7 +108,8 @@ func TestSource(t *testing.T) {
 		source.fail = errors.New("the shelf is unavailable")
 		source.mu.Unlock()
 		time.Sleep(time.Minute)
-		if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the shelf is unavailable") {
+		if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) ||
+			!strings.Contains(err.Error(), "the shelf is unavailable") {
 			t.Errorf("broken source: %v", err)
 		}
 	})
@@ -120,7 +124,9 @@ func (hangingShelf) List(ctx context.Context) ([]*topping, error) {
 
 // Clients of a source that hangs get a response by the deadline of their request.
 func TestHangingSource(t *testing.T) {
-	s, client := newServer(t, shelfKind(hangingShelf{}, 0), apiserver.Group("other.example.com", apiserver.Kind(&pizza{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pizza"}})))
+	s, client := newServer(t, shelfKind(hangingShelf{}, 0),
+		apiserver.Group("other.example.com", apiserver.Kind(
+			&pizza{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pizza"}})))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var all sync.WaitGroup
@@ -179,7 +185,8 @@ func TestSourceWrites(t *testing.T) {
 		_, err := apiserver.List[*oven](tx, "", nil)
 		return err
 	}
-	ovens := apiserver.Group("ovens.example.com", apiserver.Kind(&oven{TypeMeta: metav1.TypeMeta{APIVersion: "ovens.example.com/v1", Kind: "Oven"}}))
+	ovens := apiserver.Group("ovens.example.com",
+		apiserver.Kind(&oven{TypeMeta: metav1.TypeMeta{APIVersion: "ovens.example.com/v1", Kind: "Oven"}}))
 	_, client := newServer(t, shelfKind(source, 0), ovens, apiserver.Admission(none, admission.Create))
 	in := client.Resource(toppings)
 	ctx := t.Context()
@@ -199,7 +206,8 @@ func TestSourceWrites(t *testing.T) {
 	if _, err := in.Create(ctx, dear, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("refused by the source: %v", err)
 	}
-	if _, err := in.Create(ctx, newTopping(t, "dry"), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil || source.cost("dry") != 0 {
+	if _, err := in.Create(ctx, newTopping(t, "dry"), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil ||
+		source.cost("dry") != 0 {
 		t.Errorf("dry run: %v, cost %d", err, source.cost("dry"))
 	}
 	source.set("olive", 2)
@@ -213,7 +221,8 @@ func TestSourceWrites(t *testing.T) {
 	if err := in.Delete(ctx, "olive", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "ham" {
+	if list, err := in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 ||
+		list.Items[0].GetName() != "ham" {
 		t.Errorf("list: %v, %v", list, err)
 	}
 }
@@ -234,7 +243,8 @@ func TestSourceFinalizers(t *testing.T) {
 	in, ctx := client.Resource(toppings), t.Context()
 	held := newTopping(t, "held")
 	held.SetFinalizers([]string{"example.com/x"})
-	if _, err := in.Create(ctx, held, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.finalizers[0]: Forbidden: objects of this kind are in another system") {
+	if _, err := in.Create(ctx, held, metav1.CreateOptions{}); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "metadata.finalizers[0]: Forbidden: objects of this kind are in another system") {
 		t.Errorf("create: %v", err)
 	}
 	if source.cost("held") != 0 {
@@ -243,10 +253,13 @@ func TestSourceFinalizers(t *testing.T) {
 	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.Patch(ctx, "ham", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]},"spec":{"cost":2}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := in.Patch(ctx, "ham", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["example.com/x"]},"spec":{"cost":2}}`),
+		metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("patch: %v", err)
 	}
-	if _, err := in.Patch(ctx, "ham", types.MergePatchType, []byte(`{"spec":{"cost":2}}`), metav1.PatchOptions{}); err != nil || source.cost("ham") != 2 {
+	if _, err := in.Patch(ctx, "ham", types.MergePatchType, []byte(`{"spec":{"cost":2}}`),
+		metav1.PatchOptions{}); err != nil || source.cost("ham") != 2 {
 		t.Errorf("patch: %v, cost %d", err, source.cost("ham"))
 	}
 	foreground := metav1.DeletePropagationForeground
@@ -288,7 +301,8 @@ func TestPanickingSource(t *testing.T) {
 		_, client := newServer(t, shelfKind(source, 0))
 		in, ctx := client.Resource(toppings), t.Context()
 		for range 2 {
-			if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "panic in the method List of the source") {
+			if _, err := in.List(ctx, metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) ||
+				!strings.Contains(err.Error(), "panic in the method List of the source") {
 				t.Errorf("list: %v", err)
 			}
 		}
@@ -366,18 +380,22 @@ func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 		}
 		check(t, version+" action", bake.Post.Action+" "+steam.Get.Action, "post connect")
 		check(t, version+" kinds", fmt.Sprint(bake.Post.Kind["kind"], " ", steam.Get.Kind["kind"]), "bake Pizza")
-		if !strings.HasPrefix(bake.Post.OperationID, "create") || !strings.HasSuffix(bake.Post.OperationID, "NamespacedPizzaBake") ||
-			!strings.HasPrefix(steam.Get.OperationID, "connectGet") || len(bake.Parameters) == 0 || len(steam.Get.Responses) == 0 {
+		if !strings.HasPrefix(bake.Post.OperationID, "create") ||
+			!strings.HasSuffix(bake.Post.OperationID, "NamespacedPizzaBake") ||
+			!strings.HasPrefix(steam.Get.OperationID, "connectGet") || len(bake.Parameters) == 0 ||
+			len(steam.Get.Responses) == 0 {
 			t.Errorf("%s: %+v %+v", version, bake.Post, steam.Get)
 		}
 	}
-	for version, properties := range map[string]map[string]any{"v2": v2.Definitions[bakeName].Properties, "v3": v3.Components.Schemas[bakeName].Properties} {
+	for version, properties := range map[string]map[string]any{"v2": v2.Definitions[bakeName].Properties,
+		"v3": v3.Components.Schemas[bakeName].Properties} {
 		if properties["minutes"] == nil || properties["metadata"] != nil {
 			t.Errorf("%s: the body has %v", version, properties)
 		}
 	}
 	const piecesName = "com.example.restaurant.v1beta1.pieces"
-	for version, properties := range map[string]map[string]any{"v2": v2.Definitions[piecesName].Properties, "v3": v3.Components.Schemas[piecesName].Properties} {
+	for version, properties := range map[string]map[string]any{"v2": v2.Definitions[piecesName].Properties,
+		"v3": v3.Components.Schemas[piecesName].Properties} {
 		if properties["count"] == nil || properties["metadata"] != nil {
 			t.Errorf("%s: the response has %v", version, properties)
 		}
@@ -386,7 +404,8 @@ func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 		for version, test := range map[string]struct {
 			paths map[string]path
 			ref   string
-		}{"v2": {v2.Paths, "$ref:#/definitions/" + piecesName}, "v3": {v3.Paths, "$ref:#/components/schemas/" + piecesName}} {
+		}{"v2": {v2.Paths, "$ref:#/definitions/" + piecesName},
+			"v3": {v3.Paths, "$ref:#/components/schemas/" + piecesName}} {
 			if got := fmt.Sprint(test.paths[in+"cut"].Post.Responses[code]); !strings.Contains(got, test.ref) {
 				t.Errorf("%s: response %s of cut: %s", version, code, got)
 			}
@@ -395,17 +414,20 @@ func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 			}
 		}
 	}
-	if ref := fmt.Sprint(v3.Paths[in+"bake"].Post.RequestBody); !strings.Contains(ref, "#/components/schemas/"+bakeName) {
+	if ref := fmt.Sprint(v3.Paths[in+"bake"].Post.RequestBody); !strings.Contains(ref,
+		"#/components/schemas/"+bakeName) {
 		t.Errorf("v3: the body of bake: %s", ref)
 	}
-	if len(v2.Paths[in+"bake"].Post.Parameters) == 0 || !strings.Contains(fmt.Sprint(v2.Paths[in+"bake"].Post.Parameters[0]), "#/definitions/"+bakeName) {
+	if len(v2.Paths[in+"bake"].Post.Parameters) == 0 ||
+		!strings.Contains(fmt.Sprint(v2.Paths[in+"bake"].Post.Parameters[0]), "#/definitions/"+bakeName) {
 		t.Errorf("v2: the body of bake: %v", v2.Paths[in+"bake"].Post.Parameters)
 	}
 }
 
 // An action and a stream.
 func TestSubresources(t *testing.T) {
-	action := apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*pizza], body *bake) (runtime.Object, error) {
+	action := apiserver.Action("bake", func(ctx context.Context, call *apiserver.Call[*pizza],
+		body *bake) (runtime.Object, error) {
 		err := call.Server.Transact(ctx, func(tx *apiserver.Tx) error {
 			p, err := call.Get(tx)
 			if err != nil {
@@ -422,7 +444,8 @@ func TestSubresources(t *testing.T) {
 		}
 		return &pieces{Count: body.Minutes}, nil
 	})
-	steam := apiserver.Connect("steam", func(_ context.Context, _ *apiserver.Call[*pizza], p *pizza) (http.Handler, error) {
+	steam := apiserver.Connect("steam", func(_ context.Context, _ *apiserver.Call[*pizza], p *pizza) (http.Handler,
+		error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			fmt.Fprintln(w, p.Name)
 			w.(http.Flusher).Flush()
@@ -449,7 +472,8 @@ func TestSubresources(t *testing.T) {
 			strings.TrimSpace(text) != `{"kind":"pieces","apiVersion":"`+group+`/v1beta1","count":8}` {
 			t.Errorf("cut: %d %s", code, text)
 		}
-		if code, text := post("a/cut", `{"minutes":-1}`); code != http.StatusBadRequest || !strings.Contains(text, "not baked") {
+		if code, text := post("a/cut", `{"minutes":-1}`); code != http.StatusBadRequest ||
+			!strings.Contains(text, "not baked") {
 			t.Errorf("cut a pizza that is not baked: %d %s", code, text)
 		}
 		baked, err := in.Get(ctx, "a", metav1.GetOptions{})
@@ -463,7 +487,8 @@ func TestSubresources(t *testing.T) {
 		// A stream outlives the deadline of short requests.
 		streaming, cancel := context.WithCancel(ctx)
 		defer cancel()
-		req, err := http.NewRequestWithContext(streaming, http.MethodGet, "http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/a/steam", nil)
+		req, err := http.NewRequestWithContext(streaming, http.MethodGet,
+			"http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/a/steam", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,11 +90,13 @@ func migrateStorage(log *slog.Logger) Part {
 			}
 			stored, err := rest.Rewrite(ctx, s.store, res, false)
 			if err != nil && ctx.Err() == nil {
-				log.Error("migrate storage", "resource", res.GroupResource(), "version", res.StorageVersion, "stored", stored, "err", err)
+				log.Error("migrate storage", "resource", res.GroupResource(), "version", res.StorageVersion,
+					"stored", stored, "err", err)
 				errs = append(errs, err)
 			}
 			if stored > 0 {
-				log.Info("migrated storage", "resource", res.GroupResource(), "version", res.StorageVersion, "stored", stored)
+				log.Info("migrated storage", "resource", res.GroupResource(), "version", res.StorageVersion,
+					"stored", stored)
 			}
 		}
 		return errors.Join(errs...)

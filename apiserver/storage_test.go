@@ -62,12 +62,14 @@ func TestStorage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
-			if _, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{}); err != nil {
+			if _, err := client.Resource(pizzas).Namespace("default").Create(t.Context(),
+				newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			s.Stop()
 			_, client = newServer(t, kinds(), apiserver.Storage(open))
-			old, err := client.Resource(oldPizzas).Namespace("default").Get(t.Context(), "margherita", metav1.GetOptions{})
+			old, err := client.Resource(oldPizzas).Namespace("default").Get(t.Context(), "margherita",
+				metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

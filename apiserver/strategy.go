@@ -44,7 +44,8 @@ func newStrategy(k *kind, scheme *runtime.Scheme) *strategy {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case f.Type == reflect.TypeFor[metav1.TypeMeta](), f.Type == reflect.TypeFor[metav1.ObjectMeta](), !f.IsExported():
+		case f.Type == reflect.TypeFor[metav1.TypeMeta](), f.Type == reflect.TypeFor[metav1.ObjectMeta](),
+			!f.IsExported():
 		case name == "status":
 			s.status = i
 		default:
@@ -121,7 +122,8 @@ func (s *strategy) prepareStatus(ctx context.Context, obj, old runtime.Object) {
 func (s *strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	if object, err := meta.Accessor(obj); err == nil {
-		errs = validation.ValidateObjectMetaAccessor(object, s.NamespaceScoped(), validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+		errs = validation.ValidateObjectMetaAccessor(object, s.NamespaceScoped(), validation.NameIsDNSSubdomain,
+			field.NewPath("metadata"))
 	}
 	errs = append(errs, s.validateFinalizers(obj, nil)...)
 	errs = append(errs, s.validateDeclared(ctx, obj, nil)...)
@@ -144,7 +146,8 @@ func (s *strategy) validateFinalizers(obj, old runtime.Object) (errs field.Error
 	}
 	for i, f := range object.GetFinalizers() {
 		if !slices.Contains(present, f) {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers").Index(i), "objects of this kind are in another system, whose deletions cannot be held"))
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "finalizers").Index(i),
+				"objects of this kind are in another system, whose deletions cannot be held"))
 		}
 	}
 	return errs

@@ -53,9 +53,11 @@ func (k *kind) bodyDefinition(body reflect.Type) (*apiextensionsv1.CustomResourc
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + k.group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: k.group, Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: body.Name(), ListKind: body.Name() + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: body.Name(),
+				ListKind: body.Name() + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: k.hub().name, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: s},
+				Name: k.hub().name, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: s},
 			}},
 		},
 	}, nil
@@ -87,7 +89,8 @@ func (k *kind) extensions(version, action string, body reflect.Type) spec.Vendor
 		gvk.Kind = body.Name()
 	}
 	return spec.VendorExtensible{Extensions: spec.Extensions{
-		actionExtension: action, kindExtension: map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
+		actionExtension: action, kindExtension: map[string]any{"group": gvk.Group, "version": gvk.Version,
+			"kind": gvk.Kind},
 	}}
 }
 
@@ -117,8 +120,10 @@ func (k *kind) addSubsV3(doc *spec3.OpenAPI, version string) error {
 		doc.Paths.Paths[k.item(version)+"/"+d.name] = path
 		operation := func(method, verb, action string) *spec3.Operation {
 			return &spec3.Operation{OperationProps: spec3.OperationProps{
-				Tags: base.Get.Tags, Description: k.description(d, method), OperationId: operationID(base.Get.OperationId, verb, d.name),
-				Responses: &spec3.Responses{ResponsesProps: spec3.ResponsesProps{StatusCodeResponses: map[int]*spec3.Response{}}},
+				Tags: base.Get.Tags, Description: k.description(d, method),
+				OperationId: operationID(base.Get.OperationId, verb, d.name),
+				Responses: &spec3.Responses{ResponsesProps: spec3.ResponsesProps{
+					StatusCodeResponses: map[int]*spec3.Response{}}},
 			}, VendorExtensible: k.extensions(version, action, d.body)}
 		}
 		respond := func(op *spec3.Operation, code int, text, media string, s *spec.Schema) {
@@ -145,9 +150,10 @@ func (k *kind) addSubsV3(doc *spec3.OpenAPI, version string) error {
 			return fmt.Errorf("describe %s of %s: %w", d.name, k.name, err)
 		}
 		path.Post = operation(http.MethodPost, "create", "post")
-		path.Post.RequestBody = &spec3.RequestBody{RequestBodyProps: spec3.RequestBodyProps{Required: true, Content: map[string]*spec3.MediaType{
-			jsonMedia: {MediaTypeProps: spec3.MediaTypeProps{Schema: body}},
-		}}}
+		path.Post.RequestBody = &spec3.RequestBody{RequestBodyProps: spec3.RequestBodyProps{Required: true,
+			Content: map[string]*spec3.MediaType{
+				jsonMedia: {MediaTypeProps: spec3.MediaTypeProps{Schema: body}},
+			}}}
 		respond(path.Post, http.StatusOK, "OK", jsonMedia, response)
 		respond(path.Post, http.StatusCreated, "Created", jsonMedia, response)
 	}
@@ -214,9 +220,11 @@ func (k *kind) addSubsV2(doc *spec.Swagger, version string) error {
 				return spec.Response{ResponseProps: spec.ResponseProps{Description: text, Schema: s}}
 			}
 			op := &spec.Operation{OperationProps: spec.OperationProps{
-				Tags: base.Get.Tags, Schemes: base.Get.Schemes, Description: k.description(d, method), ID: operationID(base.Get.ID, verb, d.name),
+				Tags: base.Get.Tags, Schemes: base.Get.Schemes, Description: k.description(d, method),
+				ID:       operationID(base.Get.ID, verb, d.name),
 				Consumes: []string{media}, Produces: []string{media},
-				Responses: &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: map[int]spec.Response{http.StatusOK: response("OK")}}},
+				Responses: &spec.Responses{ResponsesProps: spec.ResponsesProps{
+					StatusCodeResponses: map[int]spec.Response{http.StatusOK: response("OK")}}},
 			}, VendorExtensible: k.extensions(version, action, d.body)}
 			if d.body != nil {
 				op.Responses.StatusCodeResponses[http.StatusCreated] = response("Created")
@@ -239,7 +247,8 @@ func (k *kind) addSubsV2(doc *spec.Swagger, version string) error {
 				return fmt.Errorf("describe %s of %s: %w", d.name, k.name, err)
 			}
 			path.Post = operation(http.MethodPost, "create", "post", jsonMedia, response)
-			path.Post.Parameters = []spec.Parameter{{ParamProps: spec.ParamProps{Name: "body", In: "body", Required: true, Schema: body}}}
+			path.Post.Parameters = []spec.Parameter{
+				{ParamProps: spec.ParamProps{Name: "body", In: "body", Required: true, Schema: body}}}
 		}
 		doc.Paths.Paths[k.item(version)+"/"+d.name] = path
 	}
@@ -256,15 +265,17 @@ func (d *subDoc) connectMethods() []string {
 // operationsV3 returns pointers to the fields with the operation of each HTTP method.
 func operationsV3(p *spec3.Path) map[string]**spec3.Operation {
 	return map[string]**spec3.Operation{
-		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,
-		http.MethodHead: &p.Head, http.MethodOptions: &p.Options,
+		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch,
+		http.MethodDelete: &p.Delete,
+		http.MethodHead:   &p.Head, http.MethodOptions: &p.Options,
 	}
 }
 
 // operationsV2 is like operationsV3, for OpenAPI v2.
 func operationsV2(p *spec.PathItem) map[string]**spec.Operation {
 	return map[string]**spec.Operation{
-		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,
-		http.MethodHead: &p.Head, http.MethodOptions: &p.Options,
+		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch,
+		http.MethodDelete: &p.Delete,
+		http.MethodHead:   &p.Head, http.MethodOptions: &p.Options,
 	}
 }

@@ -41,7 +41,8 @@ type subMaker func(s *Server, k *kind) resource.Subresource
 //	}
 //
 //	apiserver.Kind(&v1.Pizza{}, apiserver.Action("bake", Bake))
-func Action[H, B, R runtime.Object](name string, do func(ctx context.Context, call *Call[H], body B) (R, error)) KindOption {
+func Action[H, B, R runtime.Object](name string,
+	do func(ctx context.Context, call *Call[H], body B) (R, error)) KindOption {
 	return kindFunc(func(k *kind) {
 		body, response := reflect.TypeFor[B](), reflect.TypeFor[R]()
 		doc := subDoc{name: name}
@@ -95,10 +96,12 @@ func Action[H, B, R runtime.Object](name string, do func(ctx context.Context, ca
 // Connect adds a subresource with a separate handler for its requests, which can send any response
 // and any protocol. They last as long as the client wants. obj is the newest state of the object.
 // methods are the HTTP methods; none means GET.
-func Connect[H runtime.Object](name string, serve func(ctx context.Context, call *Call[H], obj H) (http.Handler, error), methods ...string) KindOption {
+func Connect[H runtime.Object](name string, serve func(ctx context.Context, call *Call[H], obj H) (http.Handler, error),
+	methods ...string) KindOption {
 	return kindFunc(func(k *kind) {
 		if _, ok := k.hub().proto.(H); !ok {
-			k.fail("subresource %s of %s is for %s, and the hub is %T", name, k.name, reflect.TypeFor[H](), k.hub().proto)
+			k.fail("subresource %s of %s is for %s, and the hub is %T", name, k.name, reflect.TypeFor[H](),
+				k.hub().proto)
 			return
 		}
 		k.subDocs = append(k.subDocs, subDoc{name: name, methods: methods})

@@ -52,7 +52,8 @@ func (t *tabler) add(c column) {
 		c.kind = "string"
 	}
 	t.columns = append(t.columns, c)
-	t.head = append(t.head, metav1.TableColumnDefinition{Name: c.name, Type: c.kind, Description: c.description, Priority: c.priority})
+	t.head = append(t.head, metav1.TableColumnDefinition{Name: c.name, Type: c.kind, Description: c.description,
+		Priority: c.priority})
 }
 
 func name(obj runtime.Object) any {

@@ -66,8 +66,11 @@ func (valueColumns) Columns() []apiserver.Column[*topping] {
 // Columns show the values that pointers point to, and times in columns of dates as ages.
 func TestCells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, client := newServer(t, apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(), valueColumns{})))
-		if _, err := client.Resource(toppings).Create(t.Context(), newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
+		s, client := newServer(t, apiserver.Group(group,
+			apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(),
+				valueColumns{})))
+		if _, err := client.Resource(toppings).Create(t.Context(), newTopping(t, "ham"),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
@@ -100,10 +103,12 @@ func TestDefaultsOfRules(t *testing.T) {
 		}
 		return nil
 	}
-	for name, part := range map[string]apiserver.Part{"fast paths": apiserver.Parts(), "no fast paths": apiserver.NoFastPaths()} {
+	for name, part := range map[string]apiserver.Part{"fast paths": apiserver.Parts(),
+		"no fast paths": apiserver.NoFastPaths()} {
 		t.Run(name, func(t *testing.T) {
 			_, client := newServer(t, part, apiserver.Admission(costs), apiserver.Mutation(costs),
-				apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(), sizeRules{})))
+				apiserver.Group(group, apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")},
+					apiserver.ClusterScoped(), sizeRules{})))
 			in, ctx := client.Resource(toppings), t.Context()
 			config := newTopping(t, "ham")
 			apply := func(spec map[string]any, want string) {
@@ -123,7 +128,8 @@ func TestDefaultsOfRules(t *testing.T) {
 			apply(map[string]any{"cost": int64(7)}, "7")
 			apply(map[string]any{}, "5")
 			for kind, patch := range map[types.PatchType]string{
-				types.MergePatchType: `{"spec":{"cost":null}}`, types.StrategicMergePatchType: `{"spec":{"cost":null}}`, types.JSONPatchType: `[{"op":"replace","path":"/spec","value":{}}]`,
+				types.MergePatchType: `{"spec":{"cost":null}}`, types.StrategicMergePatchType: `{"spec":{"cost":null}}`,
+				types.JSONPatchType: `[{"op":"replace","path":"/spec","value":{}}]`,
 			} {
 				if _, err := in.Patch(ctx, "ham", kind, []byte(patch), metav1.PatchOptions{}); err != nil {
 					t.Errorf("%s: %v", kind, err)

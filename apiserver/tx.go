@@ -47,7 +47,8 @@ func (s *Server) begin(ctx context.Context) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{ctx: ctx, server: s, state: state, read: map[store.Key]uint64{}, lists: map[string]bool{}, writes: map[store.Key]store.Op{}}, nil
+	return &Tx{ctx: ctx, server: s, state: state, read: map[store.Key]uint64{}, lists: map[string]bool{},
+		writes: map[store.Key]store.Op{}}, nil
 }
 
 // Transact runs do and commits all its writes together. The writes follow the rules of the objects'
@@ -180,7 +181,8 @@ func List[T runtime.Object](tx *Tx, namespace string, selector labels.Selector) 
 }
 
 // listPending adds the objects that the transaction writes to a list without them.
-func listPending[T runtime.Object](tx *Tx, served servedType, namespace string, selector labels.Selector, all []T) ([]T, error) {
+func listPending[T runtime.Object](tx *Tx, served servedType, namespace string, selector labels.Selector,
+	all []T) ([]T, error) {
 	stored := len(all)
 	for key, op := range tx.writes {
 		if op.Data == nil || key.Resource != served.res.Prefix() || namespace != "" && key.Namespace != namespace {
@@ -271,7 +273,8 @@ func (tx *Tx) target(obj runtime.Object) (*resource.Resource, runtime.Object, me
 		return nil, nil, nil, err
 	}
 	if tx.server.mirrors[served.res.GroupResource()] != nil {
-		return nil, nil, nil, fmt.Errorf("%s has a source and cannot be written in a transaction", served.res.GroupResource())
+		return nil, nil, nil, fmt.Errorf("%s has a source and cannot be written in a transaction",
+			served.res.GroupResource())
 	}
 	hub := obj.DeepCopyObject()
 	hub.GetObjectKind().SetGroupVersionKind(served.res.GVK(served.name))
@@ -408,7 +411,8 @@ func (tx *Tx) current(res *resource.Resource, object metav1.Object) (*present, e
 		return nil, err
 	}
 	if object.GetResourceVersion() != readVersion(old.revision) {
-		return nil, apierrors.NewConflict(res.GroupResource(), object.GetName(), errors.New("the object has been modified; read it in the transaction"))
+		return nil, apierrors.NewConflict(res.GroupResource(), object.GetName(),
+			errors.New("the object has been modified; read it in the transaction"))
 	}
 	old.object, err = meta.Accessor(old.hub)
 	return old, err
@@ -417,7 +421,8 @@ func (tx *Tx) current(res *resource.Resource, object metav1.Object) (*present, e
 // unwritten is the resourceVersion of an object that is not committed. The store replaces it.
 const unwritten = "1"
 
-func (tx *Tx) put(res *resource.Resource, key store.Key, hub runtime.Object, object metav1.Object, expect uint64) error {
+func (tx *Tx) put(res *resource.Resource, key store.Key, hub runtime.Object, object metav1.Object,
+	expect uint64) error {
 	object.SetResourceVersion(unwritten)
 	data, err := res.Codec.Store(hub)
 	if err != nil {
@@ -438,7 +443,8 @@ func (tx *Tx) remove(old *present) error {
 
 func (tx *Tx) write(op store.Op) error {
 	if op.Key == tx.own {
-		return fmt.Errorf("%s %s: the request itself writes this object; change it in the request", op.Key.Resource, op.Key.Name)
+		return fmt.Errorf("%s %s: the request itself writes this object; change it in the request", op.Key.Resource,
+			op.Key.Name)
 	}
 	tx.writes[op.Key] = op
 	return nil

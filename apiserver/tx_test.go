@@ -35,11 +35,13 @@ func TestAdmission(t *testing.T) {
 		w.Object.Spec.Size = "mutated"
 		return nil
 	}
-	_, client := newServer(t, kinds(), apiserver.Admission(toppingsExist), apiserver.Admission(rule), apiserver.Mutation(size, admission.Create))
+	_, client := newServer(t, kinds(), apiserver.Admission(toppingsExist), apiserver.Admission(rule),
+		apiserver.Mutation(size, admission.Create))
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 	spec := `{"toppings":[{"name":"ham"}]}`
-	if _, err := in.Create(ctx, newPizza(t, "a", spec), metav1.CreateOptions{}); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `toppings.restaurant.example.com "ham" not found`) {
+	if _, err := in.Create(ctx, newPizza(t, "a", spec), metav1.CreateOptions{}); !apierrors.IsNotFound(err) ||
+		!strings.Contains(err.Error(), `toppings.restaurant.example.com "ham" not found`) {
 		t.Errorf("create a pizza without its topping: %v", err)
 	}
 	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
@@ -57,12 +59,14 @@ func TestAdmission(t *testing.T) {
 	}
 	again, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
 	if err != nil || again.GetResourceVersion() != same.GetResourceVersion() {
-		t.Errorf("a write without changes: %v, revisions %s and %s", err, same.GetResourceVersion(), again.GetResourceVersion())
+		t.Errorf("a write without changes: %v, revisions %s and %s", err, same.GetResourceVersion(),
+			again.GetResourceVersion())
 	}
 	if _, err := in.Create(ctx, newPizza(t, "field", spec), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("field error: %v", err)
 	}
-	if _, err := in.Create(ctx, newPizza(t, "plain", spec), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "not today") {
+	if _, err := in.Create(ctx, newPizza(t, "plain", spec), metav1.CreateOptions{}); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "not today") {
 		t.Errorf("plain error: %v", err)
 	}
 }
@@ -108,12 +112,14 @@ func TestDeletedBetweenRuleAndCommit(t *testing.T) {
 					return err
 				},
 				"patch": func() error {
-					_, err := in.Patch(ctx, "old", "application/merge-patch+json", []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+					_, err := in.Patch(ctx, "old", "application/merge-patch+json", []byte(`{"spec":`+spec+`}`),
+						metav1.PatchOptions{})
 					return err
 				},
 			} {
 				_, _ = in.Create(ctx, newPizza(t, "old", `{}`), metav1.CreateOptions{}) // may exist
-				if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
+				if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"),
+					metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				between = deleteHam
@@ -151,7 +157,8 @@ func unused(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*topping]) e
 func TestNoPizzaWithoutTopping(t *testing.T) {
 	for name, open := range txStorages {
 		t.Run(name, func(t *testing.T) {
-			s, client := newServer(t, kinds(), apiserver.Admission(toppingsExist), apiserver.Admission(unused, admission.Delete), apiserver.Storage(open))
+			s, client := newServer(t, kinds(), apiserver.Admission(toppingsExist),
+				apiserver.Admission(unused, admission.Delete), apiserver.Storage(open))
 			ctx := t.Context()
 			var outcomes sync.Map
 			var all sync.WaitGroup
@@ -171,7 +178,8 @@ func TestNoPizzaWithoutTopping(t *testing.T) {
 							err = client.Resource(toppings).Delete(ctx, name, metav1.DeleteOptions{})
 						case 2:
 							what = "pizza"
-							_, err = client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, name, `{"toppings":[{"name":"`+name+`"}]}`), metav1.CreateOptions{})
+							_, err = client.Resource(pizzas).Namespace("default").Create(ctx,
+								newPizza(t, name, `{"toppings":[{"name":"`+name+`"}]}`), metav1.CreateOptions{})
 						case 3:
 							what = "no pizza"
 							err = client.Resource(pizzas).Namespace("default").Delete(ctx, name, metav1.DeleteOptions{})
@@ -187,7 +195,8 @@ func TestNoPizzaWithoutTopping(t *testing.T) {
 				})
 			}
 			all.Wait()
-			for _, want := range []string{"topping ", "no topping ", "no topping Forbidden", "pizza ", "pizza NotFound", "no pizza "} {
+			for _, want := range []string{"topping ", "no topping ", "no topping Forbidden", "pizza ", "pizza NotFound",
+				"no pizza "} {
 				if _, seen := outcomes.Load(want); !seen {
 					t.Errorf("no outcome %q: the test did not exercise it", want)
 				}
@@ -235,7 +244,8 @@ func TestRuleWrites(t *testing.T) {
 			if !apierrors.IsAlreadyExists(err) {
 				t.Error(err)
 			}
-			if _, err := in.Create(ctx, newPizza(t, fmt.Sprint("d", i), `{}`), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
+			if _, err := in.Create(ctx, newPizza(t, fmt.Sprint("d", i), `{}`),
+				metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -260,7 +270,8 @@ func TestTransact(t *testing.T) {
 	attempts := 0
 	err := s.Transact(ctx, func(tx *apiserver.Tx) error {
 		if attempts++; attempts == 1 {
-			if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
+			if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"),
+				metav1.CreateOptions{}); err != nil {
 				return err
 			}
 		}
@@ -270,7 +281,8 @@ func TestTransact(t *testing.T) {
 		}
 		return errors.Join(
 			tx.Create(&topping{ObjectMeta: metav1.ObjectMeta{Name: "olive"}}),
-			tx.Create(&oldPizza{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Spec: oldPizzaSpec{Toppings: []string{"olive", "olive"}}}),
+			tx.Create(&oldPizza{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"},
+				Spec: oldPizzaSpec{Toppings: []string{"olive", "olive"}}}),
 		)
 	})
 	if err != nil || attempts != 2 {
@@ -284,7 +296,8 @@ func TestTransact(t *testing.T) {
 	check(t, "size", text(t, created, "spec", "size"), `"medium"`)
 
 	err = s.Transact(ctx, func(tx *apiserver.Tx) error {
-		return tx.Create(&pizza{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}, Spec: pizzaSpec{Toppings: []pizzaTopping{{"x", 99}}}})
+		return tx.Create(&pizza{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"},
+			Spec: pizzaSpec{Toppings: []pizzaTopping{{"x", 99}}}})
 	})
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("invalid: %v", err)
@@ -337,7 +350,8 @@ func TestTransactSameObject(t *testing.T) {
 			t.Errorf("get a deleted object: %v", err)
 		}
 		old, err := apiserver.Get[*oldPizza](tx, "default", "b")
-		if err == nil && (old.Status.Cost != 3 || old.Spec.Size != "small" || old.UID == "" || old.ResourceVersion != "") {
+		if err == nil && (old.Status.Cost != 3 || old.Spec.Size != "small" || old.UID == "" ||
+			old.ResourceVersion != "") {
 			err = fmt.Errorf("get a new object: %+v", old)
 		}
 		list, failed := apiserver.List[*pizza](tx, "", nil)
@@ -370,7 +384,8 @@ func TestTransactSameObject(t *testing.T) {
 			return err
 		}
 		again, err := apiserver.Get[*pizza](tx, "default", "b")
-		if err == nil && (len(again.Spec.Toppings) != 1 || again.Status.Cost != 4 || again.ResourceVersion != p.ResourceVersion) {
+		if err == nil && (len(again.Spec.Toppings) != 1 || again.Status.Cost != 4 ||
+			again.ResourceVersion != p.ResourceVersion) {
 			err = fmt.Errorf("get after update: %+v", again)
 		}
 		if err := tx.Update(a); !apierrors.IsNotFound(err) {

@@ -119,7 +119,8 @@ type pizzaRules struct{}
 func (pizzaRules) Validate(_ context.Context, p *pizza) (errs field.ErrorList) {
 	for i, t := range p.Spec.Toppings {
 		if t.Quantity < 1 || t.Quantity > 10 {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "toppings").Index(i).Child("quantity"), t.Quantity, "must be between 1 and 10"))
+			errs = append(errs, field.Invalid(field.NewPath("spec", "toppings").Index(i).Child("quantity"), t.Quantity,
+				"must be between 1 and 10"))
 		}
 	}
 	return errs
@@ -182,7 +183,8 @@ func toppingsExist(_ context.Context, tx *apiserver.Tx, w *apiserver.Write[*pizz
 func kinds(parts ...any) apiserver.Part {
 	return apiserver.Group(group,
 		apiserver.Kind(&pizza{TypeMeta: typeMeta("v1beta1", "Pizza")}, append([]any{
-			apiserver.Version(&oldPizza{TypeMeta: typeMeta("v1alpha1", "Pizza")}), pizzaRules{}, apiserver.Names("", "pz"),
+			apiserver.Version(&oldPizza{TypeMeta: typeMeta("v1alpha1", "Pizza")}), pizzaRules{},
+			apiserver.Names("", "pz"),
 		}, parts...)...),
 		apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped()),
 	)

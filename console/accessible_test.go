@@ -36,7 +36,8 @@ func TestAccessible(t *testing.T) {
 	}
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
 	env.Create(t, deployment("web", 2))
-	env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
+	env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t), Failure: writeFailure(t, `{"what":"failed","curve":[{"step":0,"failures":0,"runs":2},{"step":1,"failures":2,"runs":2}],
@@ -48,10 +49,14 @@ func TestAccessible(t *testing.T) {
 			b.do(chromedp.EmulateViewport(320, 700))
 		}
 		for _, path := range []string{
-			"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history", "/objects/pods", "/objects/deployments.apps?wide=true",
-			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml", "/object/deployments.apps/default/web?tab=why",
+			"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile",
+			"/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history",
+			"/objects/pods", "/objects/deployments.apps?wide=true",
+			"/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml",
+			"/object/deployments.apps/default/web?tab=why",
 			"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%2C%22template%22%5D",
-			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/deployments.apps/default/web?tab=edit",
+			"/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history",
+			"/object/deployments.apps/default/web?tab=edit",
 			"/object/pods/default/lone?tab=exec", "/object/pods/default/lone?tab=logs",
 		} {
 			b.goTo(path)
@@ -74,7 +79,8 @@ func TestAccessible(t *testing.T) {
 		b.press("web")
 		b.until(`document.querySelectorAll('[role=option]').length > 1`)
 		eval[any](b, string(axe)+";0")
-		for _, violation := range eval[[]string](b, `axe.run(document).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes[0].html.slice(0, 300)))`) {
+		for _, violation := range eval[[]string](b,
+			`axe.run(document).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes[0].html.slice(0, 300)))`) {
 			t.Errorf("search, %s: %s", mode, violation)
 		}
 	}

@@ -20,15 +20,19 @@ func TestAddressesOfNothing(t *testing.T) {
 	for _, test := range []struct{ path, shows, title string }{
 		{"/nothing", "The console has no page with this address.", "nothing"},
 		{"/object", "The console has no page with this address.", "object"},
-		{"/objects/nothings.example.com", `the server doesn't have a resource type "nothings.example.com"`, "objects/nothings.example.com"},
-		{"/object/nothings.example.com/default/x", `the server doesn't have a resource type "nothings.example.com"`, "default/x"},
-		{"/object/nothings.example.com/default/x?tab=why", `the server doesn't have a resource type "nothings.example.com"`, "default/x"},
+		{"/objects/nothings.example.com", `the server doesn't have a resource type "nothings.example.com"`,
+			"objects/nothings.example.com"},
+		{"/object/nothings.example.com/default/x", `the server doesn't have a resource type "nothings.example.com"`,
+			"default/x"},
+		{"/object/nothings.example.com/default/x?tab=why",
+			`the server doesn't have a resource type "nothings.example.com"`, "default/x"},
 		{"/object/configmaps/default/missing", "The object does not exist.", "default/missing"},
 		// not UTF-8
 		{"/object/configmaps/default/%FF", "The object does not exist.", "default/%FF"},
 	} {
 		b.goTo(test.path)
-		b.until(`document.querySelector('main h1') && document.querySelector('main').innerText.includes(` + quoted(test.shows) + `) && !document.querySelector('.loading')`)
+		b.until(`document.querySelector('main h1') && document.querySelector('main').innerText.includes(` +
+			quoted(test.shows) + `) && !document.querySelector('.loading')`)
 		b.until(`document.title === ` + quoted(test.title+" · test"))
 	}
 }

@@ -185,10 +185,12 @@ func TestBrowserDoesNotStart(t *testing.T) {
 		t.Fatal("started")
 	}
 	text := err.Error()
-	if strings.Count(text, "(exit status 7)\n82\n") != startAttempts || strings.Count(text, "100\nno space left") != startAttempts || !strings.Contains(text, "attempt 3 of 3") {
+	if strings.Count(text, "(exit status 7)\n82\n") != startAttempts ||
+		strings.Count(text, "100\nno space left") != startAttempts || !strings.Contains(text, "attempt 3 of 3") {
 		t.Error(text)
 	}
-	if _, _, err := startBrowser(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "not started") {
+	if _, _, err := startBrowser(filepath.Join(t.TempDir(), "missing")); err == nil ||
+		!strings.Contains(err.Error(), "not started") {
 		t.Error(err)
 	}
 }

@@ -55,7 +55,8 @@ func TestCompareRuns(t *testing.T) {
 		"curve":[{"step":0,"text":"input: create web","failures":0,"runs":8},{"step":1,"failures":3,"runs":8},{"step":2,"text":"FAULT kill-after","failures":8,"runs":8},{"step":3,"failures":8,"runs":8}],
 		"passing":{"plan":"","steps":["input: create web","request: create pods default/p1","request: create pods default/p3"],"objects":{"pods default/p3":[{"spec":{"size":1}}]}},
 		"failing":{"plan":"kill","steps":["input: create web","request: create pods default/p1","FAULT kill-after create pods default/p3 #1","ALARM the end differs"],"times":[0,0.25,3661,3662],"objects":{}}}`)
-	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", Traces: twoRuns(t), Failure: failure}))
+	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", Traces: twoRuns(t),
+		Failure: failure}))
 	b.goTo("/compare")
 	b.until(`[...document.querySelectorAll('.problem.warn')].pop()?.innerText.includes('after 20 ms, controller web of Web default/shop: the results differ')`)
 	b.shows("4 reconciles are equal, 1 differ")

@@ -24,7 +24,8 @@ import (
 // screenshots in both themes, whose names begin with name.
 func (b *tab) everyView(name, object string) {
 	b.t.Helper()
-	for _, view := range []string{"", "why", "timeline", "reconcile", "compare", "plan", "map", "history", "rights", "objects/pods"} {
+	for _, view := range []string{"", "why", "timeline", "reconcile", "compare", "plan", "map", "history", "rights",
+		"objects/pods"} {
 		shot := view
 		if view == "" {
 			shot = "now"
@@ -94,10 +95,12 @@ func TestEveryViewOnAFailingOperator(t *testing.T) {
 			return (&history.Recorder{Config: config, To: w, Log: func(error) {}}).Run(ctx)
 		}))
 	env.Create(t, &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "few"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	})
 	for _, name := range []string{"first", "second"} {
-		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name}}})
+		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{"app": name}}})
 		// The first gets its Pod. Eventually would wait for the next write to the control plane,
 		// and the operator writes its trace after its last one.
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -113,7 +116,8 @@ func TestEveryViewOnAFailingOperator(t *testing.T) {
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
 	b := open(t, start(t, console.Config{
-		Cluster: env.RESTConfig(), Name: "failing", Write: true, History: past, AuditLog: audit, Plan: writePlan(t, samplePlan()), Traces: []console.TraceSource{{Place: file}},
+		Cluster: env.RESTConfig(), Name: "failing", Write: true, History: past, AuditLog: audit,
+		Plan: writePlan(t, samplePlan()), Traces: []console.TraceSource{{Place: file}},
 	}))
 	b.shows("exceeded quota: few")
 	b.goTo("/reconcile?failed=true")

@@ -23,7 +23,8 @@ func TestExec(t *testing.T) {
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeProcess))
 	env.Create(t, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shell"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "none", Command: []string{"sleep", "3600"}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "app", Image: "none", Command: []string{"sleep", "3600"}}}},
 	})
 	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a port
 	if err != nil {

@@ -31,7 +31,8 @@ func TestFieldDocumentation(t *testing.T) {
 	b.until(`document.querySelector('.field') === null`)
 
 	// an item of a list, through references; then a field that the schema does not have
-	b.goTo("/object/deployments.apps/default/web?tab=yaml&field=" + url.QueryEscape(`["spec","template","spec","containers","0"]`))
+	b.goTo("/object/deployments.apps/default/web?tab=yaml&field=" +
+		url.QueryEscape(`["spec","template","spec","containers","0"]`))
 	b.shows("A single application container")
 	eval[chromedp.Void](b, `[...document.querySelectorAll('.subfields button')].find((k) => k.textContent === 'imagePullPolicy').click()`)
 	b.shows("IfNotPresent")
@@ -45,7 +46,8 @@ func TestFieldDocumentation(t *testing.T) {
 	b.until(`document.querySelector('textarea')`)
 	eval[chromedp.Void](b, `[...document.querySelectorAll('button')].find((k) => k.textContent === 'Documentation').click()`)
 	for field, text := range map[string]string{
-		"image: busybox": "Container image name", "- command:": "Entrypoint array", "app: web": "labels.app", "maxSurge": "maximum number of pods", "- sleep": "command.0",
+		"image: busybox": "Container image name", "- command:": "Entrypoint array", "app: web": "labels.app",
+		"maxSurge": "maximum number of pods", "- sleep": "command.0",
 	} {
 		eval[chromedp.Void](b, `(() => { const e = document.querySelector('textarea'); e.focus(); e.selectionStart = e.selectionEnd = e.value.indexOf(`+quoted(field)+`) + 1; e.dispatchEvent(new Event('select', {bubbles: true})); })()`)
 		b.until(`document.querySelector('.field')?.innerText.includes(` + quoted(text) + `)`)

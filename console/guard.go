@@ -113,7 +113,8 @@ func (g *guard) checkOrigin(r *http.Request) error {
 	}
 	// A link on another page may open the console. Browsers do not send the cookie with this
 	// request.
-	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.Method == http.MethodGet && !isAPI(r) {
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
+		r.Method == http.MethodGet && !isAPI(r) {
 		return nil
 	}
 	return refused
@@ -126,7 +127,8 @@ var admitted = template.Must(template.New("").Parse(
 
 func (g *guard) admit(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
-		Name: g.cookie, Value: g.session(), Path: "/", HttpOnly: true, Secure: g.secure, SameSite: http.SameSiteStrictMode,
+		Name: g.cookie, Value: g.session(), Path: "/", HttpOnly: true, Secure: g.secure,
+		SameSite: http.SameSiteStrictMode,
 	})
 	// A path that begins with two slashes would be another host.
 	target := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/")}

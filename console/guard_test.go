@@ -100,32 +100,49 @@ func TestRefusedRequests(t *testing.T) {
 	}{
 		{name: "session", path: "/api/session", code: 200, body: "v1.2.3"},
 		{name: "page", path: "/object/pods/default/x", code: 200, body: "console.js"},
-		{name: "own origin", path: "/api/session", header: map[string]string{"Origin": base, "Sec-Fetch-Site": "same-origin"}, code: 200},
+		{name: "own origin", path: "/api/session",
+			header: map[string]string{"Origin": base, "Sec-Fetch-Site": "same-origin"}, code: 200},
 		{name: "no cookie", path: "/api/session", cookie: "none", code: 401, body: "open the address"},
 		{name: "no cookie for the page", path: "/", cookie: "none", code: 401, body: "token"},
 		{name: "wrong cookie", path: "/api/session", cookie: "wrong", code: 401},
-		{name: "wrong token", path: "/?token=0123456789abcdef0123456789abcdef", cookie: "none", code: 401, body: "wrong token"},
+		{name: "wrong token", path: "/?token=0123456789abcdef0123456789abcdef", cookie: "none", code: 401,
+			body: "wrong token"},
 		{name: "token without effect for the API", path: "/api/session?token=x", cookie: "none", code: 401},
 		{name: "foreign host", path: "/api/session", host: "attacker.example", code: 421},
 		{name: "foreign host with the port", path: "/api/session", host: "attacker.example:" + own.Port(), code: 421},
 		{name: "other port", path: "/api/session", host: "127.0.0.1:1", code: 421},
 		{name: "localhost", path: "/api/session", host: "localhost:" + own.Port(), code: 200},
-		{name: "foreign origin", path: "/api/session", header: map[string]string{"Origin": "https://attacker.example"}, code: 403},
+		{name: "foreign origin", path: "/api/session", header: map[string]string{"Origin": "https://attacker.example"},
+			code: 403},
 		{name: "origin null", path: "/api/session", header: map[string]string{"Origin": "null"}, code: 403},
-		{name: "origin on another port", path: "/api/session", header: map[string]string{"Origin": "http://127.0.0.1:1"}, code: 403},
-		{name: "origin with another scheme", path: "/api/session", header: map[string]string{"Origin": "https://" + own.Host}, code: 403},
-		{name: "cross-site fetch", path: "/api/session", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, code: 403},
-		{name: "cross-site script", path: "/console.js", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, code: 403},
-		{name: "cross-site frame", path: "/", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, code: 403},
-		{name: "another port of this host", path: "/api/session", header: map[string]string{"Sec-Fetch-Site": "same-site"}, code: 403},
-		{name: "link from another site", path: "/", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, code: 200},
-		{name: "rights of the kubeconfig", path: "/api/table?resource=pods", code: 403, body: `User \"jane\" cannot list`},
+		{name: "origin on another port", path: "/api/session",
+			header: map[string]string{"Origin": "http://127.0.0.1:1"}, code: 403},
+		{name: "origin with another scheme", path: "/api/session",
+			header: map[string]string{"Origin": "https://" + own.Host}, code: 403},
+		{name: "cross-site fetch", path: "/api/session",
+			header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, code: 403},
+		{name: "cross-site script", path: "/console.js",
+			header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors",
+				"Sec-Fetch-Dest": "script"}, code: 403},
+		{name: "cross-site frame", path: "/", header: map[string]string{"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, code: 403},
+		{name: "another port of this host", path: "/api/session",
+			header: map[string]string{"Sec-Fetch-Site": "same-site"}, code: 403},
+		{name: "link from another site", path: "/",
+			header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "document"}, code: 200},
+		{name: "rights of the kubeconfig", path: "/api/table?resource=pods", code: 403,
+			body: `User \"jane\" cannot list`},
 		{name: "unknown resource", path: "/api/table?resource=cats", code: 404},
 		{name: "unknown path", path: "/api/cats", code: 404},
-		{name: "change without origin", method: "DELETE", path: "/api/object?resource=pods&namespace=default&name=x&uid=1", code: 403, body: "other sites"},
-		{name: "change, read-only", method: "DELETE", path: "/api/object?resource=pods&namespace=default&name=x&uid=1", header: map[string]string{"Origin": base}, code: 403, body: "--write"},
-		{name: "update, read-only", method: "PUT", path: "/api/object?resource=pods&namespace=default&name=x", header: map[string]string{"Origin": base}, code: 403, body: "--write"},
-		{name: "impersonation is not passed on", path: "/api/table?resource=pods", header: map[string]string{"Impersonate-User": "admin"}, code: 403, body: "jane"},
+		{name: "change without origin", method: "DELETE",
+			path: "/api/object?resource=pods&namespace=default&name=x&uid=1", code: 403, body: "other sites"},
+		{name: "change, read-only", method: "DELETE", path: "/api/object?resource=pods&namespace=default&name=x&uid=1",
+			header: map[string]string{"Origin": base}, code: 403, body: "--write"},
+		{name: "update, read-only", method: "PUT", path: "/api/object?resource=pods&namespace=default&name=x",
+			header: map[string]string{"Origin": base}, code: 403, body: "--write"},
+		{name: "impersonation is not passed on", path: "/api/table?resource=pods",
+			header: map[string]string{"Impersonate-User": "admin"}, code: 403, body: "jane"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			method := tt.method
@@ -163,7 +180,8 @@ func TestRefusedRequests(t *testing.T) {
 			if resp.StatusCode != tt.code || !strings.Contains(string(body), tt.body) {
 				t.Errorf("got %d, want %d: %s", resp.StatusCode, tt.code, body)
 			}
-			if got := resp.Header.Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") || strings.Contains(got, "unsafe") {
+			if got := resp.Header.Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") ||
+				strings.Contains(got, "unsafe") {
 				t.Errorf("Content-Security-Policy %q", got)
 			}
 			if resp.StatusCode >= 400 && strings.HasPrefix(tt.path, "/api/") {
@@ -201,7 +219,8 @@ func TestSigningIn(t *testing.T) {
 	if strings.Contains(string(body), token) || strings.Contains(cookie, token) {
 		t.Error("the token is passed on")
 	}
-	if strings.Contains(string(body), "url=//") || strings.Contains(string(body), "<script") || strings.Contains(string(body), `\x`) {
+	if strings.Contains(string(body), "url=//") || strings.Contains(string(body), "<script") ||
+		strings.Contains(string(body), `\x`) {
 		t.Errorf("the page continues to another address: %s", body)
 	}
 }

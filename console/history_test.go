@@ -41,11 +41,14 @@ func writeHistory(t *testing.T) string {
 	began := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 	for i, size := range []string{"small", "medium", "large"} {
 		data, err := json.Marshal(corev1.ConfigMap{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{"size": size, "color": "green"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", ResourceVersion: fmt.Sprint(10 + i), ManagedFields: []metav1.ManagedFieldsEntry{{
-				Manager: []string{"kubectl-create", "kubectl-edit", "kubectl-edit"}[i], Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:size":{}}}`)},
-			}}},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			Data:     map[string]string{"size": size, "color": "green"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", ResourceVersion: fmt.Sprint(10 + i),
+				ManagedFields: []metav1.ManagedFieldsEntry{{
+					Manager:   []string{"kubectl-create", "kubectl-edit", "kubectl-edit"}[i],
+					Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+					FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:size":{}}}`)},
+				}}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +120,8 @@ func TestHistoryOfADataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := history.Key{Resource: "configmaps", Namespace: "default", Name: "settings"}
-	if err := w.Put(key, 20, time.Now(), []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2"}}`)); err != nil {
+	if err := w.Put(key, 20, time.Now(), []byte(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Flush(); err != nil {
@@ -165,15 +169,18 @@ func TestHistoryOfAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}, Data: map[string]string{"size": "small"}}
-	if settings, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"},
+		Data: map[string]string{"size": "small"}}
+	if settings, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), settings,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b := openURL(t, url)
 	b.goTo("/object/configmaps/default/settings?tab=history")
 	b.shows("version 1 of 1")
 	settings.Data["size"] = "large"
-	if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "test"}); err != nil {
+	if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), settings,
+		metav1.UpdateOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	b.shows("version 2 of 2")

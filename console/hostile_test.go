@@ -47,14 +47,20 @@ func hostileCluster(t *testing.T) *rest.Config {
 			all[other] = hostile[(j+1)%len(hostile)]
 		}
 		return map[string]any{
-			"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{s: s, "containers": []any{map[string]any{"name": s, "image": s}}},
-			"status": map[string]any{"phase": s, "conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": s, "message": s, "lastTransitionTime": "2026-01-01T00:00:00Z"}},
-				"containerStatuses": []any{map[string]any{"name": s, "state": map[string]any{"waiting": map[string]any{"reason": s, "message": s}}}}},
+			"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{s: s,
+				"containers": []any{map[string]any{"name": s, "image": s}}},
+			"status": map[string]any{"phase": s,
+				"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": s, "message": s,
+					"lastTransitionTime": "2026-01-01T00:00:00Z"}},
+				"containerStatuses": []any{map[string]any{"name": s,
+					"state": map[string]any{"waiting": map[string]any{"reason": s, "message": s}}}}},
 			"metadata": map[string]any{
-				"name": s, "namespace": "default", "uid": fmt.Sprint("uid-", i), "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": all, "annotations": all,
+				"name": s, "namespace": "default", "uid": fmt.Sprint("uid-", i), "resourceVersion": "5",
+				"creationTimestamp": "2026-01-01T00:00:00Z", "labels": all, "annotations": all,
 				"finalizers": hostile, "deletionTimestamp": "2026-01-02T00:00:00Z",
 				"ownerReferences": []any{map[string]any{"kind": s, "name": s, "uid": fmt.Sprint("uid-", i+1)}},
-				"managedFields":   []any{map[string]any{"manager": s, "operation": s, "fieldsV1": map[string]any{"f:" + s: map[string]any{}, `k:{"name":"x"}`: map[string]any{}}}},
+				"managedFields": []any{map[string]any{"manager": s, "operation": s,
+					"fieldsV1": map[string]any{"f:" + s: map[string]any{}, `k:{"name":"x"}`: map[string]any{}}}},
 			},
 		}
 	}
@@ -74,22 +80,29 @@ func hostileCluster(t *testing.T) *rest.Config {
 		case p == "/api/v1":
 			resources := []any{}
 			for _, name := range []string{"pods", "events", "namespaces"} {
-				resources = append(resources, map[string]any{"name": name, "kind": map[string]string{"pods": "Pod", "events": "Event", "namespaces": "Namespace"}[name], "namespaced": name != "namespaces", "verbs": []string{"list", "watch"}})
+				resources = append(resources, map[string]any{"name": name,
+					"kind":       map[string]string{"pods": "Pod", "events": "Event", "namespaces": "Namespace"}[name],
+					"namespaced": name != "namespaces", "verbs": []string{"list", "watch"}})
 			}
 			for _, s := range hostile {
 				if !strings.Contains(s, "/") {
-					resources = append(resources, map[string]any{"name": s, "kind": s, "shortNames": []string{s}, "namespaced": true, "verbs": []string{"list"}})
+					resources = append(resources,
+						map[string]any{"name": s, "kind": s, "shortNames": []string{s}, "namespaced": true,
+							"verbs": []string{"list"}})
 				}
 			}
 			respond(w, map[string]any{"kind": "APIResourceList", "groupVersion": "v1", "resources": resources})
 		case p == "/openapi/v3/api/v1":
 			properties := map[string]any{}
 			for _, s := range hostile {
-				properties[s] = map[string]any{"type": s, "description": s, "pattern": s, "default": s, "enum": hostile, "x-kubernetes-validations": []any{map[string]any{"rule": s, "message": s}}}
+				properties[s] = map[string]any{"type": s, "description": s, "pattern": s, "default": s, "enum": hostile,
+					"x-kubernetes-validations": []any{map[string]any{"rule": s, "message": s}}}
 			}
 			respond(w, map[string]any{"components": map[string]any{"schemas": map[string]any{"Pod": map[string]any{
-				"x-kubernetes-group-version-kind": []any{map[string]any{"group": "", "version": "v1", "kind": "Pod"}}, "description": hostile[1], "type": "object",
-				"properties": map[string]any{"spec": map[string]any{"type": "object", "description": hostile[0], "properties": properties}},
+				"x-kubernetes-group-version-kind": []any{map[string]any{"group": "", "version": "v1", "kind": "Pod"}},
+				"description":                     hostile[1], "type": "object",
+				"properties": map[string]any{"spec": map[string]any{"type": "object", "description": hostile[0],
+					"properties": properties}},
 			}}}})
 		case q.Get("watch") == "true":
 			w.WriteHeader(http.StatusOK)
@@ -101,22 +114,28 @@ func hostileCluster(t *testing.T) *rest.Config {
 			var items []any
 			for i, s := range hostile {
 				items = append(items, map[string]any{
-					"metadata": map[string]any{"name": fmt.Sprint("e", i), "uid": fmt.Sprint("e", i)}, "type": "Warning", "reason": s, "message": s, "source": map[string]any{"component": s},
-					"lastTimestamp": time.Now().UTC().Format(time.RFC3339), "involvedObject": map[string]any{"kind": "Pod", "namespace": "default", "name": s},
+					"metadata": map[string]any{"name": fmt.Sprint("e", i), "uid": fmt.Sprint("e", i)},
+					"type":     "Warning", "reason": s, "message": s, "source": map[string]any{"component": s},
+					"lastTimestamp":  time.Now().UTC().Format(time.RFC3339),
+					"involvedObject": map[string]any{"kind": "Pod", "namespace": "default", "name": s},
 				})
 			}
-			respond(w, map[string]any{"kind": "EventList", "metadata": map[string]any{"resourceVersion": "5"}, "items": items})
+			respond(w, map[string]any{"kind": "EventList", "metadata": map[string]any{"resourceVersion": "5"},
+				"items": items})
 		case strings.Contains(r.Header.Get("Accept"), "as=Table"):
 			var columns, rows []any
 			for i, s := range hostile {
-				columns = append(columns, map[string]any{"name": s, "type": "string", "description": s, "format": map[bool]string{true: "name"}[i == 0]})
+				columns = append(columns, map[string]any{"name": s, "type": "string", "description": s,
+					"format": map[bool]string{true: "name"}[i == 0]})
 				cells := []any{}
 				for j := range hostile {
 					cells = append(cells, hostile[(i+j)%len(hostile)])
 				}
-				rows = append(rows, map[string]any{"cells": cells, "object": map[string]any{"metadata": map[string]any{"name": s, "namespace": "default"}}})
+				rows = append(rows, map[string]any{"cells": cells,
+					"object": map[string]any{"metadata": map[string]any{"name": s, "namespace": "default"}}})
 			}
-			respond(w, map[string]any{"kind": "Table", "metadata": map[string]any{"resourceVersion": "5"}, "columnDefinitions": columns, "rows": rows})
+			respond(w, map[string]any{"kind": "Table", "metadata": map[string]any{"resourceVersion": "5"},
+				"columnDefinitions": columns, "rows": rows})
 		default:
 			var items []any
 			escaped, selected := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
@@ -137,7 +156,8 @@ func hostileCluster(t *testing.T) *rest.Config {
 					}
 				}
 			}
-			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": items})
+			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1",
+				"metadata": map[string]any{"resourceVersion": "5"}, "items": items})
 		}
 	}))
 	t.Cleanup(server.CloseClientConnections)
@@ -164,7 +184,8 @@ func hostileFailure(t *testing.T) string {
 		}
 		return map[string]any{"steps": append([]string{last}, hostile...), "objects": objects}
 	}
-	text, err := json.Marshal(map[string]any{"oracle": hostile[0], "what": hostile[1], "detail": hostile[2], "plan": hostile[3], "passing": run("a"), "failing": run("b"),
+	text, err := json.Marshal(map[string]any{"oracle": hostile[0], "what": hostile[1], "detail": hostile[2],
+		"plan": hostile[3], "passing": run("a"), "failing": run("b"),
 		"curve": []any{map[string]any{"step": 1, "text": hostile[1], "failures": 1, "runs": 1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -177,10 +198,13 @@ func hostilePlan(t *testing.T) string {
 	p := &planned.Plan{Cluster: hostile[0], Incomplete: hostile[1], Notes: hostile}
 	for i, s := range hostile {
 		ref := planned.Ref{Group: s, Kind: s, Resource: s, Namespace: s, Name: s}
-		p.Installed = append(p.Installed, planned.Installed{Verb: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}})
+		p.Installed = append(p.Installed, planned.Installed{Verb: s, Object: ref,
+			Changes: []history.Change{{Path: s, From: s, To: s}}})
 		p.Refused = append(p.Refused, planned.Refusal{Verb: s, Subresource: s, Object: ref, Message: s, Times: 2})
-		p.Steps = append(p.Steps, planned.Step{Number: i + 1, Controller: s, Object: &ref, Because: []planned.Cause{{Text: s}}, Error: s, Simulated: s, Writes: []planned.Write{{
-			Verb: s, Subresource: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}}, Webhooks: []string{s}, Effects: []planned.Effect{{Verb: s, Object: ref}}}}})
+		p.Steps = append(p.Steps, planned.Step{Number: i + 1, Controller: s, Object: &ref,
+			Because: []planned.Cause{{Text: s}}, Error: s, Simulated: s, Writes: []planned.Write{{
+				Verb: s, Subresource: s, Object: ref, Changes: []history.Change{{Path: s, From: s, To: s}},
+				Webhooks: []string{s}, Effects: []planned.Effect{{Verb: s, Object: ref}}}}})
 	}
 	return writePlan(t, p)
 }
@@ -191,13 +215,18 @@ func hostileTrace(t *testing.T) string {
 	var b strings.Builder
 	for i, s := range hostile {
 		line, err := json.Marshal(map[string]any{
-			"id": i + 1, "run": s, "time": time.Now().UTC().Format(time.RFC3339Nano), "controller": s, "kind": "Pod", "namespace": "default", "name": s, "duration": "1ms", "error": s,
-			"causes": []any{map[string]any{"event": s, "kind": s, "namespace": s, "name": s, "manager": s, "fields": s}},
-			"writes": []any{map[string]any{"verb": s, "subresource": s, "kind": "Pod", "namespace": "default", "name": s, "error": s, "changed": true}},
-			"reads":  []any{map[string]any{"verb": s, "kind": s, "namespace": s, "name": s, "selector": s, "resourceVersion": s, "at": "1ms", "duration": s, "error": s}},
-			"logs":   []any{map[string]any{"at": s, "level": s, "message": s, "attributes": s}},
-			"queue":  map[string]any{"waited": s}, "retryAfter": s, "moreLogs": 1,
-			"loop": map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile, "managers": hostile},
+			"id": i + 1, "run": s, "time": time.Now().UTC().Format(time.RFC3339Nano), "controller": s, "kind": "Pod",
+			"namespace": "default", "name": s, "duration": "1ms", "error": s,
+			"causes": []any{map[string]any{"event": s, "kind": s, "namespace": s, "name": s, "manager": s,
+				"fields": s}},
+			"writes": []any{map[string]any{"verb": s, "subresource": s, "kind": "Pod", "namespace": "default",
+				"name": s, "error": s, "changed": true}},
+			"reads": []any{map[string]any{"verb": s, "kind": s, "namespace": s, "name": s, "selector": s,
+				"resourceVersion": s, "at": "1ms", "duration": s, "error": s}},
+			"logs":  []any{map[string]any{"at": s, "level": s, "message": s, "attributes": s}},
+			"queue": map[string]any{"waited": s}, "retryAfter": s, "moreLogs": 1,
+			"loop": map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile,
+				"managers": hostile},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +245,9 @@ func hostileTrace(t *testing.T) string {
 // Content-Security-Policy prevents it.
 func TestHostileTexts(t *testing.T) {
 	chromium(t)
-	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true, Failure: hostileFailure(t), Plan: hostilePlan(t), AuditLog: hostileAudit(t), Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
+	b := open(t, start(t, console.Config{Cluster: hostileCluster(t), Name: hostile[0], Write: true,
+		Failure: hostileFailure(t), Plan: hostilePlan(t), AuditLog: hostileAudit(t),
+		Traces: []console.TraceSource{{Place: hostileTrace(t)}}}))
 	check := func(path, shows string) {
 		t.Helper()
 		b.goTo(path)
@@ -228,7 +259,8 @@ func TestHostileTexts(t *testing.T) {
 		if polluted := eval[string](b, `Object.keys(Object.prototype).join()`); polluted != "" {
 			t.Errorf("%s: all objects have the properties %s", path, polluted)
 		}
-		if prefix := "/" + strings.SplitN(path, "/", 3)[1]; !strings.HasPrefix(eval[string](b, `location.pathname`), strings.SplitN(prefix, "?", 2)[0]) {
+		if prefix := "/" + strings.SplitN(path, "/", 3)[1]; !strings.HasPrefix(eval[string](b, `location.pathname`),
+			strings.SplitN(prefix, "?", 2)[0]) {
 			t.Errorf("%s led to %s", path, eval[string](b, `location.href`))
 		}
 	}

@@ -89,7 +89,8 @@ func (b *tab) move(name string, modifiers ...chromedp.Modifier) {
 	var passed []string
 	for range 300 {
 		b.press(kb.Tab, modifiers...)
-		if eval[bool](b, `document.activeElement !== document.body && tests.name(document.activeElement).startsWith(`+quoted(name)+`)`) {
+		if eval[bool](b, `document.activeElement !== document.body && tests.name(document.activeElement).startsWith(`+
+			quoted(name)+`)`) {
 			b.seen()
 			return
 		}
@@ -147,20 +148,25 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	for _, name := range []string{"shell", "other"} {
 		env.Create(t, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "none", Command: []string{"sh", "-c", "echo first line; exec sleep 3600"}}}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "app", Image: "none", Command: []string{"sh", "-c", "echo first line; exec sleep 3600"}}}},
 		})
 	}
 	env.Create(t, deployment("web", 1))
-	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", Labels: map[string]string{"app": "web"}}, Data: map[string]string{"size": "1"}})
-	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/cleanup"}}})
-	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}); err != nil {
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings",
+		Labels: map[string]string{"app": "web"}}, Data: map[string]string{"size": "1"}})
+	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
+		Finalizers: []string{"example.com/cleanup"}}})
+	if err := env.Client().Delete(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}); err != nil {
 		t.Fatal(err)
 	}
 	// objects that are not ready yet would appear and disappear in Now
 	env.Eventually(t, time.Minute, func() bool {
 		var d appsv1.Deployment
 		var pods corev1.PodList
-		if env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "web"}, &d) != nil || env.Client().List(t.Context(), &pods) != nil {
+		if env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "web"}, &d) != nil ||
+			env.Client().List(t.Context(), &pods) != nil {
 			return false
 		}
 		running := 0
@@ -173,8 +179,9 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	})
 	now := metav1.Now()
 	env.Create(t, &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tried"}, InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: "default", Name: "web"},
-		Type: "Normal", Reason: "Tried", Message: "the first", FirstTimestamp: now, LastTimestamp: now,
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "tried"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: "default", Name: "web"},
+		Type:           "Normal", Reason: "Tried", Message: "the first", FirstTimestamp: now, LastTimestamp: now,
 	})
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
@@ -184,7 +191,8 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 		t.Fatal(err)
 	}
 	return env, start(t, console.Config{
-		Cluster: config, Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()), History: writeHistory(t),
+		Cluster: config, Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()),
+		History: writeHistory(t),
 		Failure: writeFailure(t, `{"what":"failed","curve":[{"step":0,"failures":0,"runs":2},{"step":1,"failures":2,"runs":2}],
 			"passing":{"steps":["input: create web","event: added pods default/web"],"objects":{"pods default/web":[{"spec":{"size":1}}]}},
 			"failing":{"steps":["input: create web","request: create pods default/p1","FAULT kill","ALARM failed"],"objects":{"pods default/web":[{"spec":{"size":2}}]}}}`),
@@ -194,9 +202,12 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 
 // operatedViews are the addresses of all views of operated.
 var operatedViews = []string{
-	"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile", "/reconcile/aaaa/1", "/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history?from=10&to=12",
-	"/objects/pods", "/objects/deployments.apps?wide=true", "/object/deployments.apps/default/web", "/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%5D",
-	"/object/deployments.apps/default/web?tab=why", "/object/deployments.apps/default/web?tab=events", "/object/configmaps/default/settings?tab=history", "/object/configmaps/default/settings?tab=edit",
+	"/", "/why", "/timeline?select=aaaa/1", "/timeline?run=failing&select=step/2", "/reconcile", "/reconcile/aaaa/1",
+	"/reconcile/bbbb/2", "/compare", "/plan", "/rights", "/map", "/history?from=10&to=12",
+	"/objects/pods", "/objects/deployments.apps?wide=true", "/object/deployments.apps/default/web",
+	"/object/deployments.apps/default/web?tab=yaml&field=%5B%22spec%22%5D",
+	"/object/deployments.apps/default/web?tab=why", "/object/deployments.apps/default/web?tab=events",
+	"/object/configmaps/default/settings?tab=history", "/object/configmaps/default/settings?tab=edit",
 	"/object/pods/default/shell?tab=exec", "/object/pods/default/shell?tab=logs",
 }
 
@@ -357,7 +368,8 @@ func TestKeyboard(t *testing.T) {
 			b.press(key)
 			b.until(fmt.Sprintf(`performance.getEntriesByName('timeline').length > %d`, before))
 		}
-		for _, key := range []string{kb.ArrowRight, kb.ArrowLeft, kb.ArrowDown, kb.ArrowUp, kb.PageDown, kb.PageUp, "+", "-", "0"} {
+		for _, key := range []string{kb.ArrowRight, kb.ArrowLeft, kb.ArrowDown, kb.ArrowUp, kb.PageDown, kb.PageUp, "+",
+			"-", "0"} {
 			draws(key)
 		}
 		b.press("n")
@@ -647,7 +659,8 @@ func TestKeyboard(t *testing.T) {
 		heading()
 		env.Eventually(t, time.Minute, func() bool {
 			var cm corev1.ConfigMap
-			return env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "settings"}, &cm) == nil && cm.Data["size"] == "13"
+			return env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "settings"}, &cm) == nil &&
+				cm.Data["size"] == "13"
 		})
 		b.to("Edit")
 		b.press(kb.Enter)

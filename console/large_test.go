@@ -30,7 +30,8 @@ func TestTenThousandObjects(t *testing.T) {
 		all.Go(func() {
 			for i := range 1000 {
 				env.Create(t, &corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("item-%05d", part*1000+i)}, Data: map[string]string{"text": strings.Repeat("x", 200)},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("item-%05d", part*1000+i)},
+					Data:       map[string]string{"text": strings.Repeat("x", 200)},
 				})
 			}
 		})
@@ -43,7 +44,8 @@ func TestTenThousandObjects(t *testing.T) {
 	first := time.Since(began)
 	// kube-root-ca.crt may be there
 	b.until(`/^10,00[01]$/.test(document.querySelector('.head .quiet')?.textContent)`)
-	t.Logf("10,000 objects: first rows after %s, all after %s (with the load of the page)", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("10,000 objects: first rows after %s, all after %s (with the load of the page)",
+		first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	if n := eval[int](b, `document.querySelectorAll('tbody tr').length`); n > 100 {
 		t.Errorf("%d rows are rendered", n)
 	}
@@ -96,9 +98,11 @@ func TestUserOfANamespace(t *testing.T) {
 	env := testenv.New(t)
 	for _, namespace := range []string{"team", "secret"} {
 		env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "visible-" + namespace}})
+		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: "visible-" + namespace}})
 	}
-	env.Create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "jane"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+	env.Create(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "jane"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "jane"}}})
 	jane := rest.CopyConfig(env.RESTConfig())
 	jane.Impersonate.UserName = "jane"
@@ -108,7 +112,8 @@ func TestUserOfANamespace(t *testing.T) {
 	b.press("/")
 	b.press("visible")
 	b.until(`[...document.querySelectorAll('[role=option]')].some((o) => o.innerText.includes('visible-team'))`)
-	if text := eval[string](b, `document.querySelector('[role=listbox]').innerText`); strings.Contains(text, "visible-secret") {
+	if text := eval[string](b, `document.querySelector('[role=listbox]').innerText`); strings.Contains(text,
+		"visible-secret") {
 		t.Errorf("the search shows an object that the user may not read: %s", text)
 	}
 	b.goTo("/map?all=true")
@@ -127,7 +132,8 @@ func TestEdit(t *testing.T) {
 	b.goTo("/object/deployments.apps/default/web?tab=edit")
 	replace := func(from, to string) {
 		b.until(`document.querySelector('textarea')?.value.includes(` + quoted(from) + `)`)
-		eval[any](b, `(() => { const t = document.querySelector('textarea'); t.value = t.value.replace(`+quoted(from)+`, `+quoted(to)+`); t.dispatchEvent(new Event('input', {bubbles: true})) })()`)
+		eval[any](b, `(() => { const t = document.querySelector('textarea'); t.value = t.value.replace(`+quoted(from)+
+			`, `+quoted(to)+`); t.dispatchEvent(new Event('input', {bubbles: true})) })()`)
 	}
 	replace("replicas: 2", "replicas: -2")
 	b.shows("must be greater than or equal to 0")
@@ -171,8 +177,9 @@ spec:
 `)
 	env := testenv.New(t, testenv.CRDs(definition))
 	one := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Large", "metadata": map[string]any{"namespace": "default", "name": "one"},
-		"spec": map[string]any{"size": int64(1<<53 + 1), "least": int64(math.MinInt64), "part": 0.5, "other": "a"},
+		"apiVersion": "example.com/v1", "kind": "Large",
+		"metadata": map[string]any{"namespace": "default", "name": "one"},
+		"spec":     map[string]any{"size": int64(1<<53 + 1), "least": int64(math.MinInt64), "part": 0.5, "other": "a"},
 	}}
 	env.Create(t, one)
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Write: true}))

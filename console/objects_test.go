@@ -21,7 +21,8 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37", Command: []string{"sleep", "3600"}}},
+				Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37",
+					Command: []string{"sleep", "3600"}}},
 			}},
 		},
 	}

@@ -18,12 +18,14 @@ func TestMap(t *testing.T) {
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
 	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}})
 	web := deployment("web", 3)
-	web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
+	web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
 	env.Create(t, web)
 	env.Create(t, deployment("api", 2))
-	env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{
-		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
-	}})
+	env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
+		}})
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
 	b.goTo("/map?namespace=default")
 	// 2 Deployments, 2 ReplicaSets, 5 Pods, Service, ConfigMap

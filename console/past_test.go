@@ -71,14 +71,16 @@ func TestPast(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	live := serve(t, "serve", "--data-dir", data, "--history", "1h")
 	maps := live.client.CoreV1().ConfigMaps("default")
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}, Data: map[string]string{"size": "small"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"},
+		Data: map[string]string{"size": "small"}}
 	create := metav1.CreateOptions{FieldManager: "kubectl-create"}
 	settings, err := maps.Create(t.Context(), settings, create)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// At the moment, a deletion waits for a finalizer.
-	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/cleanup"}}}
+	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
+		Finalizers: []string{"example.com/cleanup"}}}
 	if _, err := maps.Create(t.Context(), stuck, create); err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +93,16 @@ func TestPast(t *testing.T) {
 	}
 	moment := settings.ResourceVersion
 	// Afterwards, the deletion ends, settings changes again, and another object appears.
-	if _, err := maps.Patch(t.Context(), "stuck", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := maps.Patch(t.Context(), "stuck", "application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	settings.Data["size"] = "large"
 	if settings, err = maps.Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "later"}}, create); err != nil {
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		Name: "later"}}, create); err != nil {
 		t.Fatal(err)
 	}
 	for { // wait until the history contains the last write
@@ -107,7 +111,8 @@ func TestPast(t *testing.T) {
 			found := h.Find("configmaps")
 			complete := len(found) > 0
 			if complete {
-				_, _, complete, _ = h.At(h.Newest()).Get(history.Key{Resource: "configmaps", Namespace: "default", Name: "later"})
+				_, _, complete, _ = h.At(h.Newest()).Get(history.Key{Resource: "configmaps", Namespace: "default",
+					Name: "later"})
 			}
 			h.Close()
 			if complete {
@@ -176,7 +181,8 @@ func TestPast(t *testing.T) {
 		}
 	}
 	// The fork continues: the deletion ends there, and the past state does not change.
-	if _, err := forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck",
+		"application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	fork.goTo("/")

@@ -22,19 +22,34 @@ func samplePlan() *planned.Plan {
 	secret := planned.Ref{Kind: "Secret", Resource: "secrets", Namespace: "default", Name: "shop-key"}
 	return &planned.Plan{
 		Cluster: "cluster prod (https://10.0.0.1)", Objects: 120,
-		Installed: []planned.Installed{{Verb: planned.Create, Object: planned.Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions", Name: "webs.example.com"}}},
+		Installed: []planned.Installed{{Verb: planned.Create,
+			Object: planned.Ref{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition",
+				Resource: "customresourcedefinitions", Name: "webs.example.com"}}},
 		Steps: []planned.Step{
-			{Number: 1, Controller: "web", Object: &web, Because: []planned.Cause{{Text: "webs.example.com/default/shop exists"}}, Writes: []planned.Write{
-				{Verb: planned.Create, Object: secret, Changes: []history.Change{{Path: ".data.password", To: `"aHVudGVyMg=="`}, {Path: ".metadata.labels.app", To: `"shop"`}}, Webhooks: []string{"check.example.com"}},
-				{Verb: planned.Update, Object: planned.Ref{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: "default", Name: "shop"}, Changes: []history.Change{{Path: ".spec.replicas", From: "2", To: "3"}},
-					Effects: []planned.Effect{{Verb: planned.Create, Object: planned.Ref{Kind: "Pod", Resource: "pods", Namespace: "default", Name: "shop-1"}}}},
-			}},
-			{Number: 2, Controller: "web", Object: &web, Because: []planned.Cause{{Text: "the write of deployments.apps/default/shop", Step: 1, Probably: true}}, Simulated: "the pods of the Deployment did not run",
-				Writes: []planned.Write{{Verb: planned.Delete, Object: planned.Ref{Kind: "ConfigMap", Resource: "configmaps", Namespace: "other", Name: "old"}, Changes: []history.Change{{Path: "", From: `{"a":"b"}`}}}}},
+			{Number: 1, Controller: "web", Object: &web,
+				Because: []planned.Cause{{Text: "webs.example.com/default/shop exists"}}, Writes: []planned.Write{
+					{Verb: planned.Create, Object: secret,
+						Changes: []history.Change{{Path: ".data.password", To: `"aHVudGVyMg=="`},
+							{Path: ".metadata.labels.app", To: `"shop"`}}, Webhooks: []string{"check.example.com"}},
+					{Verb: planned.Update, Object: planned.Ref{Group: "apps", Kind: "Deployment",
+						Resource:  "deployments",
+						Namespace: "default", Name: "shop"},
+						Changes: []history.Change{{Path: ".spec.replicas", From: "2", To: "3"}},
+						Effects: []planned.Effect{{Verb: planned.Create,
+							Object: planned.Ref{Kind: "Pod", Resource: "pods", Namespace: "default", Name: "shop-1"}}}},
+				}},
+			{Number: 2, Controller: "web", Object: &web,
+				Because: []planned.Cause{{Text: "the write of deployments.apps/default/shop", Step: 1,
+					Probably: true}},
+				Simulated: "the pods of the Deployment did not run",
+				Writes: []planned.Write{{Verb: planned.Delete,
+					Object:  planned.Ref{Kind: "ConfigMap", Resource: "configmaps", Namespace: "other", Name: "old"},
+					Changes: []history.Change{{Path: "", From: `{"a":"b"}`}}}}},
 			{Number: 3, Controller: "web", Object: &web, Error: "update Web status: forbidden", Times: 4},
 		},
-		Refused: []planned.Refusal{{Verb: "update", Subresource: "status", Object: web, Message: "forbidden", Times: 4}},
-		Notes:   []string{"Events and Leases are omitted"},
+		Refused: []planned.Refusal{{Verb: "update", Subresource: "status", Object: web, Message: "forbidden",
+			Times: 4}},
+		Notes: []string{"Events and Leases are omitted"},
 	}
 }
 
@@ -65,7 +80,8 @@ func TestPlan(t *testing.T) {
 	b.until(`document.querySelectorAll('.step').length === 3`)
 	step := func(n int, want string) {
 		t.Helper()
-		b.until(`document.querySelector('[aria-label="Step ` + string(rune('0'+n)) + `"]')?.innerText.replace(/\s+/g, ' ').includes(` + quoted(want) + `)`)
+		b.until(`document.querySelector('[aria-label="Step ` + string(rune('0'+n)) +
+			`"]')?.innerText.replace(/\s+/g, ' ').includes(` + quoted(want) + `)`)
 	}
 	step(1, "because webs.example.com/default/shop exists")
 	step(1, ".data.password (hidden) .metadata.labels.app \"shop\"")
@@ -96,7 +112,8 @@ func TestPlan(t *testing.T) {
 		}
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) || strings.Contains(string(text), "aHVudGVyMg") {
+		if err != nil || !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) ||
+			strings.Contains(string(text), "aHVudGVyMg") {
 			t.Errorf("%s: %v\n%s", format, err, text)
 		}
 		if got := resp.Header.Get("Content-Disposition"); !strings.HasPrefix(got, "attachment;") {
@@ -104,7 +121,8 @@ func TestPlan(t *testing.T) {
 		}
 	}
 
-	if err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}), file); err != nil {
+	if err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}),
+		file); err != nil {
 		t.Fatal(err)
 	}
 	b.goTo("/plan")
@@ -121,27 +139,32 @@ func TestMakePlan(t *testing.T) {
 	chromium(t)
 	changes := 0
 	proceed := make(chan error)
-	c := start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", MakePlan: func(ctx context.Context, lastCommit bool) ([]byte, error) {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case err := <-proceed:
-			if err != nil {
-				return nil, err
+	c := start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test",
+		MakePlan: func(ctx context.Context, lastCommit bool) ([]byte, error) {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case err := <-proceed:
+				if err != nil {
+					return nil, err
+				}
 			}
-		}
-		p := samplePlan()
-		if lastCommit {
-			p.Compared, p.Differences = "HEAD", []planned.Difference{{Object: *p.Steps[0].Object, Changes: []history.Change{{Path: ".spec.size", From: "1", To: "2"}}, Steps: []int{1}}}
-		}
-		return json.Marshal(p)
-	}})
+			p := samplePlan()
+			if lastCommit {
+				p.Compared, p.Differences = "HEAD",
+					[]planned.Difference{{Object: *p.Steps[0].Object,
+						Changes: []history.Change{{Path: ".spec.size", From: "1", To: "2"}}, Steps: []int{1}}}
+			}
+			return json.Marshal(p)
+		}})
 	b := open(t, c)
 	b.goTo("/plan")
 	b.shows("Nothing reaches the cluster.")
 	press := func(text string) {
-		b.until(`[...document.querySelectorAll('main button')].some((k) => k.textContent === ` + quoted(text) + ` && !k.disabled)`)
-		eval[any](b, `[...document.querySelectorAll('main button')].find((k) => k.textContent === `+quoted(text)+`).click()`)
+		b.until(`[...document.querySelectorAll('main button')].some((k) => k.textContent === ` + quoted(text) +
+			` && !k.disabled)`)
+		eval[any](b, `[...document.querySelectorAll('main button')].find((k) => k.textContent === `+quoted(text)+
+			`).click()`)
 	}
 	press("Make a plan")
 	b.shows("running it on a copy of the cluster")

@@ -19,7 +19,8 @@ import (
 // writes.
 func appendAudit(t *testing.T, name, user, verb, group, resource, namespace string) {
 	t.Helper()
-	e := auditv1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "audit.k8s.io/v1"}, Verb: verb, ObjectRef: &auditv1.ObjectReference{APIGroup: group, Resource: resource, Namespace: namespace}}
+	e := auditv1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "audit.k8s.io/v1"}, Verb: verb,
+		ObjectRef: &auditv1.ObjectReference{APIGroup: group, Resource: resource, Namespace: namespace}}
 	e.User.Username = user
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -48,14 +49,19 @@ func TestRights(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "manager"}
 	for _, o := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"list", "watch", "delete"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments"},
+				Verbs: []string{"list", "watch", "delete"}},
 			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
 		}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "manager"},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "manager"},
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "manager"},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "manager"}}},
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"update"}}}},
-		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "manager"},
-			Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "system:serviceaccount:default:manager"}}},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"update"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io",
+			Kind: "Role", Name: "manager"},
+			Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io",
+				Name: "system:serviceaccount:default:manager"}}},
 	} {
 		env.Create(t, o)
 	}

@@ -61,8 +61,10 @@ func (b *tab) accessible() []axNode {
 
 // Roles whose nodes need a name, because a screen reader cannot read anything else for them.
 var namedRoles = []string{
-	"button", "link", "textbox", "searchbox", "combobox", "listbox", "slider", "option", "checkbox", "DisclosureTriangle", "tab", "dialog", "alertdialog",
-	"img", "image", "Canvas", "application", "graphics-document", "region", "log", "heading", "columnheader", "navigation", "complementary",
+	"button", "link", "textbox", "searchbox", "combobox", "listbox", "slider", "option", "checkbox",
+	"DisclosureTriangle", "tab", "dialog", "alertdialog",
+	"img", "image", "Canvas", "application", "graphics-document", "region", "log", "heading", "columnheader",
+	"navigation", "complementary",
 }
 
 // In every view, wide and as narrow as at 400 % zoom, Chromium's accessibility tree has a role and
@@ -89,7 +91,8 @@ func TestAccessibilityTree(t *testing.T) {
 				if n.name == "" && slices.Contains(namedRoles, n.role) {
 					t.Errorf("%s has no name", what)
 				}
-				if n.focusable && slices.Contains([]string{"", "none", "generic", "StaticText", "paragraph", "group"}, n.role) {
+				if n.focusable && slices.Contains([]string{"", "none", "generic", "StaticText", "paragraph", "group"},
+					n.role) {
 					t.Errorf("%s can have the focus, and has no role", what)
 				}
 			}
@@ -110,10 +113,12 @@ func TestAccessibilityTree(t *testing.T) {
 					t.Errorf("%s, %d px: %d of %s, want %d", path, width, count[role], role, want)
 				}
 			}
-			rows, heads := eval[int](b, `document.querySelectorAll('main tr:not([aria-hidden])').length`), eval[int](b, `document.querySelectorAll('main th').length`)
+			rows, heads := eval[int](b, `document.querySelectorAll('main tr:not([aria-hidden])').length`),
+				eval[int](b, `document.querySelectorAll('main th').length`)
 			cells := eval[int](b, `document.querySelectorAll('main tr:not([aria-hidden]) td').length`)
 			if count["row"] != rows || count["columnheader"] != heads || count["cell"]+count["gridcell"] != cells {
-				t.Errorf("%s, %d px: %d rows, %d headers and %d cells of tables, want %d, %d and %d", path, width, count["row"], count["columnheader"], count["cell"]+count["gridcell"], rows, heads, cells)
+				t.Errorf("%s, %d px: %d rows, %d headers and %d cells of tables, want %d, %d and %d", path, width,
+					count["row"], count["columnheader"], count["cell"]+count["gridcell"], rows, heads, cells)
 			}
 		}
 	}
@@ -165,7 +170,9 @@ func TestAnnouncements(t *testing.T) {
 	// The list is a grid, which names the link of its active row until the link has the focus.
 	b.to("Objects")
 	first := eval[string](b, `document.activeElement.ariaActiveDescendantElement.textContent`)
-	if !slices.ContainsFunc(b.accessible(), func(n axNode) bool { return n.role == "grid" && n.name == "Objects" }) || first == "" {
+	if !slices.ContainsFunc(b.accessible(), func(n axNode) bool {
+		return n.role == "grid" && n.name == "Objects"
+	}) || first == "" {
 		t.Errorf("the list is not a grid, or has no active row: %q", first)
 	}
 	b.press(kb.ArrowUp)
@@ -176,7 +183,8 @@ func TestAnnouncements(t *testing.T) {
 
 	load("/")
 	b.shows("stuck")
-	another := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another", Finalizers: []string{"example.com/cleanup"}}}
+	another := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another",
+		Finalizers: []string{"example.com/cleanup"}}}
 	env.Create(t, another)
 	if err := env.Client().Delete(t.Context(), another); err != nil {
 		t.Fatal(err)
@@ -234,7 +242,8 @@ func TestAnnouncements(t *testing.T) {
 	b.says("yaml") // an alert with the error
 	b.press(kb.Backspace)
 	b.says("No changes")
-	if err := env.Client().Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}); err != nil {
+	if err := env.Client().Delete(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}); err != nil {
 		t.Fatal(err)
 	}
 	b.says("settings: deleted")
@@ -303,7 +312,9 @@ func TestDrawingsAsText(t *testing.T) {
 	b.until(`document.querySelector('.notelist tbody tr') && document.querySelectorAll('.notelist tbody tr').length === parseInt(document.querySelector('.head .quiet').innerText)`)
 	rows := eval[[]string](b, `[...document.querySelectorAll('.notelist tbody tr')].map((tr) => tr.innerText.replace(/\s+/g, ' '))`)
 	for _, want := range []string{
-		"Deployment default/web reconcile took 1.2 ms", "ConfigMap default/settings failed reconcile took 12 ms", "Pod default/worker refused write", "ConfigMap default/settings write", "Deployment default/web Event Tried: the first",
+		"Deployment default/web reconcile took 1.2 ms", "ConfigMap default/settings failed reconcile took 12 ms",
+		"Pod default/worker refused write", "ConfigMap default/settings write",
+		"Deployment default/web Event Tried: the first",
 	} {
 		if !slices.ContainsFunc(rows, func(r string) bool { return strings.Contains(r, want) }) {
 			t.Errorf("the text of the timeline lacks %q:\n%s", want, strings.Join(rows, "\n"))

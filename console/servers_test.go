@@ -103,13 +103,17 @@ func TestOnAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment("web", 3), metav1.CreateOptions{}); err != nil {
+	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment("web", 3),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lonely", Finalizers: []string{"example.com/never"}}, Spec: corev1.PodSpec{
-		ServiceAccountName: "none", AutomountServiceAccountToken: new(bool), Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lonely",
+		Finalizers: []string{"example.com/never"}}, Spec: corev1.PodSpec{
+		ServiceAccountName: "none", AutomountServiceAccountToken: new(bool),
+		Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}},
 	}}
-	if _, err := client.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts("default").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
@@ -120,7 +124,8 @@ func TestOnAServer(t *testing.T) {
 	b.until(`[...document.querySelectorAll('tbody td')].some((td) => td.textContent === '0/3')`)
 	b.goTo("/objects/pods")
 	b.shows("Pending")
-	if err := client.CoreV1().Pods("default").Delete(t.Context(), "lonely", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := client.CoreV1().Pods("default").Delete(t.Context(), "lonely",
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
 	b.until(`document.querySelector('tr.deleting') !== null`)

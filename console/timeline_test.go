@@ -76,7 +76,8 @@ func BenchmarkTimeline(b *testing.B) {
 func openLargeTimeline(t testing.TB) *tab {
 	chromium(t)
 	changes := 0
-	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", Traces: []console.TraceSource{{Place: largeTrace(t, 25_000)}}}))
+	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test",
+		Traces: []console.TraceSource{{Place: largeTrace(t, 25_000)}}}))
 	b.goTo("/timeline")
 	b.shows("50,000 marks in 80 lanes")
 	b.until(`performance.getEntriesByName('timeline').length > 0`)
@@ -120,8 +121,10 @@ func TestTimelineEvents(t *testing.T) {
 	now := metav1.Now()
 	for i, text := range []string{"the first", "the second"} {
 		env.Create(t, &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("e", i)}, InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: "default", Name: "web"},
-			Type: []string{"Normal", "Warning"}[i], Reason: "Tried", Message: text, FirstTimestamp: now, LastTimestamp: now,
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("e", i)},
+			InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: "default", Name: "web"},
+			Type:           []string{"Normal", "Warning"}[i], Reason: "Tried", Message: text, FirstTimestamp: now,
+			LastTimestamp: now,
 		})
 	}
 	file := testTrace(t, time.Now())
@@ -136,7 +139,8 @@ func TestTimelineEvents(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Traces: []console.TraceSource{{Place: file}}}))
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test",
+		Traces: []console.TraceSource{{Place: file}}}))
 	b.goTo("/timeline")
 	b.shows("marks as text")
 	eval[any](b, `document.querySelector('.notelist summary').click()`)
@@ -146,8 +150,9 @@ func TestTimelineEvents(t *testing.T) {
 	b.until(`document.querySelector('.selected')?.innerText.includes('Tried: the second')`)
 	b.shot("timeline-events")
 	env.Create(t, &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}, InvolvedObject: corev1.ObjectReference{Kind: "ConfigMap", Namespace: "default", Name: "other"},
-		Type: "Normal", Reason: "Late", FirstTimestamp: now, LastTimestamp: now,
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "late"},
+		InvolvedObject: corev1.ObjectReference{Kind: "ConfigMap", Namespace: "default", Name: "other"},
+		Type:           "Normal", Reason: "Late", FirstTimestamp: now, LastTimestamp: now,
 	})
 	b.until(`document.querySelector('.notelist').innerText.includes('Late')`)
 }

@@ -76,7 +76,8 @@ func emptyCluster() *httptest.Server {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		default:
-			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "5"}, "items": []any{}})
+			respond(w, map[string]any{"kind": "PodList", "apiVersion": "v1",
+				"metadata": map[string]any{"resourceVersion": "5"}, "items": []any{}})
 		}
 	}))
 }

@@ -41,7 +41,8 @@ func (b *tab) whyOfOrdinaryObjects(env *testenv.Env) {
 	b.t.Helper()
 	err := env.Client().Create(b.t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lost"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "nothing"}, Ports: []corev1.ServicePort{{Port: 80}}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "nothing"},
+			Ports: []corev1.ServicePort{{Port: 80}}},
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -52,12 +53,14 @@ func (b *tab) whyOfOrdinaryObjects(env *testenv.Env) {
 	b.shows("next: create pods with these labels, or correct the selector")
 	b.shows("source: spec.selector")
 	b.shot("why-finding")
-	web, err := client.Get[appsv1.Deployment](b.t.Context(), env.Client(), client.Key{Namespace: "default", Name: "web"})
+	web, err := client.Get[appsv1.Deployment](b.t.Context(), env.Client(),
+		client.Key{Namespace: "default", Name: "web"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "owned", OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name, UID: web.UID}},
+		Namespace: "default", Name: "owned", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name, UID: web.UID}},
 	}}
 	if err := env.Client().Create(b.t.Context(), owned); err != nil {
 		b.t.Fatal(err)
@@ -73,13 +76,15 @@ func (b *tab) whyOfOrdinaryObjects(env *testenv.Env) {
 func TestNowAndWhy(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
-	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test", Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
+	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test",
+		Traces: []console.TraceSource{{Place: testTrace(t, time.Now())}}}))
 
 	// The objects of the trace don't exist: nothing to report but the next scheduled reconcile.
 	b.shows("Everything has settled.")
 	b.shows("Next scheduled reconciles")
 	b.shot("now-quiet")
-	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck", Finalizers: []string{"example.com/never"}}}
+	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
+		Finalizers: []string{"example.com/never"}}}
 	env.Create(t, stuck)
 	if err := env.Client().Delete(t.Context(), stuck); err != nil {
 		t.Fatal(err)

@@ -45,10 +45,12 @@ func TestLargeDefaultFont(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t)
 	for i := range 200 {
-		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("item-%03d", i)}})
+		env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: fmt.Sprintf("item-%03d", i)}})
 	}
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
-	if _, err := chromedp.Call(b.ctx, page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}); err != nil {
+	if _, err := chromedp.Call(b.ctx, page.SetFontSizes,
+		page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}); err != nil {
 		t.Fatal(err)
 	}
 	b.goTo("/objects/configmaps?namespace=default")

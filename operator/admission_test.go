@@ -56,7 +56,8 @@ func TestPartialValidator(t *testing.T) {
 	defer cancel()
 	ended, managers := make(chan error, 1), make(chan *manager.Manager, 1)
 	go func() {
-		ended <- operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler), Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"}},
+		ended <- operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler),
+			Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"}},
 			operator.Webhook[corev1.ConfigMap](newDoorman, operator.ValidationPath("/hooks/door")),
 			operator.Setup(func(deps operator.Deps) error { managers <- deps.Manager; return nil }))
 	}()
@@ -69,10 +70,13 @@ func TestPartialValidator(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: time.Minute}
-	for operation, want := range map[string]string{"CREATE": `"allowed":false`, "UPDATE": `"allowed":true`, "DELETE": `"allowed":true`} {
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"` + operation +
+	for operation, want := range map[string]string{"CREATE": `"allowed":false`, "UPDATE": `"allowed":true`,
+		"DELETE": `"allowed":true`} {
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"` +
+			operation +
 			`","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"guest"}}}}`
-		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/hooks/door", "application/json", strings.NewReader(review))
+		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/hooks/door", "application/json",
+			strings.NewReader(review))
 		must(t, err)
 		data, err := io.ReadAll(resp.Body)
 		must(t, err)
@@ -94,7 +98,8 @@ func TestAdmission(t *testing.T) {
 	ended, managers := make(chan error, 1), make(chan *manager.Manager, 1)
 	go func() {
 		ended <- operator.Run(ctx, operator.Config{
-			REST: s.REST(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"},
+			REST: s.REST(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"},
 		},
 			operator.Admission("/mutate-any", func(c operator.Client) webhook.Handler { return reviewer{c} }),
 			operator.Setup(func(deps operator.Deps) error { managers <- deps.Manager; return nil }))
@@ -108,10 +113,13 @@ func TestAdmission(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: time.Minute}
-	for operation, want := range map[string]string{"DELETE": "policy forbids it", "CREATE": `{"op":"add","path":"/spec/hostname","value":"policy"}`} {
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"` + operation +
+	for operation, want := range map[string]string{"DELETE": "policy forbids it",
+		"CREATE": `{"op":"add","path":"/spec/hostname","value":"policy"}`} {
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"` +
+			operation +
 			`","object":{"kind":"Pod","apiVersion":"v1","spec":{"containers":null}}}}`
-		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/mutate-any", "application/json", strings.NewReader(review))
+		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/mutate-any", "application/json",
+			strings.NewReader(review))
 		must(t, err)
 		data, err := io.ReadAll(resp.Body)
 		must(t, err)

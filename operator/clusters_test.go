@@ -27,7 +27,8 @@ func (c courier) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 	}
 	c.Events.Event(cm, corev1.EventTypeNormal, "Watched", "an object that an informer has")
 	c.Events.Eventf(pod, corev1.EventTypeNormal, "Written", "an object of kind %s that is %s", "Pod", "not watched")
-	c.Events.In(ctx).Event(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "s", UID: "unknown"}}, corev1.EventTypeNormal, "Named", "whatever the object")
+	c.Events.In(ctx).Event(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "s",
+		UID: "unknown"}}, corev1.EventTypeNormal, "Named", "whatever the object")
 	return operator.Result{}, nil
 }
 
@@ -41,7 +42,8 @@ func TestApplyAndEventsInClusters(t *testing.T) {
 		create(t, east, "default", "e", nil)
 		create(t, west, "default", "w1", nil)
 		create(t, west, "default", "w2", nil)
-		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": east.REST(), "west": west.REST()}},
+		stop := runIn(t, operator.Config{REST: hub.REST(),
+			Clusters: map[string]*rest.Config{"east": east.REST(), "west": west.REST()}},
 			operator.For(func(d operator.Deps) courier { return courier{d} }))
 		time.Sleep(time.Minute)
 		stop()
@@ -54,7 +56,8 @@ func TestApplyAndEventsInClusters(t *testing.T) {
 			return strings.Join(slices.Compact(all), ", ")
 		}
 		for s, want := range map[*apitest.Server]string{
-			hub: "", east: "Named s, Watched e, Written of-e", west: "Named s, Watched w1, Watched w2, Written of-w1, Written of-w2",
+			hub: "", east: "Named s, Watched e, Written of-e",
+			west: "Named s, Watched w1, Watched w2, Written of-w1, Written of-w2",
 		} {
 			if got := recorded(s); got != want {
 				t.Errorf("got %q, want %q", got, want)

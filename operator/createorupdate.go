@@ -66,7 +66,8 @@ func createOrUpdate(ctx context.Context, c Client, obj Object, set func() error)
 		return Unchanged, fmt.Errorf("set must not change its name: it is now %s", client.KeyOf(obj))
 	}
 	if owner != nil {
-		if other := metav1.GetControllerOfNoCopy(obj); other != nil && other.UID != owner.GetUID() && !isSame(c, owner, obj) {
+		if other := metav1.GetControllerOfNoCopy(obj); other != nil && other.UID != owner.GetUID() &&
+			!isSame(c, owner, obj) {
 			return Unchanged, fmt.Errorf("it is already controlled by %s %s", other.Kind, other.Name)
 		}
 		if err := own(ctx, c, owner, obj); err != nil {

@@ -41,13 +41,16 @@ func TestCreateOrUpdate(t *testing.T) {
 		value  string
 		want   operator.Outcome
 		writes int
-	}{{"1", operator.Created, 1}, {"1", operator.Unchanged, 1}, {"2", operator.Updated, 2}, {"2", operator.Unchanged, 2}} {
+	}{{"1", operator.Created, 1}, {"1", operator.Unchanged, 1}, {"2", operator.Updated, 2},
+		{"2", operator.Unchanged, 2}} {
 		cm := child("child")
 		got, err := operator.CreateOrUpdate(inReconcile, c, cm, data(cm, step.value))
-		if err != nil || got != step.want || writes() != step.writes || cm.Data["a"] != step.value || cm.ResourceVersion == "" {
+		if err != nil || got != step.want || writes() != step.writes || cm.Data["a"] != step.value ||
+			cm.ResourceVersion == "" {
 			t.Errorf("%d: %s %v after %d writes: %+v", n, got, err, writes(), cm)
 		}
-		if ref := metav1.GetControllerOf(cm); ref == nil || ref.UID != owner.UID || ref.Kind != "Pod" || cm.Namespace != "default" || len(cm.OwnerReferences) != 1 {
+		if ref := metav1.GetControllerOf(cm); ref == nil || ref.UID != owner.UID || ref.Kind != "Pod" ||
+			cm.Namespace != "default" || len(cm.OwnerReferences) != 1 {
 			t.Errorf("%d: in %q, owned by %+v", n, cm.Namespace, cm.OwnerReferences)
 		}
 	}
@@ -58,31 +61,42 @@ func TestCreateOrUpdate(t *testing.T) {
 	existing.Labels = map[string]string{"others": "were here"}
 	must(t, c.Update(t.Context(), existing))
 	cm := child("child")
-	if got, err := operator.CreateOrUpdate(inReconcile, c, cm, data(cm, "3")); err != nil || got != operator.Updated || cm.Labels["others"] != "were here" {
+	if got, err := operator.CreateOrUpdate(inReconcile, c, cm, data(cm, "3")); err != nil || got != operator.Updated ||
+		cm.Labels["others"] != "were here" {
 		t.Errorf("%s %v %v", got, err, cm.Labels)
 	}
 
 	// Outside of a reconcile, the object does not get an owner or a namespace.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
-	if got, err := operator.CreateOrUpdate(t.Context(), c, node, func() error { node.Spec.Unschedulable = true; return nil }); err != nil || got != operator.Created || node.OwnerReferences != nil || node.Namespace != "" {
+	if got, err := operator.CreateOrUpdate(t.Context(), c, node, func() error {
+		node.Spec.Unschedulable = true
+		return nil
+	}); err != nil || got != operator.Created || node.OwnerReferences != nil || node.Namespace != "" {
 		t.Errorf("%s %v %+v", got, err, node)
 	}
 	before := writes()
 	broken := errors.New("broken")
-	another := reconcile.WithObject(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another", UID: "uid-of-another"}})
+	another := reconcile.WithObject(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another", UID: "uid-of-another"}})
 	for name, tt := range map[string]struct {
 		ctx  context.Context
 		cm   *corev1.ConfigMap
 		set  func(*corev1.ConfigMap) error
 		want string
 	}{
-		"no name":          {inReconcile, child(""), func(*corev1.ConfigMap) error { return nil }, "it has no name"},
-		"set fails":        {inReconcile, child("child"), func(*corev1.ConfigMap) error { return broken }, "broken"},
-		"renamed":          {inReconcile, child("child"), func(cm *corev1.ConfigMap) error { cm.Name = "other"; return nil }, "set must not change its name: it is now default/other"},
-		"owned by another": {another, child("child"), func(*corev1.ConfigMap) error { return nil }, "it is already controlled by Pod owner"},
+		"no name":   {inReconcile, child(""), func(*corev1.ConfigMap) error { return nil }, "it has no name"},
+		"set fails": {inReconcile, child("child"), func(*corev1.ConfigMap) error { return broken }, "broken"},
+		"renamed": {inReconcile, child("child"), func(cm *corev1.ConfigMap) error {
+			cm.Name = "other"
+			return nil
+		}, "set must not change its name: it is now default/other"},
+		"owned by another": {another, child("child"), func(*corev1.ConfigMap) error {
+			return nil
+		}, "it is already controlled by Pod owner"},
 	} {
 		got, err := operator.CreateOrUpdate(tt.ctx, c, tt.cm, func() error { return tt.set(tt.cm) })
-		if err == nil || got != operator.Unchanged || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "create or update ConfigMap") {
+		if err == nil || got != operator.Unchanged || !strings.Contains(err.Error(), tt.want) ||
+			!strings.HasPrefix(err.Error(), "create or update ConfigMap") {
 			t.Errorf("%s: %s %v", name, got, err)
 		}
 	}
@@ -99,17 +113,22 @@ func TestOwnObject(t *testing.T) {
 	must(t, err)
 	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 	must(t, c.Create(t.Context(), stored))
-	for _, owners := range [][]metav1.OwnerReference{nil, {{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid-of-p", Controller: new(true)}}} {
+	for _, owners := range [][]metav1.OwnerReference{nil,
+		{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "uid-of-p", Controller: new(true)}}} {
 		stored.OwnerReferences = owners
 		must(t, c.Update(t.Context(), stored))
 		ctx := reconcile.WithObject(t.Context(), stored.DeepCopy())
 		for _, namespace := range []string{"", "default"} {
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
-			got, err := operator.CreateOrUpdate(ctx, c, cm, func() error { cm.Data = map[string]string{"in": namespace}; return nil })
+			got, err := operator.CreateOrUpdate(ctx, c, cm, func() error {
+				cm.Data = map[string]string{"in": namespace}
+				return nil
+			})
 			if err != nil || got != operator.Updated || len(cm.OwnerReferences) != len(owners) {
 				t.Errorf("%s %v, owned by %+v", got, err, cm.OwnerReferences)
 			}
-			cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", OwnerReferences: owners}}
+			cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a",
+				OwnerReferences: owners}}
 			if cm, err = operator.Apply(ctx, c, cm); err != nil || len(cm.OwnerReferences) != len(owners) {
 				t.Errorf("%v, owned by %+v", err, cm.OwnerReferences)
 			}
@@ -119,7 +138,8 @@ func TestOwnObject(t *testing.T) {
 
 	// An object of another kind with the same name is owned.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	if pod, err = operator.Apply(reconcile.WithObject(t.Context(), stored), c, pod); err != nil || !metav1.IsControlledBy(pod, stored) {
+	if pod, err = operator.Apply(reconcile.WithObject(t.Context(), stored), c, pod); err != nil ||
+		!metav1.IsControlledBy(pod, stored) {
 		t.Errorf("%v, owned by %+v", err, pod.OwnerReferences)
 	}
 }
@@ -131,11 +151,15 @@ func TestOwnerInAnotherCluster(t *testing.T) {
 	must(t, err)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 	must(t, c.Create(t.Context(), owner))
-	ctx := reconcile.WithObject(reconcile.WithRequest(t.Context(), operator.Request{NamespacedName: client.KeyOf(owner)}), owner)
-	if _, err := operator.Apply(reconcile.WithCluster(ctx, "east"), c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err == nil || !strings.Contains(err.Error(), "owner ConfigMap default/a is in another cluster") {
+	ctx := reconcile.WithObject(reconcile.WithRequest(t.Context(),
+		operator.Request{NamespacedName: client.KeyOf(owner)}), owner)
+	if _, err := operator.Apply(reconcile.WithCluster(ctx, "east"), c,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err == nil ||
+		!strings.Contains(err.Error(), "owner ConfigMap default/a is in another cluster") {
 		t.Errorf("in another cluster: %v", err)
 	}
-	if pod, err := operator.Apply(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil || !metav1.IsControlledBy(pod, owner) {
+	if pod, err := operator.Apply(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil ||
+		!metav1.IsControlledBy(pod, owner) {
 		t.Errorf("in the same cluster: %v, %v", pod.OwnerReferences, err)
 	}
 }

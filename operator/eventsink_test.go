@@ -25,9 +25,13 @@ func TestEventSink(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler)},
-				operator.EventSink(events.SinkFunc(func(_ context.Context, e *corev1.Event) error { got <- e.Message; return nil })),
+				operator.EventSink(events.SinkFunc(func(_ context.Context, e *corev1.Event) error {
+					got <- e.Message
+					return nil
+				})),
 				operator.Background(func(_ context.Context, deps operator.Deps) error {
-					deps.Events.Event(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one"}}, "Normal", "Seen", "hello")
+					deps.Events.Event(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+						Name: "one"}}, "Normal", "Seen", "hello")
 					return nil
 				}))
 		}()

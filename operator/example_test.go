@@ -148,7 +148,9 @@ func createTenant(context.Context, string) error         { return nil }
 func removeTenant(context.Context, string) (bool, error) { return true, nil }
 
 func ExampleFor_finalize() {
-	operator.Main(operator.For(func(deps operator.Deps) *Tenants { return &Tenants{deps} }, operator.FinalizerName("example.com/tenant")))
+	operator.Main(operator.For(func(deps operator.Deps) *Tenants {
+		return &Tenants{deps}
+	}, operator.FinalizerName("example.com/tenant")))
 }
 
 // Three replicas that divide the nodes among them, and one of them that also reconciles ConfigMaps.

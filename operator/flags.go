@@ -59,31 +59,44 @@ type certFlags struct{ dir, cert, key string }
 
 func (f *flags) register(set *flag.FlagSet) {
 	f.log.register(set)
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "`path` of a kubeconfig file; by default $KUBECONFIG, the cluster the program runs in, or ~/.kube/config")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"`path` of a kubeconfig file; by default $KUBECONFIG, the cluster the program runs in, or ~/.kube/config")
 	set.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
 	set.StringVar(&f.metrics, "metrics-bind-address", "", "`host:port` to serve metrics at; empty or 0: not served")
-	set.StringVar(&f.health, "health-probe-bind-address", "", "`host:port` to serve /healthz and /readyz at; empty or 0: not served")
-	set.StringVar(&f.trace, "trace-bind-address", "", "`host:port` to serve the trace of recent reconciles at, for kelson why; empty or 0: not served")
+	set.StringVar(&f.health, "health-probe-bind-address", "",
+		"`host:port` to serve /healthz and /readyz at; empty or 0: not served")
+	set.StringVar(&f.trace, "trace-bind-address", "",
+		"`host:port` to serve the trace of recent reconciles at, for kelson why; empty or 0: not served")
 	set.StringVar(&f.trace, "account-bind-address", "", "deprecated: use -trace-bind-address")
-	set.BoolVar(&f.secureMetrics, "metrics-secure", true, "serve metrics over TLS, only to clients that the API server authorizes to get /metrics")
+	set.BoolVar(&f.secureMetrics, "metrics-secure", true,
+		"serve metrics over TLS, only to clients that the API server authorizes to get /metrics")
 	set.BoolVar(&f.elect, "leader-elect", false, "elect one of several replicas to run the controllers")
-	set.StringVar(&f.electionID, "leader-election-id", "", "`name` of the election's Lease; by default the name of the operator")
-	set.StringVar(&f.electionNamespace, "leader-election-namespace", "", "`namespace` of the election's Lease; by default that of the program's pod")
-	set.DurationVar(&f.leaseDuration, "leader-election-lease-duration", 15*time.Second, "`time` after which other replicas may take over a Lease that is not renewed")
-	set.DurationVar(&f.renewDeadline, "leader-election-renew-deadline", 10*time.Second, "`time` after which a leader that cannot renew its Lease stops leading")
+	set.StringVar(&f.electionID, "leader-election-id", "",
+		"`name` of the election's Lease; by default the name of the operator")
+	set.StringVar(&f.electionNamespace, "leader-election-namespace", "",
+		"`namespace` of the election's Lease; by default that of the program's pod")
+	set.DurationVar(&f.leaseDuration, "leader-election-lease-duration", 15*time.Second,
+		"`time` after which other replicas may take over a Lease that is not renewed")
+	set.DurationVar(&f.renewDeadline, "leader-election-renew-deadline", 10*time.Second,
+		"`time` after which a leader that cannot renew its Lease stops leading")
 	set.DurationVar(&f.retryPeriod, "leader-election-retry-period", 2*time.Second, "`time` between renewals")
-	set.StringVar(&f.webhookAddress, "webhook-bind-address", ":9443", "`host:port` to serve webhooks at, if there are any")
-	set.StringVar(&f.webhookNamespace, "webhook-namespace", "", "`namespace` of the webhooks' Service; by default that of the program's pod")
+	set.StringVar(&f.webhookAddress, "webhook-bind-address", ":9443",
+		"`host:port` to serve webhooks at, if there are any")
+	set.StringVar(&f.webhookNamespace, "webhook-namespace", "",
+		"`namespace` of the webhooks' Service; by default that of the program's pod")
 	for _, c := range []struct {
 		name, what string
 		into       *certFlags
 	}{{"webhook", "webhooks", &f.webhookCert}, {"metrics", "metrics", &f.metricsCert}} {
-		set.StringVar(&c.into.dir, c.name+"-cert-path", "", "`directory` with a certificate for "+c.what+" managed outside of the operator; by default the operator issues its own")
+		set.StringVar(&c.into.dir, c.name+"-cert-path", "",
+			"`directory` with a certificate for "+c.what+
+				" managed outside of the operator; by default the operator issues its own")
 		set.StringVar(&c.into.cert, c.name+"-cert-name", "tls.crt", "`file` of the certificate in that directory")
 		set.StringVar(&c.into.key, c.name+"-cert-key", "tls.key", "`file` of its key in that directory")
 	}
 	set.BoolVar(&f.http2, "enable-http2", false, "serve metrics and webhooks over HTTP/2 too")
-	set.DurationVar(&f.grace, "graceful-shutdown-timeout", 30*time.Second, "`time` that running reconciles have to finish on shutdown")
+	set.DurationVar(&f.grace, "graceful-shutdown-timeout", 30*time.Second,
+		"`time` that running reconciles have to finish on shutdown")
 }
 
 // parse parses args with the flags of Main, those in set, and those that more registers. It writes

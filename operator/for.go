@@ -24,7 +24,8 @@ import (
 // operator.Client or operator.Deps.
 func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
 	return build[D, T, R, P](construct, opts, func(r R, deps Deps, s *settings) (reconcile.Reconciler, error) {
-		cfg := reconcile.TypedConfig{Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.recorder, Deleted: deps.deleted}
+		cfg := reconcile.TypedConfig{Client: deps.Client, Finalizer: s.finalizer, Recorder: deps.recorder,
+			Deleted: deps.deleted}
 		if !s.kind.Empty() {
 			cfg.Prototype = ofKind[T, P](s.kind)
 		}
@@ -36,7 +37,9 @@ func For[D, T any, R reconcile.Typed[T], P client.Pointer[T]](construct func(D) 
 // does. It gets the names of objects, including deleted ones, and reads objects and writes status
 // itself.
 func ForRequests[T, D any, R reconcile.Reconciler, P client.Pointer[T]](construct func(D) R, opts ...Option) Part {
-	return build[D, T, R, P](construct, opts, func(r R, _ Deps, _ *settings) (reconcile.Reconciler, error) { return r, nil })
+	return build[D, T, R, P](construct, opts, func(r R, _ Deps, _ *settings) (reconcile.Reconciler, error) {
+		return r, nil
+	})
 }
 
 func build[D, T, R any, P client.Pointer[T]](construct func(D) R, opts []Option,
@@ -78,7 +81,8 @@ func buildIn[D, R any](h *host, s *settings, object Object, construct func(D) R,
 	var c *controller.Controller
 	deps.Watch = func(source controller.Source) (func(), error) {
 		if c == nil {
-			return nil, fmt.Errorf("controller %s: Deps.Watch was called in the constructor: call it from Reconcile", s.name)
+			return nil, fmt.Errorf("controller %s: Deps.Watch was called in the constructor: call it from Reconcile",
+				s.name)
 		}
 		return c.Watch(source)
 	}
@@ -149,7 +153,8 @@ func pick[D any](deps Deps) (D, error) {
 	case *Client:
 		*want = deps.Client
 	default:
-		return d, fmt.Errorf("the constructor takes a %v: it must take an operator.Client or operator.Deps", reflect.TypeFor[D]())
+		return d, fmt.Errorf("the constructor takes a %v: it must take an operator.Client or operator.Deps",
+			reflect.TypeFor[D]())
 	}
 	return d, nil
 }
@@ -177,9 +182,11 @@ func (h *host) shards() (*leader.Shards, error) {
 	if h.sharing != nil {
 		return h.sharing, nil
 	}
-	cfg := leader.ShardsConfig{Client: h.LiveClient(), Group: client.Key{Namespace: manager.InClusterNamespace(), Name: h.name + "-shards"}, Log: h.Manager.Log()}
+	cfg := leader.ShardsConfig{Client: h.LiveClient(),
+		Group: client.Key{Namespace: manager.InClusterNamespace(), Name: h.name + "-shards"}, Log: h.Manager.Log()}
 	if h.election != nil {
-		cfg.Duration, cfg.RenewDeadline, cfg.RetryPeriod = h.election.Duration, h.election.RenewDeadline, h.election.RetryPeriod
+		cfg.Duration, cfg.RenewDeadline, cfg.RetryPeriod = h.election.Duration, h.election.RenewDeadline,
+			h.election.RetryPeriod
 		if h.election.Lease.Namespace != "" {
 			cfg.Group.Namespace = h.election.Lease.Namespace
 		}
@@ -198,13 +205,15 @@ func (h *host) shards() (*leader.Shards, error) {
 
 func (h *host) deps(name string) Deps {
 	onlyInReconcile := func(method string) error {
-		return fmt.Errorf("%s can only be called by a reconciler that operator.For or operator.ForRequests constructed", method)
+		return fmt.Errorf("%s can only be called by a reconciler that operator.For or operator.ForRequests constructed",
+			method)
 	}
 	return Deps{
 		Watch:    func(controller.Source) (func(), error) { return nil, onlyInReconcile("Deps.Watch") },
 		WatchFor: func(context.Context, ...Option) error { return onlyInReconcile("Deps.WatchFor") },
-		Client:   h.Client(), Live: h.LiveClient(), Events: h.Recorder(name), recorder: recorder{h.Recorder(name), h.Manager, name},
-		Log: h.Manager.Log().With("controller", name), Informers: h.Informers(), Manager: h.Manager,
+		Client:   h.Client(), Live: h.LiveClient(), Events: h.Recorder(name),
+		recorder: recorder{h.Recorder(name), h.Manager, name},
+		Log:      h.Manager.Log().With("controller", name), Informers: h.Informers(), Manager: h.Manager,
 	}
 }
 

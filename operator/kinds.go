@@ -22,13 +22,14 @@ import (
 //	operator.OwnsKind[metav1.PartialObjectMetadata](certificate)
 func OwnsKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, predicates ...Predicate) Option {
 	return func(s *settings) {
-		s.watches = append(s.watches, watch{watchID{"owns", kind, reflect.TypeFor[T]()}, func(w watching) (controller.Source, error) {
-			enqueue := controller.EnqueueOwner
-			if w.settings.everyOwner {
-				enqueue = controller.EnqueueEveryOwner
-			}
-			return w.on(ofKind[T, P](kind), enqueue(w.owner, w.cluster.Client().Mapper()), predicates), nil
-		}})
+		s.watches = append(s.watches, watch{watchID{"owns", kind, reflect.TypeFor[T]()},
+			func(w watching) (controller.Source, error) {
+				enqueue := controller.EnqueueOwner
+				if w.settings.everyOwner {
+					enqueue = controller.EnqueueEveryOwner
+				}
+				return w.on(ofKind[T, P](kind), enqueue(w.owner, w.cluster.Client().Mapper()), predicates), nil
+			}})
 	}
 }
 
@@ -38,17 +39,22 @@ func OwnsKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, predicat
 //	operator.WatchesKind(corev1.SchemeGroupVersion.WithKind("Secret"), (*AtReconciler).usersOf)
 //
 //	func (r *AtReconciler) usersOf(ctx context.Context, s *metav1.PartialObjectMetadata) []operator.Request
-func WatchesKind[R, T any, P client.Pointer[T]](kind schema.GroupVersionKind, toRequests func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
+func WatchesKind[R, T any, P client.Pointer[T]](kind schema.GroupVersionKind,
+	toRequests func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
 	return func(s *settings) {
-		s.watches = append(s.watches, watch{watchID{"watches", kind, reflect.TypeFor[T]()}, func(w watching) (controller.Source, error) {
-			r, ok := w.reconciler.(R)
-			if !ok {
-				return nil, fmt.Errorf("watch %v: the mapping function is a method of %v, but the reconciler is a %T", reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
-			}
-			ctx := w.cluster.Context() // the client's reads go to the cluster of the object
-			handler := controller.EnqueueMapped(func(obj client.Object) []Request { return toRequests(r, ctx, (*T)(obj.(P))) })
-			return w.on(ofKind[T, P](kind), handler, predicates), nil
-		}})
+		s.watches = append(s.watches, watch{watchID{"watches", kind, reflect.TypeFor[T]()},
+			func(w watching) (controller.Source, error) {
+				r, ok := w.reconciler.(R)
+				if !ok {
+					return nil, fmt.Errorf("watch %v: the mapping function is a method of %v, but the reconciler is a %T",
+						reflect.TypeFor[T](), reflect.TypeFor[R](), w.reconciler)
+				}
+				ctx := w.cluster.Context() // the client's reads go to the cluster of the object
+				handler := controller.EnqueueMapped(func(obj client.Object) []Request {
+					return toRequests(r, ctx, (*T)(obj.(P)))
+				})
+				return w.on(ofKind[T, P](kind), handler, predicates), nil
+			}})
 	}
 }
 
@@ -77,7 +83,8 @@ func Index[T any, P client.Pointer[T]](name string, values func(obj *T) []string
 
 // IndexKind is Index for a kind that the Go type T does not determine: T is
 // unstructured.Unstructured or metav1.PartialObjectMetadata.
-func IndexKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, name string, values func(obj *T) []string) Part {
+func IndexKind[T any, P client.Pointer[T]](kind schema.GroupVersionKind, name string,
+	values func(obj *T) []string) Part {
 	return partFunc(func(p *parts) error {
 		p.start = append(p.start, func(h *host) error {
 			return h.OnCluster(func(cluster *manager.Cluster) error {

@@ -45,7 +45,9 @@ func dynamic(kind apitest.Kind, name string) *unstructured.Unstructured {
 func ownedBy(obj client.Object, owners ...*corev1.ConfigMap) client.Object {
 	for i, o := range owners {
 		controller := i == 0
-		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: o.Name, UID: o.UID, Controller: &controller}))
+		obj.SetOwnerReferences(append(obj.GetOwnerReferences(),
+			metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: o.Name, UID: o.UID,
+				Controller: &controller}))
 	}
 	return obj
 }
@@ -118,7 +120,9 @@ func TestKindsByName(t *testing.T) {
 				operator.OwnsKind[metav1.PartialObjectMetadata](gvk(widgets)),
 				operator.WatchesKind(gvk(gadgets), (*caller).named)),
 			operator.For(func(operator.Client) *dynamicCaller { return own }, operator.Kind(gvk(widgets))),
-			operator.For(func(operator.Client) metadataCaller { return metadataCaller{own} }, operator.Kind(gvk(gadgets))),
+			operator.For(func(operator.Client) metadataCaller {
+				return metadataCaller{own}
+			}, operator.Kind(gvk(gadgets))),
 			operator.CacheKind(gvk(widgets), informer.Scope{Namespaces: []string{"default"}}))
 		want(t, "start", r.take(), "a b")
 		must(t, c.Create(t.Context(), ownedBy(dynamic(widgets, "w"), cms[1], cms[0])))
@@ -168,13 +172,17 @@ func TestOwnersFiltersPriorities(t *testing.T) {
 		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(r.construct,
 			operator.Owns[corev1.Pod](), operator.MatchEveryOwner(),
 			operator.FilterAll(func(e operator.Event) bool { return e.Object.GetName() != "ignored" }),
-			operator.Priority(func(e operator.Event) int { return map[string]int{"a": 1, "b": 2, "c": 3}[e.Object.GetName()] })))
+			operator.Priority(func(e operator.Event) int {
+				return map[string]int{"a": 1, "b": 2, "c": 3}[e.Object.GetName()]
+			})))
 		want(t, "by priority, without the filtered one", r.take(), "c b a")
-		must(t, c.Create(t.Context(), ownedBy(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}, cms[0], cms[1])))
+		must(t, c.Create(t.Context(), ownedBy(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "p"}}, cms[0], cms[1])))
 		got := strings.Fields(r.take())
 		slices.Sort(got)
 		want(t, "all owners", strings.Join(got, " "), "a b")
-		must(t, c.Create(t.Context(), ownedBy(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ignored"}}, cms[0])))
+		must(t, c.Create(t.Context(), ownedBy(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "ignored"}}, cms[0])))
 		want(t, "a filtered pod", r.take(), "")
 		stop()
 	})
@@ -183,12 +191,14 @@ func TestOwnersFiltersPriorities(t *testing.T) {
 // Indexes of a Go type, of dynamic objects and of metadata, in all clusters.
 func TestIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events, widgets), apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
+		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events, widgets),
+			apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
 		for s, suffix := range map[*apitest.Server]string{hub: "-hub", east: "-east"} {
 			c, _ := user(t, s, "reconciled")
 			for _, name := range []string{"x1", "x2", "y1"} {
 				must(t, c.Create(t.Context(), &corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "others", Name: name + suffix, Labels: map[string]string{"n": name[1:]}}, Data: map[string]string{"color": name[:1]},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "others", Name: name + suffix,
+						Labels: map[string]string{"n": name[1:]}}, Data: map[string]string{"color": name[:1]},
 				}))
 			}
 			w := dynamic(widgets, "w"+suffix)
@@ -215,16 +225,21 @@ func TestIndexes(t *testing.T) {
 			must(t, err)
 			by := client.MatchingIndex{"color": "x"}
 			results[cluster.Name()+" x"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by))
-			results[cluster.Name()+" x and label"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by, client.MatchingLabels{"n": "2"}))
-			results[cluster.Name()+" x and y"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by, client.MatchingIndex{"color": "y"}))
-			results[cluster.Name()+" in a namespace"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by, client.InNamespace("default")))
+			results[cluster.Name()+" x and label"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by,
+				client.MatchingLabels{"n": "2"}))
+			results[cluster.Name()+" x and y"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by,
+				client.MatchingIndex{"color": "y"}))
+			results[cluster.Name()+" in a namespace"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by,
+				client.InNamespace("default")))
 			// a read returns the preceding write
-			must(t, d.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "others", Name: "new"}, Data: map[string]string{"color": "x"}}))
+			must(t, d.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "others",
+				Name: "new"}, Data: map[string]string{"color": "x"}}))
 			results[cluster.Name()+" after a write"] = names(client.List[corev1.ConfigMap](ctx, d.Client, by))
 			for what, err := range map[string]error{
 				"unknown": listError(client.List[corev1.ConfigMap](ctx, d.Client, client.MatchingIndex{"size": "x"})),
 				"live":    listError(client.List[corev1.ConfigMap](ctx, d.Live, by)),
-				"dynamic": listError(client.List[unstructured.Unstructured](ctx, d.Client, by, client.OfKind(corev1.SchemeGroupVersion.WithKind("ConfigMap")))),
+				"dynamic": listError(client.List[unstructured.Unstructured](ctx, d.Client, by,
+					client.OfKind(corev1.SchemeGroupVersion.WithKind("ConfigMap")))),
 			} {
 				if !errors.Is(err, client.ErrNoIndex) {
 					t.Errorf("%s: %v", what, err)
@@ -232,7 +247,8 @@ func TestIndexes(t *testing.T) {
 			}
 			dynamic, err := client.List[unstructured.Unstructured](ctx, d.Client, by, client.OfKind(gvk(widgets)))
 			must(t, err)
-			metadata, err := client.List[metav1.PartialObjectMetadata](ctx, d.Client, client.MatchingIndex{"annotated": "x"}, client.OfKind(gvk(widgets)))
+			metadata, err := client.List[metav1.PartialObjectMetadata](ctx, d.Client,
+				client.MatchingIndex{"annotated": "x"}, client.OfKind(gvk(widgets)))
 			must(t, err)
 			if len(dynamic) != 1 || len(metadata) != 1 || dynamic[0].GetName() != metadata[0].Name {
 				t.Errorf("%s: %v, %v", cluster.Name(), dynamic, metadata)
@@ -242,8 +258,12 @@ func TestIndexes(t *testing.T) {
 		r := &caller{do: list}
 		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}},
 			operator.For(r.construct), operator.Index("color", color),
-			operator.IndexKind(gvk(widgets), "color", func(u *unstructured.Unstructured) []string { return []string{u.GetAnnotations()["color"]} }),
-			operator.IndexKind(gvk(widgets), "annotated", func(m *metav1.PartialObjectMetadata) []string { return []string{m.Annotations["color"]} }))
+			operator.IndexKind(gvk(widgets), "color", func(u *unstructured.Unstructured) []string {
+				return []string{u.GetAnnotations()["color"]}
+			}),
+			operator.IndexKind(gvk(widgets), "annotated", func(m *metav1.PartialObjectMetadata) []string {
+				return []string{m.Annotations["color"]}
+			}))
 		time.Sleep(time.Second)
 		stop()
 		for _, cluster := range []string{"", "east"} {
@@ -348,12 +368,14 @@ func TestRESTAndHTTPClientOfClusters(t *testing.T) {
 			resp, err := h.Get(cfg.Host + "/api/v1/namespaces/default/configmaps/" + cm.Name)
 			must(t, err)
 			_ = resp.Body.Close()
-			if again, _ := cluster.HTTPClient(); resp.StatusCode != 200 || again != h || cfg == cluster.REST() || (cfg.Host == "http://east") != (cm.Name == "b") {
+			if again, _ := cluster.HTTPClient(); resp.StatusCode != 200 || again != h || cfg == cluster.REST() ||
+				(cfg.Host == "http://east") != (cm.Name == "b") {
 				t.Errorf("%s at %s: %d", cm.Name, cfg.Host, resp.StatusCode)
 			}
 			return nil
 		}}
-		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": eastREST}}, operator.For(r.construct))
+		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": eastREST}},
+			operator.For(r.construct))
 		time.Sleep(time.Second)
 		stop()
 		if calls != 2 {

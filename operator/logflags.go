@@ -51,15 +51,16 @@ func (f *logFlags) register(set *flag.FlagSet) {
 		f.format = format
 		return nil
 	})
-	set.Func("zap-log-level", "`level` of the log: debug, info, error, panic, or an integer as for -v", func(text string) error {
-		if n, err := strconv.Atoi(text); err == nil && n > 0 {
-			f.setVerbosity(n)
-			return nil
-		}
-		level, err := zapLevel(text, "debug")
-		f.level = level
-		return err
-	})
+	set.Func("zap-log-level", "`level` of the log: debug, info, error, panic, or an integer as for -v",
+		func(text string) error {
+			if n, err := strconv.Atoi(text); err == nil && n > 0 {
+				f.setVerbosity(n)
+				return nil
+			}
+			level, err := zapLevel(text, "debug")
+			f.level = level
+			return err
+		})
 	set.Func("zap-stacktrace-level", "`level` from which on records have a stack trace: info, error or panic; by default none has", func(text string) error {
 		level, err := zapLevel(text)
 		f.stackLevel = level
@@ -85,7 +86,8 @@ const levelPanic = slog.LevelError + 4
 // zapLevel returns the level with one of zap's names: info, error, panic or one of more.
 func zapLevel(text string, more ...string) (*slog.Level, error) {
 	names := append(more, "info", "error", "panic")
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "error": slog.LevelError, "panic": levelPanic}
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "error": slog.LevelError,
+		"panic": levelPanic}
 	for _, name := range names {
 		if strings.EqualFold(text, name) {
 			level := levels[name]

@@ -58,7 +58,8 @@ func TestCommandLine(t *testing.T) {
 // The server comes from the given kubeconfig and context, or from KUBECONFIG.
 func TestRestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for contextName, want := range map[string]string{"": "http://a.example", "b": "http://b.example"} {
@@ -76,7 +77,8 @@ func TestRestConfig(t *testing.T) {
 // A program from start to end, with its trace in a file. It sends no request to the API server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +106,8 @@ func TestProgram(t *testing.T) {
 	}
 	out.Reset()
 	broken := func(string) string { return "nowhere" }
-	if code := command(&out, broken, "--kubeconfig", path).run(ctx, nil); code != 1 || !strings.Contains(out.String(), "want fd:N or file:PATH") {
+	if code := command(&out, broken, "--kubeconfig", path).run(ctx, nil); code != 1 ||
+		!strings.Contains(out.String(), "want fd:N or file:PATH") {
 		t.Errorf("%d, %s", code, out.String())
 	}
 }
@@ -120,7 +123,8 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()
 		f := &flags{}
-		if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...), nil); err != nil {
+		if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		cfg, err := f.config(func(name string) string { return env[name] })
@@ -130,10 +134,12 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 		return cfg
 	}
 	cfg := parse(nil, "--leader-elect --metrics-bind-address=:8443 --health-probe-bind-address=:8081 --webhook-cert-path=/certs --webhook-cert-name=a.crt --webhook-cert-key=a.key --enable-http2=false")
-	if cfg.Election == nil || cfg.Election.Duration != 15*time.Second || cfg.SecureMetrics == nil || cfg.MetricsAddress != ":8443" || cfg.HealthAddress != ":8081" {
+	if cfg.Election == nil || cfg.Election.Duration != 15*time.Second || cfg.SecureMetrics == nil ||
+		cfg.MetricsAddress != ":8443" || cfg.HealthAddress != ":8081" {
 		t.Errorf("got %+v", cfg)
 	}
-	if w := cfg.Webhooks; w.CertDir != "/certs" || w.CertName != "a.crt" || w.KeyName != "a.key" || w.Address != ":9443" || w.Local {
+	if w := cfg.Webhooks; w.CertDir != "/certs" || w.CertName != "a.crt" || w.KeyName != "a.key" ||
+		w.Address != ":9443" || w.Local {
 		t.Errorf("got %+v", w)
 	}
 	protocols := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
@@ -144,11 +150,13 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	if !cfg.NoWebhooks || cfg.SecureMetrics != nil || cfg.MetricsAddress != "" || cfg.Election != nil {
 		t.Errorf("got %+v", cfg)
 	}
-	if cfg = parse(map[string]string{"KELSON_LOCAL_WEBHOOKS": "true"}, ""); !cfg.Webhooks.Local || cfg.Webhooks.Address != "127.0.0.1:0" || cfg.NoWebhooks {
+	if cfg = parse(map[string]string{"KELSON_LOCAL_WEBHOOKS": "true"}, ""); !cfg.Webhooks.Local ||
+		cfg.Webhooks.Address != "127.0.0.1:0" || cfg.NoWebhooks {
 		t.Errorf("got %+v", cfg.Webhooks)
 	}
 	f := &flags{}
-	if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), []string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, nil); err != nil {
+	if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError),
+		[]string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.config(os.Getenv); err == nil {

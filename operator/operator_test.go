@@ -199,7 +199,9 @@ func TestTimer(t *testing.T) {
 		}
 		w.checkChains(t)
 		// The operator wrote a pod and three statuses; the other writes are the test's.
-		writes := slices.DeleteFunc(w.Requests(), func(r string) bool { return !strings.HasPrefix(r, "PATCH /apis/example.com") })
+		writes := slices.DeleteFunc(w.Requests(), func(r string) bool {
+			return !strings.HasPrefix(r, "PATCH /apis/example.com")
+		})
 		if len(writes) != 3 {
 			t.Errorf("wrote the status %d times, want 3: %q", len(writes), writes)
 		}
@@ -240,7 +242,8 @@ func TestInvalid(t *testing.T) {
 		w.create(t, newTimer("tea", "at five"))
 		time.Sleep(time.Hour)
 		c, ok := reconcile.GetCondition(w.timer(t, "tea"), reconcile.ConditionAccepted)
-		if !ok || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "spec.at: parsing time") || c.ObservedGeneration != 1 {
+		if !ok || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "spec.at: parsing time") ||
+			c.ObservedGeneration != 1 {
 			t.Fatalf("the condition is %+v", c)
 		}
 		if n := len(w.records()); n > 2 {
@@ -301,7 +304,9 @@ func (r *plainReconciler) Reconcile(_ context.Context, req operator.Request) (op
 func TestForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &plainReconciler{make(chan operator.Request, 10)}
-		w := newFixture(t, operator.ForRequests[corev1.ConfigMap](func(operator.Deps) *plainReconciler { return r }, operator.Named("plain")))
+		w := newFixture(t, operator.ForRequests[corev1.ConfigMap](func(operator.Deps) *plainReconciler {
+			return r
+		}, operator.Named("plain")))
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 		w.create(t, cm)
 		<-r.seen
@@ -324,16 +329,24 @@ func TestStartErrors(t *testing.T) {
 		want  string
 	}{
 		{"no scheme", []operator.Part{operator.For(NewTimerReconciler)}, "is its AddToScheme among the parts?"},
-		{"constructor", []operator.Part{operator.AddToScheme(addTimer), operator.For(func(int) *TimerReconciler { return nil })},
+		{"constructor", []operator.Part{operator.AddToScheme(addTimer), operator.For(func(int) *TimerReconciler {
+			return nil
+		})},
 			"takes a int: it must take an operator.Client or operator.Deps"},
-		{"foreign method", []operator.Part{operator.AddToScheme(addTimer), operator.ForRequests[Timer](func(operator.Deps) *plainReconciler { return nil },
-			operator.Watches((*TimerReconciler).usersOf))}, "the reconciler is a *operator_test.plainReconciler"},
+		{"foreign method", []operator.Part{operator.AddToScheme(addTimer),
+			operator.ForRequests[Timer](func(operator.Deps) *plainReconciler { return nil },
+				operator.Watches((*TimerReconciler).usersOf))}, "the reconciler is a *operator_test.plainReconciler"},
 		{"same name", []operator.Part{operator.For(newOfConfigMaps), operator.For(newOfConfigMaps)},
 			`controller for v1.ConfigMap: new controller: the manager already has a controller named "configmap": set a different name (operator.Named`},
-		{"concurrency", []operator.Part{operator.For(newOfConfigMaps, operator.Concurrency(-1))}, "Config.Concurrency (-1)"},
-		{"timeout", []operator.Part{operator.For(newOfConfigMaps, operator.Timeout(-time.Second))}, "Config.ReconcileTimeout (-1s)"},
-		{"resync", []operator.Part{operator.For(newOfConfigMaps, operator.Resync(-time.Second))}, "Resync(-1s): the period must not be negative"},
-		{"scheme", []operator.Part{operator.AddToScheme(func(*runtime.Scheme) error { return errors.New("broken") })}, "broken"},
+		{"concurrency", []operator.Part{operator.For(newOfConfigMaps, operator.Concurrency(-1))},
+			"Config.Concurrency (-1)"},
+		{"timeout", []operator.Part{operator.For(newOfConfigMaps, operator.Timeout(-time.Second))},
+			"Config.ReconcileTimeout (-1s)"},
+		{"resync", []operator.Part{operator.For(newOfConfigMaps, operator.Resync(-time.Second))},
+			"Resync(-1s): the period must not be negative"},
+		{"scheme", []operator.Part{operator.AddToScheme(func(*runtime.Scheme) error {
+			return errors.New("broken")
+		})}, "broken"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -82,7 +82,8 @@ func Owns[T any, P client.Pointer[T]](predicates ...Predicate) Option {
 //
 // For an update, toRequests is called with the old and with the new object. It must not modify
 // them.
-func Watches[R, T any, P client.Pointer[T]](toRequests func(r R, ctx context.Context, obj *T) []Request, predicates ...Predicate) Option {
+func Watches[R, T any, P client.Pointer[T]](toRequests func(r R, ctx context.Context, obj *T) []Request,
+	predicates ...Predicate) Option {
 	return WatchesKind[R, T, P](schema.GroupVersionKind{}, toRequests, predicates...)
 }
 

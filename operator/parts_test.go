@@ -69,7 +69,8 @@ func create(t *testing.T, s *apitest.Server, namespace, name string, labels map[
 	t.Helper()
 	c, err := client.New(client.Config{REST: s.REST()})
 	must(t, err)
-	must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}))
+	must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		Labels: labels}}))
 }
 
 // runIn runs an operator in the bubble of the test, until the result is called.
@@ -113,7 +114,8 @@ func TestClustersOfAnOperator(t *testing.T) {
 		create(t, own, "default", "here", nil)
 		create(t, east, "default", "there", nil)
 		var v visits
-		stop := runIn(t, operator.Config{REST: own.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}}, operator.For(visiting(&v)))
+		stop := runIn(t, operator.Config{REST: own.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}},
+			operator.For(visiting(&v)))
 		time.Sleep(time.Second)
 		if got := v.names(); !slices.Equal(got, []string{"east:there", "here"}) {
 			t.Errorf("got %v", got)
@@ -128,8 +130,10 @@ func TestSharded(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
 		var a, b visits
 		election := &leader.Config{Lease: client.Key{Namespace: "system"}}
-		stopA := runIn(t, operator.Config{REST: s.REST(), Election: election}, operator.For(visiting(&a), operator.Sharded()))
-		stopB := runIn(t, operator.Config{REST: s.REST(), Election: election}, operator.For(visiting(&b), operator.Sharded()))
+		stopA := runIn(t, operator.Config{REST: s.REST(), Election: election},
+			operator.For(visiting(&a), operator.Sharded()))
+		stopB := runIn(t, operator.Config{REST: s.REST(), Election: election},
+			operator.For(visiting(&b), operator.Sharded()))
 		time.Sleep(time.Minute)
 		for i := range 30 {
 			create(t, s, "default", fmt.Sprint("cm", i), nil)
@@ -154,12 +158,17 @@ func (half) ValidateCreate(context.Context, *corev1.ConfigMap) error { return ni
 // Errors in webhooks are reported at the start.
 func TestWrongWebhooks(t *testing.T) {
 	for want, part := range map[string]operator.Part{
-		"method ValidateCreate of operator_test.half has the type": operator.Webhook[corev1.ConfigMap](func(operator.Client) half { return half{} }),
-		"operator_test.reviewer has none of the methods":           operator.Webhook[corev1.ConfigMap](func(operator.Client) reviewer { return reviewer{} }),
-		"option DefaultingPath is set":                             operator.Webhook[corev1.ConfigMap](newDoorman, operator.DefaultingPath("/x")),
-		"a path begins with a slash":                               operator.Webhook[corev1.ConfigMap](newDoorman, operator.ValidationPath("x")),
-		"is its AddToScheme among the parts?":                      operator.Webhook[Boat](newBoatWebhook),
-		"it must take an operator.Client or operator.Deps":         operator.Admission("/mutate-x", func(int) webhook.Handler { return nil }),
+		"method ValidateCreate of operator_test.half has the type": operator.Webhook[corev1.ConfigMap](
+			func(operator.Client) half { return half{} }),
+		"operator_test.reviewer has none of the methods": operator.Webhook[corev1.ConfigMap](
+			func(operator.Client) reviewer { return reviewer{} }),
+		"option DefaultingPath is set": operator.Webhook[corev1.ConfigMap](newDoorman,
+			operator.DefaultingPath("/x")),
+		"a path begins with a slash": operator.Webhook[corev1.ConfigMap](newDoorman,
+			operator.ValidationPath("x")),
+		"is its AddToScheme among the parts?": operator.Webhook[Boat](newBoatWebhook),
+		"it must take an operator.Client or operator.Deps": operator.Admission("/mutate-x",
+			func(int) webhook.Handler { return nil }),
 	} {
 		cfg := operator.Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}
 		if err := operator.Run(t.Context(), cfg, part); err == nil || !strings.Contains(err.Error(), want) {
@@ -186,10 +195,12 @@ func (w *watcher) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator
 	var err error
 	switch {
 	case cm.Labels["watch"] == "pods" && w.stop == nil:
-		w.stop, err = w.Watch(&controller.Kind{Informers: w.Informers, Object: &corev1.Pod{}, Handler: controller.EnqueueMapped(
-			func(pod client.Object) []operator.Request {
-				return []operator.Request{{NamespacedName: client.Key{Namespace: "default", Name: pod.GetLabels()["for"]}}}
-			})})
+		w.stop, err = w.Watch(&controller.Kind{Informers: w.Informers, Object: &corev1.Pod{},
+			Handler: controller.EnqueueMapped(
+				func(pod client.Object) []operator.Request {
+					return []operator.Request{{NamespacedName: client.Key{Namespace: "default",
+						Name: pod.GetLabels()["for"]}}}
+				})})
 	case cm.Labels["watch"] == "stop":
 		w.stop()
 	}
@@ -203,7 +214,9 @@ func TestDynamicWatch(t *testing.T) {
 		c, err := client.New(client.Config{REST: s.REST()})
 		must(t, err)
 		var v visits
-		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(deps operator.Deps) *watcher { return &watcher{Deps: deps, visits: &v} }))
+		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(deps operator.Deps) *watcher {
+			return &watcher{Deps: deps, visits: &v}
+		}))
 		create(t, s, "default", "target", nil)
 		visited := func() bool {
 			time.Sleep(time.Second)
@@ -214,7 +227,8 @@ func TestDynamicWatch(t *testing.T) {
 			return seen
 		}
 		pod := func(name string) {
-			must(t, c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"for": "target"}}}))
+			must(t, c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+				Labels: map[string]string{"for": "target"}}}))
 		}
 		visited()
 		if pod("one"); visited() {

@@ -38,12 +38,14 @@ func TestPlainConfig(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var seen string
-				must(t, operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler), Plain: tt.plain},
+				must(t, operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler),
+					Plain: tt.plain},
 					operator.Background(func(ctx context.Context, deps operator.Deps) error {
 						if _, err := client.List[corev1.ConfigMap](ctx, deps.Client); err != nil {
 							return err
 						}
-						_, err := operator.Apply(ctx, deps.Client, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}})
+						_, err := operator.Apply(ctx, deps.Client,
+							&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}})
 						return err
 					})))
 				if got := s.Requests(); !slices.Equal(got, []string{tt.want}) {
@@ -51,9 +53,11 @@ func TestPlainConfig(t *testing.T) {
 				}
 				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				must(t, operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler)}, label("a"), label("b"),
+				must(t, operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.DiscardHandler)},
+					label("a"), label("b"),
 					operator.Background(func(ctx context.Context, deps operator.Deps) error {
-						cm, err := client.Get[corev1.ConfigMap](ctx, deps.Client, client.Key{Namespace: "default", Name: "new"})
+						cm, err := client.Get[corev1.ConfigMap](ctx, deps.Client,
+							client.Key{Namespace: "default", Name: "new"})
 						if err == nil {
 							seen = cm.Annotations["seen"]
 						}

@@ -39,7 +39,8 @@ func TestReadsPage(t *testing.T) {
 		}
 	}
 	for n, line := range strings.Split(string(page), "\n") {
-		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.HasSuffix(strings.TrimSpace(cells[1]), ".") && !strings.Contains(cells[2], "Test") {
+		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.HasSuffix(strings.TrimSpace(cells[1]), ".") &&
+			!strings.Contains(cells[2], "Test") {
 			t.Errorf("docs/guides/reads.md:%d: a sentence without a test", n+1)
 		}
 	}

@@ -113,9 +113,11 @@ func (p *parts) run(ctx context.Context, cfg Config) error {
 		cfg.Election = &election
 	}
 	m, err := manager.New(manager.Config{
-		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace, TracerProvider: cfg.TracerProvider,
+		REST: cfg.REST, Scheme: p.scheme, Name: p.name, Log: cfg.Log, Trace: cfg.Trace,
+		TracerProvider: cfg.TracerProvider,
 		MetricsAddress: cfg.MetricsAddress, HealthAddress: cfg.HealthAddress, TraceAddress: cfg.TraceAddress,
-		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks, Plain: cfg.Plain, Informers: p.caches,
+		SecureMetrics: cfg.SecureMetrics, GracePeriod: cfg.GracePeriod, Election: cfg.Election, Webhooks: cfg.Webhooks,
+		Plain: cfg.Plain, Informers: p.caches,
 	})
 	if err != nil {
 		return err

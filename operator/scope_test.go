@@ -43,21 +43,25 @@ func TestRequestsOutsideOfTheScope(t *testing.T) {
 	for name, scope := range map[string]operator.Part{
 		"Namespaces":        operator.Namespaces("a"),
 		"Cache of the kind": operator.Cache[corev1.ConfigMap](informer.Scope{Namespaces: []string{"a"}}),
-		"Cache by fields":   operator.Cache[corev1.ConfigMap](informer.Scope{Fields: fields.ParseSelectorOrDie("metadata.name=in")}),
+		"Cache by fields": operator.Cache[corev1.ConfigMap](
+			informer.Scope{Fields: fields.ParseSelectorOrDie("metadata.name=in")}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
 				c, err := client.New(client.Config{REST: s.REST()})
 				must(t, err)
-				for _, key := range []client.Key{{Namespace: "a", Name: "in"}, {Namespace: "b", Name: "one"}, {Namespace: "b", Name: "two"}} {
+				for _, key := range []client.Key{{Namespace: "a", Name: "in"}, {Namespace: "b", Name: "one"},
+					{Namespace: "b", Name: "two"}} {
 					create(t, s, key.Namespace, key.Name, nil)
-					must(t, c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+					must(t, c.Create(t.Context(),
+						&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 				}
 				var v visits
 				log := &lines{}
 				custom := controller.SourceFunc(func(_ context.Context, q controller.Queue) (<-chan struct{}, error) {
-					q.Add(operator.Request{NamespacedName: client.Key{Namespace: "b", Name: "one"}}, controller.Why("custom"))
+					q.Add(operator.Request{NamespacedName: client.Key{Namespace: "b", Name: "one"}},
+						controller.Why("custom"))
 					synced := make(chan struct{})
 					close(synced)
 					return synced, nil
@@ -65,9 +69,12 @@ func TestRequestsOutsideOfTheScope(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan error, 1)
 				go func() {
-					ended <- operator.Run(ctx, operator.Config{REST: s.REST(), Log: slog.New(slog.NewTextHandler(log, nil))}, operator.Name("test"), scope,
+					ended <- operator.Run(ctx, operator.Config{REST: s.REST(),
+						Log: slog.New(slog.NewTextHandler(log, nil))}, operator.Name("test"), scope,
 						operator.Cache[corev1.Pod](informer.Scope{Namespaces: []string{metav1.NamespaceAll}}),
-						operator.For(func(operator.Client) claiming { return claiming{&v} }, operator.Watches(claiming.ofPod), operator.From(custom)))
+						operator.For(func(operator.Client) claiming {
+							return claiming{&v}
+						}, operator.Watches(claiming.ofPod), operator.From(custom)))
 				}()
 				time.Sleep(time.Minute)
 				if got := v.names(); !slices.Equal(got, []string{"in"}) {

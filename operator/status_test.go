@@ -52,7 +52,8 @@ func TestStatusBeforeAWrite(t *testing.T) {
 				s := apitest.New(apitest.Pods, apitest.Events)
 				c, err := client.New(client.Config{REST: s.REST()})
 				must(t, err)
-				must(t, c.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}))
+				must(t, c.Create(t.Context(),
+					&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}))
 				stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(own operator.Client) annotating {
 					return annotating{func(ctx context.Context, pod *corev1.Pod) error { return write(ctx, own, pod) }}
 				}))
@@ -60,7 +61,8 @@ func TestStatusBeforeAWrite(t *testing.T) {
 				stop()
 				pod, err := client.Get[corev1.Pod](t.Context(), c, client.Key{Namespace: "default", Name: "p"})
 				must(t, err)
-				if pod.Annotations["written"] != "yes" || pod.Status.Message != "by Reconcile" || pod.Status.Reason != "After" {
+				if pod.Annotations["written"] != "yes" || pod.Status.Message != "by Reconcile" ||
+					pod.Status.Reason != "After" {
 					t.Errorf("annotations %v, status %q, %q", pod.Annotations, pod.Status.Message, pod.Status.Reason)
 				}
 			})
@@ -89,7 +91,9 @@ func TestWriteOfAKindWithoutStatus(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
 		create(t, s, "default", "c", nil)
 		written := false
-		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(c operator.Client) labelling { return labelling{c, &written} }))
+		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(c operator.Client) labelling {
+			return labelling{c, &written}
+		}))
 		time.Sleep(time.Minute)
 		stop()
 		c, err := client.New(client.Config{REST: s.REST()})

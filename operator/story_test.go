@@ -165,7 +165,8 @@ func TestWebhookStory(t *testing.T) {
 	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
-	stop := startOperator(t, operator.Config{REST: cfg, Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"}},
+	stop := startOperator(t, operator.Config{REST: cfg,
+		Webhooks: manager.WebhookConfig{Local: true, Address: "127.0.0.1:0"}},
 		operator.AddToScheme(addBoats), operator.Conversion[Boat](), operator.Webhook[Boat](newBoatWebhook))
 
 	tooMany := boat("v2", "galleon", map[string]any{"sails": int64(12)})
@@ -197,18 +198,21 @@ func TestWebhookStory(t *testing.T) {
 		t.Errorf("converted to %v", stored.Object["spec"])
 	}
 	must(t, unstructured.SetNestedField(stored.Object, int64(1), "spec", "sails"))
-	if err := c.Update(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a boat with 2 sails cannot lose any") {
+	if err := c.Update(ctx, stored); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "a boat with 2 sails cannot lose any") {
 		t.Errorf("got %v", err)
 	}
 	must(t, c.Get(ctx, client.KeyOf(stored), stored))
 	must(t, unstructured.SetNestedField(stored.Object, "pirate", "spec", "flag"))
 	must(t, c.Update(ctx, stored))
-	if err := c.Delete(ctx, stored); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "a boat with a pirate flag cannot be deleted") {
+	if err := c.Delete(ctx, stored); !apierrors.IsForbidden(err) ||
+		!strings.Contains(err.Error(), "a boat with a pirate flag cannot be deleted") {
 		t.Errorf("got %v", err)
 	}
 
 	stop()
-	for _, obj := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+	for _, obj := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}} {
 		if err := c.Get(ctx, client.Key{Name: "local-story"}, obj); !apierrors.IsNotFound(err) {
 			t.Errorf("%T is left behind: %v", obj, err)
 		}
@@ -227,19 +231,25 @@ func TestCABundleIsInjected(t *testing.T) {
 	must(t, crd.UnmarshalJSON([]byte(boatCRD)))
 	must(t, unstructured.SetNestedMap(crd.Object, map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 		"conversionReviewVersions": []any{"v1"},
-		"clientConfig":             map[string]any{"service": map[string]any{"namespace": "default", "name": "hooks", "path": "/convert"}},
+		"clientConfig": map[string]any{"service": map[string]any{"namespace": "default", "name": "hooks",
+			"path": "/convert"}},
 	}}, "spec", "conversion"))
 	// another test's may not be deleted completely yet
 	eventually(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
-	path, none, ignore := "/validate-sea-kelson-dev-v2-boat", admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	path, none, ignore := "/validate-sea-kelson-dev-v2-boat", admissionregistrationv1.SideEffectClassNone,
+		admissionregistrationv1.Ignore
 	hook := func(name, namespace string) admissionregistrationv1.ValidatingWebhook {
 		return admissionregistrationv1.ValidatingWebhook{
-			Name: name + ".sea.kelson.dev", SideEffects: &none, FailurePolicy: &ignore, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "hooks", Path: &path}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule: admissionregistrationv1.Rule{APIGroups: []string{"sea.kelson.dev"}, APIVersions: []string{"v2"}, Resources: []string{"boats"}}}},
+			Name: name + ".sea.kelson.dev", SideEffects: &none, FailurePolicy: &ignore,
+			AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "hooks", Path: &path}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{
+				admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{"sea.kelson.dev"}, APIVersions: []string{"v2"},
+					Resources: []string{"boats"}}}},
 		}
 	}
 	hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -251,7 +261,8 @@ func TestCABundleIsInjected(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story-webhook-cert"}}
 	t.Cleanup(func() { _ = c.Delete(context.Background(), secret) })
 
-	startOperator(t, operator.Config{REST: cfg, Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0", Namespace: "default"}},
+	startOperator(t, operator.Config{REST: cfg, Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0",
+		Namespace: "default"}},
 		operator.AddToScheme(addBoats), operator.Conversion[Boat](), operator.Webhook[Boat](newBoatWebhook))
 	check := func() error {
 		if err := c.Get(ctx, client.KeyOf(secret), secret); err != nil {
@@ -270,7 +281,8 @@ func TestCABundleIsInjected(t *testing.T) {
 		if err := c.Get(ctx, client.KeyOf(crd), crd); err != nil {
 			return err
 		}
-		if got, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle"); got == "" {
+		if got, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig",
+			"caBundle"); got == "" {
 			return errors.New("the CustomResourceDefinition has no CA bundle")
 		}
 		return nil

@@ -134,7 +134,8 @@ func (l *liveWatches) need(cluster *manager.Cluster, w watch) error {
 		}
 	}
 	if l.running == nil {
-		l.running, l.needs, l.toForget = map[clusterWatch]*liveWatch{}, map[clusterObject][]watchID{}, map[*manager.Cluster]bool{}
+		l.running, l.needs, l.toForget = map[clusterWatch]*liveWatch{}, map[clusterObject][]watchID{},
+			map[*manager.Cluster]bool{}
 	}
 	if cluster.Name() != "" && !l.toForget[cluster] {
 		l.toForget[cluster] = true

@@ -90,12 +90,14 @@ func TestWatchFor(t *testing.T) {
 // Watches belong to a cluster, and end with it.
 func TestWatchForInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
+		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events),
+			apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
 		c, cms := user(t, east, "e")
 		cms[0].Data = map[string]string{"kinds": "Widget"}
 		must(t, c.Update(t.Context(), cms[0]))
 		r := &caller{do: needsKinds}
-		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}}, operator.For(r.construct))
+		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}},
+			operator.For(r.construct))
 		want(t, "start", r.take(), "e")
 		must(t, c.Create(t.Context(), ownedBy(dynamic(widgets, "w"), cms[0])))
 		want(t, "a widget in the east", r.take(), "e")
@@ -122,19 +124,24 @@ func TestWatchForErrors(t *testing.T) {
 				d.WatchFor(ctx, operator.Concurrency(2)),
 				d.WatchFor(ctx, operator.From(nil)),
 				d.WatchFor(ctx, operator.FilterAll(func(operator.Event) bool { return true })),
-				d.WatchFor(ctx, operator.Watches(func(visitor, context.Context, *corev1.Pod) []operator.Request { return nil })),
+				d.WatchFor(ctx, operator.Watches(func(visitor, context.Context, *corev1.Pod) []operator.Request {
+					return nil
+				})),
 				d.WatchFor(context.Background(), operator.Owns[corev1.Pod]()))
 			return nil
 		}}
-		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(r.construct), operator.Setup(func(d operator.Deps) error {
-			errs = append(errs, d.WatchFor(context.Background()))
-			_, err := d.Watch(nil)
-			errs = append(errs, err)
-			return nil
-		}))
+		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(r.construct),
+			operator.Setup(func(d operator.Deps) error {
+				errs = append(errs, d.WatchFor(context.Background()))
+				_, err := d.Watch(nil)
+				errs = append(errs, err)
+				return nil
+			}))
 		time.Sleep(time.Second)
 		stop()
-		for i, want := range []string{"can only be called by a reconciler", "can only be called by a reconciler", "only Owns", "only Owns", "only Owns", "the reconciler is a *operator_test.caller", "call WatchFor in Reconcile"} {
+		for i, want := range []string{"can only be called by a reconciler", "can only be called by a reconciler",
+			"only Owns", "only Owns", "only Owns", "the reconciler is a *operator_test.caller",
+			"call WatchFor in Reconcile"} {
 			if len(errs) != 7 || errs[i] == nil || !strings.Contains(errs[i].Error(), want) {
 				t.Errorf("error %d: %v", i, errs)
 			}

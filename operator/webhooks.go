@@ -58,7 +58,8 @@ func Webhook[T, D, W any, P client.Pointer[T]](construct func(D) W, opts ...Webh
 				return wrap(fmt.Errorf("the option %s is set, but no method is served at that path", one.option))
 			}
 			if one.handler != nil {
-				if err := h.AddWebhook(webhook.Hook{Kind: kind, Path: one.path, Mutating: one.mutating}, one.handler); err != nil {
+				if err := h.AddWebhook(webhook.Hook{Kind: kind, Path: one.path, Mutating: one.mutating},
+					one.handler); err != nil {
 					return wrap(err)
 				}
 			}

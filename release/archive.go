@@ -59,7 +59,8 @@ func writeTarball(name string, at time.Time, files []file) (err error) {
 		if err != nil {
 			return err
 		}
-		err = w.WriteHeader(&tar.Header{Name: f.name, Mode: int64(f.mode), Size: size, ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatUSTAR})
+		err = w.WriteHeader(&tar.Header{Name: f.name, Mode: int64(f.mode), Size: size, ModTime: at,
+			Typeflag: tar.TypeReg, Format: tar.FormatUSTAR})
 		if err == nil {
 			_, err = io.Copy(w, content)
 		}

@@ -70,7 +70,8 @@ func (r *release) compile(ctx context.Context, p image.Platform) (string, error)
 	env := []string{"GOOS=" + p.OS, "GOARCH=" + p.Architecture}
 	folder := fmt.Sprintf("%s-%s", p.OS, p.Architecture)
 	small := filepath.Join(r.scratch, folder, "program")
-	if _, err := r.src.goCommand(ctx, "", env, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o="+small, "./"+dropin+"/program"); err != nil {
+	if _, err := r.src.goCommand(ctx, "", env, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=",
+		"-o="+small, "./"+dropin+"/program"); err != nil {
 		return "", err
 	}
 	programs := filepath.Join(r.src.dir, dropin, "programs")
@@ -92,7 +93,8 @@ func (r *release) compile(ctx context.Context, p image.Platform) (string, error)
 		return "", err
 	}
 	flags := fmt.Sprintf("-ldflags=%s -buildid= -X %s=%s", r.ldflags, versionVariable, r.src.version)
-	if _, err := r.src.goCommand(ctx, "", env, "build", "-trimpath", "-buildvcs=false", "-pgo="+profile, flags, "-o="+kelson, "./cmd/kelson"); err != nil {
+	if _, err := r.src.goCommand(ctx, "", env, "build", "-trimpath", "-buildvcs=false", "-pgo="+profile, flags,
+		"-o="+kelson, "./cmd/kelson"); err != nil {
 		return "", err
 	}
 	info, err := os.Stat(kelson)

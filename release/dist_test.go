@@ -92,14 +92,16 @@ func TestReleaseArchive(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "man/man1/kelson-serve.1"))
-	if err != nil || !strings.Contains(string(page), "kelson serve") || strings.Contains(string(page), os.Getenv("HOME")+"/") {
+	if err != nil || !strings.Contains(string(page), "kelson serve") ||
+		strings.Contains(string(page), os.Getenv("HOME")+"/") {
 		t.Errorf("manual page of serve: %v\n%.2000s", err, page)
 	}
 	table, err := os.ReadFile(filepath.Join(dir, "licenses", "licenses.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	bill, err := os.ReadFile(filepath.Join(dist(t), fmt.Sprintf("kelson-%s-%s.spdx.json", runtime.GOOS, runtime.GOARCH)))
+	bill, err := os.ReadFile(filepath.Join(dist(t),
+		fmt.Sprintf("kelson-%s-%s.spdx.json", runtime.GOOS, runtime.GOARCH)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,8 @@ func TestReleaseArchive(t *testing.T) {
 	for _, p := range document.Packages {
 		if within(p.Name) {
 			if p.LicenseDeclared != "Apache-2.0" || !strings.HasPrefix(version, "kelson "+p.VersionInfo+",") {
-				t.Errorf("%s: license %s, version %s; want Apache-2.0 and that of the release", p.Name, p.LicenseDeclared, p.VersionInfo)
+				t.Errorf("%s: license %s, version %s; want Apache-2.0 and that of the release", p.Name,
+					p.LicenseDeclared, p.VersionInfo)
 			}
 			continue
 		}
@@ -142,7 +145,8 @@ func TestReleaseDebianPackage(t *testing.T) {
 			t.Errorf("%s version prints %q", name, got)
 		}
 	}
-	for _, name := range []string{"usr/share/man/man1/kelson-serve.1.gz", "usr/share/bash-completion/completions/kelson", "usr/share/doc/kelson/copyright"} {
+	for _, name := range []string{"usr/share/man/man1/kelson-serve.1.gz",
+		"usr/share/bash-completion/completions/kelson", "usr/share/doc/kelson/copyright"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
@@ -179,8 +183,10 @@ func TestReleaseInstalledByKrew(t *testing.T) {
 	root := t.TempDir()
 	t.Setenv("KREW_ROOT", root)
 	t.Setenv("KREW_NO_UPGRADE_CHECK", "1")
-	printed(t, krew, "install", "--manifest", filepath.Join(dir, "kelson.yaml"), "--archive", filepath.Join(dir, fmt.Sprintf("kelson-%s-%s.tar.gz", runtime.GOOS, runtime.GOARCH)))
-	if got := printed(t, filepath.Join(root, "bin", "kubectl-kelson"), "why", "--help"); !strings.Contains(got, "kubectl kelson why") {
+	printed(t, krew, "install", "--manifest", filepath.Join(dir, "kelson.yaml"), "--archive",
+		filepath.Join(dir, fmt.Sprintf("kelson-%s-%s.tar.gz", runtime.GOOS, runtime.GOARCH)))
+	if got := printed(t, filepath.Join(root, "bin", "kubectl-kelson"), "why", "--help"); !strings.Contains(got,
+		"kubectl kelson why") {
 		t.Errorf("kubectl kelson why --help prints\n%s", got)
 	}
 }
@@ -201,7 +207,8 @@ func TestReleaseAction(t *testing.T) {
 		http.StripPrefix("/v0.1.0", files).ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	runner := map[string]string{"os": "Linux", "arch": map[string]string{"amd64": "X64", "arm64": "ARM64"}[runtime.GOARCH]}
+	runner := map[string]string{"os": "Linux", "arch": map[string]string{"amd64": "X64",
+		"arm64": "ARM64"}[runtime.GOARCH]}
 	inputs := map[string]string{"version": "v0.1.0", "url": server.URL, "kubernetes": "1.35"}
 
 	got, out, err := runAction(t, inputs, runner)
@@ -224,7 +231,8 @@ func TestReleaseAction(t *testing.T) {
 	if _, out, err := runAction(t, inputs, runner); err == nil || !strings.Contains(out, "FAILED") {
 		t.Errorf("a damaged archive: %v\n%s", err, out)
 	}
-	if _, out, err := runAction(t, inputs, map[string]string{"os": "Windows", "arch": "X64"}); err == nil || !strings.Contains(out, "does not support Windows") {
+	if _, out, err := runAction(t, inputs, map[string]string{"os": "Windows", "arch": "X64"}); err == nil ||
+		!strings.Contains(out, "does not support Windows") {
 		t.Errorf("on Windows: %v\n%s", err, out)
 	}
 }
@@ -272,7 +280,8 @@ func runAction(t *testing.T, inputs, runner map[string]string) (env map[string]s
 	temp := t.TempDir()
 	for _, step := range action.Runs.Steps {
 		cmd := exec.Command(step.Shell, "-e", "-c", step.Run)
-		cmd.Env = append(os.Environ(), "RUNNER_TEMP="+temp, "GITHUB_ENV="+filepath.Join(temp, "env"), "GITHUB_PATH="+filepath.Join(temp, "path"), "GITHUB_OUTPUT="+filepath.Join(temp, step.ID))
+		cmd.Env = append(os.Environ(), "RUNNER_TEMP="+temp, "GITHUB_ENV="+filepath.Join(temp, "env"),
+			"GITHUB_PATH="+filepath.Join(temp, "path"), "GITHUB_OUTPUT="+filepath.Join(temp, step.ID))
 		for name, value := range step.Env {
 			cmd.Env = append(cmd.Env, name+"="+expression.ReplaceAllStringFunc(value, func(found string) string {
 				known, ok := values[expression.FindStringSubmatch(found)[1]]

@@ -43,7 +43,8 @@ const standardLibrary = "stdlib"
 
 // accepted are the licenses whose terms a release meets by containing their texts. Packages under
 // the MPL may be linked if they are not changed.
-var accepted = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense", "Zlib"}
+var accepted = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0",
+	"Unlicense", "Zlib"}
 
 // licenseFile matches the names of files with a license or a notice.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([.-].*)?$`)
@@ -84,7 +85,8 @@ func (c *namer) names(text []byte) []string {
 // no license, or one that is not accepted.
 func findLicenses(ctx context.Context, src *source, p image.Platform, c *namer) (*licenses, error) {
 	env := []string{"GOOS=" + p.OS, "GOARCH=" + p.Architecture}
-	output, err := src.goCommand(ctx, "", env, "list", "-deps", "-json=Dir,Standard,Module", "./cmd/kelson", "./cmd/kelson/internal/dropin/program")
+	output, err := src.goCommand(ctx, "", env, "list", "-deps", "-json=Dir,Standard,Module", "./cmd/kelson",
+		"./cmd/kelson/internal/dropin/program")
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +165,8 @@ func (m *licensed) read(root, dir string, seen map[string]bool) error {
 			return err
 		}
 		for _, entry := range entries {
-			if !entry.Type().IsRegular() || !licenseFile.MatchString(entry.Name()) || slices.Contains(notLinked, path.Ext(entry.Name())) {
+			if !entry.Type().IsRegular() || !licenseFile.MatchString(entry.Name()) ||
+				slices.Contains(notLinked, path.Ext(entry.Name())) {
 				continue
 			}
 			text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
@@ -174,7 +177,8 @@ func (m *licensed) read(root, dir string, seen map[string]bool) error {
 			if err != nil {
 				return err
 			}
-			m.texts = append(m.texts, file{name: path.Join("licenses", m.path, filepath.ToSlash(below)), mode: 0o644, content: text})
+			m.texts = append(m.texts, file{name: path.Join("licenses", m.path, filepath.ToSlash(below)), mode: 0o644,
+				content: text})
 		}
 		if dir == root {
 			return nil

@@ -35,7 +35,8 @@ func (r *release) packages(context.Context) error {
 func (r *release) debian(p *program) (err error) {
 	dir := filepath.Join(r.scratch, "deb-"+p.name())
 	var contents files.Contents
-	for _, f := range append(append([]file{{name: p.binary(), mode: 0o755, from: p.path}}, r.pages...), p.licenses.files()...) {
+	for _, f := range append(append([]file{{name: p.binary(), mode: 0o755, from: p.path}}, r.pages...),
+		p.licenses.files()...) {
 		to := installed(f.name)
 		if to == "" {
 			continue
@@ -43,7 +44,8 @@ func (r *release) debian(p *program) (err error) {
 		from := f.from
 		if from == "" {
 			from = filepath.Join(dir, filepath.FromSlash(f.name))
-			if err := errors.Join(os.MkdirAll(filepath.Dir(from), 0o755), os.WriteFile(from, f.content, 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(from), 0o755),
+				os.WriteFile(from, f.content, 0o644)); err != nil {
 				return err
 			}
 		}
@@ -54,14 +56,18 @@ func (r *release) debian(p *program) (err error) {
 			}
 			from = packed
 		}
-		contents = append(contents, &files.Content{Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Mode: f.mode, Owner: "root", Group: "root", MTime: r.src.at}})
+		contents = append(contents, &files.Content{Source: from, Destination: to,
+			FileInfo: &files.ContentFileInfo{Mode: f.mode, Owner: "root", Group: "root", MTime: r.src.at}})
 	}
 	for _, name := range []string{"kubectl-kelson", "kubectl_complete-kelson"} {
-		contents = append(contents, &files.Content{Type: files.TypeSymlink, Source: "kelson", Destination: "/usr/bin/" + name, FileInfo: &files.ContentFileInfo{MTime: r.src.at}})
+		contents = append(contents, &files.Content{Type: files.TypeSymlink, Source: "kelson",
+			Destination: "/usr/bin/" + name, FileInfo: &files.ContentFileInfo{MTime: r.src.at}})
 	}
 	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: "kelson", Arch: p.platform.Architecture, Platform: p.platform.OS, Version: r.src.version, Section: "devel", Priority: "optional",
-		Maintainer: "Kelson <https://kelson.dev>", Homepage: "https://kelson.dev", License: "Apache-2.0", MTime: r.src.at, DisableGlobbing: true,
+		Name: "kelson", Arch: p.platform.Architecture, Platform: p.platform.OS, Version: r.src.version,
+		Section: "devel", Priority: "optional",
+		Maintainer: "Kelson <https://kelson.dev>", Homepage: "https://kelson.dev", License: "Apache-2.0",
+		MTime: r.src.at, DisableGlobbing: true,
 		Description:  "operator workbench for Kubernetes\nA control plane with Kubernetes' API, generators, a laboratory and a console,\nin one program.",
 		Overridables: nfpm.Overridables{Contents: contents},
 	})
@@ -105,7 +111,8 @@ func (r *release) writeImage(ctx context.Context) error {
 		}
 		one, err := image.Build(ctx, image.Config{
 			Binary: p.path, Program: "/kelson", Platforms: []image.Platform{p.platform}, Created: r.src.at,
-			Labels: map[string]string{"org.opencontainers.image.version": r.src.version, "org.opencontainers.image.revision": r.src.commit, "org.opencontainers.image.licenses": "Apache-2.0"},
+			Labels: map[string]string{"org.opencontainers.image.version": r.src.version,
+				"org.opencontainers.image.revision": r.src.commit, "org.opencontainers.image.licenses": "Apache-2.0"},
 		})
 		if err != nil {
 			return err
@@ -118,12 +125,14 @@ func (r *release) writeImage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		all.Index = mutate.AppendManifests(all.Index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: manifest.Manifests[0].Platform}})
+		all.Index = mutate.AppendManifests(all.Index,
+			mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: manifest.Manifests[0].Platform}})
 		all.Bills = append(all.Bills, one.Bills...)
 	}
 	if len(all.Bills) == 0 {
 		return nil // not for linux
 	}
 	// A tag of an image has no +.
-	return all.Archive(filepath.Join(r.out, "kelson-image.tar"), "kelson.dev/kelson:"+strings.ReplaceAll(r.src.version, "+", "_"))
+	return all.Archive(filepath.Join(r.out, "kelson-image.tar"),
+		"kelson.dev/kelson:"+strings.ReplaceAll(r.src.version, "+", "_"))
 }

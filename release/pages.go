@@ -15,7 +15,8 @@ import (
 
 // completions are the shells that cobra completes for, with the names of the files.
 var completions = []struct{ shell, file string }{
-	{"bash", "completions/kelson.bash"}, {"zsh", "completions/_kelson"}, {"fish", "completions/kelson.fish"}, {"powershell", "completions/kelson.ps1"},
+	{"bash", "completions/kelson.bash"}, {"zsh", "completions/_kelson"}, {"fish", "completions/kelson.fish"},
+	{"powershell", "completions/kelson.ps1"},
 }
 
 // readme is the README of the archives.
@@ -50,7 +51,8 @@ func (r *release) generatePages(ctx context.Context) error {
 		return err
 	}
 	for _, page := range pages {
-		r.pages = append(r.pages, file{name: "man/man1/" + page.Name(), mode: 0o644, from: filepath.Join(dir, page.Name())})
+		r.pages = append(r.pages, file{name: "man/man1/" + page.Name(), mode: 0o644,
+			from: filepath.Join(dir, page.Name())})
 	}
 	return nil
 }
@@ -79,7 +81,8 @@ type about struct {
 }
 
 func (r *release) about() about {
-	return about{Version: r.src.version, Number: r.src.version[1:], URL: r.url + "/" + r.src.version, Modules: r.modules}
+	return about{Version: r.src.version, Number: r.src.version[1:], URL: r.url + "/" + r.src.version,
+		Modules: r.modules}
 }
 
 func execute(text string, data any) ([]byte, error) {
@@ -94,7 +97,8 @@ func execute(text string, data any) ([]byte, error) {
 
 // writeKrew writes the manifest of kubectl kelson.
 func (r *release) writeKrew(ctx context.Context) error {
-	manifest, err := r.run(ctx, append([]string{"kubectl-plugin", "krew-manifest", "--version=" + r.src.version, "--url=" + r.about().URL}, r.archives()...)...)
+	manifest, err := r.run(ctx, append([]string{"kubectl-plugin", "krew-manifest", "--version=" + r.src.version,
+		"--url=" + r.about().URL}, r.archives()...)...)
 	if err != nil {
 		return err
 	}

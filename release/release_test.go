@@ -63,7 +63,8 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "v0.0.0-20261124000203-" + s.commit[:12]; s.version != want || s.uncommitted != 0 || s.at.Format(time.RFC3339) != "2026-11-24T00:02:03Z" {
+	if want := "v0.0.0-20261124000203-" + s.commit[:12]; s.version != want || s.uncommitted != 0 ||
+		s.at.Format(time.RFC3339) != "2026-11-24T00:02:03Z" {
 		t.Errorf("version %s at %s, want %s", s.version, s.at, want)
 	}
 	git("tag", "v1.2.3")
@@ -73,7 +74,8 @@ func TestExport(t *testing.T) {
 	if s, err = exported(""); err != nil {
 		t.Fatal(err)
 	}
-	if content, err := os.ReadFile(filepath.Join(s.dir, "a/b.txt")); s.version != "v1.2.3" || s.uncommitted != 2 || string(content) != "one" || err != nil {
+	if content, err := os.ReadFile(filepath.Join(s.dir, "a/b.txt")); s.version != "v1.2.3" || s.uncommitted != 2 ||
+		string(content) != "one" || err != nil {
 		t.Errorf("version %s with %d uncommitted files, content %q, %v", s.version, s.uncommitted, content, err)
 	}
 	git("add", ".")
@@ -101,7 +103,8 @@ func TestModules(t *testing.T) {
 		t.Error("published a module that replaces another project's")
 	}
 
-	dir, _ := repository(t, map[string]string{"go.mod": mod, "a.go": "package a", "operator/go.mod": "module kelson.dev/operator", "operator/b.go": "package b", "testdata/c.txt": "c"})
+	dir, _ := repository(t, map[string]string{"go.mod": mod, "a.go": "package a",
+		"operator/go.mod": "module kelson.dev/operator", "operator/b.go": "package b", "testdata/c.txt": "c"})
 	if err := os.Symlink("a.go", filepath.Join(dir, "link.go")); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +148,8 @@ func TestModules(t *testing.T) {
 // Archives have the commit's time, and are equal for equal files.
 func TestArchives(t *testing.T) {
 	at := time.Date(2026, 11, 24, 1, 2, 4, 0, time.UTC)
-	files := []file{{name: "kelson", mode: 0o755, content: []byte("program")}, {name: "man/man1/kelson.1", mode: 0o644, content: []byte("page")}}
+	files := []file{{name: "kelson", mode: 0o755, content: []byte("program")},
+		{name: "man/man1/kelson.1", mode: 0o644, content: []byte("page")}}
 	for _, write := range []func(string, time.Time, []file) error{writeTarball, writeZip} {
 		var contents [2][]byte
 		for i := range contents {
@@ -200,7 +204,8 @@ func TestLicenses(t *testing.T) {
 	write(t, filepath.Join(dir, "license.go"), "package license")
 	write(t, filepath.Join(dir, "LICENSE.docs"), "for the documentation")
 	m := &licensed{path: "example.com/m"}
-	if err := m.read(dir, filepath.Join(dir, "third_party", "forked", "json"), map[string]bool{filepath.Join(dir, "third_party", "forked", "json"): true}); err != nil {
+	if err := m.read(dir, filepath.Join(dir, "third_party", "forked", "json"),
+		map[string]bool{filepath.Join(dir, "third_party", "forked", "json"): true}); err != nil {
 		t.Fatal(err)
 	}
 	if len(m.texts) != 0 {
@@ -227,7 +232,8 @@ func TestLicenses(t *testing.T) {
 
 func TestPlatforms(t *testing.T) {
 	got, err := parsePlatforms("linux/amd64, windows/arm64")
-	if err != nil || !slices.Equal(got, []image.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "windows", Architecture: "arm64"}}) {
+	if err != nil || !slices.Equal(got, []image.Platform{{OS: "linux", Architecture: "amd64"},
+		{OS: "windows", Architecture: "arm64"}}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, wrong := range []string{"", "linux", "linux/", "linux/amd64/v2", "linux/amd64,linux/amd64"} {
@@ -242,12 +248,14 @@ func TestFormula(t *testing.T) {
 	data := struct {
 		about
 		MacOS, Linux bool
-	}{about{Version: "v1.2.3", Number: "1.2.3", URL: "https://example.com/v1.2.3", Sums: map[string]string{"darwin-arm64": "abc"}}, true, false}
+	}{about{Version: "v1.2.3", Number: "1.2.3", URL: "https://example.com/v1.2.3",
+		Sums: map[string]string{"darwin-arm64": "abc"}}, true, false}
 	text, err := execute(formula, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`version "1.2.3"`, "on_macos do\n    on_arm do\n      url \"https://example.com/v1.2.3/kelson-darwin-arm64.tar.gz\"\n      sha256 \"abc\"\n    end\n  end\n"} {
+	for _, want := range []string{`version "1.2.3"`,
+		"on_macos do\n    on_arm do\n      url \"https://example.com/v1.2.3/kelson-darwin-arm64.tar.gz\"\n      sha256 \"abc\"\n    end\n  end\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the formula lacks %q:\n%s", want, text)
 		}

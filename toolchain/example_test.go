@@ -10,7 +10,8 @@ import (
 )
 
 func ExampleGenerate() {
-	res, err := toolchain.Generate(context.Background(), toolchain.Options{Dir: "gen/deepcopy/internal/fixture", Check: true})
+	res, err := toolchain.Generate(context.Background(),
+		toolchain.Options{Dir: "gen/deepcopy/internal/fixture", Check: true})
 	if at := new(loader.Error); errors.As(err, &at) {
 		fmt.Println("first error at", at.Pos)
 	}

@@ -46,7 +46,8 @@ func finalizeProject(t *testing.T, markers, controller string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "go.mod", goMod+"\nrequire kelson.dev/operator v0.0.0\n\nreplace kelson.dev/operator => "+library+"\n")
+	write(t, dir, "go.mod", goMod+"\nrequire kelson.dev/operator v0.0.0\n\nreplace kelson.dev/operator => "+library+
+		"\n")
 	write(t, dir, "internal/controller/c.go", `package controller
 
 import (
@@ -89,7 +90,8 @@ func rules(t *testing.T, dir string) []string {
 			name = role.Namespace + "/" + name
 		}
 		for _, r := range role.Rules {
-			all = append(all, strings.Join([]string{name, strings.Join(r.APIGroups, ";"), strings.Join(r.Resources, ";"),
+			all = append(all, strings.Join([]string{name, strings.Join(r.APIGroups, ";"),
+				strings.Join(r.Resources, ";"),
 				strings.Join(r.ResourceNames, ";"), strings.Join(r.Verbs, ";")}, " "))
 		}
 	}
@@ -120,9 +122,11 @@ func TestFinalizeGrantsPatch(t *testing.T) {
 		{"already granted", "// +kubebuilder:rbac:groups=\"*\",resources=\"*\",verbs=\"*\"\n", finalize,
 			[]string{"manager-role * *  *"}},
 		{"in the Roles of namespaces", watch + ",namespace=one\n" + watch + ",namespace=two\n", finalize,
-			[]string{"one/manager-role a.example.com pots  get;list;patch;watch", "two/manager-role a.example.com pots  get;list;patch;watch"}},
+			[]string{"one/manager-role a.example.com pots  get;list;patch;watch",
+				"two/manager-role a.example.com pots  get;list;patch;watch"}},
 		{"not in a role for readers", watch + "\n" + watch + ",roleName=reader\n", finalize,
-			[]string{"manager-role a.example.com pots  get;list;patch;watch", "reader a.example.com pots  get;list;watch"}},
+			[]string{"manager-role a.example.com pots  get;list;patch;watch",
+				"reader a.example.com pots  get;list;watch"}},
 		{"in the only role", watch + ",roleName=brewer\n", finalize,
 			[]string{"brewer a.example.com pots  get;list;patch;watch"}},
 		{"for the same object names", watch + ",resourceNames=green\n", finalize,
@@ -174,7 +178,8 @@ func TestFinalizeMakesRoleStale(t *testing.T) {
 func TestFinalizeOfUnstructured(t *testing.T) {
 	const finalize = "func (*reconciler) Finalize(ctx context.Context, obj *unstructured.Unstructured) (operator.Result, error) { return operator.Result{}, nil }\n"
 	for verbs, want := range map[string]string{"get;list;watch": "verbs=patch", "get;list;watch;patch": ""} {
-		dir := finalizeProject(t, "// +kubebuilder:rbac:groups=a.example.com,resources=pots,verbs="+verbs+"\n", finalize)
+		dir := finalizeProject(t, "// +kubebuilder:rbac:groups=a.example.com,resources=pots,verbs="+verbs+"\n",
+			finalize)
 		res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"rbac"}})
 		if err != nil {
 			t.Fatal(err)

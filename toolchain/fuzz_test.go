@@ -46,7 +46,8 @@ func FuzzGenerate(f *testing.F) {
 		t.Setenv("PATH", "") // the go command must not search for packages that do not exist
 		dir, _ := writeProject(t, &txtar.Archive{Files: []txtar.File{{Name: "api/v1/types.go", Data: []byte(src)}}})
 		for _, lenient := range []bool{false, true} {
-			_, _ = toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: all, Check: true, Lenient: lenient, Cache: cache})
+			_, _ = toolchain.Generate(t.Context(),
+				toolchain.Options{Dir: dir, Generators: all, Check: true, Lenient: lenient, Cache: cache})
 		}
 	})
 }

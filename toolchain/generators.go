@@ -39,23 +39,35 @@ func (g Generator) ForServers() bool { return slices.Contains(forServers, g.Name
 // Generators returns all generators in the order in which they run.
 func Generators() []Generator {
 	return []Generator{
-		{"object", "zz_generated.deepcopy.go", "DeepCopy, DeepCopyInto and DeepCopyObject methods.", true, (*run).object},
-		{"crd", "config/crd/GROUP_PLURAL.yaml", "CustomResourceDefinitions, one file for each kind.", true, (*run).definitions},
+		{"object", "zz_generated.deepcopy.go", "DeepCopy, DeepCopyInto and DeepCopyObject methods.", true,
+			(*run).object},
+		{"crd", "config/crd/GROUP_PLURAL.yaml", "CustomResourceDefinitions, one file for each kind.", true,
+			(*run).definitions},
 		{"rbac", "config/rbac/role.yaml", "ClusterRoles and Roles.", true, (*run).roles},
 		{"webhook", "config/webhook/manifests.yaml", "Configurations of admission webhooks.", true, (*run).webhooks},
 		{"register", "zz_generated.register.go", "SchemeGroupVersion and AddToScheme.", false, (*run).registration},
-		{"defaults", "zz_generated.defaults.go", "Defaulting functions, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
-		{"conversion", "zz_generated.conversion.go and its test", "Conversion functions between a version and its hub, and round-trip tests.", false, (*run).conversions},
-		{"protobuf", "zz_generated.protobuf.go, zz_generated.protobuf.lock and generated.proto", "Marshal and Unmarshal methods for protobuf, with Kubernetes' wire format.", false, (*run).protobufs},
-		{"validation", "zz_generated.validation.go", "Validation functions, from +k8s: markers.", false, (*run).validations},
-		{"lifecycle", "zz_generated.prerelease-lifecycle.go", "Methods with the releases that introduce, deprecate and remove a kind.", false, (*run).lifecycles},
+		{"defaults", "zz_generated.defaults.go",
+			"Defaulting functions, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
+		{"conversion", "zz_generated.conversion.go and its test",
+			"Conversion functions between a version and its hub, and round-trip tests.", false, (*run).conversions},
+		{"protobuf", "zz_generated.protobuf.go, zz_generated.protobuf.lock and generated.proto",
+			"Marshal and Unmarshal methods for protobuf, with Kubernetes' wire format.", false, (*run).protobufs},
+		{"validation", "zz_generated.validation.go", "Validation functions, from +k8s: markers.", false,
+			(*run).validations},
+		{"lifecycle", "zz_generated.prerelease-lifecycle.go",
+			"Methods with the releases that introduce, deprecate and remove a kind.", false, (*run).lifecycles},
 		{"schema", "zz_generated.schema.go", "Descriptions of types and fields, and how lists merge, for custom API servers.", false, (*run).schemas},
-		{"applyconfiguration", "OUTPUT/applyconfiguration", "Apply configurations: types with optional fields, With and Extract functions.", false, (*run).applyConfigurations},
-		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false, (*run).clients},
+		{"applyconfiguration", "OUTPUT/applyconfiguration",
+			"Apply configurations: types with optional fields, With and Extract functions.", false,
+			(*run).applyConfigurations},
+		{"client", "OUTPUT/clientset", "Typed clients for the kinds marked +genclient, and fakes.", false,
+			(*run).clients},
 		{"lister", "OUTPUT/listers", "Listers for the kinds marked +genclient.", false, (*run).listers},
-		{"openapi", "OUTPUT/openapi and zz_generated.model_name.go", "OpenAPI definitions.", false, (*run).definitionsOfOpenAPI},
+		{"openapi", "OUTPUT/openapi and zz_generated.model_name.go", "OpenAPI definitions.", false,
+			(*run).definitionsOfOpenAPI},
 		{"docs", "docs/api/GROUP.VERSION.md", "API reference documentation.", false, (*run).documentation},
-		{"informer", "OUTPUT/informers", "A factory of shared informers for the kinds marked +genclient.", false, (*run).informers},
+		{"informer", "OUTPUT/informers", "A factory of shared informers for the kinds marked +genclient.", false,
+			(*run).informers},
 	}
 }
 
@@ -201,7 +213,8 @@ func (r *run) served(res *model.Resource) bool {
 		}
 	}
 	if served > 0 && served < len(res.Versions) {
-		r.fail(loader.Errorf(res.Versions[0].Root.Pos(), "%s has versions with and without +kelson:crd:generate=false; all packages of a kind need it", res.Kind))
+		r.fail(loader.Errorf(res.Versions[0].Root.Pos(),
+			"%s has versions with and without +kelson:crd:generate=false; all packages of a kind need it", res.Kind))
 	}
 	return served > 0
 }
@@ -209,7 +222,8 @@ func (r *run) served(res *model.Resource) bool {
 // definitionOptions returns the options of this call, merged with those of +kelson:crd. A
 // +kelson:crd in one package applies to the whole project, because packages share types.
 func (r *run) definitionOptions() crd.Options {
-	opts := crd.Options{AllowFloats: r.opts.AllowFloats, EmbeddedObjectMeta: r.opts.EmbeddedObjectMeta, Lenient: r.opts.Lenient, Descriptions: r.opts.Descriptions}
+	opts := crd.Options{AllowFloats: r.opts.AllowFloats, EmbeddedObjectMeta: r.opts.EmbeddedObjectMeta,
+		Lenient: r.opts.Lenient, Descriptions: r.opts.Descriptions}
 	for _, p := range r.api.Packages {
 		m := p.Markers.Get("kelson:crd")
 		if m == nil {
@@ -246,5 +260,6 @@ func (r *run) webhooks() {
 	configurations, err := webhook.Build(r.api)
 	r.fail(err)
 	doc, err := webhook.YAML(configurations)
-	r.fail(err, r.out.add(filepath.Join(r.manifestDir("webhook", "config/webhook"), webhook.FileName), r.headed("webhook", doc)))
+	r.fail(err, r.out.add(filepath.Join(r.manifestDir("webhook", "config/webhook"), webhook.FileName),
+		r.headed("webhook", doc)))
 }

@@ -81,7 +81,8 @@ func methods(t *testing.T, src []byte) map[string]string {
 		if err := printer.Fprint(&b, token.NewFileSet(), fn); err != nil {
 			t.Fatal(err)
 		}
-		found[fmt.Sprint(fn.Recv.List[0].Type.(*ast.StarExpr).X, ".", fn.Name)] = strings.Join(strings.Fields(b.String()), " ")
+		found[fmt.Sprint(fn.Recv.List[0].Type.(*ast.StarExpr).X, ".",
+			fn.Name)] = strings.Join(strings.Fields(b.String()), " ")
 	}
 	return found
 }

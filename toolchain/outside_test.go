@@ -16,7 +16,8 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 			opts.Settings = map[string]toolchain.Settings{"crd": {Output: "../victim"}}
 		},
 		"a moved file": func(_ *testing.T, dir string, opts *toolchain.Options) {
-			opts.Move = []toolchain.Move{{From: filepath.Join(dir, "config/crd/*.yaml"), To: filepath.Join(dir, "../victim/*")}}
+			opts.Move = []toolchain.Move{{From: filepath.Join(dir, "config/crd/*.yaml"),
+				To: filepath.Join(dir, "../victim/*")}}
 		},
 		"a linked folder": func(t *testing.T, dir string, _ *toolchain.Options) {
 			link(t, "../victim", filepath.Join(dir, "config"))
@@ -50,7 +51,8 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 			if !errors.As(err, &outside) {
 				t.Errorf("error %v", err)
 			}
-			if data, err := os.ReadFile(filepath.Join(victim, "role.yaml")); err == nil && string(data) != "kind: Role\n" {
+			if data, err := os.ReadFile(filepath.Join(victim, "role.yaml")); err == nil &&
+				string(data) != "kind: Role\n" {
 				t.Errorf("overwritten: %s", data)
 			}
 			if after, err := os.ReadDir(victim); err != nil || len(after) != len(before) {

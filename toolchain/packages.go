@@ -47,14 +47,16 @@ func (r *run) registered(p *model.Package) bool {
 
 func (r *run) defaulting() {
 	for _, p := range r.packages() {
-		src, err := defaults.Generate(defaults.Config{API: r.api, Package: p, Header: r.header, Registered: r.registered(p)})
+		src, err := defaults.Generate(defaults.Config{API: r.api, Package: p, Header: r.header,
+			Registered: r.registered(p)})
 		r.file(p, defaults.FileName, src, err)
 	}
 }
 
 func (r *run) conversions() {
 	for _, p := range r.packages() {
-		files, err := conversion.Generate(conversion.Config{API: r.api, Workspace: r.ws, Package: p, Header: r.header, Registered: r.registered(p)})
+		files, err := conversion.Generate(conversion.Config{API: r.api, Workspace: r.ws, Package: p, Header: r.header,
+			Registered: r.registered(p)})
 		r.file(p, conversion.FileName, files.Source, err)
 		r.file(p, conversion.TestFileName, files.Test, nil)
 	}
@@ -70,9 +72,10 @@ func (r *run) protobufs() {
 			r.fail(err)
 			continue
 		}
-		files, err := protobuf.Generate(protobuf.Config{API: r.api, Package: p, Header: r.header, Lock: lock, Generated: func(other *model.Package) bool {
-			return slices.Contains(r.packages(), other)
-		}})
+		files, err := protobuf.Generate(protobuf.Config{API: r.api, Package: p, Header: r.header, Lock: lock,
+			Generated: func(other *model.Package) bool {
+				return slices.Contains(r.packages(), other)
+			}})
 		r.file(p, protobuf.FileName, files.Source, err)
 		r.file(p, protobuf.SchemaFileName, files.Schema, err)
 		r.fail(r.out.add(filepath.Join(p.Dir, protobuf.LockFileName), files.Lock))
@@ -84,7 +87,8 @@ func (r *run) validations() {
 		return slices.ContainsFunc(r.packages(), func(other *model.Package) bool { return other.Package == p })
 	}
 	for _, p := range r.packages() {
-		src, err := validation.Generate(validation.Config{API: r.api, Package: p, Header: r.header, Generated: generated})
+		src, err := validation.Generate(validation.Config{API: r.api, Package: p, Header: r.header,
+			Generated: generated})
 		r.file(p, validation.FileName, src, err)
 	}
 }

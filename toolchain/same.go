@@ -201,7 +201,8 @@ func equalMember(key string, have, want any) bool {
 		a, b = strings.Join(strings.Fields(a), " "), strings.Join(strings.Fields(b), " ")
 		// versions before v0.12 kept the text after ---, and before v0.17 lines that begin with
 		// TODO
-		return a == b || strings.HasPrefix(a, b+" --- ") || strings.HasPrefix(a, b+" TODO") || withoutTODO(have.(string)) == b
+		return a == b || strings.HasPrefix(a, b+" --- ") || strings.HasPrefix(a, b+" TODO") ||
+			withoutTODO(have.(string)) == b
 	case key == "rule" && textA && textB:
 		return a == b || sum(a) == sum(b)
 	}

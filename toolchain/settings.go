@@ -104,7 +104,8 @@ func definitionDir(dir string) string {
 	if st, err := os.Stat(filepath.Join(dir, bases)); err == nil && st.IsDir() {
 		return bases
 	}
-	if kustomization, err := os.ReadFile(filepath.Join(dir, crds, "kustomization.yaml")); err == nil && bytes.Contains(kustomization, []byte("- bases/")) {
+	if kustomization, err := os.ReadFile(filepath.Join(dir, crds, "kustomization.yaml")); err == nil &&
+		bytes.Contains(kustomization, []byte("- bases/")) {
 		return bases
 	}
 	return crds

@@ -25,13 +25,15 @@ func (r *run) removeStale(crds *crd.Generator, dir string) {
 			continue
 		}
 		def := crds.Generated(data)
-		if def == nil || filepath.Base(name) != def.Spec.Group+"_"+def.Spec.Names.Plural+".yaml" || !r.gone(def.Spec.Group, def.Spec.Names.Kind) {
+		if def == nil || filepath.Base(name) != def.Spec.Group+"_"+def.Spec.Names.Plural+".yaml" ||
+			!r.gone(def.Spec.Group, def.Spec.Names.Kind) {
 			continue
 		}
 		removed, err := r.out.remove(name)
 		r.fail(err)
 		if removed && bytes.Contains(kustomization, []byte(filepath.Base(name))) {
-			r.warnings = append(r.warnings, fmt.Errorf("kind %s of group %s is gone; remove %s from config/crd/kustomization.yaml",
+			r.warnings = append(r.warnings, fmt.Errorf(
+				"kind %s of group %s is gone; remove %s from config/crd/kustomization.yaml",
 				def.Spec.Names.Kind, def.Spec.Group, filepath.Base(name)))
 		}
 	}

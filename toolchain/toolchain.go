@@ -154,7 +154,9 @@ func Generate(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{ws: ws, dir: ws.Dir(), keepEqual: opts.KeepEqual, omit: opts.Omit, move: opts.Move, within: opts.Within, content: map[string][]byte{}, packages: map[string]*loader.Package{}}}
+	r := &run{opts: opts, ws: ws, dir: ws.Dir(), out: output{ws: ws, dir: ws.Dir(), keepEqual: opts.KeepEqual,
+		omit: opts.Omit, move: opts.Move, within: opts.Within, content: map[string][]byte{},
+		packages: map[string]*loader.Package{}}}
 	r.api, err = model.Build(ws, marker.Standard())
 	r.mistake(err)
 	r.mistake(r.api.MarkerErrors...)

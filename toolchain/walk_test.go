@@ -47,7 +47,8 @@ func TestDir(t *testing.T) {
 		"link":       {"link", "link/a", "link/a/file", "link/inner"},
 		"second":     {"second", "second/a", "second/a/file", "second/inner"},
 		"real/inner": {"real/inner", "real/inner/.hidden", "real/inner/file"},
-		".":          {".", ".file", "link", "outside", "outside/.hidden", "outside/file", "real", "real/a", "real/a/file", "real/inner", "second"},
+		".": {".", ".file", "link", "outside", "outside/.hidden", "outside/file", "real", "real/a",
+			"real/a/file", "real/inner", "second"},
 	} {
 		if got := names(root); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", root, got, want)

@@ -29,7 +29,8 @@ func TestNamesOfPlugins(t *testing.T) {
 		{[]string{"Nonsense"}, nil, `enable-admission-plugins plugin "Nonsense" is unknown`},
 		{[]string{"Missing"}, nil, `enable-admission-plugins plugin "Missing" is not implemented`},
 		{nil, []string{"Nonsense"}, `disable-admission-plugins plugin "Nonsense" is unknown`},
-		{[]string{"AlwaysDeny", "AlwaysAdmit"}, []string{"AlwaysDeny"}, "[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped"},
+		{[]string{"AlwaysDeny", "AlwaysAdmit"}, []string{"AlwaysDeny"},
+			"[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped"},
 	} {
 		err := admission.Config{Enable: test.enable, Disable: test.disable}.Check(table)
 		if got := errorText(err); got != test.want {
@@ -65,9 +66,11 @@ func TestReadConfiguration(t *testing.T) {
 		{"inline and by path", head + `plugins: [{name: PodSecurity, configuration: {kind: X, a: 1}}, {name: PodNodeSelector, path: selector.yaml}, {name: PodSecurity, path: nowhere}, {name: EventRateLimit}]`,
 			map[string]string{"PodSecurity": `{"a":1,"kind":"X"}`, "PodNodeSelector": "a: b"}, ""},
 		{"legacy", "podNodeSelectorPluginConfig: {a: b}", map[string]string{
-			"PodNodeSelector": "podNodeSelectorPluginConfig: {a: b}", "ImagePolicyWebhook": "podNodeSelectorPluginConfig: {a: b}"}, ""},
+			"PodNodeSelector":    "podNodeSelectorPluginConfig: {a: b}",
+			"ImagePolicyWebhook": "podNodeSelectorPluginConfig: {a: b}"}, ""},
 		{"unknown field", head + "plugin: []", nil, `unknown field "plugin"`},
-		{"another kind", "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: []", nil, "failed to read plugin config: unexpected type"},
+		{"another kind", "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: []", nil,
+			"failed to read plugin config: unexpected type"},
 		{"missing file", head + "plugins: [{name: PodNodeSelector, path: nowhere}]",
 			nil, "couldn't open admission plugin configuration PodNodeSelector"},
 		{"nothing", "", nil, "failed to read plugin config"},
@@ -113,13 +116,15 @@ func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
 	}
 	defer chain.Stop()
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	attributes := upstream.NewAttributesRecord(&corev1.ConfigMap{}, nil, kind, "default", "a", schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "",
+	attributes := upstream.NewAttributesRecord(&corev1.ConfigMap{}, nil, kind, "default", "a",
+		schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "",
 		upstream.Create, nil, false, nil)
 	work := func() {
 		if chain.Handles(upstream.Create) {
 			t.Fatal("a plugin is active")
 		}
-		if err := errors.Join(chain.Admit(context.Background(), attributes, nil), chain.Validate(context.Background(), attributes, nil)); err != nil {
+		if err := errors.Join(chain.Admit(context.Background(), attributes, nil),
+			chain.Validate(context.Background(), attributes, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,11 +55,13 @@ func (d Deps) webhooks() webhook.Config {
 	if resolver == nil {
 		resolver = services.New(services.Config{Store: d.Store})
 	}
-	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config, Manifests: d.Manifests, Transport: d.Webhooks, Dial: d.DialWebhooks, Metrics: d.webhookMetrics}
+	return webhook.Config{Store: d.Store, Services: resolver, Authorizer: d.Authorizer, Config: d.Config,
+		Manifests: d.Manifests, Transport: d.Webhooks, Dial: d.DialWebhooks, Metrics: d.webhookMetrics}
 }
 
 func (d Deps) policies() policy.Config {
-	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer, Config: d.Config, Manifests: d.Manifests}
+	return policy.Config{Store: d.Store, Registry: d.Registry, Authorizer: d.Authorizer, Config: d.Config,
+		Manifests: d.Manifests}
 }
 
 // Plugin is one row of a Table.
@@ -83,11 +85,21 @@ type Table []Plugin
 func Generic() Table {
 	return Table{
 		{Name: "AlwaysAdmit", New: func(Deps) (admission.Interface, error) { return always.Admit{}, nil }},
-		{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) { return lifecycle.New(d.Store), nil }},
-		{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewMutating(d.policies()) }},
-		{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewMutating(d.webhooks()) }},
-		{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) { return policy.NewValidating(d.policies()) }},
-		{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) { return webhook.NewValidating(d.webhooks()) }},
+		{Name: lifecycle.Name, On: true, New: func(d Deps) (admission.Interface, error) {
+			return lifecycle.New(d.Store), nil
+		}},
+		{Name: "MutatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) {
+			return policy.NewMutating(d.policies())
+		}},
+		{Name: "MutatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) {
+			return webhook.NewMutating(d.webhooks())
+		}},
+		{Name: "ValidatingAdmissionPolicy", On: true, New: func(d Deps) (admission.Interface, error) {
+			return policy.NewValidating(d.policies())
+		}},
+		{Name: "ValidatingAdmissionWebhook", On: true, New: func(d Deps) (admission.Interface, error) {
+			return webhook.NewValidating(d.webhooks())
+		}},
 		{Name: "AlwaysDeny", New: func(Deps) (admission.Interface, error) { return always.Deny{}, nil }},
 	}
 }

@@ -76,7 +76,8 @@ func New(cfg Config) *Aggregator {
 	if cfg.Priorities == nil {
 		cfg.Priorities = discovery.CustomPriorities
 	}
-	a := &Aggregator{cfg: cfg, renewed: make(chan struct{}), backends: map[string]*backend{}, priorities: map[schema.GroupVersion]discovery.Priorities{}}
+	a := &Aggregator{cfg: cfg, renewed: make(chan struct{}), backends: map[string]*backend{},
+		priorities: map[schema.GroupVersion]discovery.Priorities{}}
 	a.lifetime, a.end = context.WithCancel(context.Background())
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(a)
@@ -129,7 +130,8 @@ func (a *Aggregator) publish() {
 		listed[gv] = discovery.Other{Priorities: priorities}
 	}
 	for _, b := range a.backends {
-		listed[b.gv] = discovery.Other{Priorities: b.spec.priorities(), Served: true, Resources: b.resources, Stale: b.stale}
+		listed[b.gv] = discovery.Other{Priorities: b.spec.priorities(), Served: true, Resources: b.resources,
+			Stale: b.stale}
 	}
 	a.listed.Store(&listed)
 }

@@ -33,11 +33,13 @@ type statuses struct{ *store.Store }
 
 func (s statuses) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
-	name := strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, "/apis/apiregistration.k8s.io/v1/apiservices/"), "/status")
+	name := strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, "/apis/apiregistration.k8s.io/v1/apiservices/"),
+		"/status")
 	key := store.Key{Resource: aggregator.Resource, Name: name}
 	obj := s.Snapshot().Get(key)
 	var patch, tree map[string]any
-	if err := json.NewDecoder(req.Body).Decode(&patch); err != nil || obj == nil || json.Unmarshal(obj.Data, &tree) != nil {
+	if err := json.NewDecoder(req.Body).Decode(&patch); err != nil || obj == nil ||
+		json.Unmarshal(obj.Data, &tree) != nil {
 		w.WriteHeader(http.StatusNotFound)
 		return w.Result(), nil
 	}
@@ -110,10 +112,12 @@ func TestConcurrentChanges(t *testing.T) {
 					req = req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: "u"}))
 					w := httptest.NewRecorder()
 					handler.ServeHTTP(w, req)
-					if w.Code != http.StatusServiceUnavailable || !a.Serves(schema.GroupVersion{Group: group, Version: "v1"}) {
+					if w.Code != http.StatusServiceUnavailable ||
+						!a.Serves(schema.GroupVersion{Group: group, Version: "v1"}) {
 						t.Errorf("%d %s", w.Code, w.Body)
 					}
-					if listed := a.Discovery(); listed == nil || !(*listed)[schema.GroupVersion{Group: group, Version: "v1"}].Stale {
+					if listed := a.Discovery(); listed == nil ||
+						!(*listed)[schema.GroupVersion{Group: group, Version: "v1"}].Stale {
 						t.Errorf("discovery: %v", listed)
 					}
 					if _, err := registry.Gather(); err != nil {
@@ -160,7 +164,8 @@ func TestDescribedAfterErrors(t *testing.T) {
 	st := newStore(t, backend.URL)
 	key, object := apiServiceOf("a.example.com")
 	put(t, st, key, object)
-	a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+	a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}),
+		Client: statuses{st}, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- a.Run(ctx) }()
@@ -191,13 +196,15 @@ func TestBrokenBundle(t *testing.T) {
 		key, object := apiServiceOf("a.example.com")
 		put(t, st, key, strings.Replace(object, `"insecureSkipTLSVerify":true`, `"caBundle":"bm9uZQ=="`, 1))
 		registry := prometheus.NewRegistry()
-		a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}), Client: statuses{st}, Metrics: registry})
+		a := aggregator.New(aggregator.Config{Store: st, Services: services.New(services.Config{Store: st}),
+			Client: statuses{st}, Metrics: registry})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- a.Run(ctx) }()
 		synctest.Wait()
 		data := st.Snapshot().Get(key).Data
-		if !bytes.Contains(data, []byte(`"reason":"FailedDiscoveryCheck"`)) || !bytes.Contains(data, []byte("unable to load root certificates")) {
+		if !bytes.Contains(data, []byte(`"reason":"FailedDiscoveryCheck"`)) ||
+			!bytes.Contains(data, []byte("unable to load root certificates")) {
 			t.Errorf("%s", data)
 		}
 		want := `
@@ -205,7 +212,8 @@ func TestBrokenBundle(t *testing.T) {
 # TYPE aggregator_unavailable_apiservice gauge
 aggregator_unavailable_apiservice{name="v1.a.example.com"} 1
 `
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "aggregator_unavailable_apiservice"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+			"aggregator_unavailable_apiservice"); err != nil {
 			t.Error(err)
 		}
 		cancel()

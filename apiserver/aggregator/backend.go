@@ -65,7 +65,8 @@ type backend struct {
 func (a *Aggregator) newBackend(ctx context.Context, service *apiService, old *backend) *backend {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &backend{
-		Aggregator: a, name: service.Metadata.Name, uid: service.Metadata.UID, spec: service.Spec, gv: service.Spec.groupVersion(),
+		Aggregator: a, name: service.Metadata.Name, uid: service.Metadata.UID, spec: service.Spec,
+		gv:      service.Spec.groupVersion(),
 		changed: make(chan struct{}, 1), cancel: cancel, stale: true,
 	}
 	b.available.Store(service.availability().Status == isTrue)

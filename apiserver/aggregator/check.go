@@ -42,7 +42,8 @@ type finding struct {
 }
 
 func (b *backend) unavailable(status, reason, format string, args ...any) finding {
-	return finding{condition: condition{Type: available, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+	return finding{condition: condition{Type: available, Status: status, Reason: reason,
+		Message: fmt.Sprintf(format, args...)}}
 }
 
 // check determines whether the backend is available. Reasons and messages are those of
@@ -54,21 +55,26 @@ func (b *backend) check(ctx context.Context) finding {
 	case apierrors.IsNotFound(err):
 		return b.unavailable(isFalse, "ServiceNotFound", "service/%s in %q is not present", ref.Name, ref.Namespace)
 	case err != nil:
-		return b.unavailable(isUnknown, "ServiceAccessError", "service/%s in %q cannot be checked due to: %v", ref.Name, ref.Namespace, err)
+		return b.unavailable(isUnknown, "ServiceAccessError", "service/%s in %q cannot be checked due to: %v", ref.Name,
+			ref.Namespace, err)
 	}
 	if clusterIP(service) {
 		port := services.Port(service, ref.port())
 		if port == nil {
-			return b.unavailable(isFalse, "ServicePortError", "service/%s in %q is not listening on port %d", ref.Name, ref.Namespace, ref.port())
+			return b.unavailable(isFalse, "ServicePortError", "service/%s in %q is not listening on port %d", ref.Name,
+				ref.Namespace, ref.port())
 		}
 		slices, err := services.Slices(sn, ref.Namespace, ref.Name)
 		switch {
 		case err != nil:
-			return b.unavailable(isUnknown, "EndpointsAccessError", "service/%s in %q cannot be checked due to: %v", ref.Name, ref.Namespace, err)
+			return b.unavailable(isUnknown, "EndpointsAccessError", "service/%s in %q cannot be checked due to: %v",
+				ref.Name, ref.Namespace, err)
 		case len(slices) == 0:
-			return b.unavailable(isFalse, "EndpointsNotFound", "cannot find endpointslices for service/%s in %q", ref.Name, ref.Namespace)
+			return b.unavailable(isFalse, "EndpointsNotFound", "cannot find endpointslices for service/%s in %q",
+				ref.Name, ref.Namespace)
 		case !hasEndpoint(port.Name, slices):
-			return b.unavailable(isFalse, "MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q",
+			return b.unavailable(isFalse, "MissingEndpoints",
+				"endpointslices for service/%s in %q have no addresses with port name %q",
 				ref.Name, ref.Namespace, port.Name)
 		}
 	}
@@ -78,13 +84,18 @@ func (b *backend) check(ctx context.Context) finding {
 		f.retry = true
 		return f
 	}
-	return finding{condition: condition{Type: available, Status: isTrue, Reason: "Passed", Message: "all checks passed"}, resources: resources}
+	return finding{condition: condition{Type: available, Status: isTrue, Reason: "Passed",
+		Message: "all checks passed"}, resources: resources}
 }
 
 func hasEndpoint(portName string, all []*discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) &&
-			slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return p.Name != nil && *p.Name == portName && p.Port != nil })
+		return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool {
+			return e.Conditions.Ready == nil || *e.Conditions.Ready
+		}) &&
+			slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
+				return p.Name != nil && *p.Name == portName && p.Port != nil
+			})
 	})
 }
 
@@ -126,7 +137,8 @@ func (b *backend) attempt(ctx context.Context) ([]apidiscoveryv2.APIResourceDisc
 		return nil, err
 	}
 	at.Path = root(b.gv)
-	resp, body, err := b.get(ctx, at.String(), checkTimeout, maxDiscovery, identity{"system:kube-aggregator", "system:masters"}, nil)
+	resp, body, err := b.get(ctx, at.String(), checkTimeout, maxDiscovery,
+		identity{"system:kube-aggregator", "system:masters"}, nil)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("failing or missing response from %v: %w", at, err)
@@ -139,7 +151,8 @@ func (b *backend) attempt(ctx context.Context) ([]apidiscoveryv2.APIResourceDisc
 		return nil, nil // the backend still counts as available, as in kube-aggregator
 	}
 	if list.GroupVersion != "" && list.GroupVersion != b.gv.String() {
-		return nil, fmt.Errorf("failing or missing response from %v: it describes group version %q instead of %q", at, list.GroupVersion, b.gv)
+		return nil, fmt.Errorf("failing or missing response from %v: it describes group version %q instead of %q", at,
+			list.GroupVersion, b.gv)
 	}
 	return aggregated(b.gv, list.APIResources), nil
 }
@@ -152,7 +165,8 @@ var errTooLarge = errors.New("the response is too large")
 
 // get sends a GET request to the backend as a user of this server and reads at most limit bytes of
 // the response.
-func (b *backend) get(ctx context.Context, url string, timeout time.Duration, limit int64, as identity, header http.Header) (*http.Response, []byte, error) {
+func (b *backend) get(ctx context.Context, url string, timeout time.Duration, limit int64, as identity,
+	header http.Header) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, nil, err

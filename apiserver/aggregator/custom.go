@@ -30,7 +30,8 @@ type keeper struct {
 }
 
 func newKeeper(ctx context.Context, a *Aggregator) *keeper {
-	return &keeper{Aggregator: a, ctx: ctx, versions: map[string][]schema.GroupVersion{}, wanted: map[schema.GroupVersion]int{}, due: map[schema.GroupVersion]bool{}}
+	return &keeper{Aggregator: a, ctx: ctx, versions: map[string][]schema.GroupVersion{},
+		wanted: map[schema.GroupVersion]int{}, due: map[schema.GroupVersion]bool{}}
 }
 
 // run follows the definitions until ctx ends.

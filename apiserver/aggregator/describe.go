@@ -80,7 +80,8 @@ func (b *backend) describe(ctx context.Context) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	changed := next.V2 != b.described.V2 || next.V3Hash != b.described.V3Hash || (next.V3 == nil) != (b.described.V3 == nil)
+	changed := next.V2 != b.described.V2 || next.V3Hash != b.described.V3Hash ||
+		(next.V3 == nil) != (b.described.V3 == nil)
 	b.described = next
 	if changed && b.backends[b.name] == b {
 		b.publish()
@@ -133,7 +134,8 @@ func (b *backend) readIndex(ctx context.Context) (hash string, found bool, err e
 }
 
 // read reads a document. Statuses other than OK, Not Modified and Not Found are errors.
-func (b *backend) read(ctx context.Context, path string, limit int64, header http.Header) (*http.Response, []byte, error) {
+func (b *backend) read(ctx context.Context, path string, limit int64,
+	header http.Header) (*http.Response, []byte, error) {
 	at, err := b.cfg.Services.ResolveEndpoint(b.spec.Service.Namespace, b.spec.Service.Name, b.spec.Service.port())
 	if err != nil {
 		return nil, nil, err

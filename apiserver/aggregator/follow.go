@@ -123,7 +123,8 @@ func (f *follower) apply(obj *store.Object) {
 // right condition. It does not decode the object, because nearly all APIServices are local.
 func (f *follower) isLocal(obj *store.Object) bool {
 	f.spec = f.appendLocalSpec(f.spec[:0], versionOf(obj.Key.Name))
-	return bytes.Contains(obj.Data, f.spec) && bytes.Contains(obj.Data, []byte(`"status":{"conditions":[{"type":"Available","status":"True",`)) &&
+	return bytes.Contains(obj.Data, f.spec) &&
+		bytes.Contains(obj.Data, []byte(`"status":{"conditions":[{"type":"Available","status":"True",`)) &&
 		bytes.HasSuffix(obj.Data, []byte(localConditionEnd))
 }
 

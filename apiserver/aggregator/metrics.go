@@ -11,7 +11,8 @@ var (
 	unavailableGauge = prometheus.NewDesc("aggregator_unavailable_apiservice",
 		"Gauge of APIServices which are marked as unavailable broken down by APIService name.", []string{"name"}, nil)
 	unavailableCounter = prometheus.NewDesc("aggregator_unavailable_apiservice_total",
-		"Counter of APIServices which are marked as unavailable broken down by APIService name and reason.", []string{"name", "reason"}, nil)
+		"Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
+		[]string{"name", "reason"}, nil)
 )
 
 // unavailableCounts counts how often APIServices became unavailable, by name and reason. The zero

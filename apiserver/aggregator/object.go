@@ -89,7 +89,8 @@ const (
 
 // localCondition is that of APIServices without a Service.
 func localCondition() condition {
-	return condition{Type: available, Status: isTrue, Reason: "Local", Message: "Local APIServices are always available"}
+	return condition{Type: available, Status: isTrue, Reason: "Local",
+		Message: "Local APIServices are always available"}
 }
 
 // availability returns the condition Available; its status is Unknown if there is none.

@@ -93,7 +93,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer func() {
 		// The proxy panics if it cannot pass on all of a response. If the client has disconnected,
 		// that is not a failure.
-		if p := recover(); p != nil && (p != http.ErrAbortHandler || !errors.Is(req.Context().Err(), context.Canceled)) {
+		if p := recover(); p != nil && (p != http.ErrAbortHandler ||
+			!errors.Is(req.Context().Err(), context.Canceled)) {
 			panic(p)
 		}
 	}()
@@ -179,7 +180,8 @@ func (b *backend) newProxy() *httputil.ReverseProxy {
 			if resp.StatusCode == http.StatusSwitchingProtocols && x.switched != nil {
 				x.switched()
 			}
-			if !b.cfg.ForwardRedirects && resp.StatusCode >= 300 && resp.StatusCode <= 399 && resp.Header.Get("Location") != "" {
+			if !b.cfg.ForwardRedirects && resp.StatusCode >= 300 && resp.StatusCode <= 399 &&
+				resp.Header.Get("Location") != "" {
 				resp.Body.Close()
 				resp.StatusCode, resp.Status = http.StatusBadGateway, ""
 				resp.Header = http.Header{}

@@ -159,7 +159,8 @@ func (p *proxied) start() *pipes {
 	})
 	synctest.Wait()
 	handler := a.Handler(http.NotFoundHandler())
-	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api")}
 	return listen(p.T, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, err := infos.NewRequestInfo(req)
@@ -198,11 +199,19 @@ func TestProxy(t *testing.T) {
 	}{
 		{"no target", func(p *proxied) { p.spec = "" }, http.StatusNotFound, "", false},
 		{"no user", func(p *proxied) { p.user = nil }, http.StatusInternalServerError, "missing user", false},
-		{"with user, insecure", func(p *proxied) { p.spec, p.host = insecure, "other.example" }, http.StatusOK, "", true},
+		{"with user, insecure", func(p *proxied) {
+			p.spec, p.host = insecure, "other.example"
+		}, http.StatusOK, "", true},
 		{"with user, caBundle", func(p *proxied) {}, http.StatusOK, "", true},
-		{"service unresolvable", func(p *proxied) { p.noService = true }, http.StatusServiceUnavailable, "service unavailable", false},
-		{"bad serving certificate", func(p *proxied) { p.spec = caBundle(authority(p.T)) }, http.StatusServiceUnavailable, "service unavailable", false},
-		{"certificate of another host", func(p *proxied) { p.host = "other.example" }, http.StatusServiceUnavailable, "service unavailable", false},
+		{"service unresolvable", func(p *proxied) {
+			p.noService = true
+		}, http.StatusServiceUnavailable, "service unavailable", false},
+		{"bad serving certificate", func(p *proxied) {
+			p.spec = caBundle(authority(p.T))
+		}, http.StatusServiceUnavailable, "service unavailable", false},
+		{"certificate of another host", func(p *proxied) {
+			p.host = "other.example"
+		}, http.StatusServiceUnavailable, "service unavailable", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -219,7 +228,8 @@ func TestProxy(t *testing.T) {
 				})
 				test.change(p)
 				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://plane/apis/foo.example.com/v1/things/a%20b?x=1", nil)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+					"http://plane/apis/foo.example.com/v1/things/a%20b?x=1", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -240,8 +250,9 @@ func TestProxy(t *testing.T) {
 				var want http.Header
 				if test.forwarded {
 					want = http.Header{
-						"X-Forwarded-Host": {"backend.example:443"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Uri": {"/apis/foo.example.com/v1/things/a%20b"},
-						"X-Remote-User": {"username"}, "X-Remote-Uid": {"6b60d791"}, "X-Remote-Group": {"one", "two"},
+						"X-Forwarded-Host": {"backend.example:443"}, "X-Forwarded-Proto": {"https"},
+						"X-Forwarded-Uri": {"/apis/foo.example.com/v1/things/a%20b"},
+						"X-Remote-User":   {"username"}, "X-Remote-Uid": {"6b60d791"}, "X-Remote-Group": {"one", "two"},
 						"User-Agent": {"Go-http-client/1.1"}, "Accept-Encoding": {"gzip"},
 					}
 				}
@@ -270,7 +281,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var called atomic.Bool
 				ca := authority(t)
-				p := &proxied{T: t, authority: ca, host: test.host, spec: caBundle(ca), user: someone, noDial: test.noDial}
+				p := &proxied{T: t, authority: ca, host: test.host, spec: caBundle(ca), user: someone,
+					noDial: test.noDial}
 				if test.insecure {
 					p.spec = insecure
 				}
@@ -288,7 +300,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 						return
 					}
 					defer conn.Close()
-					_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+					_, _ = io.WriteString(conn,
+						"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
 					word := make([]byte, 5)
 					_, _ = io.ReadFull(conn, word)
 					_, _ = conn.Write(append([]byte("hello "), word...))
@@ -298,7 +311,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				if _, err := io.WriteString(conn, "GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n"); err != nil {
+				if _, err := io.WriteString(conn,
+					"GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}
 				in := bufio.NewReader(conn)
@@ -306,7 +320,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if works := resp.StatusCode == http.StatusSwitchingProtocols; works != test.works || called.Load() != test.works {
+				if works := resp.StatusCode == http.StatusSwitchingProtocols; works != test.works ||
+					called.Load() != test.works {
 					t.Fatalf("%s; called: %v", resp.Status, called.Load())
 				}
 				if !test.works {
@@ -336,13 +351,15 @@ func TestProxyCertificateRenewed(t *testing.T) {
 			backend: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 			// In TLS 1.3 the client learns of the rejection after the handshake, which blocks on a
 			// pipe.
-			clients:     &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: front.Pool(), MaxVersion: tls.VersionTLS12},
+			clients: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: front.Pool(),
+				MaxVersion: tls.VersionTLS12},
 			proxyClient: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.Load(), nil },
 		}
 		client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
 		want := func(code int) {
 			t.Helper()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://plane/apis/foo.example.com/v1/things", nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://plane/apis/foo.example.com/v1/things", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -383,7 +400,8 @@ func TestProxySignalsFlowControl(t *testing.T) {
 				signal := &signals{}
 				var before atomic.Bool
 				ca := authority(t)
-				p := &proxied{T: t, authority: ca, host: "test-service.test-ns.svc", spec: caBundle(ca), user: someone, noDial: test.noDial, signal: signal}
+				p := &proxied{T: t, authority: ca, host: "test-service.test-ns.svc", spec: caBundle(ca), user: someone,
+					noDial: test.noDial, signal: signal}
 				if test.local {
 					p.spec = ""
 				}
@@ -393,7 +411,8 @@ func TestProxySignalsFlowControl(t *testing.T) {
 					}
 				})
 				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://plane/apis/foo.example.com/v1/things", nil)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+					"http://plane/apis/foo.example.com/v1/things", nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -61,7 +61,8 @@ func (a *Aggregator) RegisterVisibly(ctx context.Context, local []schema.GroupVe
 }
 
 // createLocal commits the missing APIServices and returns the group versions of those that differ.
-func (a *Aggregator) createLocal(ctx context.Context, local []schema.GroupVersion) (changed []schema.GroupVersion, err error) {
+func (a *Aggregator) createLocal(ctx context.Context,
+	local []schema.GroupVersion) (changed []schema.GroupVersion, err error) {
 	sn, now := a.cfg.Store.Snapshot(), time.Now().UTC().Format(time.RFC3339)
 	var ops []store.Op
 	var want []byte

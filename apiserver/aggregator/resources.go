@@ -29,7 +29,8 @@ func aggregated(gv schema.GroupVersion, list []metav1.APIResource) []apidiscover
 		}
 		if !contains(index, name) { // a subresource alone, such as one for access reviews
 			index[name] = len(out)
-			out = append(out, apidiscoveryv2.APIResourceDiscovery{Resource: name, Scope: scopeOf(r), ResponseKind: &metav1.GroupVersionKind{}})
+			out = append(out, apidiscoveryv2.APIResourceDiscovery{Resource: name, Scope: scopeOf(r),
+				ResponseKind: &metav1.GroupVersionKind{}})
 		}
 		parent := &out[index[name]]
 		parent.Subresources = append(parent.Subresources, apidiscoveryv2.APISubresourceDiscovery{

@@ -57,7 +57,8 @@ func (a *Aggregator) report(ctx context.Context, name string, uid types.UID, now
 		a.cfg.Log.Warn("write status of APIService", "apiservice", name, "err", err)
 	default:
 		if was.Status != now.Status {
-			a.cfg.Log.Info("availability of APIService changed", "apiservice", name, "status", now.Status, "reason", now.Reason, "message", now.Message)
+			a.cfg.Log.Info("availability of APIService changed", "apiservice", name, "status", now.Status, "reason",
+				now.Reason, "message", now.Message)
 		}
 		if was.Status == isTrue && now.Status != isTrue {
 			a.counts.add(name, now.Reason)

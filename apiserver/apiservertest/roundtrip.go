@@ -70,7 +70,8 @@ func same(t testing.TB, what string, round int, want, got runtime.Object) bool {
 	if equality.Semantic.DeepEqual(want, got) {
 		return true
 	}
-	t.Errorf("the %s %T changed in round %d of seed 1 (- before, + after):\n%s", what, want, round, diff.Diff(want, got))
+	t.Errorf("the %s %T changed in round %d of seed 1 (- before, + after):\n%s", what, want, round,
+		diff.Diff(want, got))
 	return false
 }
 

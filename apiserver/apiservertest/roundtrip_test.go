@@ -80,7 +80,8 @@ func TestRoundTrip(t *testing.T) {
 	} {
 		r := &recorder{TB: t}
 		test.run(r)
-		if len(r.failures) != 1 || !strings.Contains(r.failures[0], test.want) || !strings.Contains(r.failures[0], "changed in round") {
+		if len(r.failures) != 1 || !strings.Contains(r.failures[0], test.want) ||
+			!strings.Contains(r.failures[0], "changed in round") {
 			t.Errorf("%s: %q", name, r.failures)
 		}
 	}

@@ -71,7 +71,9 @@ func Open(cfg Config) (_ *Trail, err error) {
 			t.file.Close()
 		}
 	}()
-	t.policy, err = filewatch.Open(cfg.PolicyFile, parsePolicy, func(err error) { cfg.Logger.Error("reload audit policy: keeping the previous one", "err", err) })
+	t.policy, err = filewatch.Open(cfg.PolicyFile, parsePolicy, func(err error) {
+		cfg.Logger.Error("reload audit policy: keeping the previous one", "err", err)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("loading audit policy file: %w", err)
 	}
@@ -118,7 +120,8 @@ func (t *Trail) openLog(cfg Config) (audit.Backend, error) {
 		return nil, errors.New("open audit log: path is \"-\" but Config.Stdout is nil")
 	}
 	writer := &serialWriter{out: out, losses: losses{of: "audit log", log: cfg.Logger}}
-	return cfg.Log.Delivery.wrap(auditlog.NewBackend(writer, cfg.Log.Format, auditv1.SchemeGroupVersion), cfg.Logger), nil
+	return cfg.Log.Delivery.wrap(auditlog.NewBackend(writer, cfg.Log.Format, auditv1.SchemeGroupVersion), cfg.Logger),
+		nil
 }
 
 // wrap adds batching and truncation to a backend.

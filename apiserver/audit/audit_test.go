@@ -31,7 +31,8 @@ func config(t *testing.T) audit.Config {
 func TestRotation(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()
-	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups, cfg.Log.Compress = filepath.Join(dir, "logs", "audit.log"), 1, 0, true
+	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups, cfg.Log.Compress = filepath.Join(dir, "logs", "audit.log"), 1, 0,
+		true
 	trail, err := audit.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,8 @@ func TestRotation(t *testing.T) {
 	for n := range writers {
 		all.Go(func() {
 			for i := range each {
-				trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata, RequestURI: fmt.Sprintf("/%d/%d/", n, i) + strings.Repeat("x", 100_000)})
+				trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata,
+					RequestURI: fmt.Sprintf("/%d/%d/", n, i) + strings.Repeat("x", 100_000)})
 			}
 		})
 	}
@@ -106,7 +108,8 @@ func TestRotationWhenTheClockGoesBack(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()
 	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups = filepath.Join(dir, "audit.log"), 1, 2
-	if err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	trail, err := audit.Open(cfg)
@@ -131,7 +134,8 @@ func TestRotationWhenTheClockGoesBack(t *testing.T) {
 		}
 		text.Write(raw)
 	}
-	if len(entries) != 3 || strings.Contains(text.String(), "written first") || !strings.Contains(text.String(), `"/34/`) || !strings.Contains(text.String(), `"/15/`) {
+	if len(entries) != 3 || strings.Contains(text.String(), "written first") ||
+		!strings.Contains(text.String(), `"/34/`) || !strings.Contains(text.String(), `"/15/`) {
 		t.Errorf("%d files: %v", len(entries), entries)
 	}
 }

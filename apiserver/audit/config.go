@@ -83,7 +83,8 @@ func Defaults() Config {
 	return Config{
 		Log: Log{
 			Format: auditlog.FormatJson, MaxSize: 100, MaxBackups: 100, MaxAge: 366,
-			Delivery: Delivery{Mode: ModeBlocking, Limits: limits, Batch: buffered.BatchConfig{BufferSize: buffer, MaxBatchSize: 1}},
+			Delivery: Delivery{Mode: ModeBlocking, Limits: limits,
+				Batch: buffered.BatchConfig{BufferSize: buffer, MaxBatchSize: 1}},
 		},
 		Webhook: Webhook{
 			InitialBackoff: webhook.DefaultInitialBackoffDelay,
@@ -99,7 +100,8 @@ func Defaults() Config {
 func (cfg *Config) check() error {
 	if l := &cfg.Log; l.Path != "" {
 		if !slices.Contains(Formats(), l.Format) {
-			return fmt.Errorf("invalid audit log format %s, allowed formats are %q", l.Format, strings.Join(Formats(), ","))
+			return fmt.Errorf("invalid audit log format %s, allowed formats are %q", l.Format,
+				strings.Join(Formats(), ","))
 		}
 		for _, limit := range []struct {
 			flag  string
@@ -124,7 +126,8 @@ func (d *Delivery) check(plugin string) error {
 		return fmt.Errorf("invalid audit %s mode %s, allowed modes are %q", plugin, d.Mode, strings.Join(Modes(), ","))
 	}
 	if d.Limits.MaxEventSize <= 0 {
-		return fmt.Errorf("invalid audit truncate %s max event size %v, must be a positive number", plugin, d.Limits.MaxEventSize)
+		return fmt.Errorf("invalid audit truncate %s max event size %v, must be a positive number", plugin,
+			d.Limits.MaxEventSize)
 	}
 	if d.Limits.MaxBatchSize < d.Limits.MaxEventSize {
 		return fmt.Errorf("invalid audit truncate %s max batch size %v, must be greater than max event size (%v)",

@@ -32,13 +32,15 @@ func TestFullDisk(t *testing.T) {
 			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 			var log bytes.Buffer
 			cfg := config(t)
-			cfg.Log.Path, cfg.Log.Delivery.Mode, cfg.Logger = filepath.Join(dir, "audit.log"), mode, slog.New(slog.NewTextHandler(&log, nil))
+			cfg.Log.Path, cfg.Log.Delivery.Mode, cfg.Logger = filepath.Join(dir, "audit.log"), mode,
+				slog.New(slog.NewTextHandler(&log, nil))
 			trail, err := audit.Open(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			record := func(name string) bool {
-				return trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata, RequestURI: "/" + name + "/" + strings.Repeat("x", 3000)})
+				return trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata,
+					RequestURI: "/" + name + "/" + strings.Repeat("x", 3000)})
 			}
 			if !record("before") {
 				t.Error("the first event is refused")
@@ -114,7 +116,8 @@ func TestFullDisk(t *testing.T) {
 			if !bytes.Contains(text, []byte("/before/")) || !bytes.Contains(text, []byte("/after/")) {
 				t.Error("the events before and after the full disk are missing")
 			}
-			if n := strings.Count(log.String(), "write audit log: events are lost"); n != 1 || mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is writable again") {
+			if n := strings.Count(log.String(), "write audit log: events are lost"); n != 1 ||
+				mode != audit.ModeBatch && !strings.Contains(log.String(), "audit log is writable again") {
 				t.Errorf("the log says %s", log.String())
 			}
 		})

@@ -54,7 +54,8 @@ func TestSlowBackend(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				slow := &slowBackend{released: make(chan struct{}), stored: make(chan int, 100)}
-				batches := buffered.BatchConfig{BufferSize: test.buffer, MaxBatchSize: 10, MaxBatchWait: time.Second, AsyncDelegate: test.async}
+				batches := buffered.BatchConfig{BufferSize: test.buffer, MaxBatchSize: 10, MaxBatchWait: time.Second,
+					AsyncDelegate: test.async}
 				backend := newPending(slow, batches, most, slog.New(slog.NewTextHandler(&log, nil)))
 				stop := make(chan struct{})
 				if err := backend.Run(stop); err != nil {
@@ -80,7 +81,8 @@ func TestSlowBackend(t *testing.T) {
 				if stored != test.want+1 {
 					t.Errorf("%d events are stored, want %d", stored, test.want+1)
 				}
-				if text := log.String(); strings.Count(text, "write audit buffer: events are lost") != 1 || strings.Count(text, "audit buffer is writable again") != 1 {
+				if text := log.String(); strings.Count(text, "write audit buffer: events are lost") != 1 ||
+					strings.Count(text, "audit buffer is writable again") != 1 {
 					t.Errorf("the log says %s", text)
 				}
 			})
@@ -98,18 +100,21 @@ func TestCloseWithHangingWebhook(t *testing.T) {
 		var log bytes.Buffer
 		client, err := rest.UnversionedRESTClientForConfigAndClient(&rest.Config{
 			Host: "https://audit", QPS: -1,
-			ContentConfig: rest.ContentConfig{GroupVersion: &auditv1.SchemeGroupVersion, NegotiatedSerializer: audit.Codecs},
-		}, &http.Client{Timeout: 30 * time.Second, Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
-			<-req.Context().Done()
-			return nil, req.Context().Err()
-		})})
+			ContentConfig: rest.ContentConfig{GroupVersion: &auditv1.SchemeGroupVersion,
+				NegotiatedSerializer: audit.Codecs},
+		}, &http.Client{Timeout: 30 * time.Second,
+			Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			})})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		cfg := Defaults().Webhook
-		h := hookOf(ctx, &hookutil.GenericWebhook{RestClient: client, RetryBackoff: hookutil.DefaultRetryBackoffWithInitialDelay(cfg.InitialBackoff)}, logger)
+		h := hookOf(ctx, &hookutil.GenericWebhook{RestClient: client,
+			RetryBackoff: hookutil.DefaultRetryBackoffWithInitialDelay(cfg.InitialBackoff)}, logger)
 		trail := &Trail{backend: cfg.Delivery.wrap(h, logger), stop: make(chan struct{}), giveUp: cancel}
 		if err := trail.backend.Run(trail.stop); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ func newHook(ctx context.Context, cfg Webhook, log *slog.Logger) (*hook, error) 
 		return nil, err
 	}
 	client.Wrap(bounded.Wrap)
-	generic, err := hookutil.NewGenericWebhook(audit.Scheme, audit.Codecs, client, []schema.GroupVersion{auditv1.SchemeGroupVersion},
+	generic, err := hookutil.NewGenericWebhook(audit.Scheme, audit.Codecs, client,
+		[]schema.GroupVersion{auditv1.SchemeGroupVersion},
 		hookutil.DefaultRetryBackoffWithInitialDelay(cfg.InitialBackoff))
 	if err != nil {
 		return nil, err
@@ -47,7 +48,9 @@ func (h *hook) ProcessEvents(events ...*auditinternal.Event) bool {
 	for _, e := range events {
 		list.Items = append(list.Items, *e)
 	}
-	err := h.WithExponentialBackoff(h.ctx, func() rest.Result { return h.RestClient.Post().Body(&list).Do(h.ctx) }).Error()
+	err := h.WithExponentialBackoff(h.ctx, func() rest.Result {
+		return h.RestClient.Post().Body(&list).Do(h.ctx)
+	}).Error()
 	h.losses.note(len(events), err)
 	if err != nil {
 		audit.HandlePluginError(h.String(), err, events...)

@@ -126,7 +126,8 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 
 // newTokens returns the authenticators of bearer tokens in their order, and the configuration of
 // anonymous requests, which the configuration file of issuers can contain.
-func newTokens(ctx context.Context, cfg Config) (all []authenticator.Token, anonymousConfig apiserver.AnonymousAuthConfig, err error) {
+func newTokens(ctx context.Context, cfg Config) (
+	all []authenticator.Token, anonymousConfig apiserver.AnonymousAuthConfig, err error) {
 	add := func(token authenticator.Token) {
 		all = append(all, authenticator.WrapAudienceAgnosticToken(cfg.Audiences, token))
 	}
@@ -171,7 +172,8 @@ func (a *Authenticator) AuthenticateRequest(req *http.Request) (*authenticator.R
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	if want, limited := authenticator.AudiencesFrom(req.Context()); limited && len(want) > 0 && len(resp.Audiences) > 0 &&
+	if want, limited := authenticator.AudiencesFrom(req.Context()); limited && len(want) > 0 &&
+		len(resp.Audiences) > 0 &&
 		len(want.Intersect(resp.Audiences)) == 0 {
 		return nil, false, errors.New("the credential is for another audience")
 	}

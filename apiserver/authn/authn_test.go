@@ -33,7 +33,8 @@ func TestTokenFile(t *testing.T) {
 	}
 	req.Header.Set("Authorization", "Bearer secret")
 	resp, ok, err := auth.AuthenticateRequest(req)
-	if err != nil || !ok || resp.User.GetName() != "bob" || !slices.Equal(resp.User.GetGroups(), []string{"dev", "ops", "system:authenticated"}) {
+	if err != nil || !ok || resp.User.GetName() != "bob" ||
+		!slices.Equal(resp.User.GetGroups(), []string{"dev", "ops", "system:authenticated"}) {
 		t.Errorf("%v %v %v", resp, ok, err)
 	}
 	req.Header.Set("Authorization", "Bearer wrong")
@@ -58,7 +59,8 @@ func TestClientCertificate(t *testing.T) {
 	req := httptest.NewRequest("GET", "/", nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{bob}}
 	resp, ok, err := auth.AuthenticateRequest(req)
-	if err != nil || !ok || resp.User.GetName() != "bob" || !slices.Equal(resp.User.GetGroups(), []string{"dev", "system:authenticated"}) {
+	if err != nil || !ok || resp.User.GetName() != "bob" ||
+		!slices.Equal(resp.User.GetGroups(), []string{"dev", "system:authenticated"}) {
 		t.Errorf("%v %v %v", resp, ok, err)
 	}
 	req.TLS.PeerCertificates[0] = stranger
@@ -68,7 +70,8 @@ func TestClientCertificate(t *testing.T) {
 }
 
 // certificate makes a certificate signed by a CA, or by itself.
-func certificate(t testing.TB, name pkix.Name, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func certificate(t testing.TB, name pkix.Name, ca *x509.Certificate,
+	caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -77,8 +80,9 @@ func certificate(t testing.TB, name pkix.Name, ca *x509.Certificate, caKey *ecds
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: name,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		IsCA: ca == nil, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		IsCA:        ca == nil, BasicConstraintsValid: true,
 	}
 	parent, signer := ca, caKey
 	if parent == nil {

@@ -33,14 +33,17 @@ var errOverlap = errors.New("--requestheader-client-ca-file and --client-ca-file
 
 func (r *RequestHeader) authorities(clients *authorities, log *slog.Logger) (*authorities, error) {
 	for flag, values := range map[string][]string{
-		"requestheader-username-headers": r.Usernames, "requestheader-uid-headers": r.UIDs, "requestheader-group-headers": r.Groups,
+		"requestheader-username-headers": r.Usernames, "requestheader-uid-headers": r.UIDs,
+		"requestheader-group-headers":        r.Groups,
 		"requestheader-extra-headers-prefix": r.ExtraPrefixes, "requestheader-allowed-names": r.AllowedNames,
 	} {
 		if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
 			return nil, fmt.Errorf("empty value in %q", flag)
 		}
 	}
-	if len(r.UIDs) > 0 && !slices.ContainsFunc(r.UIDs, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
+	if len(r.UIDs) > 0 && !slices.ContainsFunc(r.UIDs, func(h string) bool {
+		return strings.EqualFold(h, "X-Remote-Uid")
+	}) {
 		return nil, errors.New("--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation will not work")
 	}
 	proxies, err := newAuthorities(nil, r.ClientCAFile, log)

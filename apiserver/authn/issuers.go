@@ -65,7 +65,9 @@ func newIssuers(ctx context.Context, cfg Config) (authenticator.Token, apiserver
 		if len(algs) == 0 {
 			algs = []string{"RS256"}
 		}
-		i := &issuers{ctx: ctx, algs: algs, own: cfg.OwnIssuers, get: func() *apiserver.AuthenticationConfiguration { return config }}
+		i := &issuers{ctx: ctx, algs: algs, own: cfg.OwnIssuers, get: func() *apiserver.AuthenticationConfiguration {
+			return config
+		}}
 		return i, anonymousConfig, i.checkAlgs()
 	}
 	if cfg.OIDC != nil {
@@ -77,16 +79,19 @@ func newIssuers(ctx context.Context, cfg Config) (authenticator.Token, apiserver
 	}
 	if own := file.Get().Anonymous; own != nil {
 		if cfg.Anonymous != nil {
-			return nil, anonymousConfig, errors.New("anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
+			return nil, anonymousConfig, errors.New(
+				"anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in authentication configuration file")
 		}
 		anonymousConfig = *own
 	}
-	return &issuers{ctx: ctx, algs: oidc.AllValidSigningAlgorithms(), own: cfg.OwnIssuers, get: file.Get}, anonymousConfig, nil
+	return &issuers{ctx: ctx, algs: oidc.AllValidSigningAlgorithms(), own: cfg.OwnIssuers, get: file.Get},
+		anonymousConfig, nil
 }
 
 // openConfig opens an AuthenticationConfiguration file and follows its changes. Issuers can change;
 // the configuration of anonymous requests cannot.
-func openConfig(name string, own []string, log *slog.Logger) (*filewatch.File[*apiserver.AuthenticationConfiguration], error) {
+func openConfig(name string, own []string, log *slog.Logger) (
+	*filewatch.File[*apiserver.AuthenticationConfiguration], error) {
 	var first *apiserver.AuthenticationConfiguration
 	return filewatch.Open(name, func(data []byte) (*apiserver.AuthenticationConfiguration, error) {
 		config, err := parseConfig(data)
@@ -182,7 +187,8 @@ func (i *issuers) issuer(jwt apiserver.JWTAuthenticator, before []issuer) (issue
 		cancel()
 		return issuer{}, err
 	}
-	opts := oidc.Options{JWTAuthenticator: jwt, KeySet: keys, Client: keys.client, SupportedSigningAlgs: i.algs, DisallowedIssuers: i.own}
+	opts := oidc.Options{JWTAuthenticator: jwt, KeySet: keys, Client: keys.client, SupportedSigningAlgs: i.algs,
+		DisallowedIssuers: i.own}
 	opts.JWTAuthenticator.Issuer.DiscoveryURL = "" // the key set uses it
 	token, err := oidc.New(ctx, opts)
 	if err != nil {

@@ -52,7 +52,8 @@ func newKeySet(ctx context.Context, issuer apiserver.Issuer) (*keySet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse discovery URL: %w", err)
 		}
-		transport = discoveryRedirect{transport, strings.TrimSuffix(issuer.URL, "/") + "/.well-known/openid-configuration", target}
+		transport = discoveryRedirect{transport, strings.TrimSuffix(issuer.URL, "/") +
+			"/.well-known/openid-configuration", target}
 	}
 	k := &keySet{issuer: issuer.URL, client: &http.Client{Transport: transport, Timeout: bounded.Timeout}}
 	k.ctx = oidc.ClientContext(ctx, k.client)

@@ -26,13 +26,15 @@ func TestDiscoveryEndsWithTheRequest(t *testing.T) {
 			asked++
 			<-answer
 			body := io.NopCloser(strings.NewReader(`{"issuer":"https://issuer","jwks_uri":"https://issuer/keys"}`))
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: req}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: body, Request: req}, nil
 		})}
 		k := &keySet{issuer: "https://issuer", client: client, ctx: oidc.ClientContext(t.Context(), client)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := k.VerifySignature(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
+		if _, err := k.VerifySignature(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begin) != time.Second {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 		time.AfterFunc(time.Minute, func() { close(answer) })

@@ -46,14 +46,16 @@ func (o *OIDC) config(ownIssuers []string) (*apiserver.AuthenticationConfigurati
 		prefix = o.IssuerURL + "#"
 	}
 	jwt := apiserver.JWTAuthenticator{
-		Issuer:        apiserver.Issuer{URL: o.IssuerURL, Audiences: []string{o.ClientID}},
-		ClaimMappings: apiserver.ClaimMappings{Username: apiserver.PrefixedClaimOrExpression{Claim: claim, Prefix: &prefix}},
+		Issuer: apiserver.Issuer{URL: o.IssuerURL, Audiences: []string{o.ClientID}},
+		ClaimMappings: apiserver.ClaimMappings{Username: apiserver.PrefixedClaimOrExpression{Claim: claim,
+			Prefix: &prefix}},
 	}
 	if o.GroupsClaim != "" {
 		jwt.ClaimMappings.Groups = apiserver.PrefixedClaimOrExpression{Claim: o.GroupsClaim, Prefix: &o.GroupsPrefix}
 	}
 	for _, claim := range slices.Sorted(maps.Keys(o.RequiredClaims)) {
-		jwt.ClaimValidationRules = append(jwt.ClaimValidationRules, apiserver.ClaimValidationRule{Claim: claim, RequiredValue: o.RequiredClaims[claim]})
+		jwt.ClaimValidationRules = append(jwt.ClaimValidationRules,
+			apiserver.ClaimValidationRule{Claim: claim, RequiredValue: o.RequiredClaims[claim]})
 	}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)

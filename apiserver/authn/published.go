@@ -29,7 +29,8 @@ func (a *Authenticator) Published(own []byte) map[string]string {
 		data[proxyCAs] = string(encodeCerts(a.proxies.current().certs))
 		lists := map[string][]string{
 			"requestheader-username-headers": a.header.Usernames, "requestheader-group-headers": a.header.Groups,
-			"requestheader-extra-headers-prefix": a.header.ExtraPrefixes, "requestheader-allowed-names": a.header.AllowedNames,
+			"requestheader-extra-headers-prefix": a.header.ExtraPrefixes,
+			"requestheader-allowed-names":        a.header.AllowedNames,
 		}
 		if len(a.header.UIDs) > 0 {
 			lists["requestheader-uid-headers"] = a.header.UIDs

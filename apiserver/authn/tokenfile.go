@@ -65,7 +65,8 @@ func parseTokens(data []byte, log *slog.Logger) (staticTokens, error) {
 			return nil, err
 		}
 		if len(record) < 3 {
-			return nil, fmt.Errorf("record %d: must have at least 3 columns (token, user name, user uid), found %d", number, len(record))
+			return nil, fmt.Errorf("record %d: must have at least 3 columns (token, user name, user uid), found %d",
+				number, len(record))
 		}
 		if record[0] == "" {
 			log.Warn("skipping empty token in token file", "record", number)

@@ -52,14 +52,17 @@ func (f fromFile) Authorize(ctx context.Context, a authorizer.Attributes) (autho
 	return f.file.Get().Authorize(ctx, a)
 }
 
-func (f fromFile) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (f fromFile) ConditionsAwareAuthorize(ctx context.Context,
+	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return f.file.Get().ConditionsAwareAuthorize(ctx, a)
 }
 
-func (f fromFile) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (f fromFile) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision,
+	data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return f.file.Get().EvaluateConditions(ctx, decision, data)
 }
 
-func (f fromFile) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (f fromFile) RulesFor(ctx context.Context, u user.Info,
+	namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return f.file.Get().RulesFor(ctx, u, namespace)
 }

@@ -50,7 +50,8 @@ func newWebhook(name string, c *apiserver.WebhookConfiguration) (Authorizer, err
 	if !c.CacheUnauthorizedRequests {
 		denied = 0
 	}
-	hook, err := webhook.New(client, c.SubjectAccessReviewVersion, allowed, denied, *webhook.DefaultRetryBackoff(), onError, c.MatchConditions, name,
+	hook, err := webhook.New(client, c.SubjectAccessReviewVersion, allowed, denied, *webhook.DefaultRetryBackoff(),
+		onError, c.MatchConditions, name,
 		metrics.NoopAuthorizerMetrics{}, cel.NewDefaultCompiler())
 	if err != nil {
 		return nil, err
@@ -67,6 +68,7 @@ func (w waiting) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	return w.Authorizer.Authorize(ctx, a)
 }
 
-func (w waiting) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (w waiting) ConditionsAwareAuthorize(ctx context.Context,
+	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(w.Authorize(ctx, a))
 }

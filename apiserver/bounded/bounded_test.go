@@ -15,7 +15,8 @@ type server struct{ size int }
 
 func (s server) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Retry-After": {"3600"}}, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", s.size))),
+		StatusCode: http.StatusOK, Header: http.Header{"Retry-After": {"3600"}},
+		Body: io.NopCloser(strings.NewReader(strings.Repeat("x", s.size))),
 	}, nil
 }
 
@@ -53,7 +54,8 @@ func TestInside(t *testing.T) {
 		hook   *inner
 		empty  *inner
 	}
-	l := &library{client: &http.Client{Transport: server{11}}, hook: &inner{&http.Client{Transport: server{11}}}, empty: nil}
+	l := &library{client: &http.Client{Transport: server{11}}, hook: &inner{&http.Client{Transport: server{11}}},
+		empty: nil}
 	if err := errors.Join(bounded.Inside(10, l, "client"), bounded.Inside(10, l, "hook", "Client")); err != nil {
 		t.Fatal(err)
 	}

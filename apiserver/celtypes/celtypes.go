@@ -132,7 +132,8 @@ func (s *Scope) Add(path *field.Path, name, expression string) field.ErrorList {
 }
 
 func tooComplex(path *field.Path, expression string) field.ErrorList {
-	return field.ErrorList{field.Invalid(path, shortened(expression), "expression is too complex: its types could be too large to check")}
+	return field.ErrorList{field.Invalid(path, shortened(expression),
+		"expression is too complex: its types could be too large to check")}
 }
 
 // shortened returns the beginning of a long expression.
@@ -222,7 +223,8 @@ func (m *measure) sizeOf(e ast.Expr) size {
 		if s.IsTestOnly() {
 			return node
 		}
-		if operand := s.Operand(); operand.Kind() == ast.IdentKind && operand.AsIdent() == "variables" && len(m.bound["variables"]) == 0 {
+		if operand := s.Operand(); operand.Kind() == ast.IdentKind && operand.AsIdent() == "variables" &&
+			len(m.bound["variables"]) == 0 {
 			if v, ok := m.variables[s.FieldName()]; ok {
 				return v
 			}
@@ -288,7 +290,8 @@ func isNone(call ast.CallExpr) bool {
 
 // unifying are the functions whose operands have the same type.
 var unifying = map[string]bool{
-	operators.Conditional: true, operators.Add: true, operators.Equals: true, operators.NotEquals: true, "orValue": true, "or": true,
+	operators.Conditional: true, operators.Add: true, operators.Equals: true, operators.NotEquals: true,
+	"orValue": true, "or": true,
 }
 
 // call returns the size of the type of a call: of its largest operand, or one more for
@@ -326,7 +329,8 @@ func (m *measure) call(call ast.CallExpr) size {
 			of = of.max(m.expr(operand))
 		}
 	}
-	if _, operator := operators.FindReverse(call.FunctionName()); operator && call.FunctionName() != operators.OptIndex && call.FunctionName() != operators.OptSelect {
+	if _, operator := operators.FindReverse(call.FunctionName()); operator &&
+		call.FunctionName() != operators.OptIndex && call.FunctionName() != operators.OptSelect {
 		return node.max(of)
 	}
 	return node.plus(of)

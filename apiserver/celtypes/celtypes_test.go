@@ -28,23 +28,25 @@ func bindings(name, first, source string, n int, result string) string {
 
 func TestRefusesLargeTypes(t *testing.T) {
 	for name, expression := range map[string]string{
-		"all":           bodies.LargeType(40),
-		"bind":          bindings("x", "1", "{x%d: x%d}", 40, "true"),
-		"filter":        bindings("x", "1", "[{x%d: x%d}].filter(i, true)", 40, "true"),
-		"map":           bindings("x", "[1]", "x%d.map(i, {i: i})", 40, "true"),
-		"transformMap":  bindings("x", "{1: 1}", "[x%d].transformMap(i, v, {v: v})", 40, "true"),
-		"optMap":        bindings("x", "optional.of(1)", "x%d.optMap(i, {i: i})", 40, "true"),
-		"ternary":       bindings("x", "1", "true ? {x%d: x%d} : {}", 40, "true"),
-		"index":         bindings("x", "1", "[{x%d: x%d}][0]", 40, "true"),
-		"sortBy":        bindings("x", "1", "[{x%d: x%d}].sortBy(i, 1)", 40, "true"),
-		"chained":       "optional.of(1)" + strings.Repeat(".optMap(x, x)", 40),
-		"parameter":     bindings("x", "[]", "{x%d: x%d}", 6, bindings("y", "1", "{y%d: y%d}", 6, "x0 == [y5] && [x5] == [x5]")),
+		"all":          bodies.LargeType(40),
+		"bind":         bindings("x", "1", "{x%d: x%d}", 40, "true"),
+		"filter":       bindings("x", "1", "[{x%d: x%d}].filter(i, true)", 40, "true"),
+		"map":          bindings("x", "[1]", "x%d.map(i, {i: i})", 40, "true"),
+		"transformMap": bindings("x", "{1: 1}", "[x%d].transformMap(i, v, {v: v})", 40, "true"),
+		"optMap":       bindings("x", "optional.of(1)", "x%d.optMap(i, {i: i})", 40, "true"),
+		"ternary":      bindings("x", "1", "true ? {x%d: x%d} : {}", 40, "true"),
+		"index":        bindings("x", "1", "[{x%d: x%d}][0]", 40, "true"),
+		"sortBy":       bindings("x", "1", "[{x%d: x%d}].sortBy(i, 1)", 40, "true"),
+		"chained":      "optional.of(1)" + strings.Repeat(".optMap(x, x)", 40),
+		"parameter": bindings("x", "[]", "{x%d: x%d}", 6,
+			bindings("y", "1", "{y%d: y%d}", 6, "x0 == [y5] && [x5] == [x5]")),
 		"many uses":     bindings("x", "1", "{x%d: x%d}", 8, "["+strings.Repeat("x7, ", 400)+"1] == []"),
 		"many literals": "[1].all(x, " + strings.Repeat("[] == [] && ", 60) + "true)",
 	} {
 		start := time.Now()
 		errs := new(Scope).Check(field.NewPath("rule"), expression)
-		if len(errs) != 1 || !strings.Contains(errs[0].Detail, "expression is too complex") || time.Since(start) > time.Minute {
+		if len(errs) != 1 || !strings.Contains(errs[0].Detail, "expression is too complex") ||
+			time.Since(start) > time.Minute {
 			t.Errorf("%s: %v after %v: %.200s", name, errs, time.Since(start), expression)
 		}
 	}
@@ -55,7 +57,8 @@ func TestVariables(t *testing.T) {
 	var s Scope
 	s.Add(nil, "x0", "1")
 	for i := range 40 {
-		if errs := s.Add(field.NewPath("x"), fmt.Sprint("x", i+1), fmt.Sprintf("{variables.x%d: variables.x%[1]d}", i)); len(errs) > 0 {
+		if errs := s.Add(field.NewPath("x"), fmt.Sprint("x", i+1),
+			fmt.Sprintf("{variables.x%d: variables.x%[1]d}", i)); len(errs) > 0 {
 			return
 		}
 	}
@@ -100,12 +103,15 @@ func TestMeasure(t *testing.T) {
 	if os.Getenv("CELTYPES_MEASURE") == "" {
 		t.Skip("CELTYPES_MEASURE is not set")
 	}
-	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Bindings(), ext.TwoVarComprehensions(), ext.Lists(), cel.HomogeneousAggregateLiterals())
+	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Bindings(), ext.TwoVarComprehensions(), ext.Lists(),
+		cel.HomogeneousAggregateLiterals())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for depth := 4; depth <= 13; depth++ {
-		for name, e := range map[string]string{"all": bodies.LargeType(depth), "bind": bindings("x", "1", "{x%d: x%d}", depth, "["+strings.Repeat(fmt.Sprintf("x%d, ", depth-1), 200)+"] == []")} {
+		for name, e := range map[string]string{"all": bodies.LargeType(depth),
+			"bind": bindings("x", "1", "{x%d: x%d}", depth,
+				"["+strings.Repeat(fmt.Sprintf("x%d, ", depth-1), 200)+"] == []")} {
 			_, ok := new(Scope).check(e)
 			start := time.Now()
 			_, issues := env.Compile(e)

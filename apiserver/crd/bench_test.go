@@ -26,7 +26,8 @@ func BenchmarkDefinition(b *testing.B) {
 			i++
 			group := fmt.Sprintf("g%d.example.com", i)
 			p.do("POST", definitionsPath, widgets("example.com", group)).want(201)
-			p.do("POST", strings.Replace(widgetsPath, "example.com", group, 1), strings.Replace(widget("a", `{"color":"green"}`), "example.com", group, 1)).want(201)
+			p.do("POST", strings.Replace(widgetsPath, "example.com", group, 1),
+				strings.Replace(widget("a", `{"color":"green"}`), "example.com", group, 1)).want(201)
 		}
 	})
 }
@@ -58,7 +59,9 @@ func BenchmarkNew(b *testing.B) {
 	}
 	defer s.Close()
 	for b.Loop() {
-		d, err := crd.New(crd.Config{Store: s, Registry: resource.NewRegistry(), Objects: func() resource.Objects { return nil }})
+		d, err := crd.New(crd.Config{Store: s, Registry: resource.NewRegistry(), Objects: func() resource.Objects {
+			return nil
+		}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -41,8 +41,9 @@ func TestBodiesOfOtherVersions(t *testing.T) {
 func TestUnknownFieldsInCBOR(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
-	body, err := cbor.Marshal(map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"},
-		"spec": map[string]any{"color": "red"}, "unknown": 1})
+	body, err := cbor.Marshal(map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
+		"metadata": map[string]any{"name": "a"},
+		"spec":     map[string]any{"color": "red"}, "unknown": 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +57,13 @@ func TestUnknownFieldsInCBOR(t *testing.T) {
 func TestAppliedNulls(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
-	body := strings.Replace(widget("a", `{"color":"red","note":null,"replicas":null}`), `"name":"a"`, `"name":"a","labels":null`, 1)
+	body := strings.Replace(widget("a", `{"color":"red","note":null,"replicas":null}`), `"name":"a"`,
+		`"name":"a","labels":null`, 1)
 	for range 2 {
 		a := p.do("PATCH", widgetsPath+"/a?fieldManager=m", body, "Content-Type", "application/apply-patch+yaml")
 		text := string(a.body)
-		if a.code/100 != 2 || strings.Contains(text, `"labels":null`) || !strings.Contains(text, `"note":null`) || !strings.Contains(text, `"replicas":1`) {
+		if a.code/100 != 2 || strings.Contains(text, `"labels":null`) || !strings.Contains(text, `"note":null`) ||
+			!strings.Contains(text, `"replicas":1`) {
 			t.Errorf("%d %s", a.code, a.body)
 		}
 	}

@@ -49,18 +49,24 @@ func TestBranches(t *testing.T) {
 		value   any
 		refused bool
 	}{
-		"numbers":                 {spec.ArrayProperty(branches(3000, number)), list(80_000, int64(1)), true},
-		"a number":                {branches(3000, number), int64(1), false},
-		"members":                 {spec.MapProperty(branches(3000, number)), object(1000, int64(1)), true},
-		"required":                {branches(3000, named), object(60_000, ""), true},
-		"required, few members":   {branches(3000, named), object(100, ""), false},
-		"members in alternatives": {spec.ArrayProperty(branches(300, member)), list(1000, map[string]any{"x": map[string]any{}}), true},
-		"nested alternatives":     {spec.ArrayProperty(branches(60, func(int) *spec.Schema { return branches(60, number) })), list(200, int64(1)), true},
-		"text":                    {branches(3000, func(int) *spec.Schema { return (&spec.Schema{}).WithMaxLength(1) }), strings.Repeat("x", 1_500_000), true},
-		"enum":                    {spec.ArrayProperty(enum(3000)), list(80_000, "1"), true},
-		"not":                     {spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Not: branches(3000, number)}}), list(80_000, int64(1)), true},
-		"integers or strings":     {spec.ArrayProperty(intOrString), list(200_000, "1"), false},
-		"small enums":             {spec.ArrayProperty(enum(50)), list(200_000, "1"), false},
+		"numbers":               {spec.ArrayProperty(branches(3000, number)), list(80_000, int64(1)), true},
+		"a number":              {branches(3000, number), int64(1), false},
+		"members":               {spec.MapProperty(branches(3000, number)), object(1000, int64(1)), true},
+		"required":              {branches(3000, named), object(60_000, ""), true},
+		"required, few members": {branches(3000, named), object(100, ""), false},
+		"members in alternatives": {spec.ArrayProperty(branches(300, member)),
+			list(1000, map[string]any{"x": map[string]any{}}), true},
+		"nested alternatives": {spec.ArrayProperty(branches(60, func(int) *spec.Schema {
+			return branches(60, number)
+		})), list(200, int64(1)), true},
+		"text": {branches(3000, func(int) *spec.Schema {
+			return (&spec.Schema{}).WithMaxLength(1)
+		}), strings.Repeat("x", 1_500_000), true},
+		"enum": {spec.ArrayProperty(enum(3000)), list(80_000, "1"), true},
+		"not": {spec.ArrayProperty(&spec.Schema{
+			SchemaProps: spec.SchemaProps{Not: branches(3000, number)}}), list(80_000, int64(1)), true},
+		"integers or strings": {spec.ArrayProperty(intOrString), list(200_000, "1"), false},
+		"small enums":         {spec.ArrayProperty(enum(50)), list(200_000, "1"), false},
 	} {
 		if err := workOf(test.schema).check(test.value); (err == errBranches) != test.refused {
 			t.Errorf("%s: %v, want refused: %v", name, err, test.refused)

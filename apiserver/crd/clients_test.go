@@ -38,12 +38,14 @@ func TestDiscoveryClient(t *testing.T) {
 				line := []string{list.GroupVersion, r.Name, r.Kind}
 				// client-go gives subresources the singular name, but only from the aggregated form
 				if !strings.Contains(r.Name, "/") {
-					line = append(line, r.SingularName, strings.Join(r.ShortNames, ","), strings.Join(r.Categories, ","))
+					line = append(line, r.SingularName, strings.Join(r.ShortNames, ","),
+						strings.Join(r.Categories, ","))
 				}
 				resources = append(resources, strings.Join(append(line, strings.Join(r.Verbs, ",")), " "))
 			}
 		}
-		if want := []string{"apiextensions.k8s.io=apiextensions.k8s.io/v1", "example.com=example.com/v1"}; !slices.Equal(names, want) {
+		if want := []string{"apiextensions.k8s.io=apiextensions.k8s.io/v1",
+			"example.com=example.com/v1"}; !slices.Equal(names, want) {
 			t.Errorf("%s: groups %q, want %q", name, names, want)
 		}
 		all := "create,delete,deletecollection,get,list,patch,update,watch"
@@ -78,7 +80,8 @@ func TestOpenAPIClients(t *testing.T) {
 	}
 	describe := func() string {
 		t.Helper()
-		spec, err := openapi3.NewRoot(client.OpenAPIV3()).GVSpec(schema.GroupVersion{Group: "example.com", Version: "v1"})
+		spec, err := openapi3.NewRoot(client.OpenAPIV3()).GVSpec(schema.GroupVersion{Group: "example.com",
+			Version: "v1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +98,8 @@ func TestOpenAPIClients(t *testing.T) {
 		t.Errorf("description %q", got)
 	}
 	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
-	p.do("PUT", definitionsPath+"/widgets.example.com", strings.Replace(mustJSON(t, current.Object), "should be.", "is to be.", 1)).want(200)
+	p.do("PUT", definitionsPath+"/widgets.example.com",
+		strings.Replace(mustJSON(t, current.Object), "should be.", "is to be.", 1)).want(200)
 	if got := describe(); got != "What the widget is to be." {
 		t.Errorf("description %q after the change", got)
 	}
@@ -109,7 +113,8 @@ func TestOpenAPIClients(t *testing.T) {
 			names = append(names, d.Name)
 		}
 	}
-	if want := []string{"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", "com.example.v1.Widget", "com.example.v1.WidgetList"}; len(names) != len(want) || names[0] != want[0] {
+	if want := []string{"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+		"com.example.v1.Widget", "com.example.v1.WidgetList"}; len(names) != len(want) || names[0] != want[0] {
 		t.Errorf("definitions %q, want %q", names, want)
 	}
 	var paths int

@@ -141,11 +141,13 @@ func (c *codec) parse(body []byte, mediaType string) (u *unstructured.Unstructur
 		}
 		return u, strict, nil
 	case resource.MediaYAML:
-		yaml := json.NewSerializerWithOptions(json.DefaultMetaFactory, creater{}, crdserverscheme.NewUnstructuredObjectTyper(),
+		yaml := json.NewSerializerWithOptions(json.DefaultMetaFactory, creater{},
+			crdserverscheme.NewUnstructuredObjectTyper(),
 			json.SerializerOptions{Yaml: true, Strict: true})
 		_, _, err = yaml.Decode(body, nil, u)
 	case resource.MediaCBOR:
-		_, _, err = cbor.NewSerializer(creater{}, crdserverscheme.NewUnstructuredObjectTyper(), cbor.Strict(true)).Decode(body, nil, u)
+		_, _, err = cbor.NewSerializer(creater{}, crdserverscheme.NewUnstructuredObjectTyper(),
+			cbor.Strict(true)).Decode(body, nil, u)
 	case resource.MediaProtobuf:
 		return nil, nil, notProtobuf()
 	default:
@@ -330,5 +332,6 @@ func notProtobuf() error {
 }
 
 func unsupportedMediaType(string) error {
-	return negotiation.NewUnsupportedMediaTypeError([]string{resource.MediaJSON, resource.MediaYAML, resource.MediaCBOR})
+	return negotiation.NewUnsupportedMediaTypeError([]string{resource.MediaJSON, resource.MediaYAML,
+		resource.MediaCBOR})
 }

@@ -30,7 +30,8 @@ func (c *compiled) coerce(u *unstructured.Unstructured, opts coercion) ([]string
 		}
 	}
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
-	if metadata, ok := u.Object["metadata"].(map[string]any); ok && c.unchangedMetadata(metadata) && (!opts.repair || metadata["generation"] != nil) {
+	if metadata, ok := u.Object["metadata"].(map[string]any); ok && c.unchangedMetadata(metadata) &&
+		(!opts.repair || metadata["generation"] != nil) {
 		if kind != c.name || u.GroupVersionKind().Group != c.group {
 			return nil, nil
 		}
@@ -75,7 +76,8 @@ func (c *compiled) coerceContent(u *unstructured.Unstructured, opts coercion) (u
 		return nil, nil
 	}
 	if !c.preserves() {
-		unknown = pruning.PruneWithOptions(u.Object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: opts.report})
+		unknown = pruning.PruneWithOptions(u.Object, s, true,
+			structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: opts.report})
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s)
 	}
 	problem, paths := objectmeta.CoerceWithOptions(nil, u.Object, s, false, objectmeta.CoerceOptions{

@@ -24,7 +24,8 @@ func TestConditionalDocuments(t *testing.T) {
 			p := newPlane(t)
 			v1 := `{"name":"v1","served":true,"storage":true,`
 			p.do("POST", definitionsPath, widgets()).want(http.StatusCreated)
-			header := []string{"Accept", document.accept, "Accept-Encoding", encoding, "If-Modified-Since", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}
+			header := []string{"Accept", document.accept, "Accept-Encoding", encoding, "If-Modified-Since",
+				time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}
 			first := p.do("GET", document.path, "", header...).want(http.StatusOK)
 			if dated := first.header.Get("Last-Modified"); dated != "" {
 				t.Errorf("%s: Last-Modified is %s, which does not change with the document", name, dated)
@@ -33,12 +34,16 @@ func TestConditionalDocuments(t *testing.T) {
 				header = append(header, "If-None-Match", etag)
 				p.do("GET", document.path, "", header...).want(http.StatusNotModified)
 			}
-			p.do("PUT", definitionsPath+"/widgets.example.com", strings.NewReplacer(`"v1","served"`, `"v1","served"`, "note", "remark",
-				v1, `{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`+v1,
-				`"shortNames":["wd"]`, `"shortNames":["wi"]`,
-				`"name":"widgets.example.com"`, `"name":"widgets.example.com","resourceVersion":"`+p.revision(definitionsPath+"/widgets.example.com")+`"`).
-				Replace(widgets())).want(http.StatusOK)
-			if changed := p.do("GET", document.path, "", header...); changed.code != http.StatusOK || string(changed.body) == string(first.body) {
+			p.do("PUT", definitionsPath+"/widgets.example.com",
+				strings.NewReplacer(`"v1","served"`, `"v1","served"`, "note", "remark",
+					v1, `{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`+
+						v1,
+					`"shortNames":["wd"]`, `"shortNames":["wi"]`,
+					`"name":"widgets.example.com"`, `"name":"widgets.example.com","resourceVersion":"`+
+						p.revision(definitionsPath+"/widgets.example.com")+`"`).
+					Replace(widgets())).want(http.StatusOK)
+			if changed := p.do("GET", document.path, "", header...); changed.code != http.StatusOK ||
+				string(changed.body) == string(first.body) {
 				t.Errorf("%s: %d after a change", name, changed.code)
 			}
 		}

@@ -37,7 +37,8 @@ func (d *Definitions) setStatus(crd *apiextensions.CustomResourceDefinition) (un
 
 func setNamesAccepted(crd *apiextensions.CustomResourceDefinition, refusal *nameRefusal) {
 	c := apiextensions.CustomResourceDefinitionCondition{
-		Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found",
+		Type: apiextensions.NamesAccepted, Status: apiextensions.ConditionTrue, Reason: "NoConflicts",
+		Message: "no conflicts found",
 	}
 	if refusal != nil {
 		c.Status, c.Reason, c.Message = apiextensions.ConditionFalse, refusal.reason, refusal.message
@@ -59,7 +60,8 @@ func setEstablished(crd *apiextensions.CustomResourceDefinition) {
 	case !apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted):
 		c.Status, c.Reason, c.Message = apiextensions.ConditionFalse, "NotAccepted", "not all names are accepted"
 	case len(webhook.ValidateCABundle(field.NewPath("caBundle"), caBundle(crd))) > 0:
-		c.Status, c.Reason, c.Message = apiextensions.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
+		c.Status, c.Reason, c.Message = apiextensions.ConditionFalse, "InvalidCABundle",
+			"The conversion webhook CABundle is invalid"
 	}
 	apiextensions.SetCRDCondition(crd, c)
 }
@@ -109,7 +111,8 @@ func approval(crd *apiextensions.CustomResourceDefinition) *apiextensions.Custom
 	}
 	state, message := apihelpers.GetAPIApprovalState(crd.Annotations)
 	c := &apiextensions.CustomResourceDefinitionCondition{
-		Type: apiextensions.KubernetesAPIApprovalPolicyConformant, Status: apiextensions.ConditionFalse, Message: message,
+		Type: apiextensions.KubernetesAPIApprovalPolicyConformant, Status: apiextensions.ConditionFalse,
+		Message: message,
 	}
 	switch state {
 	case apihelpers.APIApproved:
@@ -143,7 +146,8 @@ func setTerminating(crd *apiextensions.CustomResourceDefinition, status bool, re
 	apiextensions.SetCRDCondition(crd, c)
 }
 
-func removeCondition(crd *apiextensions.CustomResourceDefinition, t apiextensions.CustomResourceDefinitionConditionType) {
+func removeCondition(crd *apiextensions.CustomResourceDefinition,
+	t apiextensions.CustomResourceDefinitionConditionType) {
 	if apiextensions.FindCRDCondition(crd, t) != nil {
 		apiextensions.RemoveCRDCondition(crd, t)
 	}

@@ -49,7 +49,8 @@ func (c *compiled) convert(u *unstructured.Unstructured, version string) (*unstr
 // Waits implements [resource.Waiting].
 func (c *codec) Waits() bool { return c.webhook }
 
-func (c *compiled) callWebhook(u *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+func (c *compiled) callWebhook(u *unstructured.Unstructured,
+	to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	convertor, err := c.convertor()
 	if err != nil {
 		return nil, fmt.Errorf("conversion of %s: %w", c.name, err)

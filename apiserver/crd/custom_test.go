@@ -48,7 +48,8 @@ func TestUnknownFields(t *testing.T) {
 	p.do("POST", definitionsPath, widgets()).want(201)
 	body := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","oops":1},
 		"spec":{"color":"green","color":"green","foo":1,"ports":[{"port":1,"bar":2}],"free":{"any":{"thing":1}},"note":null,"replicas":null}}`
-	wants := []string{`duplicate field "spec.color"`, `unknown field "spec.foo"`, `unknown field "spec.ports[0].bar"`, `unknown field "metadata.oops"`}
+	wants := []string{`duplicate field "spec.color"`, `unknown field "spec.foo"`, `unknown field "spec.ports[0].bar"`,
+		`unknown field "metadata.oops"`}
 
 	refused := p.do("POST", widgetsPath+"?fieldValidation=Strict", body).want(400)
 	for _, want := range wants {
@@ -98,12 +99,16 @@ func TestValidation(t *testing.T) {
 		{"required", widget("a", `{}`), 422, `spec.color: Required value`},
 		{"maximum", widget("a", `{"color":"green","replicas":11}`), 422,
 			`spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10`},
-		{"type", widget("a", `{"color":"green","replicas":"x"}`), 422, `spec.replicas in body must be of type integer: "string"`},
+		{"type", widget("a", `{"color":"green","replicas":"x"}`), 422,
+			`spec.replicas in body must be of type integer: "string"`},
 		{"cel", widget("a", `{"color":"red","replicas":6}`), 422, `spec: Invalid value: too much red`},
-		{"list map", widget("a", `{"color":"green","ports":[{"port":1},{"port":1}]}`), 422, `spec.ports[1]: Duplicate value: {"port":1}`},
+		{"list map", widget("a", `{"color":"green","ports":[{"port":1},{"port":1}]}`), 422,
+			`spec.ports[1]: Duplicate value: {"port":1}`},
 		{"int or string", widget("a", `{"color":"green","size":1.5}`), 422, `spec.size`},
-		{"embedded", widget("a", `{"color":"green","template":{"apiVersion":"v1"}}`), 422, `spec.template.kind: Required value`},
-		{"kind", strings.Replace(widget("a", `{"color":"green"}`), `"Widget"`, `"Gadget"`, 1), 422, `kind: Invalid value: "Gadget": must be Widget`},
+		{"embedded", widget("a", `{"color":"green","template":{"apiVersion":"v1"}}`), 422,
+			`spec.template.kind: Required value`},
+		{"kind", strings.Replace(widget("a", `{"color":"green"}`), `"Widget"`, `"Gadget"`, 1), 422,
+			`kind: Invalid value: "Gadget": must be Widget`},
 		{"version", strings.Replace(widget("a", `{"color":"green"}`), `example.com/v1`, `example.com/v2`, 1), 400,
 			`the API version in the data (example.com/v2) does not match the expected API version (example.com/v1)`},
 		{"no kind", `{"apiVersion":"example.com/v1","metadata":{"name":"a"}}`, 400, `Object 'Kind' is missing in`},
@@ -119,7 +124,8 @@ func TestValidation(t *testing.T) {
 			}
 		})
 	}
-	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`), "Content-Type", "application/vnd.kubernetes.protobuf").want(415)
+	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`), "Content-Type",
+		"application/vnd.kubernetes.protobuf").want(415)
 	p.do("PATCH", widgetsPath+"/a", `{}`, "Content-Type", "application/strategic-merge-patch+json").want(415)
 }
 
@@ -134,11 +140,13 @@ func TestMedia(t *testing.T) {
 		t.Errorf("%s, warnings %q", a.body, a.warnings)
 	}
 	twice := strings.Replace(yaml, "foo: 1", "color: blue", 1)
-	if m := p.do("POST", widgetsPath+"?fieldValidation=Strict", twice, "Content-Type", "application/yaml").want(400).message(); !strings.Contains(m, `key "color" already set in map`) {
+	if m := p.do("POST", widgetsPath+"?fieldValidation=Strict", twice, "Content-Type",
+		"application/yaml").want(400).message(); !strings.Contains(m, `key "color" already set in map`) {
 		t.Error(m)
 	}
 	body, err := cbor.Marshal(map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "b"}, "spec": map[string]any{"color": "blue", "replicas": 3},
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "b"},
+		"spec": map[string]any{"color": "blue", "replicas": 3},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +157,8 @@ func TestMedia(t *testing.T) {
 	}
 	p.do("GET", widgetsPath+"/b", "", "Accept", "application/vnd.kubernetes.protobuf").want(406)
 	// kube-apiserver treats an object as a list until it reads items.
-	one := p.do("GET", widgetsPath+"/b", "", "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(500)
+	one := p.do("GET", widgetsPath+"/b", "", "Accept",
+		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(500)
 	if !strings.Contains(one.message(), "content is not a list") {
 		t.Errorf("message %q", one.message())
 	}
@@ -162,7 +171,8 @@ func TestTransitionRulesAndRatcheting(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green","replicas":9}`)).want(201)
-	refused := p.do("PATCH", widgetsPath+"/a", `{"spec":{"color":"blue"}}`, "Content-Type", "application/merge-patch+json").want(422)
+	refused := p.do("PATCH", widgetsPath+"/a", `{"spec":{"color":"blue"}}`, "Content-Type",
+		"application/merge-patch+json").want(422)
 	if !strings.Contains(refused.message(), "spec: Invalid value: color is immutable") {
 		t.Error(refused.message())
 	}
@@ -189,13 +199,16 @@ func mustJSON(t testing.TB, v any) string {
 func TestStatusAndScale(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
-	created := p.do("POST", widgetsPath, strings.Replace(widget("a", `{"color":"green"}`), `"spec"`, `"status":{"phase":"x"},"spec"`, 1)).want(201)
+	created := p.do("POST", widgetsPath, strings.Replace(widget("a", `{"color":"green"}`), `"spec"`,
+		`"status":{"phase":"x"},"spec"`, 1)).want(201)
 	if created.field("status") != nil {
 		t.Error("the create has stored the status")
 	}
 	merge := []string{"Content-Type", "application/merge-patch+json"}
-	a := p.do("PATCH", widgetsPath+"/a/status", `{"spec":{"color":"blue"},"metadata":{"labels":{"x":"y"}},"status":{"phase":"Up","replicas":3,"selector":"a=b"}}`, merge...).want(200)
-	if a.field("status.phase") != "Up" || a.field("spec.color") != "green" || a.field("metadata.labels") != nil || a.field("metadata.generation") != 1.0 {
+	a := p.do("PATCH", widgetsPath+"/a/status",
+		`{"spec":{"color":"blue"},"metadata":{"labels":{"x":"y"}},"status":{"phase":"Up","replicas":3,"selector":"a=b"}}`, merge...).want(200)
+	if a.field("status.phase") != "Up" || a.field("spec.color") != "green" || a.field("metadata.labels") != nil ||
+		a.field("metadata.generation") != 1.0 {
 		t.Errorf("status write: %s", a.body)
 	}
 	a = p.do("PATCH", widgetsPath+"/a", `{"spec":{"replicas":2},"status":{"phase":"Down"}}`, merge...).want(200)
@@ -215,7 +228,8 @@ func TestStatusAndScale(t *testing.T) {
 	if a.field("spec.replicas") != 4.0 || a.field("metadata.generation") != 3.0 || a.field("spec.color") != "green" {
 		t.Errorf("scaled: %s", a.body)
 	}
-	if managers := mustJSON(t, a.field("metadata.managedFields")); !strings.Contains(managers, `"subresource":"scale"`) ||
+	if managers := mustJSON(t, a.field("metadata.managedFields")); !strings.Contains(managers,
+		`"subresource":"scale"`) ||
 		!strings.Contains(managers, `"subresource":"status"`) {
 		t.Errorf("managedFields %s", managers)
 	}

@@ -32,7 +32,8 @@ func TestDeepSchemas(t *testing.T) {
 			}
 			const wells = "/apis/example.com/v1/namespaces/default/wells"
 			p.do("POST", wells, well("deep", levels)).want(201)
-			p.do("PATCH", wells+"/deep?fieldManager=a&force=true", well("deep", levels), "Content-Type", "application/apply-patch+yaml").want(200)
+			p.do("PATCH", wells+"/deep?fieldManager=a&force=true", well("deep", levels), "Content-Type",
+				"application/apply-patch+yaml").want(200)
 			p.do("POST", wells, well("deeper", levels+1)).want(422)
 			p.do("POST", wells, well("deepest", 11_000)).want(400)
 			p.do("POST", definitionsPath, deepDefinition(11_000, form.begin, form.end)).want(400)

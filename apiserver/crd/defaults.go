@@ -13,7 +13,8 @@ import (
 // store accepts. A default of 100 KB for the elements of a list and an object with ten thousand
 // empty elements would make a gigabyte of 65 KB. For clients it is kube-apiserver's error, which
 // completes the object and then finds that etcd refuses it.
-var errDefaults = fmt.Errorf("the defaults of the schema add more than %d bytes: %w", store.MaxObject, store.ErrTooLarge)
+var errDefaults = fmt.Errorf("the defaults of the schema add more than %d bytes: %w", store.MaxObject,
+	store.ErrTooLarge)
 
 // defaults has the shape of a schema, without the parts that have no defaults. It does the same as
 // Kubernetes' defaulting.Default, but it can compute how much it would add, and it never takes time
@@ -101,7 +102,8 @@ func (d *defaults) fits(value any, left *int64) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, property := range d.filled {
-			if now, found := v[name]; (!found || property.replaces(now)) && !property.reserve(left, int64(len(name))+4+property.size) {
+			if now, found := v[name]; (!found || property.replaces(now)) &&
+				!property.reserve(left, int64(len(name))+4+property.size) {
 				return false
 			}
 		}

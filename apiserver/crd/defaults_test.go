@@ -111,9 +111,11 @@ func TestDefaultsMatchLibrary(t *testing.T) {
 // elements of a list, those within the default of another, and those of many properties.
 func TestLargeDefaultsDoNotFit(t *testing.T) {
 	withDefault := func(value any) structuralschema.Structural {
-		return structuralschema.Structural{Generic: structuralschema.Generic{Default: structuralschema.JSON{Object: value}}}
+		return structuralschema.Structural{Generic: structuralschema.Generic{
+			Default: structuralschema.JSON{Object: value}}}
 	}
-	large := structuralschema.Structural{Properties: map[string]structuralschema.Structural{"x": withDefault(strings.Repeat("x", 100<<10))}}
+	large := structuralschema.Structural{Properties: map[string]structuralschema.Structural{
+		"x": withDefault(strings.Repeat("x", 100<<10))}}
 	many := structuralschema.Structural{Properties: map[string]structuralschema.Structural{}}
 	for i := range 3000 {
 		many.Properties[fmt.Sprint("property", i)] = withDefault("")
@@ -133,9 +135,11 @@ func TestLargeDefaultsDoNotFit(t *testing.T) {
 	}{
 		"elements":   {list(large, nil), empty},
 		"properties": {list(many, nil), empty},
-		"defaults":   {structuralschema.Structural{Properties: map[string]structuralschema.Structural{"list": list(large, empty)}}, map[string]any{}},
-		"nulls":      {list(withDefault(strings.Repeat("x", 100<<10)), nil), make([]any, 10_000)},
-		"members": {structuralschema.Structural{AdditionalProperties: &structuralschema.StructuralOrBool{Structural: &large}},
+		"defaults": {structuralschema.Structural{
+			Properties: map[string]structuralschema.Structural{"list": list(large, empty)}}, map[string]any{}},
+		"nulls": {list(withDefault(strings.Repeat("x", 100<<10)), nil), make([]any, 10_000)},
+		"members": {structuralschema.Structural{AdditionalProperties: &structuralschema.StructuralOrBool{
+			Structural: &large}},
 			map[string]any{"a": map[string]any{}, "b": map[string]any{}, "c": []any{}, "list": map[string]any{}}},
 	} {
 		left := int64(store.MaxObject)

@@ -64,7 +64,8 @@ func (c *definitionCodec) Decode(body []byte, mediaType, version string) (runtim
 	return hub, strict, nil
 }
 
-func (c *definitionCodec) decode(s runtime.Serializer, body []byte, kind schema.GroupVersionKind) (runtime.Object, *schema.GroupVersionKind, []error, error) {
+func (c *definitionCodec) decode(s runtime.Serializer, body []byte,
+	kind schema.GroupVersionKind) (runtime.Object, *schema.GroupVersionKind, []error, error) {
 	hub, actual, err := c.codecs.DecoderToVersion(s, apiextensions.SchemeGroupVersion).Decode(body, &kind, c.New())
 	var strict []error
 	if problem, ok := runtime.AsStrictDecodingError(err); ok && hub != nil {
@@ -88,7 +89,8 @@ func (c *definitionCodec) Load(stored []byte) (runtime.Object, error) {
 func (c *definitionCodec) Store(hub runtime.Object) ([]byte, error) {
 	info, _ := runtime.SerializerInfoForMediaType(c.codecs.SupportedMediaTypes(), resource.MediaJSON)
 	var buf bytes.Buffer
-	if err := c.codecs.EncoderForVersion(info.Serializer, apiextensionsv1.SchemeGroupVersion).Encode(hub, &buf); err != nil {
+	if err := c.codecs.EncoderForVersion(info.Serializer, apiextensionsv1.SchemeGroupVersion).Encode(hub,
+		&buf); err != nil {
 		return nil, fmt.Errorf("encode definition: %w", err)
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
@@ -154,5 +156,6 @@ func definitionTypes(scheme *runtime.Scheme) (managedfields.TypeConverter, error
 }
 
 func wrongVersion(got, want schema.GroupVersion) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got, want))
+	return apierrors.NewBadRequest(fmt.Sprintf(
+		"the API version in the data (%s) does not match the expected API version (%s)", got, want))
 }

@@ -75,7 +75,9 @@ func New(cfg Config) (*Definitions, error) {
 	}
 	authentication := cfg.Authentication
 	if authentication == nil {
-		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return delegate }
+		authentication = func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+			return delegate
+		}
 	}
 	limited := func(delegate webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		return limiting{authentication(delegate), cfg.Dial}

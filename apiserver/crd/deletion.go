@@ -29,7 +29,8 @@ func (r *runner) remove(ctx context.Context, name string) error {
 		return fmt.Errorf("load definition %s: %w", name, err)
 	}
 	crd := hub.(*apiextensions.CustomResourceDefinition)
-	if crd.DeletionTimestamp.IsZero() || !apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer) {
+	if crd.DeletionTimestamp.IsZero() || !apiextensions.CRDHasFinalizer(crd,
+		apiextensions.CustomResourceCleanupFinalizer) {
 		return nil
 	}
 
@@ -41,12 +42,14 @@ func (r *runner) remove(ctx context.Context, name string) error {
 	case k == nil:
 		reason, message = "OverlappingBuiltInResource", "instances overlap with built-in resources in storage"
 	default:
-		if err := r.terminating(ctx, name, "InstanceDeletionInProgress", "CustomResource deletion is in progress"); err != nil {
+		if err := r.terminating(ctx, name, "InstanceDeletionInProgress",
+			"CustomResource deletion is in progress"); err != nil {
 			return err
 		}
 		if err := r.removeInstances(ctx, k.resource); err != nil {
 			if ctx.Err() == nil {
-				_ = r.terminating(ctx, name, "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err))
+				_ = r.terminating(ctx, name, "InstanceDeletionFailed",
+					fmt.Sprintf("could not issue all deletes: %v", err))
 			}
 			return err
 		}
@@ -88,7 +91,8 @@ func (r *runner) removeInstance(ctx context.Context, res *resource.Resource, obj
 	_, err := r.objects().Delete(ctx, res, obj.Key.Namespace, obj.Key.Name, &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &obj.Head.UID},
 	})
-	if now := r.store.Snapshot().Get(obj.Key); now == nil || now.Head.UID != obj.Head.UID || errors.Is(err, context.Canceled) {
+	if now := r.store.Snapshot().Get(obj.Key); now == nil || now.Head.UID != obj.Head.UID ||
+		errors.Is(err, context.Canceled) {
 		return nil // deleted or recreated meanwhile: removeInstances checks again
 	}
 	return err

@@ -29,14 +29,20 @@ func TestDefinitionsInProtobuf(t *testing.T) {
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
 				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: fmt.Sprintf("Map%d", i)},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-						"of": {Type: "object", AdditionalProperties: schema(apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: schema(apiextensionsv1.JSONSchemaProps{Type: "string"})})},
-					}},
-				}}},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{
+						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
+							Properties: map[string]apiextensionsv1.JSONSchemaProps{
+								"of": {Type: "object",
+									AdditionalProperties: schema(apiextensionsv1.JSONSchemaProps{Type: "object",
+										AdditionalProperties: schema(
+											apiextensionsv1.JSONSchemaProps{Type: "string"})})},
+							}},
+					}}},
 			},
 		}
-		p.do("POST", definitionsPath, inProtobuf(t, definition), "Content-Type", "application/vnd.kubernetes.protobuf").want(201)
+		p.do("POST", definitionsPath, inProtobuf(t, definition), "Content-Type",
+			"application/vnd.kubernetes.protobuf").want(201)
 		body := func(name, value string) string {
 			return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Map%d","metadata":{"name":%q},"of":{"a":{"b":%s}}}`, i, name, value)
 		}
@@ -45,7 +51,8 @@ func TestDefinitionsInProtobuf(t *testing.T) {
 		if made.field("of.a.b") != "c" {
 			t.Errorf("created %s", made.body)
 		}
-		if a := p.do("POST", path, body("b", "1")).want(422); !strings.Contains(a.message(), `of.a.b in body must be of type string`) {
+		if a := p.do("POST", path, body("b", "1")).want(422); !strings.Contains(a.message(),
+			`of.a.b in body must be of type string`) {
 			t.Error(a.message())
 		}
 	}

@@ -20,7 +20,9 @@ func Example() {
 	defer st.Close()
 	registry := resource.NewRegistry()
 	verbs := rest.New(rest.Config{Store: st, Registry: registry})
-	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects { return verbs }})
+	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects {
+		return verbs
+	}})
 	if err != nil {
 		panic(err)
 	}

@@ -23,7 +23,8 @@ func permitExpressions(_ context.Context, hub, _ runtime.Object) error {
 	}
 	for i, version := range definition.Spec.Versions {
 		if version.Schema != nil {
-			c.schema(field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema"), version.Schema.OpenAPIV3Schema)
+			c.schema(field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema"),
+				version.Schema.OpenAPIV3Schema)
 		}
 	}
 	if len(c.errs) > 0 {

@@ -15,7 +15,8 @@ func TestExpensiveRules(t *testing.T) {
 	quoted, _ := json.Marshal(bodies.LargeType(16))
 	p := newPlane(t)
 	for _, keys := range []string{`"rule":%s`, `"rule":"true","messageExpression":%s`} {
-		a := p.do("POST", definitionsPath, widgets(`"rule":"self.color == oldSelf.color"`, fmt.Sprintf(keys, quoted))).want(422)
+		a := p.do("POST", definitionsPath, widgets(`"rule":"self.color == oldSelf.color"`, fmt.Sprintf(keys, quoted))).
+			want(422)
 		if !strings.Contains(string(a.body), "expression is too complex") {
 			t.Errorf("%s", a.body)
 		}

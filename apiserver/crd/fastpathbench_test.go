@@ -58,7 +58,8 @@ func fastPathSteps(b *testing.B, c *compiled, off bool) map[string]func() {
 	empty := crdtest.Widget(nil, nil)
 	delete(empty.Object, "metadata")
 	config := func() *unstructured.Unstructured {
-		return crdtest.Widget(map[string]any{"name": "w", "namespace": "default", "labels": map[string]any{"app": "web"}}, map[string]any{"spec": benchSpec()})
+		return crdtest.Widget(map[string]any{"name": "w", "namespace": "default",
+			"labels": map[string]any{"app": "web"}}, map[string]any{"spec": benchSpec()})
 	}
 	applied, err := manager.Apply(empty, config(), "op", false)
 	if err != nil {
@@ -165,8 +166,10 @@ func benchSpec() map[string]any {
 		"labels": map[string]any{"app.kubernetes.io/name": "web", "app.kubernetes.io/instance": "web-1"},
 		"list":   []any{word, word}, "set": []any{"a", "b", "c"},
 		"steps": []any{map[string]any{"name": "build", "n": int64(1)}, map[string]any{"name": "deploy", "n": int64(2)}},
-		"ports": []any{map[string]any{"name": "http", "port": int64(80), "on": true}, map[string]any{"name": "https", "port": int64(443), "on": true}},
-		"parts": map[string]any{"one": map[string]any{"n": int64(1), "text": word}, "two": map[string]any{"n": int64(2), "text": word}},
-		"deep":  map[string]any{"a": map[string]any{"b": word, "c": int64(1)}},
+		"ports": []any{map[string]any{"name": "http", "port": int64(80), "on": true},
+			map[string]any{"name": "https", "port": int64(443), "on": true}},
+		"parts": map[string]any{"one": map[string]any{"n": int64(1), "text": word},
+			"two": map[string]any{"n": int64(2), "text": word}},
+		"deep": map[string]any{"a": map[string]any{"b": word, "c": int64(1)}},
 	}
 }

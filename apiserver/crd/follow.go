@@ -132,7 +132,8 @@ func (d *Definitions) waiting() []string {
 
 // updateStatus changes a definition's status and finalizers. It returns nil if the definition no
 // longer exists.
-func (d *Definitions) updateStatus(ctx context.Context, name string, change func(*apiextensions.CustomResourceDefinition)) error {
+func (d *Definitions) updateStatus(ctx context.Context, name string,
+	change func(*apiextensions.CustomResourceDefinition)) error {
 	_, err := d.objects().UpdateStatus(ctx, d.resource, "", name, false, func(hub runtime.Object) error {
 		change(hub.(*apiextensions.CustomResourceDefinition))
 		return nil

@@ -78,7 +78,8 @@ func compile(d *Definitions, definition *apiextensionsv1.CustomResourceDefinitio
 		since:       revision,
 		fields:      &managedfields.Cache{},
 		noFastPaths: d != nil && d.noFastPaths,
-		webhook:     definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
+		webhook: definition.Spec.Conversion != nil &&
+			definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
 	}
 	for i := range definition.Spec.Versions {
 		spec := &definition.Spec.Versions[i]
@@ -137,14 +138,16 @@ func (k *kind) newResource(d *Definitions) *resource.Resource {
 // customVerbs are the verbs of all custom kinds, in the order in which kube-apiserver lists them.
 // They must not be changed.
 var customVerbs = []string{
-	resource.Delete, resource.DeleteCollection, resource.Get, resource.List, resource.Patch, resource.Create, resource.Update, resource.Watch,
+	resource.Delete, resource.DeleteCollection, resource.Get, resource.List, resource.Patch, resource.Create,
+	resource.Update, resource.Watch,
 }
 
 // customBehavior holds the points on which kube-apiserver answers differently for custom kinds than
 // for built-in ones.
 var customBehavior = resource.Behavior{
-	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true, ResourceVersionRequired: true,
-	QualifiedKind: true,
+	DispatchByVerb: true, NoProtobuf: true, TypedItems: true, MetadataBookmarks: true, GenericObjects: true,
+	ResourceVersionRequired: true,
+	QualifiedKind:           true,
 }
 
 // resourceIn returns the Resource whose hubs are in a version.
@@ -176,7 +179,8 @@ func (k *kind) resourceIn(hub string) *resource.Resource {
 	}
 	for _, v := range k.definition.Spec.Versions {
 		if v.Served {
-			res.Versions = append(res.Versions, resource.Version{Name: v.Name, Deprecated: deprecation(k.definition, &v)})
+			res.Versions = append(res.Versions,
+				resource.Version{Name: v.Name, Deprecated: deprecation(k.definition, &v)})
 		}
 	}
 	slices.SortStableFunc(res.Versions, func(a, b resource.Version) int {
@@ -193,7 +197,8 @@ func edition(d *apiextensionsv1.CustomResourceDefinition) string {
 }
 
 // deprecation returns the warning for requests in a version; "" if the version is not deprecated.
-func deprecation(definition *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) string {
+func deprecation(definition *apiextensionsv1.CustomResourceDefinition,
+	v *apiextensionsv1.CustomResourceDefinitionVersion) string {
 	if !v.Deprecated {
 		return ""
 	}

@@ -29,7 +29,8 @@ func TestDeleteRemovesInstancesFirst(t *testing.T) {
 		p.do("POST", definitionsPath, widgets()).want(201)
 		p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
 		p.do("POST", strings.Replace(widgetsPath, "default", "other", 1), widget("b", `{"color":"green"}`)).want(201)
-		held := strings.Replace(widget("c", `{"color":"green"}`), `"metadata":{`, `"metadata":{"finalizers":["example.com/hold"],`, 1)
+		held := strings.Replace(widget("c", `{"color":"green"}`), `"metadata":{`,
+			`"metadata":{"finalizers":["example.com/hold"],`, 1)
 		p.do("POST", widgetsPath, held).want(201)
 
 		deleted := p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)
@@ -48,9 +49,12 @@ func TestDeleteRemovesInstancesFirst(t *testing.T) {
 			t.Error(refused.message())
 		}
 		// The definition decides before the object's content.
-		p.do("POST", widgetsPath, strings.Replace(widget("d", `{"color":"green"}`), `"Widget"`, `"Gadget"`, 1)).want(403)
-		p.do("PATCH", widgetsPath+"/d?fieldManager=m", widget("d", `{"color":"pink"}`), "Content-Type", "application/apply-patch+yaml").want(403)
-		p.do("PATCH", widgetsPath+"/c", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json").want(200)
+		p.do("POST", widgetsPath, strings.Replace(widget("d", `{"color":"green"}`), `"Widget"`, `"Gadget"`, 1)).
+			want(403)
+		p.do("PATCH", widgetsPath+"/d?fieldManager=m", widget("d", `{"color":"pink"}`), "Content-Type",
+			"application/apply-patch+yaml").want(403)
+		p.do("PATCH", widgetsPath+"/c", `{"metadata":{"finalizers":null}}`, "Content-Type",
+			"application/merge-patch+json").want(200)
 		synctest.Wait()
 		p.do("GET", definitionsPath+"/widgets.example.com", "").want(404)
 		p.do("GET", widgetsPath, "").want(404)
@@ -70,7 +74,8 @@ func TestNameConflicts(t *testing.T) {
 		p := newPlane(t)
 		defer p.run()()
 		p.do("POST", definitionsPath, widgets()).want(201)
-		rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
+		rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`,
+			`"singular":"widget"`, `"singular":"gadget"`)
 		a := p.do("POST", definitionsPath, rival).want(201)
 		for _, want := range []string{"NamesAccepted False ListKindConflict", "Established False NotAccepted"} {
 			if got := conditions(a); !slices.Contains(got, want) {
@@ -101,7 +106,8 @@ type failingStatus struct {
 	until *time.Time
 }
 
-func (f failingStatus) UpdateStatus(ctx context.Context, res *resource.Resource, namespace, name string, dryRun bool, change func(runtime.Object) error) (runtime.Object, error) {
+func (f failingStatus) UpdateStatus(ctx context.Context, res *resource.Resource, namespace, name string, dryRun bool,
+	change func(runtime.Object) error) (runtime.Object, error) {
 	if name == f.name && time.Now().Before(*f.until) {
 		return nil, apierrors.NewInternalError(errors.New("failed calling webhook"))
 	}
@@ -119,7 +125,8 @@ func TestNamesAfterErrors(t *testing.T) {
 		})
 		defer p.run()()
 		p.do("POST", definitionsPath, widgets()).want(201)
-		rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
+		rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`,
+			`"singular":"widget"`, `"singular":"gadget"`)
 		p.do("POST", definitionsPath, rival).want(201)
 		synctest.Wait()
 		until = time.Now().Add(30 * time.Second) // of the bubble
@@ -142,7 +149,8 @@ func TestApprovalCondition(t *testing.T) {
 	p := newPlane(t)
 	protected := widgets("example.com", "example.k8s.io")
 	p.do("POST", definitionsPath, protected).want(422)
-	protected = strings.Replace(protected, `"metadata":{`, `"metadata":{"annotations":{"api-approved.kubernetes.io":"unapproved, a test"},`, 1)
+	protected = strings.Replace(protected, `"metadata":{`,
+		`"metadata":{"annotations":{"api-approved.kubernetes.io":"unapproved, a test"},`, 1)
 	a := p.do("POST", definitionsPath, protected).want(201)
 	if got := conditions(a); !slices.Contains(got, "KubernetesAPIApprovalPolicyConformant False UnapprovedAnnotation") {
 		t.Errorf("conditions %q", got)
@@ -162,7 +170,8 @@ func TestSchemaChange(t *testing.T) {
 		}
 	}
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
-	check(p.do("PATCH", widgetsPath+"/a", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type", "application/merge-patch+json").want(200))
+	check(p.do("PATCH", widgetsPath+"/a", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type",
+		"application/merge-patch+json").want(200))
 	check(p.do("GET", widgetsPath+"/a", "").want(200))
 }
 
@@ -172,18 +181,23 @@ func TestSchemaChangeBeforeDeletion(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	for _, name := range []string{"deleted", "left"} {
-		p.do("POST", widgetsPath, strings.Replace(widget(name, `{"color":"green","note":"n"}`), `"metadata":{`, `"metadata":{"labels":{"on":"yes"},`, 1)).want(201)
+		p.do("POST", widgetsPath, strings.Replace(widget(name, `{"color":"green","note":"n"}`), `"metadata":{`,
+			`"metadata":{"labels":{"on":"yes"},`, 1)).want(201)
 	}
 	p.addWeight()
 	since := p.do("GET", widgetsPath, "").want(200).field("metadata.resourceVersion").(string)
 	p.do("DELETE", widgetsPath+"/deleted", "").want(200)
-	p.do("PATCH", widgetsPath+"/left", `{"metadata":{"labels":{"on":"no"}}}`, "Content-Type", "application/merge-patch+json").want(200)
-	for _, accept := range []string{"application/json", "application/cbor", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
-		watched := string(p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=1&labelSelector=on%3Dyes&resourceVersion="+since, "", "Accept", accept).want(200).body)
+	p.do("PATCH", widgetsPath+"/left", `{"metadata":{"labels":{"on":"no"}}}`, "Content-Type",
+		"application/merge-patch+json").want(200)
+	for _, accept := range []string{"application/json", "application/cbor",
+		"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
+		watched := string(p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=1&labelSelector=on%3Dyes&resourceVersion="+
+			since, "", "Accept", accept).want(200).body)
 		if n := strings.Count(watched, "DELETED"); n != 2 {
 			t.Errorf("%s: %d objects are deleted: %q", accept, n, watched)
 		}
-		if strings.Contains(watched, `"note":"n"`) || accept == "application/json" && strings.Count(watched, `"weight":7`) != 2 {
+		if strings.Contains(watched, `"note":"n"`) ||
+			accept == "application/json" && strings.Count(watched, `"weight":7`) != 2 {
 			t.Errorf("%s: the last states: %q", accept, watched)
 		}
 	}
@@ -212,7 +226,8 @@ func (p *plane) addWeight() {
 	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
 	changed := strings.NewReplacer(
 		`"note":{"nullable":true,"type":"string"}`, `"weight":{"type":"integer","default":7}`,
-		`"additionalPrinterColumns":[{"jsonPath":".spec.color","name":"Color","type":"string"},`, `"additionalPrinterColumns":[`,
+		`"additionalPrinterColumns":[{"jsonPath":".spec.color","name":"Color","type":"string"},`,
+		`"additionalPrinterColumns":[`,
 	).Replace(mustJSON(p.t, current.Object))
 	p.do("PUT", definitionsPath+"/widgets.example.com", changed).want(200)
 }
@@ -236,7 +251,8 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 	if err := update(p.addWeight); err != nil {
 		t.Fatal(err)
 	}
-	if a := p.do("GET", widgetsPath+"/a", "").want(200); a.field("spec.weight") != 7.0 || a.field("spec.note") != nil || a.field("metadata.labels.x") == nil {
+	if a := p.do("GET", widgetsPath+"/a", "").want(200); a.field("spec.weight") != 7.0 || a.field("spec.note") != nil ||
+		a.field("metadata.labels.x") == nil {
 		t.Errorf("read under the new schema: %s", a.body)
 	}
 
@@ -313,8 +329,10 @@ func TestLoad(t *testing.T) {
 	again := planeOver(t, s)
 	again.do("GET", widgetsPath+"/a", "").want(200)
 	again.do("POST", widgetsPath, widget("b", `{"color":"green"}`)).want(201)
-	rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`, `"singular":"widget"`, `"singular":"gadget"`)
-	if got := conditions(again.do("POST", definitionsPath, rival).want(201)); !slices.Contains(got, "NamesAccepted False ListKindConflict") {
+	rival := widgets("widgets.example.com", "gadgets.example.com", `"plural":"widgets"`, `"plural":"gadgets"`,
+		`"singular":"widget"`, `"singular":"gadget"`)
+	if got := conditions(again.do("POST", definitionsPath, rival).want(201)); !slices.Contains(got,
+		"NamesAccepted False ListKindConflict") {
 		t.Errorf("names are not recorded: %q", got)
 	}
 }
@@ -340,7 +358,8 @@ func TestUnsafeDeletionOfUnreadableObject(t *testing.T) {
 	p := newPlane(t)
 	const definition, merge = definitionsPath + "/widgets.example.com", "application/merge-patch+json"
 	p.do("POST", definitionsPath, widgets()).want(201)
-	held := strings.Replace(widget("a", `{"color":"green"}`), `"metadata":{`, `"metadata":{"finalizers":["example.com/hold"],`, 1)
+	held := strings.Replace(widget("a", `{"color":"green"}`), `"metadata":{`,
+		`"metadata":{"finalizers":["example.com/hold"],`, 1)
 	p.do("POST", widgetsPath, held).want(201)
 	v2 := `{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`
 	v1 := `{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}`
@@ -352,7 +371,8 @@ func TestUnsafeDeletionOfUnreadableObject(t *testing.T) {
 	p.do("GET", path, "").want(500)
 	for _, accept := range []string{"application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"} {
 		list := p.do("GET", strings.TrimSuffix(path, "/a"), "", "Accept", accept).want(500)
-		if list.field("reason") != "StorageReadError" || !strings.Contains(string(list.body), `"/registry/example.com/widgets/default/a"`) {
+		if list.field("reason") != "StorageReadError" ||
+			!strings.Contains(string(list.body), `"/registry/example.com/widgets/default/a"`) {
 			t.Errorf("%s", list.body)
 		}
 	}
@@ -361,7 +381,8 @@ func TestUnsafeDeletionOfUnreadableObject(t *testing.T) {
 	p.do("DELETE", path+unsafe+"&dryRun=All", "").want(200)
 	p.do("GET", path, "").want(500)
 	deleted := p.do("DELETE", path+unsafe, "").want(200)
-	if deleted.field("status") != "Success" || deleted.field("details.name") != "a" || deleted.field("details.kind") != "Widget" {
+	if deleted.field("status") != "Success" || deleted.field("details.name") != "a" ||
+		deleted.field("details.kind") != "Widget" {
 		t.Errorf("%s", deleted.body)
 	}
 	p.do("GET", path, "").want(404)

@@ -18,20 +18,23 @@ func TestListsOverAllNamespaces(t *testing.T) {
 	p.do("POST", definitionsPath, widgets()).want(201)
 	for _, namespace := range []string{"a", "a-b", "ab", "a0", "b"} {
 		for _, name := range []string{"x", "x-y", "w"} {
-			p.do("POST", "/apis/example.com/v1/namespaces/"+namespace+"/widgets", widget(name, `{"color":"red"}`)).want(201)
+			p.do("POST", "/apis/example.com/v1/namespaces/"+namespace+"/widgets",
+				widget(name, `{"color":"red"}`)).want(201)
 		}
 	}
 	want := "a-b/w a-b/x a-b/x-y a/w a/x a/x-y a0/w a0/x a0/x-y ab/w ab/x ab/x-y b/w b/x b/x-y"
 	for _, limit := range []int{0, 1, 2, 4, 100} {
 		var got []string
 		for token, pages := "", 0; pages == 0 || token != ""; pages++ {
-			list := p.do("GET", fmt.Sprintf("/apis/example.com/v1/widgets?limit=%d&continue=%s", limit, token), "").want(200)
+			list := p.do("GET", fmt.Sprintf("/apis/example.com/v1/widgets?limit=%d&continue=%s", limit, token),
+				"").want(200)
 			for _, item := range list.field("items").([]any) {
 				metadata := item.(map[string]any)["metadata"].(map[string]any)
 				got = append(got, fmt.Sprint(metadata["namespace"], "/", metadata["name"]))
 			}
 			token, _ = list.field("metadata.continue").(string)
-			if left, ok := list.field("metadata.remainingItemCount").(float64); token != "" && (!ok || int(left) != 15-len(got)) {
+			if left, ok := list.field("metadata.remainingItemCount").(float64); token != "" &&
+				(!ok || int(left) != 15-len(got)) {
 				t.Errorf("limit %d: %v objects remain after %d", limit, left, len(got))
 			}
 		}
@@ -58,7 +61,8 @@ func TestWatchFromBeforeTheDefinition(t *testing.T) {
 	if event := p.firstEvent("1"); !strings.Contains(event, want) {
 		t.Errorf("from 1: %s, want %s", event, want)
 	}
-	if event := p.firstEvent(created); !strings.HasPrefix(event, `{"type":"ADDED"`) || !strings.Contains(event, `"name":"a"`) {
+	if event := p.firstEvent(created); !strings.HasPrefix(event, `{"type":"ADDED"`) ||
+		!strings.Contains(event, `"name":"a"`) {
 		t.Errorf("from %s: %s, want a", created, event)
 	}
 }
@@ -68,7 +72,8 @@ func (p *plane) firstEvent(revision string) string {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://plane"+widgetsPath+"?watch=1&resourceVersion="+revision, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://plane"+widgetsPath+"?watch=1&resourceVersion="+revision, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -97,7 +102,8 @@ func TestWatchWithNegativeTimeout(t *testing.T) {
 		"": passed, "&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan": passed,
 		"&resourceVersion=0": "", "&resourceVersion=" + revision: "",
 	} {
-		if got := p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=-1"+query, "").want(200); strings.TrimSpace(string(got.body)) != want {
+		if got := p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=-1"+query,
+			"").want(200); strings.TrimSpace(string(got.body)) != want {
 			t.Errorf("%q: %s, want %s", query, got.body, want)
 		}
 	}
@@ -115,7 +121,8 @@ func TestReasonsOfFailedConversions(t *testing.T) {
 	p.do("POST", widgetsPath, widget("b", `{"color":"red"}`)).want(201)
 	const list = "/apis/example.com/v2/namespaces/default/widgets"
 	body := `{"apiVersion":"example.com/v2","kind":"Widget","metadata":{"name":"a"}}`
-	undecodable := "object not decodable revision=" + revision + ": conversion webhook for example.com/v1, Kind=Widget failed: "
+	undecodable := "object not decodable revision=" + revision +
+		": conversion webhook for example.com/v1, Kind=Widget failed: "
 	corrupt := "StorageError: corrupt object, Code: 7, Key: /example.com/widgets/default/a, ResourceVersion: 0, AdditionalErrorMsg: " + undecodable
 	unread := "failed to read one or more widgets.example.com from the storage: " +
 		strings.Replace(corrupt, "Key: /example.com", "Key: /registry/example.com", 1)
@@ -129,12 +136,14 @@ func TestReasonsOfFailedConversions(t *testing.T) {
 		{"PUT", list + "/a", "application/json", body, undecodable, nil},
 		{"PATCH", list + "/a", "application/merge-patch+json", `{"metadata":{"labels":{"a":"b"}}}`, undecodable, nil},
 		{"PATCH", list + "/a?fieldManager=m", "application/apply-patch+yaml", body, undecodable, nil},
-		{"POST", list, "application/json", strings.Replace(body, `"a"`, `"c"`, 1), "conversion webhook for example.com/v2, Kind=Widget failed: ", nil},
+		{"POST", list, "application/json", strings.Replace(body, `"a"`, `"c"`, 1),
+			"conversion webhook for example.com/v2, Kind=Widget failed: ", nil},
 		{"DELETE", list + "/a", "", "", "Internal error occurred: " + corrupt, "InternalError"},
 	} {
 		a := p.do(test.method, test.path, test.body, "Content-Type", test.media).want(500)
 		if !strings.HasPrefix(a.message(), test.begin) || a.field("reason") != test.reason {
-			t.Errorf("%s %s: reason %v, %s\nwant %v, %s", test.method, test.path, a.field("reason"), a.message(), test.reason, test.begin)
+			t.Errorf("%s %s: reason %v, %s\nwant %v, %s", test.method, test.path, a.field("reason"), a.message(),
+				test.reason, test.begin)
 		}
 	}
 	a := p.do("GET", list+"/a", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").want(500)

@@ -167,7 +167,8 @@ func (m *models) tracked(library resource.FieldManager, types managedfields.Type
 		}
 	}
 	return fastfields.NewMapManager(fastfields.MapConfig{
-		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names, Shape: m.versions[version].shape(),
+		Library: library, Types: types, Cache: m.fields, Kind: m.gvk(version), Subresource: subresource, Reset: names,
+		Shape: m.versions[version].shape(),
 		// a version without a usable schema has no defaults
 		Default: func(u *unstructured.Unstructured) { _ = m.applyDefaults(u) },
 	}), nil

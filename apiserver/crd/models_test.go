@@ -37,9 +37,11 @@ func TestModelsMatchKubernetes(t *testing.T) {
 		}
 		definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com",
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing", ListKind: "ThingList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing",
+				ListKind: "ThingList"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props},
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: props},
 			}},
 		}}
 		definition.Status.AcceptedNames = definition.Spec.Names
@@ -99,6 +101,7 @@ func sortFields(a *merge.Atom) {
 		sortFields(&a.Map.Fields[i].Type.Inlined)
 	}
 	// A copy without the type's index of its fields.
-	a.Map = &merge.Map{Fields: a.Map.Fields, Unions: a.Map.Unions, ElementType: a.Map.ElementType, ElementRelationship: a.Map.ElementRelationship}
+	a.Map = &merge.Map{Fields: a.Map.Fields, Unions: a.Map.Unions, ElementType: a.Map.ElementType,
+		ElementRelationship: a.Map.ElementRelationship}
 	slices.SortFunc(a.Map.Fields, func(x, y merge.StructField) int { return strings.Compare(x.Name, y.Name) })
 }

@@ -91,7 +91,8 @@ type nameRefusal struct{ reason, message string }
 
 // acceptNames copies each wanted name to accepted unless it is taken. It returns the last of
 // several refusals, as Kubernetes' naming controller does.
-func acceptNames(accepted, wanted *apiextensions.CustomResourceDefinitionNames, resourceTaken, kindTaken func(string) bool) *nameRefusal {
+func acceptNames(accepted, wanted *apiextensions.CustomResourceDefinitionNames,
+	resourceTaken, kindTaken func(string) bool) *nameRefusal {
 	var refusal *nameRefusal
 	acceptName := func(reason string, have *string, want string, taken func(string) bool) {
 		if *have != want && taken(want) {

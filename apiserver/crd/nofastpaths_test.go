@@ -22,7 +22,8 @@ func TestNoFastPaths(t *testing.T) {
 	for _, off := range []bool{true, false} {
 		c := stored.compile(&Definitions{noFastPaths: off})
 		metadata := func() map[string]any {
-			return map[string]any{"name": "w", "namespace": "default", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z", "generation": int64(1)}
+			return map[string]any{"name": "w", "namespace": "default", "uid": "u",
+				"creationTimestamp": "2026-01-02T03:04:05Z", "generation": int64(1)}
 		}
 		object := crdtest.Widget(metadata(), map[string]any{"spec": map[string]any{"count": int64(1)}})
 		rules, err := c.versions["v1"].rules()
@@ -35,7 +36,8 @@ func TestNoFastPaths(t *testing.T) {
 		}
 		_, tracks := manager.(*managedfields.MapManager)
 		_, parsed := c.parseTree([]byte(`{"a":1}`))
-		_, merged := (&codec{compiled: c, hub: "v1"}).MergePatch([]byte(crdtest.Text(object)), []byte(`{"spec":{"count":2}}`), "v1")
+		_, merged := (&codec{compiled: c, hub: "v1"}).MergePatch([]byte(crdtest.Text(object)),
+			[]byte(`{"spec":{"count":2}}`), "v1")
 		ctx := request.WithNamespace(t.Context(), "default")
 		s := &strategy{compiled: c, hub: "v1"}
 		_, created := s.BeforeCreate(ctx, object.DeepCopy())

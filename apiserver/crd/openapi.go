@@ -57,10 +57,12 @@ func (d *Definitions) OpenAPIV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) 
 // OpenAPIV2 returns the part of a group version in the OpenAPI v2 document.
 func (d *Definitions) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
-		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{},
+		Parameters: map[string]spec.Parameter{},
 	}}
 	for _, k := range d.kindsIn(gv) {
-		s, err := builder.BuildOpenAPIV2(k.definition, gv.Version, builder.Options{V2: true, IncludeSelectableFields: true})
+		s, err := builder.BuildOpenAPIV2(k.definition, gv.Version,
+			builder.Options{V2: true, IncludeSelectableFields: true})
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", k.definition.Name, err)
 		}

@@ -17,7 +17,8 @@ func TestConcurrentWritersOwnTheirFields(t *testing.T) {
 		path, merge, apply := widgetsPath+"/"+name, "application/merge-patch+json", "application/apply-patch+yaml"
 		var last *answer
 		for _, step := range [][]string{
-			{"POST", widgetsPath + "?fieldManager=maker", widget(name, `{"color":"green","ports":[{"port":1}]}`), "application/json"},
+			{"POST", widgetsPath + "?fieldManager=maker", widget(name, `{"color":"green","ports":[{"port":1}]}`),
+				"application/json"},
 			{"PATCH", path + "?fieldManager=painter", `{"spec":{"replicas":2}}`, merge},
 			{"PATCH", path + "?fieldManager=applier&force=true", widget(name, `{"color":"green","replicas":3}`), apply},
 			{"PATCH", path + "?fieldManager=applier", widget(name, `{"color":"green","replicas":4}`), apply},

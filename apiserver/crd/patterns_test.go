@@ -49,8 +49,10 @@ func TestCostlyPatterns(t *testing.T) {
 
 			// An unchanged status remains valid; a longer one is checked.
 			p.do("POST", bags, fmt.Sprintf(bag, "b", "{}", "{}")).want(201)
-			p.do("PATCH", bags+"/b/status", `{"status":{"seen":"`+long+`"}}`, "Content-Type", "application/merge-patch+json").want(422)
-			p.do("PATCH", bags+"/b/status", `{"status":{"seen":"aa"}}`, "Content-Type", "application/merge-patch+json").want(200)
+			p.do("PATCH", bags+"/b/status", `{"status":{"seen":"`+long+`"}}`, "Content-Type",
+				"application/merge-patch+json").want(422)
+			p.do("PATCH", bags+"/b/status", `{"status":{"seen":"aa"}}`, "Content-Type",
+				"application/merge-patch+json").want(200)
 		})
 	}
 }

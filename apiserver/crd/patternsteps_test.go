@@ -11,7 +11,8 @@ import (
 // Beyond freeSteps, the measured time decides, so ordinary patterns accept many values.
 func TestMatchingManyValues(t *testing.T) {
 	schema := func(pattern string) *spec.Schema {
-		return spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"string"}, Pattern: pattern}})
+		return spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"string"},
+			Pattern: pattern}})
 	}
 	list := func(n int, value string) (all []any) {
 		for range n {

@@ -55,7 +55,9 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 	p := &plane{t: t, store: s, registry: resource.NewRegistry()}
 	h := verbs.New(verbs.Config{Store: s, Registry: p.registry, NoFastPaths: fastpath.DisabledByEnvironment()})
 	cfg := crd.Config{
-		Store: s, Registry: p.registry, Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment(),
+		Store: s, Registry: p.registry, Objects: func() resource.Objects {
+			return h
+		}, NoFastPaths: fastpath.DisabledByEnvironment(),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -71,7 +73,8 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 	}
 	disco := discovery.New(discovery.Config{Registry: p.registry})
 	schemas := openapi.New(openapi.Config{Registry: p.registry, Custom: p.definitions, Packed: packedDocuments(t)})
-	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api")}
 	p.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		i, err := info.NewRequestInfo(req)
 		if err != nil {
@@ -142,7 +145,8 @@ type answer struct {
 
 func (p *plane) do(method, path, body string, header ...string) *answer {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), method, "http://plane"+path, bytes.NewBufferString(body))
+	req, err := http.NewRequestWithContext(context.Background(), method, "http://plane"+path,
+		bytes.NewBufferString(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ type definitionRevision struct {
 // newRevision returns a revision with its decoded hub. It keeps hub: the caller must not change it
 // afterwards.
 func newRevision(hub *apiextensions.CustomResourceDefinition, obj *store.Object) (*definitionRevision, error) {
-	r := &definitionRevision{revision: obj.Revision, created: obj.Created, hub: hub, definition: &apiextensionsv1.CustomResourceDefinition{}}
+	r := &definitionRevision{revision: obj.Revision, created: obj.Created, hub: hub,
+		definition: &apiextensionsv1.CustomResourceDefinition{}}
 	if err := sharedScheme().Convert(hub.DeepCopy(), r.definition, nil); err != nil {
 		return nil, fmt.Errorf("convert definition %s: %w", hub.Name, err)
 	}

@@ -31,11 +31,16 @@ func (k *kind) scaleSubresource(hub string, versions []string) resource.Subresou
 			Strategy: &strategy{compiled: k.compiled, hub: hub},
 			NewView:  func() runtime.Object { return &autoscalingv1.Scale{} },
 			Table: func() upstream.TableConvertor {
-				return newTable(&apiextensionsv1.CustomResourceDefinitionVersion{AdditionalPrinterColumns: scaleColumns()})
+				return newTable(&apiextensionsv1.CustomResourceDefinitionVersion{
+					AdditionalPrinterColumns: scaleColumns()})
 			},
 			Replicas: k.replicasPath,
-			Get:      func(hub runtime.Object) (runtime.Object, error) { return view.get(hub.(*unstructured.Unstructured)) },
-			Set:      func(hub, scale runtime.Object) error { return view.set(hub.(*unstructured.Unstructured), scale) },
+			Get: func(hub runtime.Object) (runtime.Object, error) {
+				return view.get(hub.(*unstructured.Unstructured))
+			},
+			Set: func(hub, scale runtime.Object) error {
+				return view.set(hub.(*unstructured.Unstructured), scale)
+			},
 		},
 	}
 }

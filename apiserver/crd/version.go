@@ -92,7 +92,8 @@ func internalSchema(spec *apiextensionsv1.CustomResourceDefinitionVersion) (*api
 		return nil, nil
 	}
 	out := &apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(spec.Schema.OpenAPIV3Schema, out, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(spec.Schema.OpenAPIV3Schema,
+		out, nil); err != nil {
 		return nil, fmt.Errorf("schema of version %s: %w: %w", spec.Name, ErrSchema, err)
 	}
 	return out, nil
@@ -145,12 +146,14 @@ func (v *version) newRules(c *compiled) (*rules, error) {
 	var scale *apiextensions.CustomResourceSubresourceScale
 	if s := v.scale(); s != nil {
 		scale = &apiextensions.CustomResourceSubresourceScale{
-			SpecReplicasPath: s.SpecReplicasPath, StatusReplicasPath: s.StatusReplicasPath, LabelSelectorPath: s.LabelSelectorPath,
+			SpecReplicasPath: s.SpecReplicasPath, StatusReplicasPath: s.StatusReplicasPath,
+			LabelSelectorPath: s.LabelSelectorPath,
 		}
 	}
 	main := strategies.NewStrategy(crdserverscheme.NewUnstructuredObjectTyper(), c.namespaced, c.gvk(v.spec.Name),
 		validator, statusValidator, structural, status, scale, v.spec.SelectableFields)
-	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural, plain: scale == nil && plainSchema(structural)}
+	r := &rules{main: main, status: strategies.NewStatusStrategy(main), structural: structural,
+		plain: scale == nil && plainSchema(structural)}
 	r.lists = validity.CompileLists(structural)
 	if v, ok := validator.(fastValidator); ok {
 		r.schema, r.work = v.schema, v.work

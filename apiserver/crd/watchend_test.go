@@ -68,11 +68,13 @@ func (p *plane) watch(path string) *watching {
 // now. Other changes of the definition do not end it.
 func TestWatchesEndWithTheirDefinition(t *testing.T) {
 	const definition = definitionsPath + "/widgets.example.com"
-	v1, beta := `{"name":"v1","served":true,"storage":true,`, `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`
+	v1, beta := `{"name":"v1","served":true,"storage":true,`,
+		`{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`
 	put := func(p *plane, mods ...string) {
 		p.t.Helper()
 		mods = append(mods,
-			`"name":"widgets.example.com"`, `"name":"widgets.example.com","resourceVersion":"`+p.revision(definition)+`"`,
+			`"name":"widgets.example.com"`, `"name":"widgets.example.com","resourceVersion":"`+p.revision(definition)+
+				`"`,
 			v1, beta+v1)
 		p.do("PUT", definition, widgets(mods...)).want(http.StatusOK)
 	}
@@ -82,17 +84,23 @@ func TestWatchesEndWithTheirDefinition(t *testing.T) {
 		events []string
 		ends   bool
 	}{
-		{"deletion", func(p *plane) { p.do("DELETE", definition, "").want(http.StatusOK) }, []string{"ADDED a", "DELETED a"}, true},
+		{"deletion", func(p *plane) {
+			p.do("DELETE", definition, "").want(http.StatusOK)
+		}, []string{"ADDED a", "DELETED a"}, true},
 		{"schema", func(p *plane) { put(p, `"maximum":10`, `"maximum":11`) }, []string{"ADDED a"}, true},
 		{"version not served", func(p *plane) {
 			put(p, v1, strings.Replace(beta, `"served":true`, `"served":false`, 1)+v1)
 		}, []string{"ADDED a"}, true},
-		{"short names", func(p *plane) { put(p, `"shortNames":["wd"]`, `"shortNames":["wi"]`) }, []string{"ADDED a"}, true},
+		{"short names", func(p *plane) {
+			put(p, `"shortNames":["wd"]`, `"shortNames":["wi"]`)
+		}, []string{"ADDED a"}, true},
 		{"labels", func(p *plane) {
-			p.do("PATCH", definition, `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json").want(http.StatusOK)
+			p.do("PATCH", definition, `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type",
+				"application/merge-patch+json").want(http.StatusOK)
 		}, []string{"ADDED a"}, false},
 		{"another definition", func(p *plane) {
-			p.do("POST", definitionsPath, widgets("widgets", "gadgets", "widget", "gadget", "Widget", "Gadget", "wd", "gd")).want(http.StatusCreated)
+			p.do("POST", definitionsPath, widgets("widgets", "gadgets", "widget", "gadget", "Widget", "Gadget", "wd",
+				"gd")).want(http.StatusCreated)
 		}, []string{"ADDED a"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -52,7 +52,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 
 // serveWebhook answers conversion reviews with convert, over TLS. It returns its CA bundle and a
 // dial function.
-func serveWebhook(t *testing.T, convert func(obj map[string]any, version string) string) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
+func serveWebhook(t *testing.T, convert func(obj map[string]any, version string) string) (
+	caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
 	t.Helper()
 	return serveHandler(t, func(w http.ResponseWriter, req *http.Request) {
 		var review apiextensionsv1.ConversionReview
@@ -60,7 +61,8 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 			t.Error(err)
 			return
 		}
-		review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+		review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID,
+			Result: metav1.Status{Status: metav1.StatusSuccess}}
 		for _, raw := range review.Request.Objects {
 			var obj map[string]any
 			if err := json.Unmarshal(raw.Raw, &obj); err != nil {
@@ -81,7 +83,8 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 }
 
 // serveHandler is like serveWebhook for requests that handle answers.
-func serveHandler(t *testing.T, handle http.HandlerFunc) (caBundle []byte, dial func(context.Context, string, string) (net.Conn, error)) {
+func serveHandler(t *testing.T, handle http.HandlerFunc) (caBundle []byte, dial func(context.Context,
+	string, string) (net.Conn, error)) {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
 	if err != nil {
@@ -114,7 +117,8 @@ func serveHandler(t *testing.T, handle http.HandlerFunc) (caBundle []byte, dial 
 func withWebhookDial(dial func(context.Context, string, string) (net.Conn, error)) func(*crd.Config) {
 	return func(c *crd.Config) {
 		c.Authentication = func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
-			return &webhook.AuthenticationInfoResolverDelegator{ClientConfigForFunc: func(string) (*rest.Config, error) {
+			return &webhook.AuthenticationInfoResolverDelegator{ClientConfigForFunc: func(string) (*rest.Config,
+				error) {
 				return &rest.Config{Dial: dial}, nil
 			}}
 		}
@@ -124,7 +128,8 @@ func withWebhookDial(dial func(context.Context, string, string) (net.Conn, error
 // webhookConversion returns the conversion section of a definition whose webhook converts.
 func webhookConversion(ca []byte) string {
 	return `"scope":"Namespaced","conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],` +
-		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` + base64.StdEncoding.EncodeToString(ca) + `"}}},`
+		`"clientConfig":{"url":"https://hook.example.com/convert","caBundle":"` +
+		base64.StdEncoding.EncodeToString(ca) + `"}}},`
 }
 
 // waits counts the requests that wait for another server, as flow control does.
@@ -185,13 +190,15 @@ func TestConversionWebhook(t *testing.T) {
 	p.do("GET", path, "").want(200)
 	p.do("GET", widgetsPath+"/a", "").want(200)
 	if calls != before {
-		t.Errorf("%d calls for lists of a revision that was converted before, and for a read that needs no conversion", calls-before)
+		t.Errorf("%d calls for lists of a revision that was converted before, and for a read that needs no conversion",
+			calls-before)
 	}
 	if n := waiting.now.Load(); n != 0 {
 		t.Errorf("%d requests wait after their responses", n)
 	}
 	refused := p.do("POST", path, strings.NewReplacer("green", "broken", `"a"`, `"b"`).Replace(body))
-	if refused.code != 500 || !strings.Contains(refused.message(), "conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {
+	if refused.code != 500 || !strings.Contains(refused.message(),
+		"conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {
 		t.Errorf("%d %s", refused.code, refused.message())
 	}
 }
@@ -223,7 +230,8 @@ func TestRepairedConversionWebhook(t *testing.T) {
 		"spec":{"type":"object","properties":{"colour":{"type":"string"}}}}}}},` + v1
 	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
 	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
-	const table, partial = "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	const table, partial = "application/json;as=Table;v=v1;g=meta.k8s.io",
+		"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	for _, test := range []struct {
 		name   string
 		change func(name string)
@@ -233,13 +241,17 @@ func TestRepairedConversionWebhook(t *testing.T) {
 			p.do("PUT", path+"/"+name, string(p.do("GET", path+"/"+name, "").want(200).body)).want(200)
 		}},
 		{"merge patch", func(name string) {
-			p.do("PATCH", path+"/"+name, `{"metadata":{"annotations":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json").want(200)
+			p.do("PATCH", path+"/"+name, `{"metadata":{"annotations":{"a":"b"}}}`, "Content-Type",
+				"application/merge-patch+json").want(200)
 		}},
 		{"JSON patch", func(name string) {
-			p.do("PATCH", path+"/"+name, `[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`, "Content-Type", "application/json-patch+json").want(200)
+			p.do("PATCH", path+"/"+name, `[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`,
+				"Content-Type", "application/json-patch+json").want(200)
 		}},
 		{"apply", func(name string) {
-			p.do("PATCH", path+"/"+name+"?fieldManager=m&force=true", `{"apiVersion":"example.com/v1beta1","kind":"Widget","metadata":{"name":"`+name+`","annotations":{"a":"b"}}}`,
+			p.do("PATCH", path+"/"+name+"?fieldManager=m&force=true",
+				`{"apiVersion":"example.com/v1beta1","kind":"Widget","metadata":{"name":"`+name+
+					`","annotations":{"a":"b"}}}`,
 				"Content-Type", "application/apply-patch+yaml").want(200)
 		}},
 	} {
@@ -261,7 +273,8 @@ func TestRepairedConversionWebhook(t *testing.T) {
 		if a := p.do("GET", path+"/"+name, "", "Accept", partial).want(200); a.field("metadata.labels.repaired") != "yes" {
 			t.Errorf("%s: metadata: %s", test.name, a.body)
 		}
-		for _, a := range []*answer{p.do("GET", path+"/"+name+"?includeObject=Object", "", "Accept", table).want(200), p.do("GET", path, "").want(200)} {
+		for _, a := range []*answer{p.do("GET", path+"/"+name+"?includeObject=Object", "", "Accept", table).want(200),
+			p.do("GET", path, "").want(200)} {
 			if strings.Count(string(a.body), `"colour":"green"`) == 0 {
 				t.Errorf("%s: the table, or the list after it: %s", test.name, a.body)
 			}
@@ -282,7 +295,8 @@ func TestConversionWebhookChangesMetadata(t *testing.T) {
 	p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
 	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
-	for _, accept := range []string{"application/json", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
+	for _, accept := range []string{"application/json",
+		"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
 		if got := p.do("GET", path+"/a", "", "Accept", accept).want(200).field("metadata.labels.as"); got != "v1beta1" {
 			t.Errorf("%s: label %v, want v1beta1", accept, got)
 		}
@@ -291,7 +305,8 @@ func TestConversionWebhookChangesMetadata(t *testing.T) {
 		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io": "items",
 		"application/json;as=Table;v=v1;g=meta.k8s.io":                     "rows",
 	} {
-		if list := p.do("GET", path, "", "Accept", accept).want(200); !strings.Contains(string(list.body), `"labels":{"as":"v1beta1"}`) {
+		if list := p.do("GET", path, "", "Accept", accept).want(200); !strings.Contains(string(list.body),
+			`"labels":{"as":"v1beta1"}`) {
 			t.Errorf("%s: %s", row, list.body)
 		}
 	}
@@ -321,7 +336,8 @@ func TestConversionWebhookOwnsNothing(t *testing.T) {
 	body := strings.Replace(widget("a", `{"old":"x"}`), "example.com/v1", "example.com/v1beta1", 1)
 	for _, a := range []*answer{
 		p.do("POST", path, body).want(201),
-		p.do("PATCH", path+"/a?fieldManager=m", `{"metadata":{"labels":{"b":"c"}}}`, "Content-Type", "application/merge-patch+json").want(200),
+		p.do("PATCH", path+"/a?fieldManager=m", `{"metadata":{"labels":{"b":"c"}}}`, "Content-Type",
+			"application/merge-patch+json").want(200),
 	} {
 		fields, _ := json.Marshal(a.field("metadata.managedFields"))
 		if a.field("metadata.annotations") == nil || strings.Contains(string(fields), "example.com/lost") {

@@ -62,7 +62,8 @@ func TestConversionWebhookLimits(t *testing.T) {
 				p := newPlane(t, withWebhookDial(dial))
 				v1 := `{"name":"v1","served":true,"storage":true,`
 				old := `{"name":"v1beta1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},` + v1
-				p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).want(201)
+				p.do("POST", definitionsPath, widgets(v1, old, `"scope":"Namespaced",`, webhookConversion(ca))).
+					want(201)
 				p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
 				begin := time.Now()
 				p.do("GET", strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)+"/a", "").want(500)

@@ -119,7 +119,8 @@ func (s *strategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (e
 }
 
 // beforeStatus prepares a write of the status: it may change only the status and managedFields.
-func (s *strategy) beforeStatus(ctx context.Context, w write, was *unstructured.Unstructured, before map[string]any) (field.ErrorList, bool) {
+func (s *strategy) beforeStatus(ctx context.Context, w write, was *unstructured.Unstructured,
+	before map[string]any) (field.ErrorList, bool) {
 	owners, owned := w.metadata["managedFields"]
 	if owned && !validity.ManagedFields(owners, s.fields) {
 		return nil, false
@@ -149,7 +150,8 @@ func (r *rules) certain(object map[string]any) bool {
 
 // certainStatus reports whether a status, if the object has one, is certainly valid.
 func (r *rules) certainStatus(status any, has bool, object map[string]any) bool {
-	checked := !has || r.statusSchema == nil && !r.statusChecked || r.statusWork.check(status) == nil && r.statusSchema.Valid(status)
+	checked := !has || r.statusSchema == nil && !r.statusChecked ||
+		r.statusWork.check(status) == nil && r.statusSchema.Valid(status)
 	return r.plain && checked && r.validLists(object)
 }
 

@@ -51,14 +51,16 @@ func (a generator) someParts() map[string]any {
 // TestShortcutMatchesLibrary prepares and validates random writes with the strategy's fast path and
 // with the library. Both must change the object in the same way and report the same errors.
 func TestShortcutMatchesLibrary(t *testing.T) {
-	for name, rule := range map[string]string{"plain": "", "with a rule": `"x-kubernetes-validations":[{"rule":"!has(self.text) || self.text != 'bad'","message":"no"}],`} {
+	for name, rule := range map[string]string{"plain": "",
+		"with a rule": `"x-kubernetes-validations":[{"rule":"!has(self.text) || self.text != 'bad'","message":"no"}],`} {
 		t.Run(name, func(t *testing.T) { shortcutMatchesLibrary(t, rule) })
 	}
 }
 
 func shortcutMatchesLibrary(t *testing.T, rule string) {
 	var definition apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal([]byte(strings.Replace(crdtest.Definition, `"spec":{"type":"object",`, `"spec":{"type":"object",`+rule, 1)), &definition); err != nil {
+	if err := json.Unmarshal([]byte(strings.Replace(crdtest.Definition, `"spec":{"type":"object",`,
+		`"spec":{"type":"object",`+rule, 1)), &definition); err != nil {
 		t.Fatal(err)
 	}
 	klog.SetLogger(logr.Discard()) // the library logs duplicate list entries
@@ -80,7 +82,8 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 		s := main
 		if a.IntN(3) > 0 {
 			// Stored objects are valid.
-			old = crdtest.Widget(map[string]any{"name": "w", "namespace": "default", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z", "generation": int64(3),
+			old = crdtest.Widget(map[string]any{"name": "w", "namespace": "default", "uid": "u",
+				"creationTimestamp": "2026-01-02T03:04:05Z", "generation": int64(3),
 				"resourceVersion": "7"}, map[string]any{"spec": a.Spec()})
 			for name, value := range a.Metadata() {
 				if words, ok := value.(map[string]any); ok {
@@ -130,7 +133,8 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 			continue
 		case gotErr == nil && (wantErr != nil || crdtest.Text(got) != crdtest.Text(want)):
 			t.Fatalf("%s\ngot  %s\nwant %s %v", before, crdtest.Text(got), crdtest.Text(want), wantErr)
-		case gotErr != nil && (wantErr == nil || !strings.Contains(wantErr.Error(), strings.Trim(gotErr.Error(), "[]"))):
+		case gotErr != nil && (wantErr == nil || !strings.Contains(wantErr.Error(),
+			strings.Trim(gotErr.Error(), "[]"))):
 			t.Fatalf("%s\ngot  %v\nwant %v", before, gotErr, wantErr)
 		}
 		if old != nil && !strings.HasSuffix(before, crdtest.Text(old)) {

@@ -20,7 +20,8 @@ type authorities struct {
 
 // followAuthorities follows a key of the ConfigMap until ctx ends. read is the value that New read.
 // The watch begins in the background, because its start takes tenths of a second.
-func followAuthorities(ctx context.Context, client kubernetes.Interface, key string, read []byte) (*authorities, error) {
+func followAuthorities(ctx context.Context, client kubernetes.Interface, key string,
+	read []byte) (*authorities, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(read) {
 		return nil, fmt.Errorf("read %s of %s/%s: no valid authority", key, namespace, name)

@@ -42,7 +42,8 @@ func Authority(ctx context.Context, cluster *rest.Config, secret types.Namespace
 }
 
 // authorityIn is one attempt of Authority.
-func authorityIn(ctx context.Context, client kubernetes.Interface, secret types.NamespacedName) (*pki.Authority, error) {
+func authorityIn(ctx context.Context, client kubernetes.Interface,
+	secret types.NamespacedName) (*pki.Authority, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	secrets := client.CoreV1().Secrets(secret.Namespace)
@@ -51,7 +52,8 @@ func authorityIn(ctx context.Context, client kubernetes.Interface, secret types.
 		return nil, fmt.Errorf("get secret %s of the certificate authority: %w", secret, err)
 	}
 	if len(current.Data[authorityCert]) > 0 {
-		found, err := pki.ParseAuthority(current.Data[authorityCert], current.Data[authorityKey], "in secret "+secret.String())
+		found, err := pki.ParseAuthority(current.Data[authorityCert], current.Data[authorityKey],
+			"in secret "+secret.String())
 		if found != nil || !pki.Expired(current.Data[authorityCert], time.Now()) {
 			return found, err
 		}
@@ -88,7 +90,8 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 // Publish writes a certificate authority to the caBundle of the APIServices of the versions until
 // ctx ends. It does not change APIServices whose service is in another namespace, and waits for
 // those that do not exist yet. It logs a problem once, not at each attempt.
-func Publish(ctx context.Context, cluster *rest.Config, versions []schema.GroupVersion, namespace string, authority []byte, log *slog.Logger) error {
+func Publish(ctx context.Context, cluster *rest.Config, versions []schema.GroupVersion, namespace string,
+	authority []byte, log *slog.Logger) error {
 	client, err := dynamic.NewForConfig(cluster)
 	if err != nil {
 		return fmt.Errorf("create client of the cluster: %w", err)
@@ -140,7 +143,8 @@ func publish(ctx context.Context, client dynamic.Interface, name, namespace stri
 	case current.Spec.Service == nil:
 		return fmt.Errorf("the APIService has no service: the cluster serves %s itself", name)
 	case current.Spec.Service.Namespace != namespace:
-		return fmt.Errorf("the APIService names service %s/%s, not one in namespace %s", current.Spec.Service.Namespace, current.Spec.Service.Name, namespace)
+		return fmt.Errorf("the APIService names service %s/%s, not one in namespace %s", current.Spec.Service.Namespace,
+			current.Spec.Service.Name, namespace)
 	case bytes.Equal(current.Spec.CABundle, authority):
 		return nil
 	}
@@ -152,6 +156,7 @@ func publish(ctx context.Context, client dynamic.Interface, name, namespace stri
 	if err != nil {
 		return err
 	}
-	_, err = client.Resource(apiServices).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: publisher})
+	_, err = client.Resource(apiServices).Patch(ctx, name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: publisher})
 	return err
 }

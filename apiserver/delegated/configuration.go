@@ -28,13 +28,20 @@ var configuration = []struct {
 	optional bool
 }{
 	{schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: "flowschemas"}, false},
-	{schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: "prioritylevelconfigurations"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"}, false},
+	{schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1",
+		Resource: "prioritylevelconfigurations"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "mutatingwebhookconfigurations"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "validatingwebhookconfigurations"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "validatingadmissionpolicies"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "validatingadmissionpolicybindings"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "mutatingadmissionpolicies"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "mutatingadmissionpolicybindings"}, false},
 	{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, false},
 	// Only for the annotations of Services.
 	{schema.GroupVersionResource{Version: "v1", Resource: "services"}, true},
@@ -57,7 +64,8 @@ func (d *Delegation) follow(ctx context.Context, cfg Config) error {
 	var first sync.WaitGroup
 	for _, kind := range configuration {
 		c := &copied{
-			gvr: kind.GroupVersionResource, optional: kind.optional, to: d.Objects, from: client.Resource(kind.GroupVersionResource), log: cfg.Log,
+			gvr: kind.GroupVersionResource, optional: kind.optional, to: d.Objects,
+			from: client.Resource(kind.GroupVersionResource), log: cfg.Log,
 		}
 		first.Add(1)
 		c.decided = sync.OnceFunc(first.Done)
@@ -112,7 +120,8 @@ func (c *copied) run(ctx context.Context) {
 			// Not found means that the cluster does not serve the kind.
 			c.decided()
 			if !warned && !c.optional && apierrors.IsForbidden(err) {
-				c.log.Warn("the cluster's "+c.gvr.Resource+" are not applied; allow the server's account to list and watch them", "err", err)
+				c.log.Warn("the cluster's "+c.gvr.Resource+
+					" are not applied; allow the server's account to list and watch them", "err", err)
 				warned = true
 			}
 			wait = refusedRetry

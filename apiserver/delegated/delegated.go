@@ -204,13 +204,15 @@ func (d *Delegation) authorize(cfg Config) error {
 		return fmt.Errorf("open paths: %w", err)
 	}
 	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: d.client.AuthorizationV1(), AllowCacheTTL: cfg.AllowedTTL, DenyCacheTTL: cfg.DeniedTTL, WebhookRetryBackoff: backoff(),
+		SubjectAccessReviewClient: d.client.AuthorizationV1(), AllowCacheTTL: cfg.AllowedTTL,
+		DenyCacheTTL: cfg.DeniedTTL, WebhookRetryBackoff: backoff(),
 	}.New()
 	if err != nil {
 		return fmt.Errorf("delegate authorization: %w", err)
 	}
 	d.Authorizer, err = union.New(union.NamedAuthorizer{AuthorizerName: "masters", Authorizer: authz.Masters()},
-		union.NamedAuthorizer{AuthorizerName: "open paths", Authorizer: open}, union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: reviews})
+		union.NamedAuthorizer{AuthorizerName: "open paths", Authorizer: open},
+		union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: reviews})
 	return err
 }
 

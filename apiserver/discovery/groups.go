@@ -64,7 +64,8 @@ func groupsOf(set *resource.Set, others Others, priorities PriorityFunc) []group
 			g.priority = max(g.priority, v.priorities.Group)
 		}
 		slices.SortFunc(g.versions, func(a, b groupVersion) int {
-			return cmp.Or(cmp.Compare(b.priorities.Version, a.priorities.Version), utilversion.CompareKubeAwareVersionStrings(b.name, a.name))
+			return cmp.Or(cmp.Compare(b.priorities.Version, a.priorities.Version),
+				utilversion.CompareKubeAwareVersionStrings(b.name, a.name))
 		})
 		out = append(out, g)
 	}

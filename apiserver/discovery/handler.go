@@ -51,7 +51,8 @@ var shared = sync.OnceValues(func() (*runtime.Scheme, serializer.CodecFactory) {
 	scheme := runtime.NewScheme()
 	v1 := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, v1)
-	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{},
+		&metav1.APIResourceList{})
 	utilruntime.Must(apidiscoveryv2.AddToScheme(scheme))
 	return scheme, serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
 })
@@ -100,7 +101,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		types, _ := negotiation.MediaTypesForSerializer(h.codecs)
 		switch {
 		case routed && !wire.Accepts(req.Header.Get("Accept"), types):
-			err = wire.RouteError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
+			err = wire.RouteError(http.StatusNotAcceptable,
+				"406: Not Acceptable\n\nAvailable representations: "+strings.Join(types, ", "))
 		case !root && !h.has(path):
 			h.missing(w, req)
 			return
@@ -139,7 +141,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // where kube-apiserver has a router, and with plain text elsewhere.
 func (h *Handler) missing(w http.ResponseWriter, req *http.Request) {
 	group, _, below := strings.Cut(strings.TrimPrefix(req.URL.Path, "/apis/"), "/")
-	inRouter := below && slices.ContainsFunc(h.cfg.Registry.Current().All(), func(res *resource.Resource) bool { return res.Group == group && routed(res) })
+	inRouter := below && slices.ContainsFunc(h.cfg.Registry.Current().All(), func(res *resource.Resource) bool {
+		return res.Group == group && routed(res)
+	})
 	if inRouter || strings.HasPrefix(req.URL.Path, "/api/") {
 		h.fail(h.codecs, w, req, wire.RouteError(http.StatusNotFound, "404: Page Not Found"))
 		return
@@ -172,7 +176,8 @@ func (h *Handler) has(path string) bool {
 type rootRestrictions struct{}
 
 func (rootRestrictions) AllowsMediaTypeTransform(_, _ string, gvk *schema.GroupVersionKind) bool {
-	return gvk == nil || gvk.Group == apidiscoveryv2.GroupName && gvk.Kind == "APIGroupDiscoveryList" && gvk.Version == "v2"
+	return gvk == nil || gvk.Group == apidiscoveryv2.GroupName && gvk.Kind == "APIGroupDiscoveryList" &&
+		gvk.Version == "v2"
 }
 func (rootRestrictions) AllowsServerVersion(string) bool { return false }
 func (rootRestrictions) AllowsStreamSchema(string) bool  { return false }
@@ -222,8 +227,9 @@ func (h *Handler) fail(codecs serializer.CodecFactory, w http.ResponseWriter, re
 // versions of this document.
 func coreVersions(d *documents, req *http.Request) *metav1.APIVersions {
 	out := &metav1.APIVersions{
-		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
-		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
+			{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
 	}
 	for _, g := range d.groups {
 		for _, v := range g.versions {

@@ -14,7 +14,8 @@ import (
 
 // groupList returns the document at /apis.
 func groupList(groups []group) *metav1.APIGroupList {
-	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
+	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"},
+		Groups: []metav1.APIGroup{}}
 	for _, g := range groups {
 		if g.name != "" {
 			list.Groups = append(list.Groups, groupDocument(g, false))
@@ -42,7 +43,8 @@ func groupDocument(g group, alone bool) metav1.APIGroup {
 func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourceList {
 	gv := schema.GroupVersion{Group: g.name, Version: v.name}
 	list := &metav1.APIResourceList{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(),
+		APIResources: []metav1.APIResource{},
 	}
 	if g.name == "" {
 		list.APIVersion = "" // the core group predates versions of this document
@@ -60,7 +62,8 @@ func resourceList(set *resource.Set, g group, v groupVersion) *metav1.APIResourc
 		})
 		for i := range res.Subresources {
 			if sub := &res.Subresources[i]; sub.In(v.name) {
-				out := metav1.APIResource{Name: res.Plural + "/" + sub.Name, Namespaced: res.Namespaced, Kind: res.Kind, Verbs: subVerbs(sub)}
+				out := metav1.APIResource{Name: res.Plural + "/" + sub.Name, Namespaced: res.Namespaced, Kind: res.Kind,
+					Verbs: subVerbs(sub)}
 				if kind := subKind(sub, gv); kind != nil {
 					out.Group, out.Version, out.Kind = kind.Group, kind.Version, kind.Kind
 				}
@@ -139,7 +142,8 @@ func storageHash(set *resource.Set, res *resource.Resource) string {
 		}
 		res = stored
 	}
-	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || res.Computed != nil || !slices.Contains(verbs(res), resource.List) {
+	if _, ok := res.Serves(res.StorageVersion); !ok || res.Review != nil || res.Computed != nil ||
+		!slices.Contains(verbs(res), resource.List) {
 		return ""
 	}
 	return discovery.StorageVersionHash(res.Group, cmp.Or(res.HashVersion, res.StorageVersion), res.Kind)

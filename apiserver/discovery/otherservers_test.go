@@ -18,13 +18,15 @@ import (
 // Groups are ordered by priority, then name, and versions by priority, then Kubernetes' order.
 func TestOrderOfOtherGroups(t *testing.T) {
 	kind := func(group string, versions ...string) *resource.Resource {
-		r := &resource.Resource{Group: group, Plural: "things", Singular: "thing", Kind: "Thing", Verbs: []string{"get"}}
+		r := &resource.Resource{Group: group, Plural: "things", Singular: "thing", Kind: "Thing",
+			Verbs: []string{"get"}}
 		for _, v := range versions {
 			r.Versions = append(r.Versions, resource.Version{Name: v})
 		}
 		return r
 	}
-	registry := resource.NewRegistry(kind("apps", "v1"), kind("autoscaling", "v1", "v2"), kind("b.example.com", "v1", "v2beta1"), kind("c.example.com", "v1"))
+	registry := resource.NewRegistry(kind("apps", "v1"), kind("autoscaling", "v1", "v2"),
+		kind("b.example.com", "v1", "v2beta1"), kind("c.example.com", "v1"))
 	priorities := func(group, version int32) discovery.Priorities {
 		return discovery.Priorities{Group: group, Version: version}
 	}
@@ -81,7 +83,8 @@ func TestOrderOfOtherGroups(t *testing.T) {
 	want("apps/v1 z.example.com/v1 autoscaling/v2 autoscaling/v1 b.example.com/v1 b.example.com/v2beta1 b.example.com/v3 " +
 		"a.example.com/v1beta1 a.example.com/v1 c.example.com/v1")
 	var group metav1.APIGroup
-	if code := get("/apis/a.example.com", "application/json", &group); code != http.StatusOK || group.PreferredVersion.Version != "v1beta1" {
+	if code := get("/apis/a.example.com", "application/json", &group); code != http.StatusOK ||
+		group.PreferredVersion.Version != "v1beta1" {
 		t.Error(code, group)
 	}
 	// The server itself serves the document about its group version.

@@ -139,7 +139,8 @@ func (r *auditRecorder) begin(code int) {
 func (r *auditRecorder) end() {
 	if p := recover(); p != nil {
 		r.ac.SetEventResponseStatus(&metav1.Status{
-			Code: http.StatusInternalServerError, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInternalError,
+			Code: http.StatusInternalServerError, Status: metav1.StatusFailure,
+			Reason:  metav1.StatusReasonInternalError,
 			Message: fmt.Sprintf("APIServer panic'd: %v", p),
 		})
 		r.ac.ProcessEventStage(r.req.Context(), auditinternal.StagePanic)
@@ -147,7 +148,8 @@ func (r *auditRecorder) end() {
 	}
 	if !r.begun { // nothing was sent: the connection closed early
 		r.begin(http.StatusOK)
-		r.ac.SetEventResponseStatus(&metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"})
+		r.ac.SetEventResponseStatus(&metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess,
+			Message: "Connection closed early"})
 	}
 	r.ac.ProcessEventStage(r.req.Context(), auditinternal.StageResponseComplete)
 }

@@ -13,7 +13,8 @@ func TestAuditID(t *testing.T) {
 	seen := map[string]bool{}
 	for _, path := range []string{"/version", "/healthz", "/nothing", "/api/v1/watch"} {
 		id := get(c, path).Header().Get("Audit-Id")
-		if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(id) || seen[id] {
+		if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).
+			MatchString(id) || seen[id] {
 			t.Errorf("%s: Audit-Id %q", path, id)
 		}
 		seen[id] = true

@@ -21,7 +21,8 @@ import (
 func BenchmarkBeforeDispatch(b *testing.B) {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	all := func(*request.RequestInfo) bool { return true }
-	c := filters.New(filters.Config{Resources: answer, Authorizer: authz.Masters(), Metrics: prometheus.NewRegistry(), Serves: all})
+	c := filters.New(filters.Config{Resources: answer, Authorizer: authz.Masters(), Metrics: prometheus.NewRegistry(),
+		Serves: all})
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	ctx := filters.WithUser(context.Background(), ann)
 	const path = "/api/v1/namespaces/default/configmaps/c"

@@ -29,25 +29,26 @@ func TestLibrariesFindResultsInContext(t *testing.T) {
 		return &authenticator.Response{User: ann}, true, nil
 	})
 	type innerKey struct{}
-	c := New(Config{Authenticator: identify, Audiences: authenticator.Audiences{"here"}, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		served = true
-		ctx := context.WithValue(req.Context(), innerKey{}, "deep")
-		if u, _ := request.UserFrom(ctx); u != ann {
-			t.Errorf("user: %v", u)
-		}
-		if info, ok := request.RequestInfoFrom(ctx); !ok || info.Resource != "pods" {
-			t.Errorf("info: %v", info)
-		}
-		if received, ok := request.ReceivedTimestampFrom(ctx); !ok || time.Since(received) > time.Minute {
-			t.Errorf("received: %v", received)
-		}
-		if ctx.Value(innerKey{}) != "deep" || ctx.Value(outerKey{}) != "kept" {
-			t.Error("other values are lost")
-		}
-		warning.AddWarning(ctx, "", "mind the gap")
-		warning.AddWarning(ctx, "", "mind the gap")
-		warning.AddWarning(ctx, "", "and this")
-	})})
+	c := New(Config{Authenticator: identify, Audiences: authenticator.Audiences{"here"},
+		Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			served = true
+			ctx := context.WithValue(req.Context(), innerKey{}, "deep")
+			if u, _ := request.UserFrom(ctx); u != ann {
+				t.Errorf("user: %v", u)
+			}
+			if info, ok := request.RequestInfoFrom(ctx); !ok || info.Resource != "pods" {
+				t.Errorf("info: %v", info)
+			}
+			if received, ok := request.ReceivedTimestampFrom(ctx); !ok || time.Since(received) > time.Minute {
+				t.Errorf("received: %v", received)
+			}
+			if ctx.Value(innerKey{}) != "deep" || ctx.Value(outerKey{}) != "kept" {
+				t.Error("other values are lost")
+			}
+			warning.AddWarning(ctx, "", "mind the gap")
+			warning.AddWarning(ctx, "", "mind the gap")
+			warning.AddWarning(ctx, "", "and this")
+		})})
 	w := httptest.NewRecorder()
 	ctx := context.WithValue(t.Context(), outerKey{}, "kept")
 	c.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pods", nil))
@@ -61,10 +62,11 @@ func TestDeadlineOfARequest(t *testing.T) {
 	// serve runs a short request whose handler calls handler with its context.
 	serve := func(ctx context.Context, handler func(context.Context)) context.Context {
 		var kept context.Context
-		c := New(Config{Timeout: time.Minute, Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-			kept = req.Context()
-			handler(kept)
-		})})
+		c := New(Config{Timeout: time.Minute,
+			Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				kept = req.Context()
+				handler(kept)
+			})})
 		c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pods", nil))
 		return kept
 	}

@@ -43,7 +43,8 @@ func TestPanic(t *testing.T) {
 		Log:       slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	w := get(c, "/api/v1/pods")
-	if w.Code != 500 || !strings.Contains(w.Body.String(), "this request caused apiserver to panic") || !strings.Contains(log.String(), "oops") {
+	if w.Code != 500 || !strings.Contains(w.Body.String(), "this request caused apiserver to panic") ||
+		!strings.Contains(log.String(), "oops") {
 		t.Errorf("%d %s\n%s", w.Code, w.Body, log.String())
 	}
 }
@@ -130,12 +131,13 @@ func TestShutdown(t *testing.T) {
 // Liveness ignores the checks of readiness.
 func TestHealth(t *testing.T) {
 	sick := false
-	c := filters.New(filters.Config{Checks: filters.Checks{Ready: []filters.Check{{Name: "store", Func: func(context.Context) error {
-		if sick {
-			return errors.New("secret")
-		}
-		return nil
-	}}}}})
+	c := filters.New(filters.Config{Checks: filters.Checks{Ready: []filters.Check{{Name: "store",
+		Func: func(context.Context) error {
+			if sick {
+				return errors.New("secret")
+			}
+			return nil
+		}}}}})
 	for _, want := range []struct {
 		sick bool
 		path string
@@ -194,7 +196,9 @@ func TestPaths(t *testing.T) {
 		Metrics: prometheus.NewRegistry(),
 		Paths:   map[string]http.Handler{"/apis": text("root"), "/apis/": text("below"), "/openapi/v2": text("v2")},
 		Below:   func() []string { return []string{"/apis/apps", "/apis"} },
-		Checks:  filters.Checks{Ready: []filters.Check{{Name: "store", Func: func(context.Context) error { return errors.New("broken") }}}},
+		Checks: filters.Checks{Ready: []filters.Check{{Name: "store", Func: func(context.Context) error {
+			return errors.New("broken")
+		}}}},
 	})
 	for path, want := range map[string]string{
 		"/apis": "root", "/apis/apps": "below", "/apis/apps/v1": "below", "/openapi/v2": "v2",
@@ -241,7 +245,8 @@ func TestReasonOfRefusedCredential(t *testing.T) {
 			return nil, false, errors.New("expired")
 		}),
 	})
-	if w := get(c, "/version"); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "expired") || !strings.Contains(log.String(), "expired") {
+	if w := get(c, "/version"); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "expired") ||
+		!strings.Contains(log.String(), "expired") {
 		t.Errorf("%d %s, log: %s", w.Code, w.Body, log.String())
 	}
 }
@@ -257,7 +262,8 @@ func members(ctx context.Context, a authorizer.Attributes) (authorizer.Decision,
 func TestAuthorization(t *testing.T) {
 	reached := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "reached") })
 	c := filters.New(filters.Config{
-		Resources: reached, Authorizer: authorizer.AuthorizerFunc(members), Paths: map[string]http.Handler{"/apis": reached},
+		Resources: reached, Authorizer: authorizer.AuthorizerFunc(members),
+		Paths: map[string]http.Handler{"/apis": reached},
 	})
 	as := func(path, name string, groups ...string) *httptest.ResponseRecorder {
 		req := httptest.NewRequest("GET", path, nil)
@@ -273,20 +279,23 @@ func TestAuthorization(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	w := as(pods, "bob")
-	if w.Code != 403 || !strings.Contains(w.Body.String(), `pods is forbidden: User \"bob\" cannot list resource \"pods\" in API group \"\" in the namespace \"x\"`) {
+	if w.Code != 403 || !strings.Contains(w.Body.String(),
+		`pods is forbidden: User \"bob\" cannot list resource \"pods\" in API group \"\" in the namespace \"x\"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for _, want := range []struct {
 		path, name string
 		code       int
 	}{
-		{"/healthz", "", 200}, {"/healthz", "bob", 200}, {"/apis", "", 403}, {"/apis", "bob", 403}, {"/metrics", "bob", 403}, {"/", "bob", 403},
+		{"/healthz", "", 200}, {"/healthz", "bob", 200}, {"/apis", "", 403}, {"/apis", "bob", 403},
+		{"/metrics", "bob", 403}, {"/", "bob", 403},
 	} {
 		if w := as(want.path, want.name); w.Code != want.code {
 			t.Errorf("%s as %q: %d", want.path, want.name, w.Code)
 		}
 	}
-	if w := as("/apis", ""); !strings.Contains(w.Body.String(), `forbidden: User \"system:anonymous\" cannot get path \"/apis\"`) {
+	if w := as("/apis", ""); !strings.Contains(w.Body.String(),
+		`forbidden: User \"system:anonymous\" cannot get path \"/apis\"`) {
 		t.Errorf("%s", w.Body)
 	}
 }
@@ -294,7 +303,8 @@ func TestAuthorization(t *testing.T) {
 // A health endpoint and its checks have no paths with a trailing slash.
 func TestHealthPaths(t *testing.T) {
 	c := filters.New(filters.Config{})
-	for path, code := range map[string]int{"/healthz": 200, "/healthz/ping": 200, "/healthz/": 404, "/healthz/ping/": 404, "/healthz/other": 404} {
+	for path, code := range map[string]int{"/healthz": 200, "/healthz/ping": 200, "/healthz/": 404,
+		"/healthz/ping/": 404, "/healthz/other": 404} {
 		if w := get(c, path); w.Code != code {
 			t.Errorf("%s: %d, want %d", path, w.Code, code)
 		}
@@ -312,7 +322,8 @@ func TestLongSelectors(t *testing.T) {
 		if w := get(c, path+strings.Repeat("a", limit/2)); w.Code != 200 || w.Body.String() != strconv.Itoa(limit/2) {
 			t.Errorf("%s: a shorter selector: %d %s", query, w.Code, w.Body)
 		}
-		if w := get(c, path+strings.Repeat("a", limit+1)); w.Code != 413 || !strings.Contains(w.Body.String(), "limit of selectors is 65536 bytes") {
+		if w := get(c, path+strings.Repeat("a", limit+1)); w.Code != 413 ||
+			!strings.Contains(w.Body.String(), "limit of selectors is 65536 bytes") {
 			t.Errorf("%s: a long selector: %d %s", query, w.Code, w.Body)
 		}
 	}

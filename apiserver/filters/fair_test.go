@@ -25,15 +25,18 @@ import (
 )
 
 // tenants returns a chain whose requests take 10 ms of virtual time.
-func tenants(t *testing.T, cfg filters.Config, seats int) (c *filters.Chain, serve func(name, method, path string) *httptest.ResponseRecorder) {
+func tenants(t *testing.T, cfg filters.Config,
+	seats int) (c *filters.Chain, serve func(name, method, path string) *httptest.ResponseRecorder) {
 	st, err := store.Open(store.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
 	for key, obj := range map[store.Key]any{
-		{Resource: "flowschemas.flowcontrol.apiserver.k8s.io", Name: "global-default"}:                 bootstrap.SuggestedFlowSchemaGlobalDefault,
-		{Resource: "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", Name: "global-default"}: bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault,
+		{Resource: "flowschemas.flowcontrol.apiserver.k8s.io",
+			Name: "global-default"}: bootstrap.SuggestedFlowSchemaGlobalDefault,
+		{Resource: "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+			Name: "global-default"}: bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault,
 	} {
 		data, err := json.Marshal(obj)
 		if err != nil {
@@ -56,7 +59,8 @@ func tenants(t *testing.T, cfg filters.Config, seats int) (c *filters.Chain, ser
 	return c, func(name, method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		req := httptest.NewRequest(method, path, nil)
-		c.ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: name, Groups: strings.Split(name, "+")[1:]})))
+		c.ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(),
+			&user.DefaultInfo{Name: name, Groups: strings.Split(name, "+")[1:]})))
 		return w
 	}
 }
@@ -137,7 +141,8 @@ func TestSeatsOfWatches(t *testing.T) {
 		watches.Go(func() { serve("ann", "GET", path+"?watch=1") })
 		synctest.Wait()
 		w := serve("ann", "GET", path)
-		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "Too many requests, please try again later.") {
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" ||
+			!strings.Contains(w.Body.String(), "Too many requests, please try again later.") {
 			t.Errorf("request while the only seat is taken: %d %v %s", w.Code, w.Header(), w.Body)
 		}
 		for _, name := range []string{"X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-PriorityLevel-UID"} {
@@ -169,7 +174,9 @@ func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 		_, serve := tenants(t, filters.Config{
 			MaxLongRunningPerUser: 3, Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }),
 		}, 600)
-		account := func(namespace string, i int) string { return fmt.Sprintf("system:serviceaccount:%s:a%d", namespace, i) }
+		account := func(namespace string, i int) string {
+			return fmt.Sprintf("system:serviceaccount:%s:a%d", namespace, i)
+		}
 		var watches sync.WaitGroup
 		for i := range 3 {
 			watches.Go(func() { serve(account("x", i), "GET", "/api/v1/pods?watch=1&resourceVersion=1") })
@@ -193,7 +200,8 @@ func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 func TestLongRunningRequestsWithLargeHeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
-		c := filters.New(filters.Config{MaxLongRunningPerUser: 3, Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })})
+		c := filters.New(filters.Config{MaxLongRunningPerUser: 3,
+			Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })})
 		watch := func(head int) int {
 			code, _ := send(t.Context(), c, "GET", configMaps+"?watch=1", nil, "X-Large: "+strings.Repeat("x", head))
 			return code
@@ -249,7 +257,8 @@ func TestWatchesThatWaitHoldNoSeats(t *testing.T) {
 // already during impersonation.
 func TestWaitBeforeSeats(t *testing.T) {
 	var before, after any
-	c, _ := tenants(t, filters.Config{Authorizer: authorizer.AuthorizerFunc(func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	c, _ := tenants(t, filters.Config{Authorizer: authorizer.AuthorizerFunc(func(ctx context.Context,
+		a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if a.GetVerb() == "watch" {
 			after = ctx.Value(flowcontrol.WaiterKey)
 		} else if w := ctx.Value(flowcontrol.WaiterKey); w != nil {
@@ -259,7 +268,8 @@ func TestWaitBeforeSeats(t *testing.T) {
 	})}, 20)
 	req := httptest.NewRequest("GET", "/api/v1/namespaces/x/configmaps?watch=1", nil)
 	req.Header.Set("Impersonate-User", "bob")
-	c.ServeHTTP(httptest.NewRecorder(), req.WithContext(filters.WithUser(req.Context(), &user.DefaultInfo{Name: "ann"})))
+	c.ServeHTTP(httptest.NewRecorder(), req.WithContext(filters.WithUser(req.Context(),
+		&user.DefaultInfo{Name: "ann"})))
 	if before != nil || after == nil {
 		t.Errorf("before the watch has seats: %v, then: %v", before, after)
 	}

@@ -20,13 +20,15 @@ import (
 func (c *Chain) informed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if short := withoutLongSelectors(req); short != nil {
-			callOf(req).malformed = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit of selectors is %d bytes", maxSelectors))
+			callOf(req).malformed = apierrors.NewRequestEntityTooLargeError(
+				fmt.Sprintf("limit of selectors is %d bytes", maxSelectors))
 			req = short
 		}
 		info, err := Info(req)
 		if err != nil {
 			// as kube-apiserver, which also logs it
-			http.Error(w, fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v", req.RequestURI, err), http.StatusInternalServerError)
+			http.Error(w, fmt.Sprintf("Internal Server Error: %q: failed to create RequestInfo: %v", req.RequestURI,
+				err), http.StatusInternalServerError)
 			return
 		}
 		// Caches must not store responses, because other users may not read them, and because they
@@ -124,7 +126,8 @@ func Info(req *http.Request) (*request.RequestInfo, error) {
 			info.Verb = resource.DeleteCollection
 		}
 	}
-	if !inPath && (info.Verb == resource.List || info.Verb == resource.Watch || info.Verb == resource.DeleteCollection) {
+	if !inPath && (info.Verb == resource.List || info.Verb == resource.Watch ||
+		info.Verb == resource.DeleteCollection) {
 		info.FieldSelector = query.Get("fieldSelector")
 		info.LabelSelector = query.Get("labelSelector")
 	}
@@ -159,7 +162,8 @@ func listOrWatch(info *request.RequestInfo, query url.Values) {
 		info.Verb = resource.Watch
 	}
 	if opts.FieldSelector != nil {
-		if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); ok && len(content.IsPathSegmentName(name)) == 0 {
+		if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); ok &&
+			len(content.IsPathSegmentName(name)) == 0 {
 			info.Name = name
 		}
 	}

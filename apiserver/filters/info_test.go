@@ -13,20 +13,28 @@ import (
 
 // kubernetes is the parser that Info must agree with.
 func kubernetes() *request.RequestInfoFactory {
-	return &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	return &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api")}
 }
 
 var infoTargets = []string{
-	"/", "/api", "/api/", "/api/v1", "/api/v1/", "/apis", "/apis/apps", "/apis/apps/v1", "/apis/apps/v1/", "/healthz", "/version",
-	"/api/v1/namespaces", "/api/v1/namespaces/x", "/api/v1/namespaces/x/", "/api/v1/namespaces/x/status", "/api/v1/namespaces/x/finalize",
-	"/api/v1/namespaces/x/pods", "/api/v1/namespaces/x/pods/p", "/api/v1/namespaces/x/pods/p/log", "/api/v1/namespaces/x/pods/p/proxy/a/b",
+	"/", "/api", "/api/", "/api/v1", "/api/v1/", "/apis", "/apis/apps", "/apis/apps/v1", "/apis/apps/v1/", "/healthz",
+	"/version",
+	"/api/v1/namespaces", "/api/v1/namespaces/x", "/api/v1/namespaces/x/", "/api/v1/namespaces/x/status",
+	"/api/v1/namespaces/x/finalize",
+	"/api/v1/namespaces/x/pods", "/api/v1/namespaces/x/pods/p", "/api/v1/namespaces/x/pods/p/log",
+	"/api/v1/namespaces/x/pods/p/proxy/a/b",
 	"/api/v1/pods", "/api/v1/pods/p", "/api/v1/nodes/n", "/api/v1/nodes/n/status",
 	"/apis/apps/v1/namespaces/x/deployments/d/scale", "/apis/apps/v1/deployments",
-	"/api/v1/watch/pods", "/api/v1/watch/namespaces/x/pods/p", "/api/v1/proxy/nodes/n", "/api/v1/proxy/namespaces/x/pods/p/rest", "/api/v1/watch",
+	"/api/v1/watch/pods", "/api/v1/watch/namespaces/x/pods/p", "/api/v1/proxy/nodes/n",
+	"/api/v1/proxy/namespaces/x/pods/p/rest", "/api/v1/watch",
 	"//api/v1//pods", "/api/v1/namespaces//pods", "/apis/apps/v1/namespaces/x//d",
-	"/api/v1/pods?watch=true", "/api/v1/pods?watch=1&resourceVersion=3", "/api/v1/pods?watch=0", "/api/v1/pods?watch=nonsense",
-	"/api/v1/pods?fieldSelector=metadata.name%3Da", "/api/v1/pods?fieldSelector=metadata.name%3Da/b", "/api/v1/pods?fieldSelector=%3D%3D%3D",
-	"/api/v1/pods?labelSelector=a%3Db&fieldSelector=spec.nodeName%3Dn", "/api/v1/pods?watch=true&limit=x", "/api/v1/pods?watch=false&limit=x",
+	"/api/v1/pods?watch=true", "/api/v1/pods?watch=1&resourceVersion=3", "/api/v1/pods?watch=0",
+	"/api/v1/pods?watch=nonsense",
+	"/api/v1/pods?fieldSelector=metadata.name%3Da", "/api/v1/pods?fieldSelector=metadata.name%3Da/b",
+	"/api/v1/pods?fieldSelector=%3D%3D%3D",
+	"/api/v1/pods?labelSelector=a%3Db&fieldSelector=spec.nodeName%3Dn", "/api/v1/pods?watch=true&limit=x",
+	"/api/v1/pods?watch=false&limit=x",
 	"/api/v1/namespaces/x/pods?labelSelector=a", "/api/v1/watch/pods?labelSelector=a", "/api/v1/pods?watch",
 }
 

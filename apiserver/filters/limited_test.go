@@ -47,10 +47,12 @@ func TestInFlight(t *testing.T) {
 		go serve("POST", pods+"?wait=1")
 		synctest.Wait()
 
-		for _, refused := range []string{"GET " + pods, "GET /version", "POST " + pods, "DELETE " + pods + "/p", "PATCH " + pods + "/p"} {
+		for _, refused := range []string{"GET " + pods, "GET /version", "POST " + pods, "DELETE " + pods + "/p",
+			"PATCH " + pods + "/p"} {
 			method, path, _ := strings.Cut(refused, " ")
 			w := serve(method, path)
-			if w.Code != 429 || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "Too many requests, please try again later.") {
+			if w.Code != 429 || w.Header().Get("Retry-After") != "1" ||
+				!strings.Contains(w.Body.String(), "Too many requests, please try again later.") {
 				t.Errorf("%s: %d %v %s", refused, w.Code, w.Header(), w.Body)
 			}
 			if w := serve(method, path, user.SystemPrivilegedGroup); w.Code != 200 {

@@ -29,13 +29,15 @@ func (c *Chain) newMetrics(registry *prometheus.Registry) *metrics {
 			Name: "apiserver_longrunning_requests",
 			Help: "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component.",
 		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
-		requests:       newRequests(),
-		serves:         c.cfg.Serves,
-		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication", "success", "failure", "error"),
+		requests: newRequests(),
+		serves:   c.cfg.Serves,
+		authentication: newOutcomes("authentication_attempts", "authentication_duration_seconds", "authentication",
+			"success", "failure", "error"),
 		authorization: newOutcomes("authorization_attempts_total", "authorization_duration_seconds", "authorization",
 			"allowed", "denied", "no-opinion", "error"),
 	}
-	registry.MustRegister(m.long, m.requests, m.authentication, m.authorization, c.reading.gauge("readOnly"), c.mutating.gauge("mutating"))
+	registry.MustRegister(m.long, m.requests, m.authentication, m.authorization, c.reading.gauge("readOnly"),
+		c.mutating.gauge("mutating"))
 	return m
 }
 

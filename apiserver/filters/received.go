@@ -61,7 +61,8 @@ func (c *Chain) received(next http.Handler) http.Handler {
 			if need, bad = c.need(req, a.data); bad != nil {
 				err, need = bad, 0
 			} else if most := c.decoding.most(); most >= 0 && need > most {
-				err = apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("decoding it takes about %d bytes of memory, limit is %d", need, most))
+				err = apierrors.NewRequestEntityTooLargeError(
+					fmt.Sprintf("decoding it takes about %d bytes of memory, limit is %d", need, most))
 				need = 0
 			}
 		}

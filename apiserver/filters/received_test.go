@@ -53,13 +53,16 @@ func send(ctx context.Context, h http.Handler, method, url string, body io.Reade
 func TestProbesTakeNoSeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
-		c := filters.New(filters.Config{MaxInFlight: 1, MaxMutatingInFlight: 1, Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })})
+		c := filters.New(filters.Config{MaxInFlight: 1, MaxMutatingInFlight: 1,
+			Resources: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })})
 		go send(t.Context(), c, "GET", configMaps, nil)
 		go send(t.Context(), c, "POST", configMaps, nil)
 		synctest.Wait()
 		for request, want := range map[string]int{
-			"GET /readyz": 200, "GET /livez?verbose": 200, "GET /healthz/ping": 200, "HEAD /readyz": 200, "GET /healthz/nothing": 404,
-			"GET /version": 429, "POST /readyz": 429, "GET /readyzz": 429, "GET /": 429, "GET /api/v1/namespaces/x/configmaps": 429,
+			"GET /readyz": 200, "GET /livez?verbose": 200, "GET /healthz/ping": 200, "HEAD /readyz": 200,
+			"GET /healthz/nothing": 404,
+			"GET /version":         429, "POST /readyz": 429, "GET /readyzz": 429, "GET /": 429,
+			"GET /api/v1/namespaces/x/configmaps": 429,
 		} {
 			method, path, _ := strings.Cut(request, " ")
 			if code, answer := send(t.Context(), c, method, "http://kelson"+path, nil); code != want {
@@ -77,7 +80,8 @@ func TestHealthIsBounded(t *testing.T) {
 	if w.Code != 200 || w.Body.Len() > 2<<10 || !strings.Contains(w.Body.String(), " and 984 more") {
 		t.Errorf("%d, %d bytes: %.300s", w.Code, w.Body.Len(), w.Body)
 	}
-	if w := get(c, "/healthz?verbose&exclude=a&exclude=ping"); !strings.Contains(w.Body.String(), `no matches for ["a"]`) {
+	if w := get(c, "/healthz?verbose&exclude=a&exclude=ping"); !strings.Contains(w.Body.String(),
+		`no matches for ["a"]`) {
 		t.Error(w.Body)
 	}
 }
@@ -85,11 +89,12 @@ func TestHealthIsBounded(t *testing.T) {
 // If a client does not read its response, the response ends and its seat becomes free.
 func TestUnreadResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := filters.New(filters.Config{MaxInFlight: 1, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			if req.URL.Query().Has("large") {
-				w.Write(make([]byte, 1<<20))
-			}
-		})})
+		c := filters.New(filters.Config{MaxInFlight: 1,
+			Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Query().Has("large") {
+					w.Write(make([]byte, 1<<20))
+				}
+			})})
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", configMaps+"?large=1", nil)
 		resp, err := (&inprocess.Transport{Handler: c}).RoundTrip(req)
 		if err != nil {
@@ -112,7 +117,9 @@ func TestUnreadResponse(t *testing.T) {
 // A client that reads slowly but steadily gets the whole response, up to the deadline.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { w.Write(make([]byte, 2<<20)) })})
+		c := filters.New(filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Write(make([]byte, 2<<20))
+		})})
 		read := func(every time.Duration) (n int, err error) {
 			req, _ := http.NewRequestWithContext(t.Context(), "GET", configMaps, nil)
 			resp, err := (&inprocess.Transport{Handler: c}).RoundTrip(req)
@@ -180,17 +187,20 @@ func TestSlowBodies(t *testing.T) {
 				if !strings.HasPrefix(answer, test.want) || took.Truncate(time.Second) != test.after {
 					t.Errorf("%s: %s after %s", test.what, answer, took)
 				}
-				if test.want == "504 " && !strings.Contains(answer, `"message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504`) {
+				if test.want == "504 " && !strings.Contains(answer,
+					`"message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504`) {
 					t.Errorf("%s: %s", test.what, answer)
 				}
 			}()
 			synctest.Wait()
-			if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("other")); code != 200 || answer != "5" {
+			if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("other")); code != 200 ||
+				answer != "5" {
 				t.Errorf("request during %s: %d %s", test.what, code, answer)
 			}
 			<-done
 		}
-		if answer, took := upload("POST", configMaps+"/p/exec", 100, 1, time.Second); answer != "200 100" || took != 100*time.Second {
+		if answer, took := upload("POST", configMaps+"/p/exec", 100, 1, time.Second); answer != "200 100" ||
+			took != 100*time.Second {
 			t.Errorf("exec: %s after %s", answer, took)
 		}
 		time.Sleep(3 * time.Hour) // until the first one ends
@@ -216,7 +226,8 @@ func TestBudgetOfHeads(t *testing.T) {
 		if answer := <-first; answer != "200 0" {
 			t.Errorf("the first: %s", answer)
 		}
-		if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("body"), head); code != 200 || answer != "4" {
+		if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("body"), head); code != 200 ||
+			answer != "4" {
 			t.Errorf("after the first: %d %s", code, answer)
 		}
 	})
@@ -225,16 +236,17 @@ func TestBudgetOfHeads(t *testing.T) {
 // Handlers read the rest of a body that is too large, and get errors of its transfer.
 func TestLargeAndMalformedBodies(t *testing.T) {
 	var atOnce string
-	c := filters.New(filters.Config{MaxBody: 1000, Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		whole, ok := req.Body.(interface{ Rest() ([]byte, bool) })
-		if atOnce = ""; ok {
-			if data, ok := whole.Rest(); ok {
-				atOnce = string(data)
-				req.Body = io.NopCloser(bytes.NewReader(data))
+	c := filters.New(filters.Config{MaxBody: 1000,
+		Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			whole, ok := req.Body.(interface{ Rest() ([]byte, bool) })
+			if atOnce = ""; ok {
+				if data, ok := whole.Rest(); ok {
+					atOnce = string(data)
+					req.Body = io.NopCloser(bytes.NewReader(data))
+				}
 			}
-		}
-		echo(w, req)
-	})})
+			echo(w, req)
+		})})
 	for _, test := range []struct {
 		body io.Reader
 		want string
@@ -280,7 +292,8 @@ func TestBudgetOfBodies(t *testing.T) {
 				w := httptest.NewRecorder()
 				start := time.Now()
 				c.ServeHTTP(w, req)
-				answer <- fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After"), " after ", time.Since(start), ": ", strings.TrimSpace(w.Body.String()))
+				answer <- fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After"), " after ", time.Since(start), ": ",
+					strings.TrimSpace(w.Body.String()))
 			}()
 			synctest.Wait()
 			return answer
@@ -299,12 +312,14 @@ func TestBudgetOfBodies(t *testing.T) {
 		}
 		a3 := post("ann", 5000)
 		close(end)
-		for who, answer := range map[string]chan string{"ann": a1, "bob": b1, "dan": d1, "root": root, "ann again": a3} {
+		for who, answer := range map[string]chan string{"ann": a1, "bob": b1, "dan": d1, "root": root,
+			"ann again": a3} {
 			if got := <-answer; !strings.HasPrefix(got, "200 ") {
 				t.Errorf("%s: %s", who, got)
 			}
 		}
-		if got := <-big; !strings.HasPrefix(got, "400 ") || !strings.Contains(got, "decoding it takes about 60000 bytes of memory, limit is 50000") {
+		if got := <-big; !strings.HasPrefix(got, "400 ") ||
+			!strings.Contains(got, "decoding it takes about 60000 bytes of memory, limit is 50000") {
 			t.Errorf("a large body: %s", got)
 		}
 	})

@@ -85,7 +85,9 @@ func (r *recorder) writePieces(p []byte) (written int, err error) {
 func (r *recorder) begin() {
 	if r.watch == nil {
 		inner := r.ResponseWriter
-		r.watch = &watchdog.Watchdog{Late: func() { _ = http.NewResponseController(inner).SetWriteDeadline(aLongTimeAgo) }}
+		r.watch = &watchdog.Watchdog{Late: func() {
+			_ = http.NewResponseController(inner).SetWriteDeadline(aLongTimeAgo)
+		}}
 		if r.seat != nil {
 			r.watch.Slow = r.seat.giveUp
 		}

@@ -21,12 +21,14 @@ func (c *Chain) recovered(next http.Handler) http.Handler {
 				return
 			}
 			if p != http.ErrAbortHandler {
-				c.cfg.Log.Error("panic in a request", "method", req.Method, "path", req.URL.Path, "panic", p, "stack", string(debug.Stack()))
+				c.cfg.Log.Error("panic in a request", "method", req.Method, "path", req.URL.Path, "panic", p, "stack",
+					string(debug.Stack()))
 			}
 			if rec.code != 0 || p == http.ErrAbortHandler {
 				panic(http.ErrAbortHandler)
 			}
-			wire.Error(w, req, apierrors.NewInternalError(fmt.Errorf("this request caused apiserver to panic. Look in the logs for details")))
+			wire.Error(w, req, apierrors.NewInternalError(
+				fmt.Errorf("this request caused apiserver to panic. Look in the logs for details")))
 		}()
 		next.ServeHTTP(w, req)
 	})

@@ -69,7 +69,8 @@ type seat struct {
 func (c *Chain) seated(w http.ResponseWriter, req *http.Request, kind *seats, next http.Handler) {
 	call := callOf(req)
 	s := &call.seat
-	s.unread, s.waiting, s.user, s.kind, s.ticket, s.held = &c.unread, &c.waiting, userName(req), kind, &call.ticket, true
+	s.unread, s.waiting, s.user, s.kind, s.ticket, s.held = &c.unread, &c.waiting, userName(req), kind, &call.ticket,
+		true
 	defer s.end()
 	if (c.unread.full(s.user) || c.waiting.full(s.user)) && !privileged(req) {
 		refuse(w)

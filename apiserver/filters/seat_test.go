@@ -38,7 +38,8 @@ func (u unreadResponse) SetWriteDeadline(time.Time) error { return nil }
 func TestUnreadResponsesHoldNoSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		document := []byte(strings.Repeat("x", 1<<20))
-		c, serve := tenants(t, filters.Config{Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { w.Write(document) })}, 20)
+		c, serve := tenants(t, filters.Config{
+			Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { w.Write(document) })}, 20)
 		const path = "/api/v1/namespaces/x/configmaps"
 		read := make(chan struct{})
 		var (
@@ -81,7 +82,8 @@ func TestWaitingForServersHoldsNoSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const path = "/api/v1/namespaces/x/configmaps"
 		answered := make(chan struct{})
-		c, serve := tenants(t, filters.Config{Resources: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		c, serve := tenants(t, filters.Config{Resources: http.HandlerFunc(func(_ http.ResponseWriter,
+			req *http.Request) {
 			if u, _ := request.UserFrom(req.Context()); u.GetName() == "mallory" {
 				defer flowcontrol.Wait(req.Context())()
 				<-answered

@@ -23,8 +23,9 @@ type outcomes struct {
 
 func newOutcomes(total, duration, decision string, results ...string) outcomes {
 	o := outcomes{
-		total:    prometheus.NewDesc(total, "Counter of "+decision+" attempts, by result.", []string{"result"}, nil),
-		duration: prometheus.NewDesc(duration, "Duration of "+decision+" in seconds, by result.", []string{"result"}, nil),
+		total: prometheus.NewDesc(total, "Counter of "+decision+" attempts, by result.", []string{"result"}, nil),
+		duration: prometheus.NewDesc(duration, "Duration of "+decision+" in seconds, by result.", []string{"result"},
+			nil),
 		byResult: map[string]*histogram.Histogram{},
 	}
 	for _, result := range results {
@@ -67,7 +68,8 @@ type series struct {
 
 // name sets the labels that describe a resource from a request.
 func (s *series) name(info *request.RequestInfo) {
-	s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource, info.Subresource, scope(info)
+	s.group, s.version, s.resource, s.subresource, s.scope = info.APIGroup, info.APIVersion, info.Resource,
+		info.Subresource, scope(info)
 }
 
 // unnamed returns s without the labels that describe a resource.
@@ -103,7 +105,8 @@ func newRequests() *requests {
 		sli: prometheus.NewDesc("apiserver_request_sli_duration_seconds",
 			"Response latency distribution (not counting webhook duration) in seconds for each verb, group, version, resource, subresource, scope and component.",
 			append([]string{"verb"}, labels[2:]...), nil),
-		counts: map[series]*counts{}, durations: map[series]*histogram.Histogram{}, slis: map[series]*histogram.Histogram{},
+		counts: map[series]*counts{}, durations: map[series]*histogram.Histogram{},
+		slis: map[series]*histogram.Histogram{},
 	}
 }
 
@@ -164,7 +167,8 @@ func (r *requests) Collect(out chan<- prometheus.Metric) {
 			s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope, component, strconv.Itoa(s.code))
 	}
 	for s, h := range r.durations {
-		out <- metric(r.duration, h.Read(), 0, s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope, component)
+		out <- metric(r.duration, h.Read(), 0, s.verb, s.dryRun, s.group, s.version, s.resource, s.subresource, s.scope,
+			component)
 	}
 	for s, h := range r.slis {
 		out <- metric(r.sli, h.Read(), 2, s.verb, s.group, s.version, s.resource, s.subresource, s.scope, component)
@@ -174,9 +178,12 @@ func (r *requests) Collect(out chan<- prometheus.Metric) {
 // requestScale has the bounds of kube-apiserver's buckets. Its SLI metric has all but the first
 // two.
 var requestScale = histogram.NewScale(
-	5*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond, 400*time.Millisecond,
-	600*time.Millisecond, 800*time.Millisecond, time.Second, 1250*time.Millisecond, 1500*time.Millisecond, 2*time.Second, 3*time.Second,
-	4*time.Second, 5*time.Second, 6*time.Second, 8*time.Second, 10*time.Second, 15*time.Second, 20*time.Second, 30*time.Second,
+	5*time.Millisecond, 25*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond,
+	400*time.Millisecond,
+	600*time.Millisecond, 800*time.Millisecond, time.Second, 1250*time.Millisecond, 1500*time.Millisecond,
+	2*time.Second, 3*time.Second,
+	4*time.Second, 5*time.Second, 6*time.Second, 8*time.Second, 10*time.Second, 15*time.Second, 20*time.Second,
+	30*time.Second,
 	45*time.Second, time.Minute,
 )
 

@@ -17,7 +17,8 @@ func WithUser(ctx context.Context, u user.Info) context.Context {
 
 // inGroup adds the group system:authenticated to a user who is not anonymous.
 func inGroup(u user.Info) user.Info {
-	if u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllAuthenticated) || slices.Contains(u.GetGroups(), user.AllUnauthenticated) {
+	if u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllAuthenticated) ||
+		slices.Contains(u.GetGroups(), user.AllUnauthenticated) {
 		return u
 	}
 	return &user.DefaultInfo{

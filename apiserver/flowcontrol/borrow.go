@@ -120,7 +120,8 @@ func (c *Controller) divide(cfg *config, observed bool) (busy bool) {
 		least := max(l.bounds.min, min(l.bounds.nominal, highest))
 		mins, leasts = mins+l.bounds.min, leasts+least
 		levels = append(levels, l)
-		items = append(items, wish{low: float64(least), high: float64(l.bounds.max), target: max(float64(least), l.smoothed.smoothed)})
+		items = append(items, wish{low: float64(least), high: float64(l.bounds.max),
+			target: max(float64(least), l.smoothed.smoothed)})
 	}
 	limits := allocate(float64(cfg.nominals), items)
 	for i, l := range levels {

@@ -26,7 +26,8 @@ func TestWaitsWhenTheClockIsSet(t *testing.T) {
 	var holders sync.WaitGroup
 	defer holders.Wait()
 	defer close(enough)
-	begin := func(user string, arrived time.Time, timeout time.Duration) (waited time.Duration, ticket *flowcontrol.Ticket, err error) {
+	begin := func(user string, arrived time.Time, timeout time.Duration) (waited time.Duration,
+		ticket *flowcontrol.Ticket, err error) {
 		most, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ctx, cancel := context.WithDeadline(request.WithReceivedTimestamp(most, arrived), arrived.Add(timeout))

@@ -83,12 +83,14 @@ func (c *Controller) read(changed uint64) *config {
 		waiting += l.capacity()
 		nominal := int(math.Ceil(float64(c.seats) * float64(levelShares.nominal) / shares))
 		lendable := int(math.Round(float64(nominal) * float64(levelShares.lendable) / 100))
-		l.bounds = bounds{nominal: nominal, min: nominal - lendable, max: nominal + levelShares.borrowable(nominal, c.seats)}
+		l.bounds = bounds{nominal: nominal, min: nominal - lendable,
+			max: nominal + levelShares.borrowable(nominal, c.seats)}
 		next.nominals += nominal
 		if q := l.queuing(); q != nil {
 			// Kubernetes' rule: a request takes at most 15 % of its level's seats, and leaves at
 			// least one seat for each queue of a hand.
-			c.maxSeats.SetMaxSeats(name, uint64(max(1, min(math.Ceil(float64(nominal)*0.15), float64(int32(nominal)/q.HandSize)))))
+			c.maxSeats.SetMaxSeats(name, uint64(max(1,
+				min(math.Ceil(float64(nominal)*0.15), float64(int32(nominal)/q.HandSize)))))
 		} else {
 			c.maxSeats.ForgetPriorityLevel(name)
 		}
@@ -144,7 +146,8 @@ func (c *Controller) schemas(sn *store.Snapshot, next *config, uids map[string]s
 	for _, fs := range all {
 		level := fs.Spec.PriorityLevelConfiguration.Name
 		schemas = append(schemas, &schema{
-			fs: fs, level: next.levels[level], uid: []string{string(fs.UID)}, levelUID: []string{uids[level]}, counts: c.countsOf(fs.Name, level),
+			fs: fs, level: next.levels[level], uid: []string{string(fs.UID)}, levelUID: []string{uids[level]},
+			counts: c.countsOf(fs.Name, level),
 		})
 	}
 	// Requests that match no FlowSchema use catch-all, regardless of its position in the order.
@@ -192,7 +195,8 @@ func sharesOf(pl *flowcontrolv1.PriorityLevelConfiguration) shares {
 		return *p
 	}
 	if limited := pl.Spec.Limited; limited != nil {
-		return shares{value(limited.NominalConcurrencyShares), value(limited.LendablePercent), limited.BorrowingLimitPercent}
+		return shares{value(limited.NominalConcurrencyShares), value(limited.LendablePercent),
+			limited.BorrowingLimitPercent}
 	}
 	return shares{value(pl.Spec.Exempt.NominalConcurrencyShares), value(pl.Spec.Exempt.LendablePercent), nil}
 }

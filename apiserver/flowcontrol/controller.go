@@ -64,11 +64,13 @@ type countsKey struct{ schema, level string }
 func New(cfg Config) *Controller {
 	c := &Controller{
 		store: cfg.Store, seats: cfg.Seats, rest: cfg.REST, counted: map[countsKey]*counts{},
-		maxSeats: upstream.NewMaxSeatsTracker(), watches: upstream.NewWatchTracker(), dropped: upstream.NewDroppedRequestsTracker(),
+		maxSeats: upstream.NewMaxSeatsTracker(), watches: upstream.NewWatchTracker(),
+		dropped: upstream.NewDroppedRequestsTracker(),
 	}
 	c.exempt, c.needed, c.kinds = newLevel(exemptName, c), make(chan struct{}), newByKind()
 	c.exempt.measureBy(int(math.Round(float64(cfg.Seats) / 10))) // as in Kubernetes
-	c.estimate = fcrequest.NewWorkEstimator(c.objects, c.watches.GetInterestedWatchCount, fcrequest.DefaultWorkEstimatorConfig(), c.maxSeats.GetMaxSeats)
+	c.estimate = fcrequest.NewWorkEstimator(c.objects, c.watches.GetInterestedWatchCount,
+		fcrequest.DefaultWorkEstimatorConfig(), c.maxSeats.GetMaxSeats)
 	return c
 }
 

@@ -58,7 +58,8 @@ func newStore(t testing.TB) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations} {
+	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations,
+		bootstrap.SuggestedPriorityLevelConfigurations} {
 		for _, pl := range list {
 			pl := pl.DeepCopy()
 			pl.UID = types.UID("uid-of-" + pl.Name)
@@ -76,7 +77,8 @@ func newStore(t testing.TB) *store.Store {
 // ask returns a request of a user.
 func ask(ctx context.Context, name, verb string, groups ...string) (*http.Request, *request.RequestInfo, user.Info) {
 	info := &request.RequestInfo{
-		IsResourceRequest: true, Path: "/api/v1/namespaces/x/configmaps/c", Verb: verb, APIPrefix: "api", APIVersion: "v1", Namespace: "x", Resource: "configmaps", Name: "c",
+		IsResourceRequest: true, Path: "/api/v1/namespaces/x/configmaps/c", Verb: verb, APIPrefix: "api",
+		APIVersion: "v1", Namespace: "x", Resource: "configmaps", Name: "c",
 	}
 	u := &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}
 	ctx = request.WithUser(request.WithRequestInfo(ctx, info), u)
@@ -163,7 +165,8 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-leader-elect
 apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-node-high",priority_level="node-high"} 0
 apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",priority_level="system"} 0
 `, served.Load()+1)
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "apiserver_flowcontrol_dispatched_requests_total"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+			"apiserver_flowcontrol_dispatched_requests_total"); err != nil {
 			t.Error(err)
 		}
 		// The flood's requests took a second each.
@@ -171,11 +174,13 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",prior
 			count uint64
 			sum   float64
 		}{"global-default": {uint64(served.Load()) + 1, float64(served.Load())}, "exempt": {1, 0}} {
-			if h := histogramOf(t, registry, "request_execution_seconds", level); h.GetSampleCount() != took.count || h.GetSampleSum() != took.sum {
+			if h := histogramOf(t, registry, "request_execution_seconds", level); h.GetSampleCount() != took.count ||
+				h.GetSampleSum() != took.sum {
 				t.Errorf("execution times of %s: %v, want %v", level, h, took)
 			}
 		}
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "apiserver_flowcontrol_no_such_metric"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(""),
+			"apiserver_flowcontrol_no_such_metric"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -190,7 +195,8 @@ func histogramOf(t *testing.T, registry *prometheus.Registry, metric, level stri
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "apiserver_flowcontrol_"+metric && slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == level }) {
+			if f.GetName() == "apiserver_flowcontrol_"+metric &&
+				slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == level }) {
 				return m.GetHistogram()
 			}
 		}
@@ -255,7 +261,8 @@ func TestRatios(t *testing.T) {
 			{"read_vs_write_current_requests", "mutating", 0, 10 * time.Second},
 		} {
 			h := histogramOf(t, registry, test.metric, test.label)
-			if h.GetSampleCount() != uint64(10*time.Second) || math.Abs(h.GetSampleSum()-test.sum) > 1e-3*float64(time.Second) ||
+			if h.GetSampleCount() != uint64(10*time.Second) ||
+				math.Abs(h.GetSampleSum()-test.sum) > 1e-3*float64(time.Second) ||
 				h.GetBucket()[0].GetCumulativeCount() != uint64(test.idle) {
 				t.Errorf("%s of %s: %v, want the sum %v", test.metric, test.label, h, test.sum)
 			}
@@ -295,7 +302,8 @@ func waitingOf(t *testing.T, registry *prometheus.Registry, level string) *dto.H
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "apiserver_flowcontrol_priority_level_request_utilization" && m.GetLabel()[0].GetValue() == "waiting" && m.GetLabel()[1].GetValue() == level {
+			if f.GetName() == "apiserver_flowcontrol_priority_level_request_utilization" &&
+				m.GetLabel()[0].GetValue() == "waiting" && m.GetLabel()[1].GetValue() == level {
 				return m.GetHistogram()
 			}
 		}
@@ -369,11 +377,14 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 		one := bootstrap.SuggestedPriorityLevelConfigurationWorkloadLow.DeepCopy()
 		one.Name, one.UID = "one", "uid-of-one"
 		var shares, none int32 = 1, 0
-		one.Spec.Limited.NominalConcurrencyShares, one.Spec.Limited.LendablePercent, one.Spec.Limited.BorrowingLimitPercent = &shares, &none, &none
+		one.Spec.Limited.NominalConcurrencyShares, one.Spec.Limited.LendablePercent,
+			one.Spec.Limited.BorrowingLimitPercent = &shares, &none, &none
 		put(t, st, levels, one, false)
 		mine := bootstrap.SuggestedFlowSchemaGlobalDefault.DeepCopy()
-		mine.Name, mine.UID, mine.Spec.MatchingPrecedence, mine.Spec.PriorityLevelConfiguration.Name = "mine", "uid-of-mine", 50, "one"
-		mine.Spec.Rules[0].Subjects = []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "ann"}}}
+		mine.Name, mine.UID, mine.Spec.MatchingPrecedence, mine.Spec.PriorityLevelConfiguration.Name = "mine",
+			"uid-of-mine", 50, "one"
+		mine.Spec.Rules[0].Subjects = []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser,
+			User: &flowcontrolv1.UserSubject{Name: "ann"}}}
 		put(t, st, schemas, mine, false)
 
 		first, err := begin(t, c, "ann")
@@ -437,7 +448,8 @@ func BenchmarkBegin(b *testing.B) {
 	}{
 		{"administrator", "root", "get", []string{user.SystemPrivilegedGroup}},
 		{"user", "ann", "get", []string{"developers"}},
-		{"service account", "system:serviceaccount:x:y", "update", []string{"system:serviceaccounts", "system:serviceaccounts:x"}},
+		{"service account", "system:serviceaccount:x:y", "update",
+			[]string{"system:serviceaccounts", "system:serviceaccounts:x"}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			req, info, u := ask(context.Background(), test.user, test.verb, test.groups...)

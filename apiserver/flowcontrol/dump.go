@@ -41,7 +41,8 @@ func (c *Controller) each(show func(name string, draining bool, d debug.QueueSet
 }
 
 func (c *Controller) dumpLevels(w io.Writer, _ *http.Request) {
-	row(w, "PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests", "DispatchedRequests",
+	row(w, "PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
+		"DispatchedRequests",
 		"RejectedRequests", "TimedoutRequests", "CancelledRequests")
 	dispatched, rejected := c.totals()
 	c.each(func(name string, draining bool, d debug.QueueSetDump) {
@@ -51,7 +52,8 @@ func (c *Controller) dumpLevels(w io.Writer, _ *http.Request) {
 				active++
 			}
 		}
-		row(w, name, active, d.Waiting == 0 && d.Executing == 0, draining, d.Waiting, d.Executing, dispatched[name], rejected[name], d.Timedout, d.Cancelled)
+		row(w, name, active, d.Waiting == 0 && d.Executing == 0, draining, d.Waiting, d.Executing, dispatched[name],
+			rejected[name], d.Timedout, d.Cancelled)
 	})
 }
 
@@ -68,25 +70,30 @@ func (c *Controller) totals() (dispatched, rejected map[string]uint64) {
 }
 
 func (c *Controller) dumpQueues(w io.Writer, _ *http.Request) {
-	row(w, "PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR", "InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum")
+	row(w, "PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR",
+		"InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum")
 	c.each(func(name string, _ bool, d debug.QueueSetDump) {
 		for i, q := range d.Queues {
-			row(w, name, i, len(q.Requests), q.ExecutingRequests, q.SeatsInUse, q.NextDispatchR, q.QueueSum.InitialSeatsSum, q.QueueSum.MaxSeatsSum, q.QueueSum.TotalWorkSum)
+			row(w, name, i, len(q.Requests), q.ExecutingRequests, q.SeatsInUse, q.NextDispatchR,
+				q.QueueSum.InitialSeatsSum, q.QueueSum.MaxSeatsSum, q.QueueSum.TotalWorkSum)
 		}
 	})
 }
 
 func (c *Controller) dumpRequests(w io.Writer, req *http.Request) {
 	details := req.URL.Query().Get("includeRequestDetails") != ""
-	columns := []any{"PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime", "InitialSeats", "FinalSeats",
+	columns := []any{"PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher",
+		"ArriveTime", "InitialSeats", "FinalSeats",
 		"AdditionalLatency", "StartTime"} // Kubernetes misspells one of them, too
 	if details {
-		columns = append(columns, "UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
+		columns = append(columns, "UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource",
+			"SubResource")
 	}
 	row(w, columns...)
 	c.each(func(name string, _ bool, d debug.QueueSetDump) {
 		show := func(queue, index int, r debug.RequestDump) {
-			columns := []any{name, r.MatchedFlowSchema, queue, index, r.FlowDistinguisher, r.ArriveTime.UTC().Format(time.RFC3339Nano), r.WorkEstimate.InitialSeats,
+			columns := []any{name, r.MatchedFlowSchema, queue, index, r.FlowDistinguisher,
+				r.ArriveTime.UTC().Format(time.RFC3339Nano), r.WorkEstimate.InitialSeats,
 				r.WorkEstimate.FinalSeats, r.WorkEstimate.AdditionalLatency, r.StartTime.UTC().Format(time.RFC3339Nano)}
 			if info := r.RequestInfo; details {
 				columns = append(columns, r.UserName, info.Verb, info.Path, info.Namespace, info.Name,

@@ -83,7 +83,8 @@ func TestQueueSetCallsOfGauges(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		for gauge, want := range map[*calls][]string{
-			&waiting: {"Add", "SetDenominator"}, &executing: {"Add", "SetDenominator"}, &seats: {"Add", "SetDenominator"}, &demand: {"Set"},
+			&waiting: {"Add", "SetDenominator"}, &executing: {"Add", "SetDenominator"},
+			&seats: {"Add", "SetDenominator"}, &demand: {"Set"},
 		} {
 			if got := slices.Sorted(maps.Keys(gauge.made)); !slices.Equal(got, want) {
 				t.Errorf("calls %q, want %q", got, want)

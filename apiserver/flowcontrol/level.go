@@ -54,7 +54,8 @@ type bounds struct{ nominal, min, max int }
 func newLevel(name string, owner *Controller) *level {
 	l := &level{
 		name: name, owner: owner, demand: fq.NewNamedIntegrator(eventclock.Real{}, name),
-		runs: newRatio(requestEdges), waits: newRatio(requestEdges), seats: newRatio(seatEdges), demands: newRatio(demandEdges),
+		runs: newRatio(requestEdges), waits: newRatio(requestEdges), seats: newRatio(seatEdges),
+		demands: newRatio(demandEdges),
 	}
 	l.executing.prev, l.executing.next = &l.executing, &l.executing
 	return l
@@ -261,13 +262,15 @@ func (l *level) capacity() int {
 func (l *level) configure() {
 	cfg := fq.QueuingConfig{Name: l.name}
 	if q := l.queuing(); q != nil {
-		cfg.DesiredNumQueues, cfg.QueueLengthLimit, cfg.HandSize = int(q.Queues), int(q.QueueLengthLimit), int(q.HandSize)
+		cfg.DesiredNumQueues, cfg.QueueLengthLimit, cfg.HandSize = int(q.Queues), int(q.QueueLengthLimit),
+			int(q.HandSize)
 	}
 	var completer fq.QueueSetCompleter
 	var err error
 	if l.queues == nil {
 		completer, err = queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(cfg,
-			metrics.RatioedGaugePair{RequestsWaiting: queueGauge{l.waits}, RequestsExecuting: queueGauge{l.runs}}, queueGauge{l.seats}, queueDemand{l})
+			metrics.RatioedGaugePair{RequestsWaiting: queueGauge{l.waits}, RequestsExecuting: queueGauge{l.runs}},
+			queueGauge{l.seats}, queueDemand{l})
 	} else {
 		completer, err = l.queues.BeginConfigChange(cfg)
 	}

@@ -79,15 +79,16 @@ func matchesResource(rule *flowcontrolv1.ResourcePolicyRule, info *request.Reque
 }
 
 func matchesPath(rule *flowcontrolv1.NonResourcePolicyRule, info *request.RequestInfo) bool {
-	return contains(rule.Verbs, info.Verb, flowcontrolv1.VerbAll) && slices.ContainsFunc(rule.NonResourceURLs, func(pattern string) bool {
-		if pattern == flowcontrolv1.NonResourceAll || pattern == info.Path {
-			return true
-		}
-		// "/x", "/x/" and "/x/*" all cover what is below /x/
-		prefix := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/")
-		rest, ok := strings.CutPrefix(info.Path, prefix)
-		return ok && strings.HasPrefix(rest, "/")
-	})
+	return contains(rule.Verbs, info.Verb, flowcontrolv1.VerbAll) &&
+		slices.ContainsFunc(rule.NonResourceURLs, func(pattern string) bool {
+			if pattern == flowcontrolv1.NonResourceAll || pattern == info.Path {
+				return true
+			}
+			// "/x", "/x/" and "/x/*" all cover what is below /x/
+			prefix := strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/")
+			rest, ok := strings.CutPrefix(info.Path, prefix)
+			return ok && strings.HasPrefix(rest, "/")
+		})
 }
 
 // contains reports whether a list has a value. Validation allows the wildcard only as the single

@@ -14,26 +14,45 @@ var (
 	flowLabels  = []string{"priority_level", "flow_schema"}
 	levelLabels = flowLabels[:1]
 
-	dispatchedDesc     = describe("dispatched_requests_total", "Number of requests executed by API Priority and Fairness subsystem", flowLabels...)
-	rejectedDesc       = describe("rejected_requests_total", "Number of requests rejected by API Priority and Fairness subsystem", "priority_level", "flow_schema", "reason")
-	executingDesc      = describe("current_executing_requests", "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem", flowLabels...)
-	executingSeatsDesc = describe("current_executing_seats", "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem", flowLabels...)
-	queuedDesc         = describe("current_inqueue_requests", "Number of requests currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
-	queuedSeatsDesc    = describe("current_inqueue_seats", "Number of seats currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
-	waitDesc           = describe("request_wait_duration_seconds", "Length of time a request spent waiting in its queue", "priority_level", "flow_schema", "execute")
-	executionDesc      = describe("request_execution_seconds", "Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API Priority and Fairness subsystem", "priority_level", "flow_schema", "type")
-	nominalDesc        = describe("nominal_limit_seats", "Nominal number of execution seats configured for each priority level", levelLabels...)
-	lowerDesc          = describe("lower_limit_seats", "Configured lower bound on number of execution seats available to each priority level", levelLabels...)
-	upperDesc          = describe("upper_limit_seats", "Configured upper bound on number of execution seats available to each priority level", levelLabels...)
-	currentDesc        = describe("current_limit_seats", "current derived number of execution seats available to each priority level", levelLabels...)
-	highestDesc        = describe("demand_seats_high_watermark", "High watermark, over last adjustment period, of demand_seats", levelLabels...)
-	averageDesc        = describe("demand_seats_average", "Time-weighted average, over last adjustment period, of demand_seats", levelLabels...)
-	deviationDesc      = describe("demand_seats_stdev", "Time-weighted standard deviation, over last adjustment period, of demand_seats", levelLabels...)
-	smoothedDesc       = describe("demand_seats_smoothed", "Smoothed seat demands", levelLabels...)
-	requestsDesc       = describe("priority_level_request_utilization", "Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)", "phase", "priority_level")
-	seatsDesc          = describe("priority_level_seat_utilization", "Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but only initial stage for WATCHes)", "phase", "priority_level")
-	demandsDesc        = describe("demand_seats", "Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / (nominal number of seats for that level)", levelLabels...)
-	kindsDesc          = describe("read_vs_write_current_requests", "Observations, at the end of every nanosecond, of the number of requests (as a fraction of the relevant limit) waiting or in regular stage of execution", "phase", "request_kind")
+	dispatchedDesc = describe("dispatched_requests_total",
+		"Number of requests executed by API Priority and Fairness subsystem", flowLabels...)
+	rejectedDesc = describe("rejected_requests_total",
+		"Number of requests rejected by API Priority and Fairness subsystem", "priority_level", "flow_schema", "reason")
+	executingDesc = describe("current_executing_requests",
+		"Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem", flowLabels...)
+	executingSeatsDesc = describe("current_executing_seats",
+		"Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem", flowLabels...)
+	queuedDesc = describe("current_inqueue_requests",
+		"Number of requests currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
+	queuedSeatsDesc = describe("current_inqueue_seats",
+		"Number of seats currently pending in queues of the API Priority and Fairness subsystem", flowLabels...)
+	waitDesc = describe("request_wait_duration_seconds",
+		"Length of time a request spent waiting in its queue", "priority_level", "flow_schema", "execute")
+	executionDesc = describe("request_execution_seconds",
+		"Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API Priority and Fairness subsystem", "priority_level", "flow_schema", "type")
+	nominalDesc = describe("nominal_limit_seats",
+		"Nominal number of execution seats configured for each priority level", levelLabels...)
+	lowerDesc = describe("lower_limit_seats",
+		"Configured lower bound on number of execution seats available to each priority level", levelLabels...)
+	upperDesc = describe("upper_limit_seats",
+		"Configured upper bound on number of execution seats available to each priority level", levelLabels...)
+	currentDesc = describe("current_limit_seats",
+		"current derived number of execution seats available to each priority level", levelLabels...)
+	highestDesc = describe("demand_seats_high_watermark",
+		"High watermark, over last adjustment period, of demand_seats", levelLabels...)
+	averageDesc = describe("demand_seats_average",
+		"Time-weighted average, over last adjustment period, of demand_seats", levelLabels...)
+	deviationDesc = describe("demand_seats_stdev",
+		"Time-weighted standard deviation, over last adjustment period, of demand_seats", levelLabels...)
+	smoothedDesc = describe("demand_seats_smoothed", "Smoothed seat demands", levelLabels...)
+	requestsDesc = describe("priority_level_request_utilization",
+		"Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)", "phase", "priority_level")
+	seatsDesc = describe("priority_level_seat_utilization",
+		"Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but only initial stage for WATCHes)", "phase", "priority_level")
+	demandsDesc = describe("demand_seats",
+		"Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / (nominal number of seats for that level)", levelLabels...)
+	kindsDesc = describe("read_vs_write_current_requests",
+		"Observations, at the end of every nanosecond, of the number of requests (as a fraction of the relevant limit) waiting or in regular stage of execution", "phase", "request_kind")
 )
 
 // The values of the label phase.
@@ -121,9 +140,11 @@ func (c *counts) collect(to chan<- prometheus.Metric, labels []string) {
 	}
 	dispatched := c.dispatched.Load()
 	to <- prometheus.MustNewConstMetric(dispatchedDesc, prometheus.CounterValue, float64(dispatched), labels...)
-	for reason, count := range map[string]uint64{queueFull: c.full.Load(), concurrencyLimit: c.limited.Load(), timeOut: c.timedOut.Load()} {
+	for reason, count := range map[string]uint64{queueFull: c.full.Load(), concurrencyLimit: c.limited.Load(),
+		timeOut: c.timedOut.Load()} {
 		if count > 0 {
-			to <- prometheus.MustNewConstMetric(rejectedDesc, prometheus.CounterValue, float64(count), append(labels[:2:2], reason)...)
+			to <- prometheus.MustNewConstMetric(rejectedDesc, prometheus.CounterValue, float64(count),
+				append(labels[:2:2], reason)...)
 		}
 	}
 	gauge(executingDesc, c.executing.Load())

@@ -79,13 +79,15 @@ func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pen
 		if err != nil {
 			continue
 		}
-		level, missing := sn.Get(store.Key{Resource: priorityLevels, Name: fs.Spec.PriorityLevelConfiguration.Name}), true
+		level, missing := sn.Get(store.Key{Resource: priorityLevels, Name: fs.Spec.PriorityLevelConfiguration.Name}),
+			true
 		if level != nil {
 			pl, err := derived.Of[flowcontrolv1.PriorityLevelConfiguration](level)
 			missing = err != nil || !usable(pl)
 		}
 		want := dangling(fs, missing)
-		if current := apihelpers.GetFlowSchemaConditionByType(fs, want.Type); current != nil && current.Status == want.Status && current.Reason == want.Reason && current.Message == want.Message {
+		if current := apihelpers.GetFlowSchemaConditionByType(fs, want.Type); current != nil &&
+			current.Status == want.Status && current.Reason == want.Reason && current.Message == want.Message {
 			continue
 		}
 		err = c.writeStatus(ctx, fs.Name, want)
@@ -107,8 +109,10 @@ func (c *Controller) writeStatuses(ctx context.Context, sn *store.Snapshot) (pen
 func dangling(fs *flowcontrolv1.FlowSchema, missing bool) flowcontrolv1.FlowSchemaCondition {
 	level := fs.Spec.PriorityLevelConfiguration.Name
 	condition := flowcontrolv1.FlowSchemaCondition{
-		Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse, LastTransitionTime: metav1.Now(), Reason: "Found",
-		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", level),
+		Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse,
+		LastTransitionTime: metav1.Now(), Reason: "Found",
+		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists",
+			level),
 	}
 	if missing {
 		condition.Status, condition.Reason = flowcontrolv1.ConditionTrue, "NotFound"
@@ -122,8 +126,10 @@ func (c *Controller) writeStatus(ctx context.Context, name string, condition flo
 	if err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	status := apply.FlowSchemaStatus().WithConditions(apply.FlowSchemaCondition().WithType(condition.Type).WithStatus(condition.Status).
-		WithLastTransitionTime(condition.LastTransitionTime).WithReason(condition.Reason).WithMessage(condition.Message))
+	status := apply.FlowSchemaStatus().WithConditions(apply.FlowSchemaCondition().WithType(condition.Type).
+		WithStatus(condition.Status).
+		WithLastTransitionTime(condition.LastTransitionTime).WithReason(condition.Reason).
+		WithMessage(condition.Message))
 	_, err = flows.FlowSchemas().ApplyStatus(ctx, apply.FlowSchema(name).WithStatus(status),
 		metav1.ApplyOptions{FieldManager: upstream.ConfigConsumerAsFieldManager, Force: true})
 	return err

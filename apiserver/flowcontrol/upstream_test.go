@@ -27,7 +27,8 @@ func kubernetes(t testing.TB, more ...runtime.Object) upstream.Interface {
 	klog.LogToStderr(false) // it logs each request that matches no FlowSchema
 	klog.SetOutput(io.Discard)
 	var objects []runtime.Object
-	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations} {
+	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations,
+		bootstrap.SuggestedPriorityLevelConfigurations} {
 		for _, pl := range list {
 			objects = append(objects, pl.DeepCopy())
 		}
@@ -70,9 +71,12 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 		}
 		return slices.Compact(slices.Sorted(slices.Values([]string{pick(of...), pick(of...)})))
 	}
-	users := []string{"ann", "bob", "system:serviceaccount:x:y", "system:serviceaccount:kube-system:z", "system:serviceaccount:x", "system:kube-scheduler", "system:anonymous"}
-	groups := []string{user.AllAuthenticated, user.AllUnauthenticated, user.NodesGroup, user.SystemPrivilegedGroup, "system:serviceaccounts", "developers"}
-	verbs, resources := []string{"get", "list", "create", "update"}, []string{"pods", "leases", "nodes", "pods/status", "nodes/status"}
+	users := []string{"ann", "bob", "system:serviceaccount:x:y", "system:serviceaccount:kube-system:z",
+		"system:serviceaccount:x", "system:kube-scheduler", "system:anonymous"}
+	groups := []string{user.AllAuthenticated, user.AllUnauthenticated, user.NodesGroup, user.SystemPrivilegedGroup,
+		"system:serviceaccounts", "developers"}
+	verbs, resources := []string{"get", "list", "create", "update"},
+		[]string{"pods", "leases", "nodes", "pods/status", "nodes/status"}
 	paths := []string{"/healthz", "/healthz/", "/healthz/etcd", "/livez", "/x", "/xy", "/x/y", "/", "/x/y/z"}
 	st := newStore(t)
 	defer st.Close()
@@ -91,20 +95,25 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 			case flowcontrolv1.SubjectKindGroup:
 				s.Group = &flowcontrolv1.GroupSubject{Name: pick(append(groups, "*")...)}
 			default:
-				s.ServiceAccount = &flowcontrolv1.ServiceAccountSubject{Namespace: pick("x", "kube-system"), Name: pick("y", "z", "*")}
+				s.ServiceAccount = &flowcontrolv1.ServiceAccountSubject{Namespace: pick("x", "kube-system"),
+					Name: pick("y", "z", "*")}
 			}
 			rule.Subjects = append(rule.Subjects, s)
 		}
 		rule.ResourceRules = []flowcontrolv1.ResourcePolicyRule{{
-			Verbs: some("*", verbs...), APIGroups: some("*", "", "coordination.k8s.io"), Resources: some("*", resources...),
+			Verbs: some("*", verbs...), APIGroups: some("*", "", "coordination.k8s.io"),
+			Resources:    some("*", resources...),
 			ClusterScope: random.IntN(2) == 0, Namespaces: some("*", "x", "kube-system"),
 		}}
-		rule.NonResourceRules = []flowcontrolv1.NonResourcePolicyRule{{Verbs: some("*", verbs...), NonResourceURLs: some("*", "/x", "/x/*", "/healthz", "/livez/*")}}
+		rule.NonResourceRules = []flowcontrolv1.NonResourcePolicyRule{
+			{Verbs: some("*", verbs...), NonResourceURLs: some("*", "/x", "/x/*", "/healthz", "/livez/*")}}
 		put(t, st, schemas, fs, false)
 		more = append(more, fs)
 	}
 	theirs, ours := kubernetes(t, more...), flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
-	for info, u := (&request.RequestInfo{Path: "/x", Verb: "get"}), (&user.DefaultInfo{Name: "nobody", Groups: []string{user.AllAuthenticated}}); kubernetesSchemaOf(theirs, info, u) == "catch-all"; {
+	for info, u := (&request.RequestInfo{Path: "/x", Verb: "get"}),
+		(&user.DefaultInfo{Name: "nobody", Groups: []string{user.AllAuthenticated}}); kubernetesSchemaOf(theirs, info,
+		u) == "catch-all"; {
 		// their controller has not read the objects yet
 	}
 	seen := map[string]bool{}
@@ -115,7 +124,8 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 		}
 		info := &request.RequestInfo{Verb: pick(verbs...), Path: pick(paths...)}
 		if random.IntN(3) > 0 {
-			info.IsResourceRequest, info.APIGroup, info.Resource = true, pick("", "coordination.k8s.io"), pick("pods", "leases", "nodes")
+			info.IsResourceRequest, info.APIGroup, info.Resource = true, pick("", "coordination.k8s.io"),
+				pick("pods", "leases", "nodes")
 			info.Subresource, info.Namespace = pick("", "", "status"), pick("", "x", "kube-system")
 		}
 		want, got := kubernetesSchemaOf(theirs, info, u), ours.SchemaOf(info, u)

@@ -137,7 +137,8 @@ func (w *walk) ofKind(t reflect.Type) Schema {
 		return Schema{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}}
 	case reflect.Map:
 		values := w.schemaOf(t.Elem())
-		return Schema{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &values}}
+		return Schema{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true,
+			Schema: &values}}
 	case reflect.Struct:
 		return w.ofStruct(t)
 	}
@@ -214,7 +215,8 @@ func (w *walk) addField(s *Schema, f reflect.StructField, doc map[string]string,
 	listType(&field, f.Tag)
 	mergeType(&field, merge[name])
 	s.Properties[name] = field
-	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") || f.Type.Kind() == reflect.Pointer
+	optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") ||
+		f.Type.Kind() == reflect.Pointer
 	if !optional {
 		s.Required = append(s.Required, name)
 	}

@@ -100,6 +100,7 @@ func failure(req *http.Request, resp *http.Response) error {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	generic := apierrors.NewGenericServerResponse(resp.StatusCode, req.Method, schema.GroupResource{}, "", "", 0, false)
-	generic.ErrStatus.Message = fmt.Sprintf("%s %s: %s: %s", req.Method, req.URL.Path, resp.Status, bytes.TrimSpace(answer))
+	generic.ErrStatus.Message = fmt.Sprintf("%s %s: %s: %s", req.Method, req.URL.Path, resp.Status,
+		bytes.TrimSpace(answer))
 	return generic
 }

@@ -22,7 +22,8 @@ func TestCall(t *testing.T) {
 		case "/text":
 			http.Error(w, "no such path", http.StatusNotFound)
 		default:
-			_, _ = io.WriteString(w, strings.Join([]string{req.Method, req.URL.RawQuery, req.Header.Get("Content-Type"), req.UserAgent(), string(body)}, "|"))
+			_, _ = io.WriteString(w, strings.Join([]string{req.Method, req.URL.RawQuery, req.Header.Get("Content-Type"),
+				req.UserAgent(), string(body)}, "|"))
 		}
 	})}
 	for _, test := range []struct {
@@ -30,8 +31,10 @@ func TestCall(t *testing.T) {
 		want string
 	}{
 		{inprocess.Call{Path: "/a?b=c"}, "GET|b=c|||"},
-		{inprocess.Call{Method: "POST", Path: "/", Body: map[string]int{"n": 1}, UserAgent: "me"}, `POST||application/json|me|{"n":1}`},
-		{inprocess.Call{Method: "PATCH", Path: "/", Body: []byte("x"), ContentType: "text/plain"}, "PATCH||text/plain||x"},
+		{inprocess.Call{Method: "POST", Path: "/", Body: map[string]int{"n": 1}, UserAgent: "me"},
+			`POST||application/json|me|{"n":1}`},
+		{inprocess.Call{Method: "PATCH", Path: "/", Body: []byte("x"), ContentType: "text/plain"},
+			"PATCH||text/plain||x"},
 	} {
 		if answer, err := test.call.Do(t.Context(), transport); err != nil || string(answer) != test.want {
 			t.Errorf("%+v: %s, %v, want %s", test.call, answer, err, test.want)

@@ -44,7 +44,8 @@ func (n *Network) Listen(at string) (net.Listener, error) {
 	if n.listeners == nil {
 		n.listeners = map[string]*networkListener{}
 	}
-	l := &networkListener{network: n, address: networkAddress(at), arrived: make(chan net.Conn), done: make(chan struct{})}
+	l := &networkListener{network: n, address: networkAddress(at), arrived: make(chan net.Conn),
+		done: make(chan struct{})}
 	n.listeners[at] = l
 	return l, nil
 }

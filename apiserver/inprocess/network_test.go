@@ -21,7 +21,9 @@ func ExampleNetwork() {
 	if err != nil {
 		panic(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello from ", r.Host) })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "hello from ", r.Host)
+	})}
 	go server.Serve(listener)
 	defer server.Close()
 

@@ -34,7 +34,8 @@ func TestResponse(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Path") != "/a/b" || resp.Header.Get("X-Late") != "" || string(body) != "got hello" {
+	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Path") != "/a/b" || resp.Header.Get("X-Late") != "" ||
+		string(body) != "got hello" {
 		t.Fatalf("got %d %v %q", resp.StatusCode, resp.Header, body)
 	}
 }

@@ -23,7 +23,8 @@ import (
 // processCollectors describe the process. All control planes in a process share them.
 var processCollectors = sync.OnceValue(func() []prometheus.Collector {
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
-	return []prometheus.Collector{collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	return []prometheus.Collector{collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 })
 
 // New returns a registry with the metrics of the process and of a store.

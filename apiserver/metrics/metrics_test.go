@@ -56,17 +56,21 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := gather(t, metrics.New(s))
-	for _, name := range []string{"kelson_disk_sync_duration_seconds", "kelson_store_append_duration_seconds", "kelson_store_checkpoint_duration_seconds"} {
+	for _, name := range []string{"kelson_disk_sync_duration_seconds", "kelson_store_append_duration_seconds",
+		"kelson_store_checkpoint_duration_seconds"} {
 		h := got[name].GetMetric()
-		if len(h) != 1 || h[0].GetHistogram().GetSampleCount() != 1 || h[0].GetHistogram().GetSampleSum() <= 0 || len(h[0].GetHistogram().GetBucket()) != 1 {
+		if len(h) != 1 || h[0].GetHistogram().GetSampleCount() != 1 || h[0].GetHistogram().GetSampleSum() <= 0 ||
+			len(h[0].GetHistogram().GetBucket()) != 1 {
 			t.Errorf("%s: %v", name, h)
 		}
 	}
 	objects := got["apiserver_resource_objects"].GetMetric()
-	if len(objects) != 1 || objects[0].GetGauge().GetValue() != 1 || !strings.Contains(objects[0].String(), `"example.com"`) || !strings.Contains(objects[0].String(), `"things"`) {
+	if len(objects) != 1 || objects[0].GetGauge().GetValue() != 1 ||
+		!strings.Contains(objects[0].String(), `"example.com"`) || !strings.Contains(objects[0].String(), `"things"`) {
 		t.Errorf("%v", objects)
 	}
-	if got["kelson_disk_log_bytes"] == nil || got["go_goroutines"] == nil || got["etcd_request_duration_seconds"] != nil {
+	if got["kelson_disk_log_bytes"] == nil || got["go_goroutines"] == nil ||
+		got["etcd_request_duration_seconds"] != nil {
 		t.Errorf("%v", got)
 	}
 }
@@ -93,10 +97,12 @@ func TestShared(t *testing.T) {
 	defer s.Close()
 	write(t, s)
 	got := gather(t, metrics.New(s))
-	if h := got["etcd_request_duration_seconds"].GetMetric(); len(h) != 1 || h[0].GetHistogram().GetSampleSum() != 1 || h[0].GetLabel()[0].GetValue() != "txn" {
+	if h := got["etcd_request_duration_seconds"].GetMetric(); len(h) != 1 || h[0].GetHistogram().GetSampleSum() != 1 ||
+		h[0].GetLabel()[0].GetValue() != "txn" {
 		t.Errorf("%v", h)
 	}
-	if got["kelson_disk_log_bytes"] != nil || got["kelson_store_commit_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount() != 1 {
+	if got["kelson_disk_log_bytes"] != nil ||
+		got["kelson_store_commit_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount() != 1 {
 		t.Errorf("%v", got)
 	}
 }
@@ -119,8 +125,10 @@ func TestVerbs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	v := metrics.NewVerbs(registry)
 	chain := v.Admission(plugin{admission.NewHandler(admission.Create)})
-	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", schema.GroupVersionResource{}, "", admission.Create, nil, false, nil)
-	if err := chain.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil || !chain.Handles(admission.Create) || chain.Handles(admission.Delete) {
+	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", schema.GroupVersionResource{}, "",
+		admission.Create, nil, false, nil)
+	if err := chain.(admission.MutationInterface).Admit(t.Context(), a, nil); err != nil ||
+		!chain.Handles(admission.Create) || chain.Handles(admission.Delete) {
 		t.Error(err)
 	}
 	if err := chain.(admission.ValidationInterface).Validate(t.Context(), a, nil); !errors.Is(err, errRejected) {

@@ -59,6 +59,7 @@ func (g gathered) Desc() *prometheus.Desc {
 }
 
 func (g gathered) Write(to *dto.Metric) error {
-	to.Label, to.Counter, to.Gauge, to.Histogram, to.Summary = g.metric.Label, g.metric.Counter, g.metric.Gauge, g.metric.Histogram, g.metric.Summary
+	to.Label, to.Counter, to.Gauge, to.Histogram, to.Summary = g.metric.Label, g.metric.Counter, g.metric.Gauge,
+		g.metric.Histogram, g.metric.Summary
 	return nil
 }

@@ -26,9 +26,11 @@ type Verbs struct {
 func NewVerbs(registry prometheus.Registerer) *Verbs {
 	labels := []string{"group", "version", "resource"}
 	v := &Verbs{
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_events_total", Help: "Number of events sent in watches."}, labels),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_events_total",
+			Help: "Number of events sent in watches."}, labels),
 		sizes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_watch_events_sizes", Help: "Size of the events sent in watches, in bytes.", Buckets: prometheus.ExponentialBuckets(1024, 2, 8),
+			Name: "apiserver_watch_events_sizes", Help: "Size of the events sent in watches, in bytes.",
+			Buckets: prometheus.ExponentialBuckets(1024, 2, 8),
 		}, labels),
 	}
 	registry.MustRegister(v.events, v.sizes, verbMetrics{v})
@@ -46,7 +48,8 @@ func (v *Verbs) Watch(r schema.GroupVersionResource) Watch {
 	if v == nil {
 		return Watch{}
 	}
-	return Watch{v.events.WithLabelValues(r.Group, r.Version, r.Resource), v.sizes.WithLabelValues(r.Group, r.Version, r.Resource)}
+	return Watch{v.events.WithLabelValues(r.Group, r.Version, r.Resource),
+		v.sizes.WithLabelValues(r.Group, r.Version, r.Resource)}
 }
 
 // Sent counts an event of size bytes.
@@ -117,9 +120,11 @@ func (v *Verbs) step(kind int, op admission.Operation, err error, start time.Tim
 type verbMetrics struct{ verbs *Verbs }
 
 var (
-	decodeDescription = prometheus.NewDesc("kelson_request_decode_duration_seconds", "Time to decode a request's body into an object.", nil, nil)
-	stepDescription   = prometheus.NewDesc("apiserver_admission_step_admission_duration_seconds",
-		"Admission sub-step latency in seconds, broken out for each operation and type.", []string{"type", "operation", "rejected"}, nil)
+	decodeDescription = prometheus.NewDesc("kelson_request_decode_duration_seconds",
+		"Time to decode a request's body into an object.", nil, nil)
+	stepDescription = prometheus.NewDesc("apiserver_admission_step_admission_duration_seconds",
+		"Admission sub-step latency in seconds, broken out for each operation and type.",
+		[]string{"type", "operation", "rejected"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -132,7 +137,8 @@ func (m verbMetrics) Collect(out chan<- prometheus.Metric) {
 		for op := range m.verbs.steps[kind] {
 			for rejected := range m.verbs.steps[kind][op] {
 				if c := m.verbs.steps[kind][op][rejected].Read(); c.Count > 0 {
-					out <- Histogram(stepDescription, c, stepTypes[kind], string(operations[op]), strconv.FormatBool(rejected == 1))
+					out <- Histogram(stepDescription, c, stepTypes[kind], string(operations[op]),
+						strconv.FormatBool(rejected == 1))
 				}
 			}
 		}

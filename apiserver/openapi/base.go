@@ -25,7 +25,8 @@ func (h *Handler) newBase(a *archive) (*base, error) {
 	for _, entry := range []struct {
 		name string
 		into *[]byte
-	}{{"v2/head.json", &b.head}, {"v2/definitions.json", &b.definitions}, {"v2/parameters.json", &b.parameters}, {"v2/base.pb", &b.proto}} {
+	}{{"v2/head.json", &b.head}, {"v2/definitions.json", &b.definitions}, {"v2/parameters.json", &b.parameters},
+		{"v2/base.pb", &b.proto}} {
 		data, err := a.plain(entry.name)
 		if err != nil {
 			return nil, err
@@ -40,7 +41,8 @@ func bareBase(title, version string) (*base, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode title of OpenAPI document: %w", err)
 	}
-	doc, err := proto.Marshal(&openapiv2.Document{Swagger: "2.0", Info: &openapiv2.Info{Title: title, Version: version}})
+	doc, err := proto.Marshal(&openapiv2.Document{Swagger: "2.0",
+		Info: &openapiv2.Info{Title: title, Version: version}})
 	if err != nil {
 		return nil, fmt.Errorf("encode title of OpenAPI document: %w", err)
 	}

@@ -97,7 +97,8 @@ func (h *Handler) newFragment(gv schema.GroupVersion) (*fragment, error) {
 	// query parameters).
 	add := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		// The parser requires a title, which is removed below.
-		Swagger: "2.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "-", Version: "-"}}, Paths: doc.Paths, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+		Swagger: "2.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "-", Version: "-"}}, Paths: doc.Paths,
+		Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
 	}}
 	for name, s := range doc.Definitions {
 		if !static[name] {

@@ -74,8 +74,10 @@ func (h *Handler) documents(a *archive) *documents {
 	}
 }
 
-func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.GroupVersion]bool, others *Others) *documents {
-	d := &documents{generation: generation, archive: a, base: h.base, hashes: map[string]string{}, custom: map[string]*part{},
+func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.GroupVersion]bool,
+	others *Others) *documents {
+	d := &documents{generation: generation, archive: a, base: h.base, hashes: map[string]string{},
+		custom: map[string]*part{},
 		merged: others, others: map[string]Other{}}
 	if others != nil {
 		for gv, other := range *others {
@@ -118,7 +120,8 @@ func (h *Handler) newDocuments(a *archive, generation uint64, served map[schema.
 // shown returns which packed paths are shown: group versions in the set, their groups, and paths
 // that are not resources.
 func shown(served map[schema.GroupVersion]bool) func(path string) bool {
-	paths := map[string]bool{"api": true, "apis": true, "version": true, "openid/v1/jwks": true, ".well-known/openid-configuration": true}
+	paths := map[string]bool{"api": true, "apis": true, "version": true, "openid/v1/jwks": true,
+		".well-known/openid-configuration": true}
 	for gv := range served {
 		if gv.Group == "" {
 			paths["api/"+gv.Version] = true

@@ -202,7 +202,8 @@ func send(w http.ResponseWriter, req *http.Request, doc *document, mediaType str
 	etag := strconv.Quote(doc.etag)
 	header.Set("Etag", etag)
 	// A response to a request without Accept-Encoding suits all clients.
-	if vary := header.Values("Vary"); req.Header.Get("Accept-Encoding") != "" && !slices.Contains(vary, "Accept-Encoding") {
+	if vary := header.Values("Vary"); req.Header.Get("Accept-Encoding") != "" &&
+		!slices.Contains(vary, "Accept-Encoding") {
 		header.Add("Vary", "Accept-Encoding")
 	}
 	if match := req.Header.Get("If-None-Match"); match == etag || match == "W/"+etag {

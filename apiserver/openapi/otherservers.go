@@ -194,10 +194,12 @@ func same(a, b json.RawMessage) bool {
 // fragment returns the members of the part that the document does not have yet, and adds them to
 // the document's names. Names that mean something else there get a suffix, as in kube-aggregator.
 func (p *Part) fragment(definitions, parameters names) *fragment {
-	own := &Part{paths: maps.Clone(p.paths), definitions: maps.Clone(p.definitions), parameters: maps.Clone(p.parameters)}
+	own := &Part{paths: maps.Clone(p.paths), definitions: maps.Clone(p.definitions),
+		parameters: maps.Clone(p.parameters)}
 	own.mergeSection("definitions", own.definitions, definitions)
 	own.mergeSection("parameters", own.parameters, parameters)
-	f := &fragment{paths: members(own.paths), definitions: members(own.definitions), parameters: members(own.parameters)}
+	f := &fragment{paths: members(own.paths), definitions: members(own.definitions),
+		parameters: members(own.parameters)}
 	f.proto = sync.OnceValues(func() ([]byte, error) {
 		parsed, err := openapiv2.ParseDocument(own.document())
 		if err != nil {

@@ -41,7 +41,8 @@ func part(t *testing.T, gv schema.GroupVersion, doc string) *openapi.Part {
 // Definitions with the same name and meaning are shared, those with another meaning are renamed,
 // and a server describes only its own paths.
 func TestOthers(t *testing.T) {
-	a, b := schema.GroupVersion{Group: "a.example.com", Version: "v1"}, schema.GroupVersion{Group: "b.example.com", Version: "v1"}
+	a, b := schema.GroupVersion{Group: "a.example.com", Version: "v1"},
+		schema.GroupVersion{Group: "b.example.com", Version: "v1"}
 	doc := func(gv schema.GroupVersion, foo string) string {
 		return `{"swagger":"2.0","info":{"title":"t","version":"v"},"paths":{"/apis/` + gv.String() + `/foos":{
 			"parameters":[{"$ref":"#/parameters/limit"}],
@@ -53,13 +54,16 @@ func TestOthers(t *testing.T) {
 	const foo = `{"type":"object","properties":{"shared":{"$ref":"#/definitions/Shared"},"thing":{"$ref":"#/definitions/com.example.v1.Thing"}}}`
 	others := openapi.Others{
 		a: {V2: part(t, a, doc(a, foo))},
-		b: {V2: part(t, b, doc(b, strings.Replace(foo, `"type":"object"`, `"type":"object","description":"another"`, 1)))},
+		b: {V2: part(t, b, doc(b, strings.Replace(foo, `"type":"object"`, `"type":"object","description":"another"`,
+			1)))},
 		// It has no documents, and so hides those of this server.
 		{Group: "example.com", Version: "v2"}: {},
 	}
 	current := &others
-	registry := resource.NewRegistry(&resource.Resource{Group: "example.com", Plural: "things", Kind: "Thing", Versions: []resource.Version{{Name: "v1"}}})
-	handler := openapi.New(openapi.Config{Registry: registry, Custom: things{}, Title: "Things", Version: "1", Others: func() *openapi.Others { return current }})
+	registry := resource.NewRegistry(&resource.Resource{Group: "example.com", Plural: "things", Kind: "Thing",
+		Versions: []resource.Version{{Name: "v1"}}})
+	handler := openapi.New(openapi.Config{Registry: registry, Custom: things{}, Title: "Things", Version: "1",
+		Others: func() *openapi.Others { return current }})
 	var v2 spec.Swagger
 	data := get(t, handler, "/openapi/v2", "application/json")
 	if err := json.Unmarshal(data, &v2); err != nil {
@@ -74,7 +78,8 @@ func TestOthers(t *testing.T) {
 			refs[path] = item.Get.Responses.StatusCodeResponses[200].Schema.Ref.String()
 		}
 	}
-	if refs["/apis/a.example.com/v1/foos"] != "#/definitions/Foo" || refs["/apis/b.example.com/v1/foos"] != "#/definitions/Foo_v2" {
+	if refs["/apis/a.example.com/v1/foos"] != "#/definitions/Foo" ||
+		refs["/apis/b.example.com/v1/foos"] != "#/definitions/Foo_v2" {
 		t.Error(refs)
 	}
 	// Foo, Foo_v2, Shared, Thing, Thing_v2
@@ -85,7 +90,8 @@ func TestOthers(t *testing.T) {
 		t.Error(thing.Ref.String())
 	}
 	var pb openapiv2.Document
-	if err := proto.Unmarshal(get(t, handler, "/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb); err != nil {
+	if err := proto.Unmarshal(get(t, handler, "/openapi/v2",
+		"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb); err != nil {
 		t.Fatal(err)
 	}
 	if len(pb.GetPaths().GetPath()) != 3 || len(pb.GetDefinitions().GetAdditionalProperties()) != 5 {
@@ -94,7 +100,8 @@ func TestOthers(t *testing.T) {
 
 	current = nil
 	var alone spec.Swagger
-	if err := json.Unmarshal(get(t, handler, "/openapi/v2", "application/json"), &alone); err != nil || len(alone.Paths.Paths) != 1 {
+	if err := json.Unmarshal(get(t, handler, "/openapi/v2", "application/json"), &alone); err != nil ||
+		len(alone.Paths.Paths) != 1 {
 		t.Errorf("without the others: %v %v", alone.Paths, err)
 	}
 }
@@ -107,15 +114,18 @@ func TestParseV2(t *testing.T) {
 		`{"paths":{"/apis/a.example.com/v1/foos":{"get":{"responses":[]}}}}`,
 		`{"paths":{"/apis/a.example.com/v1/foos":{"get":{"responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/A"}}}}}},"definitions":{"A":7}}`,
 	} {
-		if _, err := openapi.ParseV2([]byte(doc), gv); err == nil || !strings.Contains(err.Error(), "parse OpenAPI document") {
+		if _, err := openapi.ParseV2([]byte(doc), gv); err == nil ||
+			!strings.Contains(err.Error(), "parse OpenAPI document") {
 			t.Errorf("%s: %v", doc, err)
 		}
 	}
 	// Invalid parts of other servers' documents are omitted.
 	p := part(t, gv, `{"paths":{"/api/v1/pods":"x"},"definitions":{"A":7}}`)
 	others := &openapi.Others{gv: {V2: p}}
-	handler := openapi.New(openapi.Config{Registry: resource.NewRegistry(), Title: "t", Version: "v", Others: func() *openapi.Others { return others }})
-	if data := get(t, handler, "/openapi/v2", "application/json"); strings.Contains(string(data), "pods") || strings.Contains(string(data), `"A"`) {
+	handler := openapi.New(openapi.Config{Registry: resource.NewRegistry(), Title: "t", Version: "v",
+		Others: func() *openapi.Others { return others }})
+	if data := get(t, handler, "/openapi/v2", "application/json"); strings.Contains(string(data), "pods") ||
+		strings.Contains(string(data), `"A"`) {
 		t.Errorf("%s", data)
 	}
 }

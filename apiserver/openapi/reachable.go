@@ -132,7 +132,8 @@ var errMalformed = fmt.Errorf("packed documents: malformed protobuf")
 
 // rewritten copies an encoded message. Each field of bytes gets the content that edit returns, or
 // is omitted.
-func rewritten(message []byte, edit func(field protowire.Number, content []byte) (next []byte, keep bool, err error)) ([]byte, error) {
+func rewritten(message []byte, edit func(field protowire.Number, content []byte) (next []byte, keep bool, err error)) (
+	[]byte, error) {
 	var out []byte
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)

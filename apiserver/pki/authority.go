@@ -108,7 +108,8 @@ func ParseAuthority(certPEM, keyPEM []byte, source string) (*Authority, error) {
 		return nil, fmt.Errorf("read certificate authority: %s is not an authority", source)
 	}
 	if time.Now().After(pair.Leaf.NotAfter) {
-		return nil, fmt.Errorf("read certificate authority: %s expired on %s", source, pair.Leaf.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf("read certificate authority: %s expired on %s", source,
+			pair.Leaf.NotAfter.Format(time.DateOnly))
 	}
 	return &Authority{Certificate: pair.Leaf, PEM: certPEM, key: signer}, nil
 }
@@ -198,7 +199,8 @@ func (a *Authority) Pool() *x509.CertPool {
 }
 
 // issue creates a key and a certificate for it, signed by parent or, if that is nil, by itself.
-func issue(template, parent *x509.Certificate, parentKey crypto.Signer) (KeyPair, *x509.Certificate, crypto.Signer, error) {
+func issue(template, parent *x509.Certificate,
+	parentKey crypto.Signer) (KeyPair, *x509.Certificate, crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return KeyPair{}, nil, nil, err

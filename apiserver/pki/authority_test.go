@@ -41,13 +41,16 @@ func TestIssuedCertificatesVerify(t *testing.T) {
 		}
 	}
 	c := leaf(client)
-	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Errorf("client certificate: %v", err)
 	}
-	if c.Subject.CommonName != "admin" || len(c.Subject.Organization) != 1 || c.Subject.Organization[0] != "system:masters" {
+	if c.Subject.CommonName != "admin" || len(c.Subject.Organization) != 1 ||
+		c.Subject.Organization[0] != "system:masters" {
 		t.Errorf("client subject: %v", c.Subject)
 	}
-	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err == nil {
+	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err == nil {
 		t.Error("a client certificate was accepted as a serving certificate")
 	}
 }
@@ -155,10 +158,12 @@ func TestReadAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600), os.WriteFile(keyFile, leaf.KeyPEM, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600),
+		os.WriteFile(keyFile, leaf.KeyPEM, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pki.ReadAuthority(certFile, keyFile); err == nil || !strings.Contains(err.Error(), "is not an authority") {
+	if _, err := pki.ReadAuthority(certFile, keyFile); err == nil ||
+		!strings.Contains(err.Error(), "is not an authority") {
 		t.Errorf("a user's certificate: %v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 // ClientCertificate returns a function for tls.Config.GetClientCertificate. It presents a
 // certificate of a user with groups, which it issues for the first connection and replaces before
 // it expires.
-func (a *Authority) ClientCertificate(user string, groups ...string) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+func (a *Authority) ClientCertificate(user string,
+	groups ...string) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	var mu sync.Mutex
 	var current *tls.Certificate
 	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -12,7 +12,8 @@ import (
 func TestCertificatesWhenTheClockIsSet(t *testing.T) {
 	now := time.Now()
 	leaf := &x509.Certificate{NotBefore: now.Add(-backdate), NotAfter: now.Add(leafLifetime)}
-	for jump, want := range map[time.Duration]bool{0: true, -time.Minute: true, -backdate - time.Hour: false, leafLifetime: false, leafLifetime - renewBefore: false, leafLifetime / 2: true} {
+	for jump, want := range map[time.Duration]bool{0: true, -time.Minute: true, -backdate - time.Hour: false,
+		leafLifetime: false, leafLifetime - renewBefore: false, leafLifetime / 2: true} {
 		if got := usable(leaf, now.Add(jump)); got != want {
 			t.Errorf("clock set by %s: %v, want %v", jump, got, want)
 		}
@@ -30,7 +31,8 @@ func TestCertificatesInAnotherTimeZone(t *testing.T) {
 	if err := errors.Join(clientErr, serverErr); err != nil {
 		t.Fatal(err)
 	}
-	for name, certPEM := range map[string][]byte{"authority": authority.PEM, "client": client.CertPEM, "server": server.CertPEM} {
+	for name, certPEM := range map[string][]byte{"authority": authority.PEM, "client": client.CertPEM,
+		"server": server.CertPEM} {
 		block, _ := pem.Decode(certPEM)
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -38,7 +40,8 @@ func TestCertificatesInAnotherTimeZone(t *testing.T) {
 		}
 		for _, zone := range []time.Duration{-14 * time.Hour, 14 * time.Hour} {
 			_, err := cert.Verify(x509.VerifyOptions{
-				Roots: authority.Pool(), CurrentTime: time.Now().Add(zone), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+				Roots: authority.Pool(), CurrentTime: time.Now().Add(zone),
+				KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 			})
 			if err != nil {
 				t.Errorf("certificate of the %s, clock set by %s: %v", name, zone, err)

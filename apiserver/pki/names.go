@@ -42,7 +42,9 @@ func LoadNamed(certFile, keyFile string, names ...string) (Named, error) {
 // ByName returns a function for tls.Config.GetCertificate. It returns the first certificate for the
 // name that a client asks for, an exact match before a wildcard. Other clients, and those that do
 // not support the key of that certificate, get the certificate of otherwise.
-func ByName(all []Named, otherwise func(*tls.ClientHelloInfo) (*tls.Certificate, error)) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func ByName(
+	all []Named, otherwise func(*tls.ClientHelloInfo) (*tls.Certificate, error),
+) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if len(all) == 0 {
 		return otherwise
 	}

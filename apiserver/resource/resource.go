@@ -372,12 +372,15 @@ type Objects interface {
 	Get(ctx context.Context, res *Resource, namespace, name string) (runtime.Object, error)
 	// Update runs change on the newest hub and writes the result. It retries on conflict. A nil
 	// strategy means the resource's own. With dryRun nothing is stored.
-	Update(ctx context.Context, res *Resource, namespace, name string, strategy upstream.RESTUpdateStrategy, dryRun bool,
+	Update(ctx context.Context, res *Resource, namespace, name string, strategy upstream.RESTUpdateStrategy,
+		dryRun bool,
 		change func(hub runtime.Object) error) (runtime.Object, error)
 	// UpdateStatus changes the status and the metadata of an object as the server itself, through
 	// the whole pipeline, so that admission and audit apply. It retries on conflict.
-	UpdateStatus(ctx context.Context, res *Resource, namespace, name string, dryRun bool, change func(hub runtime.Object) error) (runtime.Object, error)
-	Delete(ctx context.Context, res *Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object, error)
+	UpdateStatus(ctx context.Context, res *Resource, namespace, name string, dryRun bool,
+		change func(hub runtime.Object) error) (runtime.Object, error)
+	Delete(ctx context.Context, res *Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object,
+		error)
 	List(ctx context.Context, res *Resource, namespace string, sel labels.Selector) ([]runtime.Object, error)
 }
 

@@ -37,7 +37,8 @@ func (t Tracked) UpdateNoErrors(live, next runtime.Object, by string) runtime.Ob
 // Apply implements [FieldManager].
 func (t Tracked) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
 	if Wide(live) || Wide(config) {
-		return nil, apierrors.NewRequestEntityTooLargeError("the object has too many members in one map or list for their owners to be tracked")
+		return nil, apierrors.NewRequestEntityTooLargeError(
+			"the object has too many members in one map or list for their owners to be tracked")
 	}
 	return t.FieldManager.Apply(live, config, by, force)
 }

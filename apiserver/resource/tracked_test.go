@@ -23,7 +23,8 @@ func TestWide(t *testing.T) {
 	owned := func(n int) *corev1.ConfigMap {
 		fields := &metav1.FieldsV1{}
 		fields.SetRawBytes([]byte(`{"f:data":{` + strings.Repeat(`"f:a":{},`, n-1) + `"f:a":{}}}`))
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: fields}}}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: fields}}}}
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: make([]corev1.EnvVar, MaxTracked+1)}}}}
 	for name, test := range map[string]struct {
@@ -33,13 +34,17 @@ func TestWide(t *testing.T) {
 		"nothing":            {&corev1.ConfigMap{}, false},
 		"as many as allowed": {&corev1.ConfigMap{Data: members(MaxTracked)}, false},
 		"members":            {&corev1.ConfigMap{Data: members(MaxTracked + 1)}, true},
-		"bytes":              {&corev1.ConfigMap{BinaryData: map[string][]byte{"a": make([]byte, MaxTracked+1)}}, false},
-		"elements":           {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Finalizers: make([]string, MaxTracked+1)}}, true},
-		"owned":              {owned(MaxTracked), false},
-		"too many owned":     {owned(MaxTracked + 1), true},
-		"below a list":       {pod, true},
-		"tree":               {&unstructured.Unstructured{Object: map[string]any{"a": map[string]any{"b": []any{map[string]any{"c": list}}}}}, true},
-		"small tree":         {&unstructured.Unstructured{Object: map[string]any{"a": map[string]any{"b": []any{1, "c"}}}}, false},
+		"bytes": {&corev1.ConfigMap{BinaryData: map[string][]byte{"a": make([]byte, MaxTracked+1)}},
+			false},
+		"elements": {&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Finalizers: make([]string, MaxTracked+1)}}, true},
+		"owned":          {owned(MaxTracked), false},
+		"too many owned": {owned(MaxTracked + 1), true},
+		"below a list":   {pod, true},
+		"tree": {&unstructured.Unstructured{
+			Object: map[string]any{"a": map[string]any{"b": []any{map[string]any{"c": list}}}}}, true},
+		"small tree": {&unstructured.Unstructured{
+			Object: map[string]any{"a": map[string]any{"b": []any{1, "c"}}}}, false},
 	} {
 		if got := Wide(test.obj); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

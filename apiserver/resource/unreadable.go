@@ -17,9 +17,11 @@ func Unreadable(want string, got *schema.GroupVersionKind, body []byte, err erro
 		return err
 	}
 	if got != nil && got.Kind != "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want, err))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind,
+			got.Version, want, err))
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)))
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)",
+		want, err, excerpt(body)))
 }
 
 // excerpt returns the first bytes of a body: verbatim if it looks like JSON, otherwise in

@@ -67,7 +67,8 @@ func (a *admit) validateCreate() upstream.ValidateObjectFunc {
 	if !a.handles(admission.Create) {
 		return nil
 	}
-	return upstream.AdmissionToValidateObjectFunc(a.chain, a.attributes(nil, nil, admission.Create), a.scope.interfaces())
+	return upstream.AdmissionToValidateObjectFunc(a.chain, a.attributes(nil, nil, admission.Create),
+		a.scope.interfaces())
 }
 
 // validateUpdate is like validateCreate, for updates.
@@ -75,7 +76,8 @@ func (a *admit) validateUpdate() upstream.ValidateObjectUpdateFunc {
 	if !a.handles(admission.Update) {
 		return nil
 	}
-	return upstream.AdmissionToValidateObjectUpdateFunc(a.chain, a.attributes(nil, nil, admission.Update), a.scope.interfaces())
+	return upstream.AdmissionToValidateObjectUpdateFunc(a.chain, a.attributes(nil, nil, admission.Update),
+		a.scope.interfaces())
 }
 
 // validateDelete returns the function that runs all plugins on an object before it is deleted, or
@@ -84,7 +86,8 @@ func (a *admit) validateDelete() upstream.ValidateObjectFunc {
 	if !a.handles(admission.Delete) {
 		return nil
 	}
-	return upstream.AdmissionToValidateObjectDeleteFunc(a.chain, a.attributes(nil, nil, admission.Delete), a.scope.interfaces())
+	return upstream.AdmissionToValidateObjectDeleteFunc(a.chain, a.attributes(nil, nil, admission.Delete),
+		a.scope.interfaces())
 }
 
 // mayCreate is like validateCreate, for an update or patch that creates the object: it first checks

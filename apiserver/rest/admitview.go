@@ -16,7 +16,8 @@ import (
 // viewHub converts a versioned object of the subresource's own kind to a hub. The result is a copy.
 // A kind without an internal version, as in a custom API server, has the same type for both.
 func (s *scope) viewHub(view runtime.Object) (runtime.Object, error) {
-	hub, err := s.res.Codec.Interfaces().Convertor.ConvertToVersion(view, schema.GroupVersion{Group: s.kind.Group, Version: runtime.APIVersionInternal})
+	hub, err := s.res.Codec.Interfaces().Convertor.ConvertToVersion(view,
+		schema.GroupVersion{Group: s.kind.Group, Version: runtime.APIVersionInternal})
 	if runtime.IsNotRegisteredError(err) {
 		return view.DeepCopyObject(), nil // the versioned type is the hub
 	}
@@ -48,7 +49,8 @@ func (s *scope) admitView(admit *admit, view, before runtime.Object) (runtime.Ob
 
 // admitNewView sets the owner of all fields of a view that a POST creates, runs all plugins on it,
 // and returns the resulting view. The validating plugins see what the subresource's Prepare added.
-func (s *scope) admitNewView(admit *admit, view runtime.Object, req *resource.Request, owner string) (runtime.Object, error) {
+func (s *scope) admitNewView(admit *admit, view runtime.Object, req *resource.Request,
+	owner string) (runtime.Object, error) {
 	if s.sub.Owners == nil && s.sub.Prepare == nil && !admit.handles(admission.Create) {
 		return view, nil
 	}

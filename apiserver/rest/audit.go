@@ -30,7 +30,8 @@ func (s *scope) recordHub(hub runtime.Object) error {
 func (s *scope) record(obj runtime.Object) {
 	if _, ok := wire.Audited(s.req, auditinternal.LevelMetadata); ok {
 		gvr := s.res.GroupResource().WithVersion(s.version)
-		audit.LogRequestObject(s.req.Context(), obj, obj.GetObjectKind().GroupVersionKind().GroupVersion(), gvr, s.info.Subresource, wire.AuditEncoder{})
+		audit.LogRequestObject(s.req.Context(), obj, obj.GetObjectKind().GroupVersionKind().GroupVersion(), gvr,
+			s.info.Subresource, wire.AuditEncoder{})
 	}
 }
 

@@ -28,7 +28,8 @@ func (s *scope) body() ([]byte, error) {
 	if int64(len(data)) > s.maxBody || errors.As(err, &tooLarge) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", s.maxBody))
 	}
-	if err == nil && strings.HasPrefix(s.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) && wire.DeepProtobuf(data) {
+	if err == nil && strings.HasPrefix(s.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) &&
+		wire.DeepProtobuf(data) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", wire.MaxDepth))
 	}
 	if strings.Contains(s.req.Header.Get("Content-Type"), "json") && !utf8.Valid(data) {
@@ -85,7 +86,8 @@ func (s *scope) strictBody(directive string, strict []error) error {
 func warnStrict(ctx context.Context, strict []error) {
 	for _, err := range strict {
 		text := err.Error()
-		for _, prefix := range []string{"yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"} {
+		for _, prefix := range []string{"yaml: unmarshal errors:\n",
+			"error converting YAML to JSON: yaml: unmarshal errors:\n"} {
 			if rest, ok := strings.CutPrefix(text, prefix); ok {
 				text = rest
 				break

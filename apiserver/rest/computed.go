@@ -85,7 +85,8 @@ func (s *scope) asStored(hub runtime.Object) (*store.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj := &store.Object{Key: s.res.Key(object.GetNamespace(), object.GetName()), Head: store.Head{UID: object.GetUID(), Labels: object.GetLabels()}}
+	obj := &store.Object{Key: s.res.Key(object.GetNamespace(), object.GetName()),
+		Head: store.Head{UID: object.GetUID(), Labels: object.GetLabels()}}
 	obj.Data, err = s.res.Codec.Store(hub)
 	return obj, err
 }

@@ -146,7 +146,8 @@ func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions)
 }
 
 // insert stores a new object. It generates the name if the object has a generateName and no name.
-func (h *Handler) insert(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
+func (h *Handler) insert(ctx context.Context, res *resource.Resource, hub runtime.Object,
+	validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, err
@@ -164,7 +165,8 @@ func (h *Handler) insert(ctx context.Context, res *resource.Resource, hub runtim
 	return done, err
 }
 
-func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
+func (h *Handler) insertNamed(ctx context.Context, res *resource.Resource, hub runtime.Object,
+	validate upstream.ValidateObjectFunc, dryRun bool) (*written, error) {
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, err
@@ -217,7 +219,8 @@ func permit(ctx context.Context, res *resource.Resource, hub, old runtime.Object
 }
 
 // prepareCreate prepares and validates a new hub.
-func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Object, validate upstream.ValidateObjectFunc) error {
+func prepareCreate(ctx context.Context, res *resource.Resource, hub runtime.Object,
+	validate upstream.ValidateObjectFunc) error {
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return err

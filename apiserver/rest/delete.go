@@ -76,7 +76,8 @@ type removed struct {
 
 // remove deletes an object, or marks it as being deleted if it has finalizers or a grace period.
 // validate may be nil.
-func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions, validate upstream.ValidateObjectFunc) (*removed, error) {
+func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.Key, opts *metav1.DeleteOptions,
+	validate upstream.ValidateObjectFunc) (*removed, error) {
 	var marked *store.Object
 	asked := opts.DeepCopy()
 	return retried(ctx, h, key, func(current *store.Object) (*removed, error) {
@@ -87,7 +88,8 @@ func (h *Handler) remove(ctx context.Context, res *resource.Resource, key store.
 		case current == nil:
 			return &removed{missing: true}, apierrors.NewNotFound(res.GroupResource(), key.Name)
 		}
-		d := &deletion{Handler: h, res: res, key: key, opts: asked.DeepCopy(), shown: opts, current: current, marked: marked}
+		d := &deletion{Handler: h, res: res, key: key, opts: asked.DeepCopy(), shown: opts, current: current,
+			marked: marked}
 		done, err := d.attempt(ctx, validate)
 		marked = d.marked
 		return done, err
@@ -216,7 +218,8 @@ func (d *deletion) ownPreconditions(begin string) error {
 	var problem error
 	switch {
 	case want.UID != nil && *want.UID != d.object.GetUID():
-		problem = fmt.Errorf("%s failed: UID in precondition: %v, UID in object meta: %v", begin, *want.UID, d.object.GetUID())
+		problem = fmt.Errorf("%s failed: UID in precondition: %v, UID in object meta: %v", begin, *want.UID,
+			d.object.GetUID())
 	case want.ResourceVersion != nil && *want.ResourceVersion != d.object.GetResourceVersion():
 		problem = fmt.Errorf("%s failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
 			begin, *want.ResourceVersion, d.object.GetResourceVersion())
@@ -229,7 +232,8 @@ func (d *deletion) ownPreconditions(begin string) error {
 // asWrite returns the write that marks or removes the object. No hook allocates anything for it.
 func (d *deletion) asWrite() *write {
 	return &write{
-		h: d.Handler, res: d.res, key: d.key, hub: d.hub, old: d.old, current: d.current, dryRun: len(d.opts.DryRun) > 0, unit: d.unit,
+		h: d.Handler, res: d.res, key: d.key, hub: d.hub, old: d.old, current: d.current,
+		dryRun: len(d.opts.DryRun) > 0, unit: d.unit,
 	}
 }
 
@@ -298,7 +302,8 @@ func (d *deletion) finalizers(ctx context.Context) []string {
 	case d.opts.OrphanDependents != nil:
 		orphan, foreground = *d.opts.OrphanDependents, false
 	case requested != nil:
-		orphan, foreground = *requested == metav1.DeletePropagationOrphan, *requested == metav1.DeletePropagationForeground
+		orphan, foreground = *requested == metav1.DeletePropagationOrphan,
+			*requested == metav1.DeletePropagationForeground
 	default:
 		for _, f := range present { // the first one decides
 			if f == metav1.FinalizerOrphanDependents {
@@ -311,7 +316,8 @@ func (d *deletion) finalizers(ctx context.Context) []string {
 			}
 		}
 	}
-	if orphan == slices.Contains(present, metav1.FinalizerOrphanDependents) && foreground == slices.Contains(present, metav1.FinalizerDeleteDependents) {
+	if orphan == slices.Contains(present, metav1.FinalizerOrphanDependents) &&
+		foreground == slices.Contains(present, metav1.FinalizerDeleteDependents) {
 		return present
 	}
 	wanted := slices.DeleteFunc(slices.Clone(present), func(f string) bool {

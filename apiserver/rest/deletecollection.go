@@ -41,7 +41,8 @@ func (s *scope) deleteCollection() error {
 		}
 		// Another client may have deleted the object. Other errors NotFound, such as that of an
 		// admission rule, are the response.
-		if done, err := s.remove(s.ctx, s.res, obj.Key, opts.DeepCopy(), validate); err != nil && (done == nil || !done.missing) {
+		if done, err := s.remove(s.ctx, s.res, obj.Key, opts.DeepCopy(), validate); err != nil &&
+			(done == nil || !done.missing) {
 			return err
 		}
 	}

@@ -242,7 +242,8 @@ var (
 		http.MethodGet: resource.List, http.MethodPost: resource.Create, http.MethodDelete: resource.DeleteCollection,
 	}
 	objectVerbs = map[string]string{
-		http.MethodGet: resource.Get, http.MethodPut: resource.Update, http.MethodPatch: resource.Patch, http.MethodDelete: resource.Delete,
+		http.MethodGet: resource.Get, http.MethodPut: resource.Update, http.MethodPatch: resource.Patch,
+		http.MethodDelete: resource.Delete,
 	}
 )
 
@@ -286,6 +287,7 @@ func (s *scope) methodNotAllowed() error {
 // allow returns the forms that objects of the kind have.
 func (s *scope) allow() wire.Allow {
 	return wire.Allow{
-		Protobuf: !s.res.Behavior.NoProtobuf, Transform: true, NoTable: s.res.Review != nil || s.sub != nil && s.sub.NoTable,
+		Protobuf: !s.res.Behavior.NoProtobuf, Transform: true, NoTable: s.res.Review != nil ||
+			s.sub != nil && s.sub.NoTable,
 	}
 }

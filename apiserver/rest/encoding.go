@@ -67,8 +67,10 @@ func (f form) currentOf(obj *store.Object, hub runtime.Object) ([]byte, error) {
 }
 
 // encoded returns the encoding of an object, which keep keeps.
-func (f form) encoded(obj *store.Object, hub runtime.Object, keep func(*store.Object, any, func() (any, error)) (any, error)) ([]byte, error) {
-	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion && verbatim(f.res, obj, hub != nil) {
+func (f form) encoded(obj *store.Object, hub runtime.Object,
+	keep func(*store.Object, any, func() (any, error)) (any, error)) ([]byte, error) {
+	if f.media == resource.MediaJSON && f.as.Empty() && f.version == f.res.StorageVersion &&
+		verbatim(f.res, obj, hub != nil) {
 		return obj.Data, nil
 	}
 	if f.storedMetadata(obj) {
@@ -101,7 +103,8 @@ func (f form) encoded(obj *store.Object, hub runtime.Object, keep func(*store.Ob
 
 // decode returns the object in the requested version.
 func (f form) decode(obj *store.Object) (runtime.Object, error) {
-	if codec, ok := f.res.Codec.(resource.Direct); ok && f.version == f.res.StorageVersion && verbatim(f.res, obj, false) {
+	if codec, ok := f.res.Codec.(resource.Direct); ok && f.version == f.res.StorageVersion &&
+		verbatim(f.res, obj, false) {
 		if versioned, ok := codec.Stored(obj.Data); ok {
 			return versioned, nil
 		}

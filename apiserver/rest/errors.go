@@ -32,7 +32,8 @@ func firstErrors(errs field.ErrorList) field.ErrorList {
 	text := 0
 	for i, err := range errs {
 		if text += len(err.ErrorBody()); i > 0 && (i == maxErrors || text > maxErrorText) {
-			more := &field.Error{Type: field.ErrorTypeTooMany, BadValue: field.OmitValueType{}, Detail: fmt.Sprintf("there are %d errors, of which the first %d are shown", len(errs), i)}
+			more := &field.Error{Type: field.ErrorTypeTooMany, BadValue: field.OmitValueType{},
+				Detail: fmt.Sprintf("there are %d errors, of which the first %d are shown", len(errs), i)}
 			return append(errs[:i:i], more)
 		}
 	}
@@ -43,11 +44,13 @@ func firstErrors(errs field.ErrorList) field.ErrorList {
 // declarative validation last, with all other errors.
 type creating struct{ upstream.RESTCreateStrategy }
 
-func (c creating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
+func (c creating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList,
+	op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
 	return declared(c.RESTCreateStrategy, ctx, obj, old, errs, op, config)
 }
 
-func (c creating) DeclarativeValidationConfig(ctx context.Context, obj, old runtime.Object) upstream.DeclarativeValidationConfig {
+func (c creating) DeclarativeValidationConfig(ctx context.Context,
+	obj, old runtime.Object) upstream.DeclarativeValidationConfig {
 	return declaredConfig(c.RESTCreateStrategy, ctx, obj, old)
 }
 
@@ -61,11 +64,13 @@ func (c creating) WarningsOnCreate(ctx context.Context, obj runtime.Object) []st
 // updating is like creating, for updates.
 type updating struct{ upstream.RESTUpdateStrategy }
 
-func (u updating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
+func (u updating) ValidateDeclaratively(ctx context.Context, obj, old runtime.Object, errs field.ErrorList,
+	op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
 	return declared(u.RESTUpdateStrategy, ctx, obj, old, errs, op, config)
 }
 
-func (u updating) DeclarativeValidationConfig(ctx context.Context, obj, old runtime.Object) upstream.DeclarativeValidationConfig {
+func (u updating) DeclarativeValidationConfig(ctx context.Context,
+	obj, old runtime.Object) upstream.DeclarativeValidationConfig {
 	return declaredConfig(u.RESTUpdateStrategy, ctx, obj, old)
 }
 
@@ -76,14 +81,16 @@ func (u updating) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object)
 	return u.RESTUpdateStrategy.WarningsOnUpdate(ctx, obj, old)
 }
 
-func declared(strategy any, ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type, config upstream.DeclarativeValidationConfig) field.ErrorList {
+func declared(strategy any, ctx context.Context, obj, old runtime.Object, errs field.ErrorList, op operation.Type,
+	config upstream.DeclarativeValidationConfig) field.ErrorList {
 	if s, ok := strategy.(upstream.DeclarativeValidationStrategy); ok && len(errs) <= maxErrors {
 		errs = s.ValidateDeclaratively(ctx, obj, old, errs, op, config)
 	}
 	return firstErrors(errs)
 }
 
-func declaredConfig(strategy any, ctx context.Context, obj, old runtime.Object) (config upstream.DeclarativeValidationConfig) {
+func declaredConfig(strategy any, ctx context.Context,
+	obj, old runtime.Object) (config upstream.DeclarativeValidationConfig) {
 	if s, ok := strategy.(upstream.DeclarativeValidationStrategy); ok {
 		config = s.DeclarativeValidationConfig(ctx, obj, old)
 	}

@@ -22,8 +22,10 @@ func TestErrorsAreLimited(t *testing.T) {
 	}{
 		{"none", nil, 0, ""},
 		{"as many as allowed", invalidErrors(maxErrors, "x"), maxErrors, "wrong"},
-		{"too many", invalidErrors(60_000, "x"), maxErrors + 1, "there are 60000 errors, of which the first 500 are shown"},
-		{"large values", invalidErrors(10, strings.Repeat("x", maxErrorText/4)), 4, "there are 10 errors, of which the first 3 are shown"},
+		{"too many", invalidErrors(60_000, "x"), maxErrors + 1,
+			"there are 60000 errors, of which the first 500 are shown"},
+		{"large values", invalidErrors(10, strings.Repeat("x", maxErrorText/4)),
+			4, "there are 10 errors, of which the first 3 are shown"},
 		{"one that is too large", invalidErrors(1, strings.Repeat("x", 2*maxErrorText)), 1, "wrong"},
 	} {
 		got := firstErrors(test.errs)

@@ -147,7 +147,8 @@ func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
 		metadata["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	}
 	kind := res.GVK(res.StorageVersion)
-	data, err := json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": metadata})
+	data, err := json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(),
+		"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,8 @@ func (fr *frames) bookmark(revision uint64, initialEnd bool) ([]byte, error) {
 	}
 	if direct := fr.form; fr.table == nil && direct.media == "application/json" && direct.as.Empty() {
 		kind := direct.kind()
-		data, err = json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(), "metadata": metadata})
+		data, err = json.Marshal(map[string]any{"kind": kind.Kind, "apiVersion": kind.GroupVersion().String(),
+			"metadata": metadata})
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,8 @@ func (s *scope) fetch() (*store.Object, error) {
 	}
 	snap, err := s.newest(opts.ResourceVersion)
 	if err != nil {
-		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil && s.res.Behavior.NotCached {
+		if _, parse := (storage.APIObjectVersioner{}).ParseResourceVersion(opts.ResourceVersion); parse != nil &&
+			s.res.Behavior.NotCached {
 			err = apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 		}
 		return nil, err
@@ -154,7 +155,8 @@ func (s *scope) respond(code int, f wire.Format, obj *store.Object) error {
 func (s *scope) respondOf(code int, f wire.Format, obj *store.Object, hub runtime.Object) error {
 	switch f.As.Kind {
 	case "Table":
-		return s.respondTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
+		return s.respondTable(code, f, metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)},
+			[]*store.Object{obj})
 	case "PartialObjectMetadataList":
 		return s.notList()
 	}
@@ -176,14 +178,16 @@ func (s *scope) notList() error {
 	if s.res.Behavior.GenericObjects {
 		return errors.New("content is not a list")
 	}
-	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)", s.res.Codec.New())
+	return notAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (%T)",
+		s.res.Codec.New())
 }
 
 // notAcceptable returns a 406 with the reason NotAcceptable, for which apierrors has no
 // constructor.
 func notAcceptable(format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: fmt.Sprintf(format, args...),
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: fmt.Sprintf(format, args...),
 	}}
 }
 

@@ -78,7 +78,8 @@ func (j *job) leave() bool {
 }
 
 // bounded computes a write from a body of a given size, detached if it is large.
-func bounded[O, R any](s *scope, size int, work func(*scope, []byte, string, O) (R, error), body []byte, media string, opts O) (R, error) {
+func bounded[O, R any](s *scope, size int, work func(*scope, []byte, string, O) (R, error), body []byte, media string,
+	opts O) (R, error) {
 	if size < largeWork { // without a closure
 		return work(s, body, media, opts)
 	}
@@ -133,7 +134,8 @@ func (j *job) run(work func() error) {
 			return
 		}
 		if err, ok := p.(error); p != http.ErrAbortHandler && !(ok && err.Error() == impossible) {
-			slog.Error("panic while a write was computed", "resource", j.info.Resource, "namespace", j.info.Namespace, "name", j.info.Name, "panic", p, "stack", string(debug.Stack()))
+			slog.Error("panic while a write was computed", "resource", j.info.Resource, "namespace", j.info.Namespace,
+				"name", j.info.Name, "panic", p, "stack", string(debug.Stack()))
 		}
 		j.panicked = p
 	}()

@@ -44,12 +44,14 @@ func (s *scope) respondPage(f wire.Format, page *page) error {
 	if f.As.Empty() && !s.res.Behavior.TypedItems {
 		untyped = s.res.GVK(s.version)
 	}
-	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As, untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
+	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As,
+		untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
 	switch f.As.Kind {
 	case "Table":
 		return s.respondTable(http.StatusOK, f, page.meta, page.objects)
 	case "PartialObjectMetadata":
-		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%TList)", s.res.Codec.New())
+		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%TList)",
+			s.res.Codec.New())
 	case "PartialObjectMetadataList":
 		kind = f.As
 		fm.as.Kind = "PartialObjectMetadata"
@@ -172,7 +174,8 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 
 // snapshot returns the state that a LIST must show: exactly at a revision, or the newest one if it
 // is new enough.
-func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64, after, prefix string) (*store.Snapshot, error) {
+func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64,
+	after, prefix string) (*store.Snapshot, error) {
 	if revision <= 0 {
 		if opts.Continue != "" && after != "" {
 			return s.newest("") // the rest of an expired list continues in the current state

@@ -23,7 +23,8 @@ import (
 type managedFieldsAdmission struct{ admission.Interface }
 
 // Admit implements [admission.MutationInterface].
-func (o managedFieldsAdmission) Admit(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
+func (o managedFieldsAdmission) Admit(ctx context.Context, a admission.Attributes,
+	with admission.ObjectInterfaces) error {
 	plugins, ok := o.Interface.(admission.MutationInterface)
 	if !ok {
 		return nil
@@ -38,13 +39,15 @@ func (o managedFieldsAdmission) Admit(ctx context.Context, a admission.Attribute
 	}
 	if err := managedfields.ValidateManagedFields(object.GetManagedFields()); err != nil {
 		before.putBack(object)
-		warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err.Error()))
+		warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat,
+			err.Error()))
 	}
 	return nil
 }
 
 // Validate implements [admission.ValidationInterface].
-func (o managedFieldsAdmission) Validate(ctx context.Context, a admission.Attributes, with admission.ObjectInterfaces) error {
+func (o managedFieldsAdmission) Validate(ctx context.Context, a admission.Attributes,
+	with admission.ObjectInterfaces) error {
 	if plugins, ok := o.Interface.(admission.ValidationInterface); ok {
 		return plugins.Validate(ctx, a, with)
 	}
@@ -109,7 +112,8 @@ func (s *scope) checkManagers(hub runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: s.res.Group, Kind: s.res.Kind}, object.GetName(), field.ErrorList{
-		field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
-	})
+	return apierrors.NewInvalid(schema.GroupKind{Group: s.res.Group, Kind: s.res.Kind}, object.GetName(),
+		field.ErrorList{
+			field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
+		})
 }

@@ -30,7 +30,8 @@ import (
 // patch itself; shown is the result as text, for errors about it.
 func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown string, err error) {
 	if patches.TooDeep(before, p.body) {
-		return nil, nil, "", apierrors.NewRequestEntityTooLargeError("the patch or the patched object is nested too deeply")
+		return nil, nil, "", apierrors.NewRequestEntityTooLargeError(
+			"the patch or the patched object is nested too deeply")
 	}
 	if p.kind == types.JSONPatchType {
 		after, strict, err = p.jsonPatch(before)
@@ -80,10 +81,12 @@ func (p *patcher) jsonPatch(before []byte) (after []byte, strict []error, err er
 	}
 	if len(ops) > patches.MaxOperations {
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(
-			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", patches.MaxOperations, len(ops)))
+			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", patches.MaxOperations,
+				len(ops)))
 	}
 	if patches.TooLong(before, p.body, ops) {
-		return nil, nil, apierrors.NewRequestEntityTooLargeError("the patch has too many operations for the length of the lists in the patched object")
+		return nil, nil, apierrors.NewRequestEntityTooLargeError(
+			"the patch has too many operations for the length of the lists in the patched object")
 	}
 	if after, err = ops.Apply(before); err != nil {
 		return nil, nil, unprocessable(err)
@@ -133,7 +136,8 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	merged, err := mergeStrategically(object, patch, p.patchMeta())
 	switch err {
 	case nil:
-	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
+	case mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList,
+		mergepatch.ErrBadPatchFormatForRetainKeys,
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat:
 		return apierrors.NewBadRequest(err.Error())
 	case mergepatch.ErrNoListOfLists, mergepatch.ErrPatchContentNotMatchRetainKeys:
@@ -170,7 +174,8 @@ func (p *patcher) patchMeta() strategicpatch.LookupPatchMeta {
 }
 
 // mergeStrategically calls the library, which panics on some malformed directives.
-func mergeStrategically(object, patch map[string]any, lookup strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
+func mergeStrategically(object, patch map[string]any,
+	lookup strategicpatch.LookupPatchMeta) (merged map[string]any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = apierrors.NewBadRequest(fmt.Sprintf("invalid strategic merge patch: %v", p))
@@ -216,7 +221,8 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 		}
 	}
 	if len(strict) > 0 && p.opts.FieldValidation == metav1.FieldValidationStrict {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", utilerrors.NewAggregate(strict)))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v",
+			utilerrors.NewAggregate(strict)))
 	}
 	warnStrict(p.ctx, strict)
 	return hub, nil

@@ -26,7 +26,8 @@ func (h *Handler) Get(ctx context.Context, res *resource.Resource, namespace, na
 }
 
 // Update changes an object, in process. It does not run admission and does not track managedFields.
-func (h *Handler) Update(ctx context.Context, res *resource.Resource, namespace, name string, strategy upstream.RESTUpdateStrategy, dryRun bool,
+func (h *Handler) Update(ctx context.Context, res *resource.Resource, namespace, name string,
+	strategy upstream.RESTUpdateStrategy, dryRun bool,
 	edit func(hub runtime.Object) error,
 ) (runtime.Object, error) {
 	if strategy == nil {
@@ -49,11 +50,13 @@ func (h *Handler) Update(ctx context.Context, res *resource.Resource, namespace,
 }
 
 // Delete deletes an object, in process, and returns its last state or a Status.
-func (h *Handler) Delete(ctx context.Context, res *resource.Resource, namespace, name string, opts *metav1.DeleteOptions) (runtime.Object, error) {
+func (h *Handler) Delete(ctx context.Context, res *resource.Resource, namespace, name string,
+	opts *metav1.DeleteOptions) (runtime.Object, error) {
 	if opts == nil {
 		opts = &metav1.DeleteOptions{}
 	}
-	done, err := h.remove(inProcess(ctx, res, namespace, name, resource.Delete), res, res.Key(namespace, name), opts, nil)
+	done, err := h.remove(inProcess(ctx, res, namespace, name, resource.Delete), res, res.Key(namespace, name), opts,
+		nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,8 @@ func (h *Handler) Delete(ctx context.Context, res *resource.Resource, namespace,
 }
 
 // List reads objects, in process; namespace "" means all, sel nil means all.
-func (h *Handler) List(ctx context.Context, res *resource.Resource, namespace string, sel labels.Selector) ([]runtime.Object, error) {
+func (h *Handler) List(ctx context.Context, res *resource.Resource, namespace string,
+	sel labels.Selector) ([]runtime.Object, error) {
 	var hubs []runtime.Object
 	for obj := range h.store.Snapshot().Scan(res.Prefix(), namespace, store.Key{}) {
 		if sel != nil && !sel.Matches(labels.Set(obj.Head.Labels)) {

@@ -56,7 +56,8 @@ type ownerKey struct {
 }
 
 func keyOfOwner(ref metav1.OwnerReference) ownerKey {
-	return ownerKey{ref.APIVersion, ref.Kind, ref.Name, string(ref.UID), truth(ref.Controller), truth(ref.BlockOwnerDeletion)}
+	return ownerKey{ref.APIVersion, ref.Kind, ref.Name, string(ref.UID), truth(ref.Controller),
+		truth(ref.BlockOwnerDeletion)}
 }
 
 func truth(b *bool) int8 {

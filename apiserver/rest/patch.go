@@ -49,7 +49,8 @@ func (s *scope) patch() error {
 	if err := p.read(); err != nil {
 		return err
 	}
-	updateOpts := &metav1.UpdateOptions{DryRun: p.opts.DryRun, FieldManager: p.opts.FieldManager, FieldValidation: p.opts.FieldValidation}
+	updateOpts := &metav1.UpdateOptions{DryRun: p.opts.DryRun, FieldManager: p.opts.FieldManager,
+		FieldValidation: p.opts.FieldValidation}
 	updateOpts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
 
 	var done *written
@@ -103,9 +104,11 @@ func (s *scope) patchTypes() []string {
 
 var (
 	typedPatches = []string{
-		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType),
+		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType),
+		string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType),
 	}
-	untypedPatches = []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType)}
+	untypedPatches = []string{string(types.JSONPatchType), string(types.MergePatchType),
+		string(types.ApplyYAMLPatchType), string(types.ApplyCBORPatchType)}
 )
 
 func (p *patcher) isApply() bool {
@@ -268,9 +271,11 @@ func invalidPatch(err error, shown string) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
 	}
-	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), shown, err.Error())})
+	return apierrors.NewInvalid(schema.GroupKind{}, "",
+		field.ErrorList{field.Invalid(field.NewPath("patch"), shown, err.Error())})
 }
 
 func unprocessable(err error) error {
-	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+		err.Error(), 0, false)
 }

@@ -8,11 +8,13 @@ import (
 
 func TestSetRevision(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"plain", `{"metadata":{"name":"a","resourceVersion":"7"}}`, `{"metadata":{"name":"a","resourceVersion":"123"}}`},
+		{"plain", `{"metadata":{"name":"a","resourceVersion":"7"}}`,
+			`{"metadata":{"name":"a","resourceVersion":"123"}}`},
 		{"not the one in an annotation", `{"spec":{"resourceVersion":"1"},"metadata":{"annotations":{"resourceVersion":"2","x":"\"}"},"resourceVersion":"7"},"z":1}`,
 			`{"spec":{"resourceVersion":"1"},"metadata":{"annotations":{"resourceVersion":"2","x":"\"}"},"resourceVersion":"123"},"z":1}`},
 		{"none", `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"a"}}`},
-		{"no metadata", `{"a":[1,2,{"metadata":{"resourceVersion":"1"}}]}`, `{"a":[1,2,{"metadata":{"resourceVersion":"1"}}]}`},
+		{"no metadata", `{"a":[1,2,{"metadata":{"resourceVersion":"1"}}]}`,
+			`{"a":[1,2,{"metadata":{"resourceVersion":"1"}}]}`},
 		{"not an object", `[]`, `[]`},
 		{"broken", `{"metadata":{"resourceVersion":"`, `{"metadata":{"resourceVersion":"`},
 	} {

@@ -52,7 +52,8 @@ func Rewrite(ctx context.Context, st *store.Store, res *resource.Resource, all b
 func encodeUnlessSame(res *resource.Resource, obj *store.Object, all bool) (data []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			slog.Error("panic while an object was encoded again", "resource", res.GroupResource(), "namespace", obj.Key.Namespace, "name", obj.Key.Name,
+			slog.Error("panic while an object was encoded again", "resource", res.GroupResource(),
+				"namespace", obj.Key.Namespace, "name", obj.Key.Name,
 				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
@@ -72,7 +73,8 @@ func encodeAgain(res *resource.Resource, obj *store.Object) ([]byte, error) {
 }
 
 // storeAgain stores an object, and reports false if a concurrent write has changed it.
-func storeAgain(ctx context.Context, st *store.Store, res *resource.Resource, obj *store.Object, data []byte) (bool, error) {
+func storeAgain(ctx context.Context, st *store.Store, res *resource.Resource, obj *store.Object,
+	data []byte) (bool, error) {
 	ops := []store.Op{{Key: obj.Key, Data: data, Expect: obj.Revision}}
 	if res.Guard != nil {
 		ops = append(ops, res.Guard.Check)

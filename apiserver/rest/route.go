@@ -31,7 +31,8 @@ func (s *scope) checkRoute(stream bool) error {
 	if wire.Accepts(accept, types) || wire.Accepts(accept, anyType) {
 		return nil
 	}
-	return routeError(http.StatusNotAcceptable, fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s", strings.Join(types, ", ")))
+	return routeError(http.StatusNotAcceptable, fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s",
+		strings.Join(types, ", ")))
 }
 
 var anyType = []string{"*/*"}

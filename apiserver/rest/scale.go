@@ -50,7 +50,8 @@ func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler := managedfields.NewScaleHandler(object.GetManagedFields(), s.res.GVK(s.version).GroupVersion(), replicasPaths(s.res, s.sub))
+	handler := managedfields.NewScaleHandler(object.GetManagedFields(), s.res.GVK(s.version).GroupVersion(),
+		replicasPaths(s.res, s.sub))
 	return &owners{handler, manager}, nil
 }
 

@@ -65,7 +65,8 @@ func (s *scope) fieldLabel(label, value string) (string, string, error) {
 	if s.res.Fields != nil && s.res.Fields(s.res.Codec.New()).Has(label) {
 		return label, value, nil
 	}
-	return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name", "metadata.namespace")
+	return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name",
+		"metadata.namespace")
 }
 
 func newSelector(res *resource.Resource, l labels.Selector, f fields.Selector) *selector {

@@ -25,7 +25,8 @@ const serverManager = "kube-apiserver"
 // the subresource "status" through the whole pipeline, and returns the written state. Like Update,
 // it repeats change on the newest state after a conflict. Without Config.Loopback, it is an Update
 // with the strategy of the subresource. Both make serverManager the owner of the changed fields.
-func (h *Handler) UpdateStatus(ctx context.Context, res *resource.Resource, namespace, name string, dryRun bool, change func(hub runtime.Object) error,
+func (h *Handler) UpdateStatus(ctx context.Context, res *resource.Resource, namespace, name string, dryRun bool,
+	change func(hub runtime.Object) error,
 ) (runtime.Object, error) {
 	if h.loopback == nil {
 		sub, ok := res.Subresource("status")
@@ -56,7 +57,8 @@ func (h *Handler) UpdateStatus(ctx context.Context, res *resource.Resource, name
 }
 
 // putStatus sends the PUT for one state of the object.
-func (h *Handler) putStatus(ctx context.Context, res *resource.Resource, read *store.Object, dryRun bool, change func(hub runtime.Object) error) (runtime.Object, error) {
+func (h *Handler) putStatus(ctx context.Context, res *resource.Resource, read *store.Object, dryRun bool,
+	change func(hub runtime.Object) error) (runtime.Object, error) {
 	hub, err := res.Codec.Load(read.Data)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,8 @@ func (h *Handler) putStatus(ctx context.Context, res *resource.Resource, read *s
 	if dryRun {
 		path += "?dryRun=All"
 	}
-	answer, err := inprocess.Call{Method: http.MethodPut, Path: path, Body: body, UserAgent: serverManager}.Open(ctx, h.loopback)
+	answer, err := inprocess.Call{Method: http.MethodPut, Path: path, Body: body, UserAgent: serverManager}.Open(ctx,
+		h.loopback)
 	if err != nil {
 		return nil, err
 	}

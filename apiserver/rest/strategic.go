@@ -20,7 +20,8 @@ const minElementBytes = 2
 
 // errTooManyComparisons is the error for a strategic merge patch beyond maxComparisons.
 func errTooManyComparisons() error {
-	return apierrors.NewRequestEntityTooLargeError("the lists that the strategic merge patch merges have too many elements")
+	return apierrors.NewRequestEntityTooLargeError(
+		"the lists that the strategic merge patch merges have too many elements")
 }
 
 // mayBeSlow reports whether an object and a patch of this size can hold lists that exceed
@@ -83,7 +84,8 @@ func (c *comparisons) merge(original map[string]any, patches []map[string]any, s
 	}
 }
 
-func (c *comparisons) mergeList(original []any, patches [][]any, schema strategicpatch.LookupPatchMeta, meta strategicpatch.PatchMeta) {
+func (c *comparisons) mergeList(original []any, patches [][]any, schema strategicpatch.LookupPatchMeta,
+	meta strategicpatch.PatchMeta) {
 	merged := false
 	for _, strategy := range meta.GetPatchStrategies() {
 		merged = merged || strategy == "merge"

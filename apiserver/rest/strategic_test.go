@@ -32,8 +32,12 @@ func TestComparisons(t *testing.T) {
 		name          string
 		object, patch func(n int) string
 	}{
-		{"elements", func(n int) string { return env(bodies.List(n, `{"name":"a%d"}`)) }, func(n int) string { return env(bodies.List(n, `{"name":"b%d"}`)) }},
-		{"one element of many", func(n int) string { return env(bodies.List(n, `{"name":"a%d"}`)) }, func(int) string { return env(`[{"name":"a0"}]`) }},
+		{"elements", func(n int) string {
+			return env(bodies.List(n, `{"name":"a%d"}`))
+		}, func(n int) string { return env(bodies.List(n, `{"name":"b%d"}`)) }},
+		{"one element of many", func(n int) string {
+			return env(bodies.List(n, `{"name":"a%d"}`))
+		}, func(int) string { return env(`[{"name":"a0"}]`) }},
 		{"deletions", func(n int) string { return env(bodies.List(n, `{"name":"a%d"}`)) },
 			func(n int) string { return env(bodies.List(n, `{"name":"b%d","$patch":"delete"}`)) }},
 		{"an element that comes often", func(n int) string { return env(bodies.List(n/4, `{"name":"a%d"}`)) },
@@ -42,7 +46,9 @@ func TestComparisons(t *testing.T) {
 			}},
 		{"order", func(n int) string { return containers("containers", bodies.List(n, `{"name":"c%d"}`)) },
 			func(n int) string { return containers("$setElementOrder/containers", bodies.List(n, `{"name":"c%d"}`)) }},
-		{"values", func(n int) string { return finalizers("finalizers", bodies.List(n, `"a%d"`)) }, func(int) string { return finalizers("finalizers", `["b"]`) }},
+		{"values", func(n int) string {
+			return finalizers("finalizers", bodies.List(n, `"a%d"`))
+		}, func(int) string { return finalizers("finalizers", `["b"]`) }},
 		{"deletion of values", func(n int) string { return finalizers("finalizers", bodies.List(n, `"a%d"`)) },
 			func(n int) string { return finalizers("$deleteFromPrimitiveList/finalizers", bodies.List(n, `"a%d"`)) }},
 	} {
@@ -65,7 +71,8 @@ func TestComparisons(t *testing.T) {
 	t.Run("replaced lists cost nothing", func(t *testing.T) {
 		var object, patch map[string]any
 		for _, v := range []*map[string]any{&object, &patch} {
-			if err := json.Unmarshal([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","args":`+bodies.List(many, `"a%d"`)+`}]}}}}`), v); err != nil {
+			if err := json.Unmarshal([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","args":`+
+				bodies.List(many, `"a%d"`)+`}]}}}}`), v); err != nil {
 				t.Fatal(err)
 			}
 		}

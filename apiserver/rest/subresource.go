@@ -35,7 +35,8 @@ func (s *scope) serveSubresource() error {
 		}
 		return s.createSubresource()
 	}
-	if verbs := s.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch}, s.info.Verb) || verbs != nil && !slices.Contains(verbs, s.info.Verb) {
+	if verbs := s.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch}, s.info.Verb) ||
+		verbs != nil && !slices.Contains(verbs, s.info.Verb) {
 		return s.methodNotAllowed()
 	}
 	if err := s.checkRoute(false); err != nil {

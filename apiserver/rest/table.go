@@ -58,7 +58,8 @@ func (s *scope) tableForm(f wire.Format) (*tableForm, error) {
 	case metav1.IncludeObject:
 		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON}
 	case metav1.IncludeMetadata, "":
-		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON, as: f.As.GroupVersion().WithKind("PartialObjectMetadata")}
+		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON,
+			as: f.As.GroupVersion().WithKind("PartialObjectMetadata")}
 	}
 	return t, nil
 }

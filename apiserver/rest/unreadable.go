@@ -43,14 +43,16 @@ func (u *unreadable) add(obj *store.Object, err error) error {
 	_, failed := errors.AsType[*apierrors.StatusError](err)
 	path := storagePath(u.res, obj.Key)
 	err = storage.NewCorruptObjError(path, undecodable(obj, err))
-	u.causes = append(u.causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: path, Message: err.Error()})
+	u.causes = append(u.causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: path,
+		Message: err.Error()})
 	if failed {
 		return u.err()
 	}
 	if len(u.causes) < maxUnreadable {
 		return nil
 	}
-	u.causes = append(u.causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
+	u.causes = append(u.causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany,
+		Message: "too many errors, the list is truncated"})
 	return u.err()
 }
 
@@ -59,12 +61,14 @@ func (u *unreadable) err() error {
 	if len(u.causes) == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("failed to read one or more %s from the storage: %s", u.res.GroupResource(), u.causes[0].Message)
+	message := fmt.Sprintf("failed to read one or more %s from the storage: %s", u.res.GroupResource(),
+		u.causes[0].Message)
 	if more := min(len(u.causes), maxUnreadable) - 1; more > 0 {
 		message += fmt.Sprintf(" (and %d more)", more)
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError, Message: message,
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError,
+		Message: message,
 		Details: &metav1.StatusDetails{Group: u.res.Group, Kind: u.res.Plural, Name: "list", Causes: u.causes},
 	}}
 }

@@ -36,7 +36,8 @@ const unsafeVerb = "unsafe-delete-ignore-read-errors"
 func (s *scope) mayDeleteUnsafely(opts *metav1.DeleteOptions) error {
 	audit.AddAuditAnnotation(s.ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
 	if s.res.Behavior.Delete.NotUnsafe {
-		return apierrors.NewInternalError(errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
+		return apierrors.NewInternalError(errors.New(
+			"no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
 	}
 	if s.authorizer == nil {
 		return nil
@@ -47,10 +48,13 @@ func (s *scope) mayDeleteUnsafely(opts *metav1.DeleteOptions) error {
 		APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural,
 		Namespace: request.NamespaceValue(s.ctx), Name: s.name,
 	})
-	attributes := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts }).attributes(nil, nil, admission.Delete)
+	attributes := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object {
+		return opts
+	}).attributes(nil, nil, admission.Delete)
 	switch {
 	case err != nil:
-		return admission.NewForbidden(attributes, fmt.Errorf("error while checking permission for %q, %w", unsafeVerb, err))
+		return admission.NewForbidden(attributes, fmt.Errorf("error while checking permission for %q, %w", unsafeVerb,
+			err))
 	case decision != authorizer.DecisionAllow:
 		return admission.NewForbidden(attributes, fmt.Errorf("not permitted to do %q, reason: %s", unsafeVerb, reason))
 	}
@@ -69,7 +73,8 @@ func (s *scope) deleteUnreadable(f wire.Format, opts *metav1.DeleteOptions) erro
 			return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
 		}
 		if _, err := s.res.Codec.Load(current.Data); err == nil {
-			err := storage.NewInvalidObjError(storagePath(s.res, key), "unsafe deletion is not allowed because the object is decodable from storage")
+			err := storage.NewInvalidObjError(storagePath(s.res, key),
+				"unsafe deletion is not allowed because the object is decodable from storage")
 			return nil, storeerr.InterpretDeleteError(err, s.res.GroupResource(), s.name)
 		}
 		if len(opts.DryRun) > 0 {
@@ -81,7 +86,8 @@ func (s *scope) deleteUnreadable(f wire.Format, opts *metav1.DeleteOptions) erro
 		return err
 	}
 	return s.respondView(http.StatusOK, f, &metav1.Status{
-		Status: metav1.StatusSuccess, Code: http.StatusOK, Details: &metav1.StatusDetails{Name: s.name, Kind: s.kind.Kind},
+		Status: metav1.StatusSuccess, Code: http.StatusOK,
+		Details: &metav1.StatusDetails{Name: s.name, Kind: s.kind.Kind},
 	})
 }
 

@@ -154,7 +154,8 @@ func (s *scope) updateBody() (body []byte, media string, opts *metav1.UpdateOpti
 		return nil, "", nil, err
 	}
 	if errs := validation.ValidateUpdateOptions(opts); len(errs) > 0 {
-		return nil, "", nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "UpdateOptions"}, "", errs)
+		return nil, "", nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "UpdateOptions"}, "",
+			errs)
 	}
 	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
 	media, err = wire.BodyMedia(s.req, s.allow())
@@ -179,7 +180,8 @@ func (s *scope) change(opts *metav1.UpdateOptions) *change {
 }
 
 // mutate runs the mutating plugins on the new state of a change.
-func (s *scope) mutate(ctx context.Context, opts *metav1.UpdateOptions, next, old runtime.Object, current *store.Object) error {
+func (s *scope) mutate(ctx context.Context, opts *metav1.UpdateOptions, next, old runtime.Object,
+	current *store.Object) error {
 	if current == nil {
 		old = nil
 	}
@@ -196,7 +198,8 @@ func (s *scope) updateAdmit(opts *metav1.UpdateOptions) *admit {
 		if op != admission.Create {
 			return opts
 		}
-		create := &metav1.CreateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, FieldValidation: opts.FieldValidation}
+		create := &metav1.CreateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager,
+			FieldValidation: opts.FieldValidation}
 		create.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
 		return create
 	})
@@ -206,16 +209,19 @@ func (s *scope) updateAdmit(opts *metav1.UpdateOptions) *admit {
 func (s *scope) checkIdentity(obj runtime.Object) error {
 	object, err := meta.Accessor(obj)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v", s.name, err))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v",
+			s.name, err))
 	}
 	if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
 		return err
 	}
 	switch {
 	case object.GetName() == "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", s.name))
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s based on URL) was undeterminable: name must be provided", s.name))
 	case object.GetName() != s.name:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), s.name))
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), s.name))
 	}
 	return nil
 }

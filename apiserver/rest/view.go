@@ -78,7 +78,9 @@ func (s *scope) updateViewFrom(body []byte, media string, opts *metav1.UpdateOpt
 	if err := s.checkIdentity(view); err != nil {
 		return nil, err
 	}
-	return s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) { return view.DeepCopyObject(), false, nil })
+	return s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) {
+		return view.DeepCopyObject(), false, nil
+	})
 }
 
 // nextView computes the new view from the current one. applied reports that it has updated the

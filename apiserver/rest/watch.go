@@ -51,7 +51,8 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 		return err
 	}
 	w := &watcher{
-		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)), done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
+		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)),
+		done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
 		writing: newWriting(s.w, s.req, true, time.Now().Add(maxInitial)),
 	}
 	defer w.close()
@@ -86,7 +87,8 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	}
 	if wsstream.IsWebSocketRequest(s.req) {
 		if !hijackable(s.w) {
-			return apierrors.NewInternalError(errors.New("unable to start watch - the connection can't become a WebSocket"))
+			return apierrors.NewInternalError(
+				errors.New("unable to start watch - the connection can't become a WebSocket"))
 		}
 		w.overWebSocket(f, serve)
 		return nil

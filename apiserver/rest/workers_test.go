@@ -48,7 +48,8 @@ func TestPlacesOfUsers(t *testing.T) {
 		if _, _, err := w.enter(mallory, false); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("one more: %v, want 429", err)
 		}
-		for _, other := range []context.Context{asUser(ctx, "ann"), asUser(ctx, "mallory", user.SystemPrivilegedGroup), ctx} {
+		for _, other := range []context.Context{asUser(ctx, "ann"), asUser(ctx, "mallory", user.SystemPrivilegedGroup),
+			ctx} {
 			_, leave, err := w.enter(other, false)
 			if err != nil {
 				t.Fatal(err)

@@ -60,7 +60,8 @@ type written struct {
 
 // retried calls attempt with the newest state of an object, or nil if it does not exist, until it
 // does not conflict with another write. Kubernetes calls this GuaranteedUpdate.
-func retried[T any](ctx context.Context, h *Handler, key store.Key, attempt func(current *store.Object) (T, error)) (T, error) {
+func retried[T any](ctx context.Context, h *Handler, key store.Key,
+	attempt func(current *store.Object) (T, error)) (T, error) {
 	var none T
 	sn, err := h.fresh(ctx)
 	if err != nil {
@@ -84,7 +85,8 @@ func retried[T any](ctx context.Context, h *Handler, key store.Key, attempt func
 }
 
 // begin returns a write of a new state. old and current are nil for an object that does not exist.
-func (h *Handler) begin(ctx context.Context, res *resource.Resource, key store.Key, hub, old runtime.Object, current *store.Object, dryRun bool) write {
+func (h *Handler) begin(ctx context.Context, res *resource.Resource, key store.Key, hub, old runtime.Object,
+	current *store.Object, dryRun bool) write {
 	w := write{h: h, res: res, key: key, hub: hub, old: old, current: current, dryRun: dryRun}
 	w.admitted, w.unit = resource.WithUnit(ctx)
 	return w
@@ -248,7 +250,8 @@ func (w *write) withoutOwners(res *resource.Resource, revision string, op *store
 
 // shown returns a committed object with the bytes that the write's own Resource encodes.
 func (w *write) shown(committed *store.Object) (*store.Object, error) {
-	obj := &store.Object{Key: committed.Key, Revision: committed.Revision, Created: committed.Created, Head: committed.Head}
+	obj := &store.Object{Key: committed.Key, Revision: committed.Revision, Created: committed.Created,
+		Head: committed.Head}
 	var err error
 	obj.Data, err = encode(w.res, w.hub, revisionString(obj.Revision))
 	return obj, err

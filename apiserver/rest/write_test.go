@@ -46,7 +46,8 @@ func newTransaction(t *testing.T, early, dryRun bool, current *store.Object, h *
 		},
 		AfterCommit: func(context.Context, runtime.Object, runtime.Object, *store.Object) { note("after") },
 	}}
-	hub := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "n": int64(1)}}
+	hub := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing",
+		"metadata": map[string]any{"name": "a"}, "n": int64(1)}}
 	var old runtime.Object
 	if current != nil {
 		old = hub.DeepCopyObject()
@@ -138,7 +139,8 @@ func TestGuard(t *testing.T) {
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	definition := store.Key{Resource: "definitions", Name: "things"}
 	define := func() uint64 {
-		objs, err := st.Commit(t.Context(), store.Op{Key: definition, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+		objs, err := st.Commit(t.Context(), store.Op{Key: definition, Data: []byte(`{"metadata":{}}`),
+			Expect: store.AnyRevision})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +171,8 @@ func TestGuard(t *testing.T) {
 	}
 	tx.want(t, "created", "join", "allocate", "after", "release")
 	stored := st.Snapshot().Get(tx.key)
-	if !strings.Contains(string(stored.Data), `"n":2`) || !strings.Contains(string(done.obj.Data), `"n":1`) || done.obj.Revision != stored.Revision {
+	if !strings.Contains(string(stored.Data), `"n":2`) || !strings.Contains(string(done.obj.Data), `"n":1`) ||
+		done.obj.Revision != stored.Revision {
 		t.Errorf("stored %s, response %s", stored.Data, done.obj.Data)
 	}
 

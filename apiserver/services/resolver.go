@@ -106,8 +106,10 @@ func Annotated(service *corev1.Service) (*url.URL, error) {
 		return nil, nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("annotation %s of service %q: %q must have the form https://host:port", URL, service.Name, text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" ||
+		u.User != nil {
+		return nil, fmt.Errorf("annotation %s of service %q: %q must have the form https://host:port", URL,
+			service.Name, text)
 	}
 	host := u.Host
 	if u.Port() == "" {

@@ -59,7 +59,8 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 		// The attacker is authenticated: the server closes connections of anonymous clients after a
 		// response.
 		Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-			return &authenticator.Response{User: &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}}, true, nil
+			return &authenticator.Response{User: &user.DefaultInfo{Name: "ann",
+				Groups: []string{user.AllAuthenticated}}}, true, nil
 		}),
 		MaxInFlight: seats, MaxMutatingInFlight: seats, Timeout: timeout, Stall: stall,
 		Resources: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -87,7 +88,8 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 			}
 		}),
 	})
-	server, err := serving.New(serving.Config{Listener: listener, Handler: c, Certificate: authority.Serving("127.0.0.1"), Drain: c.Shutdown, Grace: time.Second})
+	server, err := serving.New(serving.Config{Listener: listener, Handler: c,
+		Certificate: authority.Serving("127.0.0.1"), Drain: c.Shutdown, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +306,8 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 		if i%2 == 0 {
 			length = []string{"content-length", "3000000"}
 		}
-		ids = append(ids, request(t, c, "POST", "/api/v1/namespaces/x/configmaps", false, append(length, "content-type", "application/json")...))
+		ids = append(ids, request(t, c, "POST", "/api/v1/namespaces/x/configmaps", false,
+			append(length, "content-type", "application/json")...))
 	}
 	if err := c.Data(ids[0], []byte("{"), false); err != nil {
 		t.Fatal(err)
@@ -331,7 +334,8 @@ func TestSlowHTTP1(t *testing.T) {
 	for _, conn := range conns {
 		conn.SetReadDeadline(time.Now().Add(time.Minute))
 		answer, err := io.ReadAll(conn)
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 504 ") || !strings.Contains(string(answer), `"reason":"Timeout"`) {
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 504 ") ||
+			!strings.Contains(string(answer), `"reason":"Timeout"`) {
 			t.Errorf("%v: %s", err, answer)
 		}
 	}
@@ -342,7 +346,8 @@ func TestSlowHTTP1(t *testing.T) {
 		t.Fatalf("%v: %s", err, head)
 	}
 	io.WriteString(conn, "abc")
-	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.HasSuffix(string(answer), "3") {
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") ||
+		!strings.HasSuffix(string(answer), "3") {
 		t.Errorf("%v: %s", err, answer)
 	}
 }

@@ -30,7 +30,8 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 
 // A server with Linger doesn't wait a second for the idle HTTP/2 connections of its clients.
 func TestLinger(t *testing.T) {
-	for _, c := range []struct{ linger, atMost time.Duration }{{0, 2 * time.Second}, {10 * time.Millisecond, 10 * time.Millisecond}} {
+	for _, c := range []struct{ linger, atMost time.Duration }{{0, 2 * time.Second},
+		{10 * time.Millisecond, 10 * time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
 			authority, err := pki.NewAuthority("test")
 			if err != nil {
@@ -38,7 +39,8 @@ func TestLinger(t *testing.T) {
 			}
 			listener := make(pipes)
 			server, err := serving.New(serving.Config{
-				Listener: listener, Handler: http.NotFoundHandler(), Certificate: authority.Serving("127.0.0.1"), Linger: c.linger,
+				Listener: listener, Handler: http.NotFoundHandler(), Certificate: authority.Serving("127.0.0.1"),
+				Linger: c.linger,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -46,7 +48,8 @@ func TestLinger(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- server.Run(ctx) }()
-			transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			transport := &http.Transport{ForceAttemptHTTP2: true,
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 				DialContext: func(context.Context, string, string) (net.Conn, error) {
 					near, far := net.Pipe()
 					listener <- far

@@ -48,7 +48,8 @@ func checkBudget(t *testing.T, s *Store) {
 	})
 	b := s.budget
 	if b.logs.Load() != logged || b.pages.Load() != pages || b.live.Load() != live {
-		t.Fatalf("counted logs %d, pages %d, live %d; the store holds %d, %d, %d", b.logs.Load(), b.pages.Load(), b.live.Load(), logged, pages, live)
+		t.Fatalf("counted logs %d, pages %d, live %d; the store holds %d, %d, %d", b.logs.Load(), b.pages.Load(),
+			b.live.Load(), logged, pages, live)
 	}
 	checkCache(t, &b.memos, memos)
 }
@@ -166,7 +167,8 @@ func writeRandom(t *testing.T, s *Store, rnd *rand.Rand, resources []string, nam
 	resource := resources[min(rnd.IntN(8), len(resources)-1)]
 	have := names[resource]
 	op := Op{Key: Key{Resource: resource, Namespace: "default", Name: fmt.Sprint("o", i)}, Expect: AnyRevision}
-	op.Data = fmt.Appendf(nil, `{"metadata":{"name":"o","labels":{"app":"a"}},"text":%q}`, strings.Repeat("x", rnd.IntN(2000)))
+	op.Data = fmt.Appendf(nil, `{"metadata":{"name":"o","labels":{"app":"a"}},"text":%q}`,
+		strings.Repeat("x", rnd.IntN(2000)))
 	switch {
 	case len(have) > 300 || len(have) > 0 && rnd.IntN(3) == 0:
 		op.Key.Name, op.Data = have[0], nil
@@ -221,7 +223,8 @@ func TestEachLogKeepsItsNewestEvents(t *testing.T) {
 	write := func(resource string, n, size int) (revision uint64) {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"text":%q}`, strings.Repeat("x", size))
 		for range n {
-			made, err := s.Commit(t.Context(), Op{Key: Key{Resource: resource, Name: "a"}, Data: data, Expect: AnyRevision})
+			made, err := s.Commit(t.Context(), Op{Key: Key{Resource: resource, Name: "a"}, Data: data,
+				Expect: AnyRevision})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +256,8 @@ func TestForksHaveTheirOwnBudgets(t *testing.T) {
 	s := OpenChecked(t, Config{Budget: func(int64) int64 { return 1 << 20 }})
 	key := Key{Resource: "things", Name: "a"}
 	write := func(to *Store) {
-		if _, err := to.Commit(t.Context(), Op{Key: key, Data: []byte(`{"metadata":{"name":"a"}}`), Expect: AnyRevision}); err != nil {
+		if _, err := to.Commit(t.Context(), Op{Key: key, Data: []byte(`{"metadata":{"name":"a"}}`),
+			Expect: AnyRevision}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -332,7 +336,8 @@ func TestSizesAreEstimated(t *testing.T) {
 		for i := range objects {
 			data := fmt.Appendf(nil, `{"metadata":{"name":"object-%d","namespace":"default","uid":"6a54bdf1-0a0c-4a0e-8a0e-%012d","labels":{"app":"web","tier":"%d"}},"text":%q}`,
 				i, i, i, strings.Repeat("x", 1000))
-			op := Op{Key: Key{Resource: "things.example.com", Namespace: "default", Name: fmt.Sprint("object-", i)}, Data: data, Expect: AnyRevision}
+			op := Op{Key: Key{Resource: "things.example.com", Namespace: "default", Name: fmt.Sprint("object-", i)},
+				Data: data, Expect: AnyRevision}
 			made, err := s.Commit(t.Context(), op)
 			if err != nil {
 				t.Fatal(err)

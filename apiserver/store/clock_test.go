@@ -13,14 +13,16 @@ import (
 // A paged list keeps its snapshot for five minutes after the first page, even if the machine's
 // clock is changed.
 func TestPinsWhenTheClockIsSet(t *testing.T) {
-	for _, jump := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
+	for _, jump := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour,
+		10 * 365 * 24 * time.Hour} {
 		s, err := Open(Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
 		write := func(name string) {
-			if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{"name":"` + name + `"}}`)}); err != nil {
+			if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{"name":"` + name + `"}}`)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -55,7 +57,8 @@ func TestPinsAreBoundedBySize(t *testing.T) {
 	defer s.Close()
 	write := func() {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":{"k":%q}}`, strings.Repeat("x", size))
-		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data, Expect: AnyRevision}); err != nil {
+		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data,
+			Expect: AnyRevision}); err != nil {
 			t.Fatal(err)
 		}
 	}

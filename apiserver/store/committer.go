@@ -32,7 +32,8 @@ type committer struct {
 }
 
 func newCommitter(s *Store, st state, backend Backend) *committer {
-	c := &committer{state: st, store: s, backend: backend, queue: queue{wake: make(chan struct{}, 1)}, done: make(chan struct{})}
+	c := &committer{state: st, store: s, backend: backend, queue: queue{wake: make(chan struct{}, 1)},
+		done: make(chan struct{})}
 	c.alive, c.end = context.WithCancel(context.Background())
 	go c.run()
 	return c

@@ -16,7 +16,8 @@ func TestCompact(t *testing.T) {
 	write := func(n int) (last uint64) {
 		for range n {
 			objects, err := st.Commit(t.Context(), store.Op{
-				Key: store.Key{Resource: "apples", Name: "a"}, Data: []byte(`{"metadata":{"name":"a"}}`), Expect: store.AnyRevision,
+				Key: store.Key{Resource: "apples", Name: "a"}, Data: []byte(`{"metadata":{"name":"a"}}`),
+				Expect: store.AnyRevision,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +104,8 @@ func TestLateReadersEncodeForThemselves(t *testing.T) {
 	var first *store.Event
 	for i := range 1000 {
 		_, err := st.Commit(t.Context(), store.Op{
-			Key: store.Key{Resource: "apples", Name: "a"}, Expect: store.AnyRevision, Data: []byte(`{"metadata":{"name":"a"}}`),
+			Key: store.Key{Resource: "apples", Name: "a"}, Expect: store.AnyRevision,
+			Data: []byte(`{"metadata":{"name":"a"}}`),
 		})
 		if err != nil {
 			t.Fatal(err)

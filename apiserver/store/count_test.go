@@ -18,8 +18,9 @@ func TestCountAfter(t *testing.T) {
 	var keys []store.Key
 	for i := range 600 {
 		key := store.Key{
-			Resource: []string{"pods", "pods.a", "po", "podsx"}[rand.IntN(4)], Namespace: []string{"", "a", "a-b", "b"}[rand.IntN(4)],
-			Name: fmt.Sprintf("n%d", i),
+			Resource:  []string{"pods", "pods.a", "po", "podsx"}[rand.IntN(4)],
+			Namespace: []string{"", "a", "a-b", "b"}[rand.IntN(4)],
+			Name:      fmt.Sprintf("n%d", i),
 		}
 		data := fmt.Sprintf(`{"apiVersion":"v1","kind":"K","metadata":{"name":%q,"namespace":%q,"uid":"u%d","resourceVersion":"1"}}`, key.Name, key.Namespace, i)
 		if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(data)}); err != nil {
@@ -30,7 +31,8 @@ func TestCountAfter(t *testing.T) {
 	sn := s.Snapshot()
 	for _, resource := range []string{"pods", "pods.a", "po", "podsx", "none"} {
 		for _, namespace := range []string{"", "a", "a-b", "b", "none"} {
-			for _, after := range append(keys[:60:60], store.Key{}, store.Key{Resource: "pods", Namespace: "a", Name: "x"}) {
+			for _, after := range append(keys[:60:60], store.Key{},
+				store.Key{Resource: "pods", Namespace: "a", Name: "x"}) {
 				if after.Resource != resource && after != (store.Key{}) {
 					continue
 				}

@@ -51,7 +51,8 @@ func (v *view) verify() error {
 		return err
 	}
 	for name, pair := range map[string][2][]string{
-		"counts": {strings.Fields(fmt.Sprint(v.counts.KeyValues())), strings.Fields(fmt.Sprint(want.counts.KeyValues()))},
+		"counts": {strings.Fields(fmt.Sprint(v.counts.KeyValues())),
+			strings.Fields(fmt.Sprint(want.counts.KeyValues()))},
 		"uids":   {v.uids.Keys(), want.uids.Keys()},
 		"owners": {v.owners.Keys(), want.owners.Keys()},
 	} {

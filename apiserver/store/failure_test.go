@@ -101,7 +101,8 @@ func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 		<-ready
 		synctest.Wait()
 		first.want(t, true, nil)
-		if events, revision, _ := cursor.Next(); len(events) != 1 || revision != before+1 || s.Snapshot().Revision() != before+1 {
+		if events, revision, _ := cursor.Next(); len(events) != 1 || revision != before+1 ||
+			s.Snapshot().Revision() != before+1 {
 			t.Errorf("%d events up to %d", len(events), revision)
 		}
 		for _, o := range later {
@@ -143,10 +144,12 @@ func TestFailedAppendIsFinal(t *testing.T) {
 				}
 
 				failing := []*outcome{commit(t.Context(), s, create("lost"))}
-				failing = append(failing, commit(t.Context(), s, create("queued")), commit(t.Context(), s, create("kept")))
+				failing = append(failing, commit(t.Context(), s, create("queued")),
+					commit(t.Context(), s, create("kept")))
 				b.let <- broken
 				synctest.Wait()
-				failing = append(failing, commit(t.Context(), s, create("later")), commit(t.Context(), s, store.Op{Key: thing("kept"), Expect: store.AnyRevision}))
+				failing = append(failing, commit(t.Context(), s, create("later")),
+					commit(t.Context(), s, store.Op{Key: thing("kept"), Expect: store.AnyRevision}))
 				for _, o := range failing {
 					o.want(t, true, store.ErrFailed)
 					o.want(t, true, broken)
@@ -154,7 +157,8 @@ func TestFailedAppendIsFinal(t *testing.T) {
 				if s.Snapshot() != before {
 					t.Error("a failed write is visible")
 				}
-				if events, revision, err := cursor.Next(); len(events) > 0 || revision != before.Revision() || err != nil {
+				if events, revision, err := cursor.Next(); len(events) > 0 || revision != before.Revision() ||
+					err != nil {
 					t.Errorf("%d events up to %d, %v", len(events), revision, err)
 				}
 				if got := b.Appends(); got != 2 {
@@ -309,7 +313,8 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 		defer s.Close()
 		before := s.Snapshot().Revision()
 		first := commit(t.Context(), s, create("first"))
-		batch := []*outcome{commit(t.Context(), s, create("a")), commit(t.Context(), s, create("secret")), commit(t.Context(), s, create("a")), commit(t.Context(), s, create("b"))}
+		batch := []*outcome{commit(t.Context(), s, create("a")), commit(t.Context(), s, create("secret")),
+			commit(t.Context(), s, create("a")), commit(t.Context(), s, create("b"))}
 		b.let <- nil // first
 		b.let <- nil // all four, of which one is refused
 		for range 3 {
@@ -320,7 +325,8 @@ func TestRefusedAppendIsNotFinal(t *testing.T) {
 		for i, want := range []error{nil, store.ErrNotWritten, store.ErrExists, nil} {
 			batch[i].want(t, true, want)
 		}
-		if sn := s.Snapshot(); sn.Revision() != before+3 || sn.Get(thing("secret")) != nil || sn.ByUID("uid-of-secret") != nil || s.Failed() != nil {
+		if sn := s.Snapshot(); sn.Revision() != before+3 || sn.Get(thing("secret")) != nil ||
+			sn.ByUID("uid-of-secret") != nil || s.Failed() != nil {
 			t.Errorf("revision %d after %d, %v", sn.Revision(), before, s.Failed())
 		}
 	})
@@ -399,7 +405,8 @@ func TestLogOfFullBackend(t *testing.T) {
 			synctest.Wait()
 			text := log.String()
 			log.Reset()
-			if strings.Count(text, "for a write;") != refused || strings.Count(text, "until space is free") != began || strings.Count(text, "free again") != ended {
+			if strings.Count(text, "for a write;") != refused || strings.Count(text, "until space is free") != began ||
+				strings.Count(text, "free again") != ended {
 				t.Errorf("want %d refused writes, %d beginnings and %d ends: %s", refused, began, ended, text)
 			}
 		}

@@ -21,7 +21,8 @@ func TestFollowReturnsStateThenEvents(t *testing.T) {
 		}
 		write := func(name string) {
 			t.Helper()
-			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{}}`)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +82,8 @@ func TestAwait(t *testing.T) {
 		}
 		write := func(resource string) uint64 {
 			t.Helper()
-			objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: "a"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+			objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: "a"},
+				Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
 			if err != nil {
 				t.Fatal(err)
 			}

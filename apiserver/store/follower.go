@@ -135,7 +135,8 @@ func (f *follower) event(r Record) (*Event, error) {
 		if now == nil {
 			return nil, nil
 		}
-		gone := &Object{Key: now.Key, Revision: r.Revision, Created: now.Created, Head: now.Head, path: now.path, budget: f.budget}
+		gone := &Object{Key: now.Key, Revision: r.Revision, Created: now.Created, Head: now.Head, path: now.path,
+			budget: f.budget}
 		gone.Data, gone.version = now.version.splice(now.Data, r.Revision)
 		e := &Event{Type: Deleted, Object: gone, Prev: now}
 		e.measure()
@@ -234,7 +235,8 @@ func (f *follower) commit(ctx context.Context, ops []Op, drafts []draft, _ int) 
 		}
 		f.store.counts.writes.Add(1)
 		if objects[i] = f.written(drafts[i].path, ops[i].Key.Resource, revision); objects[i] == nil {
-			return nil, fmt.Errorf("%w: revision %d was written, but its events are no longer retained", ErrCompacted, revision)
+			return nil, fmt.Errorf("%w: revision %d was written, but its events are no longer retained", ErrCompacted,
+				revision)
 		}
 	}
 	return objects, nil
@@ -316,7 +318,8 @@ func (f *follower) conflict(ops []Op, revision uint64) error {
 	}
 	if err == nil {
 		k := ops[0].Key
-		err = fmt.Errorf("%w: %s %s/%s: the shared log has a malformed object of another program: remove it there", ErrNotWritten, k.Resource, k.Namespace, k.Name)
+		err = fmt.Errorf("%w: %s %s/%s: the shared log has a malformed object of another program: remove it there",
+			ErrNotWritten, k.Resource, k.Namespace, k.Name)
 		f.store.log.Warn("write refused", "err", err)
 		return err
 	}

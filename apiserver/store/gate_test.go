@@ -23,7 +23,8 @@ func TestGate(t *testing.T) {
 	commit := func(name string) <-chan error {
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: name}, Data: []byte(`{"metadata":{"name":"` + name + `"}}`)})
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: name},
+				Data: []byte(`{"metadata":{"name":"` + name + `"}}`)})
 			done <- err
 		}()
 		return done

@@ -24,18 +24,22 @@ func TestScanHead(t *testing.T) {
 	}{
 		{"empty metadata", `{"metadata":{}}`, Head{}, `{"metadata":{"resourceVersion":"42"}}`},
 		{"empty metadata with space", ` { "metadata" : { } } `, Head{}, ` { "metadata" : {"resourceVersion":"42" } } `},
-		{"inserted", `{"metadata":{"uid":"u"},"spec":{}}`, Head{UID: "u"}, `{"metadata":{"resourceVersion":"42","uid":"u"},"spec":{}}`},
-		{"replaced", `{"metadata":{"uid":"u","resourceVersion" : "123456","generation":7}}`, Head{UID: "u", Generation: 7},
+		{"inserted", `{"metadata":{"uid":"u"},"spec":{}}`, Head{UID: "u"},
+			`{"metadata":{"resourceVersion":"42","uid":"u"},"spec":{}}`},
+		{"replaced", `{"metadata":{"uid":"u","resourceVersion" : "123456","generation":7}}`,
+			Head{UID: "u", Generation: 7},
 			`{"metadata":{"uid":"u","resourceVersion" : "42","generation":7}}`},
 		{"null replaced", `{"metadata":{"resourceVersion":null}}`, Head{}, `{"metadata":{"resourceVersion":"42"}}`},
-		{"data first", `{"data":{"metadata":{"uid":"no"},"x":["}",{"y":"\"}"}]},"metadata":{"uid":"yes"}}`, Head{UID: "yes"},
+		{"data first", `{"data":{"metadata":{"uid":"no"},"x":["}",{"y":"\"}"}]},"metadata":{"uid":"yes"}}`,
+			Head{UID: "yes"},
 			`{"data":{"metadata":{"uid":"no"},"x":["}",{"y":"\"}"}]},"metadata":{"resourceVersion":"42","uid":"yes"}}`},
 		{"everything", `{"kind":"Pod","metadata":{"creationTimestamp":"2026-01-02T03:04:05Z","deletionTimestamp":"2026-01-02T03:04:05Z",
 			"labels":{"a":"1","b\u0062":"zwö\n"},"finalizers":["x/y","z"],"managedFields":[{"f":{"uid":"no"}}],"ownerReferences":[
 			{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rs","uid":"o1","controller":true,"blockOwnerDeletion":true,"x":[1,{}]},
 			{"uid":"o2","controller":false}]}}`,
-			Head{CreationTimestamp: at, DeletionTimestamp: at, Labels: map[string]string{"a": "1", "bb": "zwö\n"}, Finalizers: []string{"x/y", "z"},
-				Owners: []Owner{{"apps/v1", "ReplicaSet", "rs", "o1", true, true}, {UID: "o2"}}}, ""},
+			Head{CreationTimestamp: at, DeletionTimestamp: at, Labels: map[string]string{"a": "1", "bb": "zwö\n"},
+				Finalizers: []string{"x/y", "z"},
+				Owners:     []Owner{{"apps/v1", "ReplicaSet", "rs", "o1", true, true}, {UID: "o2"}}}, ""},
 		{"nulls", `{"metadata":{"uid":null,"generation":null,"labels":null,"finalizers":null,"ownerReferences":null,"creationTimestamp":null}}`, Head{}, ""},
 		{"exact names", `{"Metadata":{"uid":"no"},"metadata":{"UID":"no"}}`, Head{}, ""},
 	} {
@@ -57,10 +61,13 @@ func TestScanHead(t *testing.T) {
 
 func TestScanHeadRejects(t *testing.T) {
 	for _, data := range []string{
-		``, `null`, `[]`, `"metadata"`, `{`, `{}`, `{"metadata"}`, `{"metadata":`, `{"metadata":null}`, `{"metadata":[]}`, `{"metadata":{`,
+		``, `null`, `[]`, `"metadata"`, `{`, `{}`, `{"metadata"}`, `{"metadata":`, `{"metadata":null}`,
+		`{"metadata":[]}`, `{"metadata":{`,
 		`{"metadata":{"uid":7}}`, `{"metadata":{"uid":"u}}`, `{"metadata":{"uid":"u\`, `{"metadata":{"uid":"\x"}}`,
-		`{"metadata":{"labels":[]}}`, `{"metadata":{"labels":{"a":1}}}`, `{"metadata":{"generation":"1"}}`, `{"metadata":{"generation":1.5}}`,
-		`{"metadata":{"creationTimestamp":"yesterday"}}`, `{"metadata":{"creationTimestamp":""}}`, `{"metadata":{"finalizers":"x"}}`,
+		`{"metadata":{"labels":[]}}`, `{"metadata":{"labels":{"a":1}}}`, `{"metadata":{"generation":"1"}}`,
+		`{"metadata":{"generation":1.5}}`,
+		`{"metadata":{"creationTimestamp":"yesterday"}}`, `{"metadata":{"creationTimestamp":""}}`,
+		`{"metadata":{"finalizers":"x"}}`,
 		`{"metadata":{"ownerReferences":[1]}}`, `{"metadata":{"ownerReferences":[{"controller":"true"}]}}`,
 		`{"metadata":{"resourceVersion":"1","resourceVersion":"2"}}`, `{"metadata":{"resourceVersion":1}}`,
 		`{"metadata":{"uid":"a" "generation":1}}`, `{"spec":{"a":[}`, `{"spec":,"metadata":{}`[:8],
@@ -108,7 +115,8 @@ func FuzzScanHead(f *testing.F) {
 		}
 		metadata := before["metadata"].(map[string]any)
 		var alone any
-		if err := json.Unmarshal((&Object{Data: data}).Metadata(), &alone); err != nil || !reflect.DeepEqual(alone, before["metadata"]) {
+		if err := json.Unmarshal((&Object{Data: data}).Metadata(), &alone); err != nil ||
+			!reflect.DeepEqual(alone, before["metadata"]) {
 			t.Fatalf("%q\nmetadata %v, %v", data, alone, err)
 		}
 		metadata["resourceVersion"] = "7"
@@ -143,8 +151,9 @@ func decodeHead(data []byte) (head Head, err error) {
 	var owners []json.RawMessage
 	for name, into := range map[string]any{
 		"resourceVersion": &discard, "uid": &head.UID, "generation": &head.Generation, "labels": &head.Labels,
-		"finalizers": &head.Finalizers, "creationTimestamp": &head.CreationTimestamp, "deletionTimestamp": &head.DeletionTimestamp,
-		"ownerReferences": &owners,
+		"finalizers": &head.Finalizers, "creationTimestamp": &head.CreationTimestamp,
+		"deletionTimestamp": &head.DeletionTimestamp,
+		"ownerReferences":   &owners,
 	} {
 		if raw := metadata[name]; raw != nil {
 			if err := json.Unmarshal(raw, into); err != nil {
@@ -166,7 +175,8 @@ func decodeHead(data []byte) (head Head, err error) {
 		if err != nil {
 			return head, err
 		}
-		for name, into := range map[string]any{"apiVersion": &o.APIVersion, "kind": &o.Kind, "name": &o.Name, "uid": &o.UID,
+		for name, into := range map[string]any{"apiVersion": &o.APIVersion, "kind": &o.Kind, "name": &o.Name,
+			"uid":        &o.UID,
 			"controller": &o.Controller, "blockOwnerDeletion": &o.BlockOwnerDeletion} {
 			if raw := owner[name]; raw != nil {
 				if err := json.Unmarshal(raw, into); err != nil {

@@ -92,7 +92,9 @@ func (s *Store) pin(sn *Snapshot) {
 // findPin returns the index of the first pin of at least a revision, and whether it is the
 // revision's.
 func (s *Store) findPin(revision uint64) (int, bool) {
-	return slices.BinarySearchFunc(s.pins, revision, func(p pin, r uint64) int { return cmp.Compare(p.snapshot.revision, r) })
+	return slices.BinarySearchFunc(s.pins, revision, func(p pin, r uint64) int {
+		return cmp.Compare(p.snapshot.revision, r)
+	})
 }
 
 // unpin removes expired pins. The order of revisions is also that of expiry, but for pins that

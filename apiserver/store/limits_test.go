@@ -37,7 +37,8 @@ func TestObjectsBeyondTheLimits(t *testing.T) {
 	}}
 	s := store.OpenChecked(t, store.Config{Backend: b})
 	marked := func(data []byte) []byte {
-		return []byte(strings.Replace(string(data), `"metadata":{`, `"metadata":{"deletionTimestamp":"2026-01-02T03:04:05Z",`, 1))
+		return []byte(strings.Replace(string(data), `"metadata":{`,
+			`"metadata":{"deletionTimestamp":"2026-01-02T03:04:05Z",`, 1))
 	}
 	for _, test := range []struct {
 		name string
@@ -48,7 +49,8 @@ func TestObjectsBeyondTheLimits(t *testing.T) {
 		{"grows", k, append(bytes.Repeat([]byte(" "), 100), s.Snapshot().Get(k).Data...), store.ErrTooLarge},
 		{"does not grow", k, s.Snapshot().Get(k).Data, nil},
 		{"is deleted", k, marked(s.Snapshot().Get(k).Data), nil},
-		{"grows while being deleted", k, append(bytes.Repeat([]byte(" "), 100), marked(s.Snapshot().Get(k).Data)...), store.ErrTooLarge},
+		{"grows while being deleted", k, append(bytes.Repeat([]byte(" "), 100), marked(s.Snapshot().Get(k).Data)...),
+			store.ErrTooLarge},
 		{"deep, grows", thing("deep"), storetest.ObjectIn(2*store.MaxDepth + 100), store.ErrTooDeep},
 		{"deep, does not grow", thing("deep"), storetest.ObjectIn(2*store.MaxDepth - 100), nil},
 	} {

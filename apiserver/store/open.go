@@ -130,7 +130,8 @@ func loadObject(r Record, b *budget) (*Object, error) {
 		return nil, fmt.Errorf("%s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
 	path := r.Key.path()
-	obj := &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path, version: at, budget: b}
+	obj := &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path,
+		version: at, budget: b}
 	obj.measure()
 	return obj, nil
 }

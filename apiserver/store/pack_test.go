@@ -77,7 +77,8 @@ func TestPack(t *testing.T) {
 				break
 			}
 			for _, e := range some {
-				lines = append(lines, fmt.Sprintf("%v %s %d %v", e.Type, e.Object.Data, e.Revision(), e.Prev != nil && strings.Contains(string(e.Prev.Data), "payload")))
+				lines = append(lines, fmt.Sprintf("%v %s %d %v", e.Type, e.Object.Data, e.Revision(),
+					e.Prev != nil && strings.Contains(string(e.Prev.Data), "payload")))
 			}
 		}
 		if err != nil {
@@ -101,7 +102,8 @@ func TestPack(t *testing.T) {
 		t.Fatal("nothing was packed")
 	}
 	for name, pair := range map[string][2][]string{
-		"state": {state(packed), before}, "snapshot of before": {state(old), before}, "past state": {at(middle), past}, "events": {events(s.Watch("things", 0)), log},
+		"state": {state(packed), before}, "snapshot of before": {state(old), before}, "past state": {at(middle), past},
+		"events":          {events(s.Watch("things", 0)), log},
 		"rest of a watch": {events(halfway, nil), log[len(log)-count/2-count/5+len(first):]},
 	} {
 		if !slices.Equal(pair[0], pair[1]) {

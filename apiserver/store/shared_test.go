@@ -43,7 +43,8 @@ type foreign struct {
 func (f *foreign) Load(ctx context.Context, each func(store.Record) error) (uint64, error) {
 	revision, err := f.Shared.Load(ctx, each)
 	if err == nil && f.compacted {
-		err = each(store.Record{Key: thing("bad"), Revision: revision, Created: revision, Data: []byte("not an object")})
+		err = each(store.Record{Key: thing("bad"), Revision: revision, Created: revision,
+			Data: []byte("not an object")})
 		f.reloaded = err == nil
 	}
 	return revision, err
@@ -60,7 +61,8 @@ func (f *foreign) Follow(ctx context.Context, after uint64, apply func(uint64, [
 // state again.
 func TestReloadSkipsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{Shared: &foreign{Shared: storetest.NewLog().Shared(false)}, Log: slog.New(slog.DiscardHandler)})
+		s, err := store.Open(store.Config{Shared: &foreign{Shared: storetest.NewLog().Shared(false)},
+			Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +96,8 @@ func TestWriteOverMalformed(t *testing.T) {
 		other := log.Shared(false)
 		defer other.Close()
 		for _, name := range []string{"a", "b"} {
-			if _, _, err := other.Commit(ctx, []store.Op{{Key: thing(name), Data: []byte("not an object"), Expect: store.AnyRevision}}); err != nil {
+			if _, _, err := other.Commit(ctx,
+				[]store.Op{{Key: thing(name), Data: []byte("not an object"), Expect: store.AnyRevision}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -219,7 +222,8 @@ func (unreadable) Follow(context.Context, uint64, func(uint64, []store.Record)) 
 func TestLastingErrorOfSharedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		s, err := store.Open(store.Config{Shared: unreadable{storetest.NewLog().Shared(false)}, Log: slog.New(slog.NewTextHandler(&text, nil))})
+		s, err := store.Open(store.Config{Shared: unreadable{storetest.NewLog().Shared(false)},
+			Log: slog.New(slog.NewTextHandler(&text, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,8 @@ type counts struct {
 func (s *Store) Stats() Stats {
 	stats := Stats{
 		Commits: s.counts.commits.Load(), Writes: s.counts.writes.Load(), Batches: s.counts.batches.Load(),
-		Waiting: s.counts.waiting.Read(), Appending: s.counts.appending.Read(), Publishing: s.counts.publishing.Read(), Checkpoints: s.counts.checkpoints.Read(),
+		Waiting: s.counts.waiting.Read(), Appending: s.counts.appending.Read(), Publishing: s.counts.publishing.Read(),
+		Checkpoints: s.counts.checkpoints.Read(),
 	}
 	s.driver.stats(&stats)
 	s.mu.RLock()

@@ -33,7 +33,8 @@ func (s *Store) Subscribe(resources []string, begin func(*Snapshot), each func(*
 		s.dispatcher.add(sub)
 		return sub
 	}
-	s.dispatcher = &dispatcher{store: s, byResource: map[string][]*Subscription{}, kick: make(chan struct{}, 1), done: make(chan struct{})}
+	s.dispatcher = &dispatcher{store: s, byResource: map[string][]*Subscription{}, kick: make(chan struct{}, 1),
+		done: make(chan struct{})}
 	s.dispatcher.add(sub) // before run, which ends when there are no subscriptions
 	go s.dispatcher.run()
 	return sub
@@ -99,7 +100,9 @@ func (d *dispatcher) remove(sub *Subscription) (last bool) {
 	}
 	d.subs = slices.Delete(d.subs, i, i+1)
 	for _, resource := range sub.resources {
-		d.byResource[resource] = slices.DeleteFunc(d.byResource[resource], func(other *Subscription) bool { return other == sub })
+		d.byResource[resource] = slices.DeleteFunc(d.byResource[resource], func(other *Subscription) bool {
+			return other == sub
+		})
 	}
 	return len(d.subs) == 0
 }

@@ -20,7 +20,8 @@ func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 		}
 		write := func(resource, name string) {
 			t.Helper()
-			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name},
+				Data: []byte(`{"metadata":{}}`)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -139,5 +139,6 @@ func split(path string) Key {
 // valid reports whether the key has a resource and a name, and a path that no other key has.
 func (k Key) valid() bool {
 	return k.Resource != "" && k.Name != "" && !strings.Contains(k.Resource, separator) &&
-		!strings.Contains(k.Namespace, separator) && !strings.Contains(k.Namespace, slash) && !strings.Contains(k.Name, separator)
+		!strings.Contains(k.Namespace, separator) && !strings.Contains(k.Namespace, slash) &&
+		!strings.Contains(k.Name, separator)
 }

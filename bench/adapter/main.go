@@ -22,9 +22,10 @@ import (
 
 var (
 	kelson   = flag.String("kelson", "bin/kelson", "the kelson `binary`, which is the server")
-	programs = flag.String("programs", "bin/adapter", "`folder` with a folder per program, with its two builds plain and adapter")
-	rounds   = flag.Int("rounds", 3, "`number` of rounds")
-	docs     = flag.String("docs", "", "`file` in which to write the section; empty: none")
+	programs = flag.String("programs", "bin/adapter",
+		"`folder` with a folder per program, with its two builds plain and adapter")
+	rounds = flag.Int("rounds", 3, "`number` of rounds")
+	docs   = flag.String("docs", "", "`file` in which to write the section; empty: none")
 )
 
 // sides are the names of the programs.

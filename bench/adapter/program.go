@@ -57,7 +57,8 @@ func startProgram(ctx context.Context, w workload, dir, executable, kubeconfig, 
 			return nil, err
 		}
 	}
-	p := &program{metrics: "http://127.0.0.1:" + f.metrics + "/metrics", token: token, http: http.DefaultClient, started: time.Now()}
+	p := &program{metrics: "http://127.0.0.1:" + f.metrics + "/metrics", token: token, http: http.DefaultClient,
+		started: time.Now()}
 	if w.secure {
 		p.metrics = strings.Replace(p.metrics, "http:", "https:", 1)
 		// the programs sign their certificates themselves

@@ -36,7 +36,8 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.process, err = child.Start(dir, binary, "serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", s.kubeconfig)
+	s.process, err = child.Start(dir, binary, "serve", "--node=none", "--secure-port", port, "--data-dir",
+		filepath.Join(dir, "state"), "--kubeconfig", s.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,8 @@ func (s *server) established(ctx context.Context, crd *unstructured.Unstructured
 		}
 		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 		for _, c := range conditions {
-			if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
+			if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" &&
+				condition["status"] == "True" {
 				return nil
 			}
 		}
@@ -165,7 +167,8 @@ func (s *server) readerToken(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	token, err := accounts.ServiceAccounts("default").CreateToken(ctx, "bench", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := accounts.ServiceAccounts("default").CreateToken(ctx, "bench", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}

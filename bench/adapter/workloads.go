@@ -27,31 +27,37 @@ type flags struct {
 
 var workloads = []workload{
 	{
-		name: "cluster-api", title: "Cluster API's core manager", noun: "Clusters", count: 300, definitions: "core/config/crd/bases",
+		name: "cluster-api", title: "Cluster API's core manager", noun: "Clusters", count: 300,
+		definitions: "core/config/crd/bases",
 		// Cluster API's kustomization adds this label, for its contract of versions
 		labels:  map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"},
 		objects: clusters,
 		args: func(f flags) []string {
-			return []string{"--kubeconfig", f.kubeconfig, "--diagnostics-address", "127.0.0.1:" + f.metrics, "--insecure-diagnostics",
+			return []string{"--kubeconfig", f.kubeconfig, "--diagnostics-address", "127.0.0.1:" + f.metrics,
+				"--insecure-diagnostics",
 				"--health-addr", "127.0.0.1:" + f.health, "--webhook-port", f.webhook, "--webhook-cert-dir", f.certs,
 				"--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields"}
 		},
 	},
 	{
-		name: "cainjector", title: "cert-manager's CA injectors", noun: "webhook configurations and Secrets", count: 300, definitions: "deploy/crds",
+		name: "cainjector", title: "cert-manager's CA injectors", noun: "webhook configurations and Secrets",
+		count: 300, definitions: "deploy/crds",
 		objects: injectables,
 		args: func(f flags) []string {
 			return []string{"--kubeconfig", f.kubeconfig, "--metrics-bind-address", "127.0.0.1:" + f.metrics}
 		},
 	},
 	{
-		name: "jobset", title: "JobSet's manager", noun: "JobSets with two Jobs of one Pod each", count: 300, definitions: "config/components/crd/bases",
-		objects: jobSets, args: configFile, secure: true,
+		name: "jobset", title: "JobSet's manager", noun: "JobSets with two Jobs of one Pod each", count: 300,
+		definitions: "config/components/crd/bases",
+		objects:     jobSets, args: configFile, secure: true,
 		config: func(f flags) string { return configOf("config.jobset.x-k8s.io/v1alpha1", f) },
 	},
 	{
-		name: "lws", title: "LeaderWorkerSet's manager", noun: "LeaderWorkerSets without groups, each with a StatefulSet and a Service", count: 300, definitions: "config/crd/bases",
-		objects: leaderWorkerSets, args: configFile, secure: true,
+		name: "lws", title: "LeaderWorkerSet's manager",
+		noun: "LeaderWorkerSets without groups, each with a StatefulSet and a Service", count: 300,
+		definitions: "config/crd/bases",
+		objects:     leaderWorkerSets, args: configFile, secure: true,
 		config: func(f flags) string { return configOf("config.lws.x-k8s.io/v1alpha1", f) },
 	},
 }
@@ -93,11 +99,13 @@ func injectables(i int) []*unstructured.Unstructured {
 	secret := object("v1", "Secret", i, nil)
 	delete(secret.Object, "spec")
 	secret.SetAnnotations(map[string]string{"cert-manager.io/allow-direct-injection": "true"})
-	secret.Object["stringData"] = map[string]any{"ca.crt": fmt.Sprintf("certificate %d", i), "tls.crt": fmt.Sprintf("%04000d", i)}
+	secret.Object["stringData"] = map[string]any{"ca.crt": fmt.Sprintf("certificate %d", i),
+		"tls.crt": fmt.Sprintf("%04000d", i)}
 	configuration := object("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", i, nil)
 	delete(configuration.Object, "spec")
 	configuration.SetNamespace("")
-	configuration.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from-secret": "default/" + secret.GetName()})
+	configuration.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from-secret": "default/" +
+		secret.GetName()})
 	configuration.Object["webhooks"] = []any{map[string]any{
 		"name": "bench.example.com", "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
 		"clientConfig": map[string]any{"service": map[string]any{"namespace": "default", "name": "none"}},
@@ -106,15 +114,18 @@ func injectables(i int) []*unstructured.Unstructured {
 }
 
 func podSpec(restartPolicy string) map[string]any {
-	return map[string]any{"restartPolicy": restartPolicy, "containers": []any{map[string]any{"name": "main", "image": "example.com/main"}}}
+	return map[string]any{"restartPolicy": restartPolicy,
+		"containers": []any{map[string]any{"name": "main", "image": "example.com/main"}}}
 }
 
 // jobSets returns a JobSet with the defaults that its webhook would set.
 func jobSets(i int) []*unstructured.Unstructured {
 	jobs := func(name string) map[string]any {
-		return map[string]any{"name": name, "groupName": "default", "replicas": int64(1), "template": map[string]any{"spec": map[string]any{
-			"completionMode": "Indexed", "completions": int64(1), "parallelism": int64(1), "template": map[string]any{"spec": podSpec("OnFailure")},
-		}}}
+		return map[string]any{"name": name, "groupName": "default", "replicas": int64(1),
+			"template": map[string]any{"spec": map[string]any{
+				"completionMode": "Indexed", "completions": int64(1), "parallelism": int64(1),
+				"template": map[string]any{"spec": podSpec("OnFailure")},
+			}}}
 	}
 	return []*unstructured.Unstructured{object("jobset.x-k8s.io/v1alpha2", "JobSet", i, map[string]any{
 		"replicatedJobs": []any{jobs("leader"), jobs("workers")},
@@ -131,11 +142,13 @@ func leaderWorkerSets(i int) []*unstructured.Unstructured {
 		"startupPolicy": "LeaderCreated",
 		"networkConfig": map[string]any{"subdomainPolicy": "Shared"},
 		"leaderWorkerTemplate": map[string]any{
-			"size": int64(1), "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": map[string]any{"spec": podSpec("Always")},
+			"size": int64(1), "restartPolicy": "RecreateGroupOnPodRestart",
+			"workerTemplate": map[string]any{"spec": podSpec("Always")},
 		},
 		"rolloutStrategy": map[string]any{
-			"type":                       "RollingUpdate",
-			"rollingUpdateConfiguration": map[string]any{"partition": int64(0), "maxUnavailable": int64(1), "maxSurge": int64(0)},
+			"type": "RollingUpdate",
+			"rollingUpdateConfiguration": map[string]any{"partition": int64(0), "maxUnavailable": int64(1),
+				"maxSurge": int64(0)},
 		},
 	})}
 }

@@ -32,7 +32,8 @@ type policy struct {
 // ofKubernetes returns Kubernetes' authorizer over listers of the policy.
 func (p *policy) ofKubernetes(b *testing.B) authorizer.UnconditionalAuthorizer {
 	indexer := func() cache.Indexer {
-		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
 	roles, bindings, cluster := indexer(), indexer(), indexer()
 	add := func(to cache.Indexer, obj any) {
@@ -49,8 +50,10 @@ func (p *policy) ofKubernetes(b *testing.B) authorizer.UnconditionalAuthorizer {
 	for _, o := range p.cluster {
 		add(cluster, o)
 	}
-	return upstream.New(&upstream.RoleGetter{Lister: listers.NewRoleLister(indexer())}, &upstream.RoleBindingLister{Lister: listers.NewRoleBindingLister(bindings)},
-		&upstream.ClusterRoleGetter{Lister: listers.NewClusterRoleLister(roles)}, &upstream.ClusterRoleBindingLister{Lister: listers.NewClusterRoleBindingLister(cluster)})
+	return upstream.New(&upstream.RoleGetter{Lister: listers.NewRoleLister(indexer())},
+		&upstream.RoleBindingLister{Lister: listers.NewRoleBindingLister(bindings)},
+		&upstream.ClusterRoleGetter{Lister: listers.NewClusterRoleLister(roles)},
+		&upstream.ClusterRoleBindingLister{Lister: listers.NewClusterRoleBindingLister(cluster)})
 }
 
 // ofKelson returns Kelson's authorizer over a store with the policy.
@@ -65,7 +68,8 @@ func (p *policy) ofKelson(b *testing.B) authorizer.UnconditionalAuthorizer {
 		if err != nil {
 			b.Fatal(err)
 		}
-		key := store.Key{Resource: resource + ".rbac.authorization.k8s.io", Namespace: obj.GetNamespace(), Name: obj.GetName()}
+		key := store.Key{Resource: resource + ".rbac.authorization.k8s.io", Namespace: obj.GetNamespace(),
+			Name: obj.GetName()}
 		if _, err := st.Commit(context.Background(), store.Op{Key: key, Data: data}); err != nil {
 			b.Fatal(err)
 		}
@@ -106,7 +110,8 @@ func alone() *policy {
 func (p *policy) add(i int, namespace, who string) {
 	role := fmt.Sprint("role-", i)
 	p.roles = append(p.roles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
-		{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"apps"}, Resources: []string{"deployments", "replicasets"}},
+		{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"apps"},
+			Resources: []string{"deployments", "replicasets"}},
 		{Verbs: []string{"get"}, APIGroups: []string{"example.com"}, Resources: []string{fmt.Sprint("things", i)}},
 	}})
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
@@ -121,15 +126,17 @@ func (p *policy) add(i int, namespace, who string) {
 
 func BenchmarkDecision(b *testing.B) {
 	allowed := &authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: "user-500", Groups: []string{"dev", "ops", user.AllAuthenticated}}, Verb: "get", ResourceRequest: true,
-		Namespace: "x", APIGroup: "example.com", APIVersion: "v1", Resource: "things500", Name: "one",
+		User: &user.DefaultInfo{Name: "user-500", Groups: []string{"dev", "ops", user.AllAuthenticated}}, Verb: "get",
+		ResourceRequest: true,
+		Namespace:       "x", APIGroup: "example.com", APIVersion: "v1", Resource: "things500", Name: "one",
 	}
 	refused := *allowed
 	refused.Verb = "delete"
 	for _, policy := range []struct {
 		name string
 		*policy
-	}{{"one-of-1000-in-the-namespace", shared("x")}, {"one-of-1000-in-the-cluster", shared("")}, {"all-1000-of-one-user", alone()}} {
+	}{{"one-of-1000-in-the-namespace", shared("x")}, {"one-of-1000-in-the-cluster", shared("")},
+		{"all-1000-of-one-user", alone()}} {
 		for _, side := range []struct {
 			name string
 			made authorizer.UnconditionalAuthorizer

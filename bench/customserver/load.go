@@ -62,7 +62,8 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 		return err
 	}
 	const namespaces = "/apis/wardle.example.com/v1alpha1/namespaces/"
-	l := &load{side: side, base: config.Host, figures: figures, crowded: namespaces + "kube-public/flunders", watched: namespaces + "kube-node-lease/flunders",
+	l := &load{side: side, base: config.Host, figures: figures, crowded: namespaces + "kube-public/flunders",
+		watched: namespaces + "kube-node-lease/flunders",
 		streams: &http.Transport{TLSClientConfig: settings.Clone(), DisableCompression: true}}
 	defer l.streams.CloseIdleConnections()
 	for i := range l.crowd {
@@ -101,13 +102,15 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 		return err
 	}
 	if err := l.measure(loadPatch, clients, patched, 0, func(c *lean.Client, n int64) error {
-		return send(c, http.MethodPatch, object(n), "application/merge-patch+json", fmt.Sprintf(`{"spec":{"reference":"%d"}}`, n))
+		return send(c, http.MethodPatch, object(n), "application/merge-patch+json",
+			fmt.Sprintf(`{"spec":{"reference":"%d"}}`, n))
 	}); err != nil {
 		return err
 	}
 	if err := l.measure(loadApply, clients, patched, 0, func(c *lean.Client, n int64) error {
 		body := fmt.Sprintf(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l%d"},"spec":{"reference":"a%d"}}`, n%objectCount, n)
-		return send(c, http.MethodPatch, object(n)+"?fieldManager=bench&force=true", "application/apply-patch+yaml", body)
+		return send(c, http.MethodPatch, object(n)+"?fieldManager=bench&force=true", "application/apply-patch+yaml",
+			body)
 	}); err != nil {
 		return err
 	}
@@ -121,7 +124,8 @@ func loads(ctx context.Context, config *rest.Config, side processes, memory bool
 
 // measure makes some clients send count requests, or send requests for a time d if count is 0. send
 // gets the number of the request, from 0.
-func (l *load) measure(name string, clients int, count int64, d time.Duration, send func(c *lean.Client, n int64) error) error {
+func (l *load) measure(name string, clients int, count int64, d time.Duration,
+	send func(c *lean.Client, n int64) error) error {
 	before, err := l.side.processorTime()
 	if err != nil {
 		return err

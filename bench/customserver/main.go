@@ -217,10 +217,12 @@ func (s side) serve() (_ *served, err error) {
 	}()
 	var args []string
 	if !s.prepared {
-		args = []string{"--kubeconfig=" + os.Getenv("KUBECONFIG"), "--cert-dir=" + filepath.Join(dir, "certs"), "--bind-address=127.0.0.1"}
+		args = []string{"--kubeconfig=" + os.Getenv("KUBECONFIG"), "--cert-dir=" + filepath.Join(dir, "certs"),
+			"--bind-address=127.0.0.1"}
 	}
 	if s.program == "sample" {
-		args = append(args, "--authentication-kubeconfig="+os.Getenv("KUBECONFIG"), "--authorization-kubeconfig="+os.Getenv("KUBECONFIG"))
+		args = append(args, "--authentication-kubeconfig="+os.Getenv("KUBECONFIG"),
+			"--authorization-kubeconfig="+os.Getenv("KUBECONFIG"))
 	}
 	var used processes
 	if s.etcd {
@@ -267,7 +269,8 @@ func startEtcd(dir string) (url string, id int, end func(), err error) {
 		}
 	}
 	url = "http://127.0.0.1:" + ports[0]
-	etcd, err := child.Start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", url,
+	etcd, err := child.Start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"),
+		"--listen-client-urls", url,
 		"--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error")
 	if err != nil {
 		return "", 0, nil, err
@@ -283,7 +286,8 @@ func startEtcd(dir string) (url string, id int, end func(), err error) {
 }
 
 func ready(server *child.Process, url string) error {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: time.Second}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		Timeout: time.Second}
 	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 		if resp, err := client.Get(url + "/readyz"); err == nil {
 			resp.Body.Close()

@@ -20,12 +20,14 @@ type row struct {
 
 // rows are the figures in the order of the table.
 func rows() []row {
-	all := []row{{start, 15, false}, {size, 0, false}, {idle, 5, false}, {created, 0, false}, {read, 0, false}, {listed, 0, false}, {watched, 0, false}, {loaded, 0, false}, {crowded, 8, false}}
+	all := []row{{start, 15, false}, {size, 0, false}, {idle, 5, false}, {created, 0, false}, {read, 0, false},
+		{listed, 0, false}, {watched, 0, false}, {loaded, 0, false}, {crowded, 8, false}}
 	for _, load := range []struct {
 		name   string
 		target float64
 	}{{loadCreate, 8}, {loadGet, 8}, {loadList, 30}, {loadPatch, 8}, {loadApply, 8}, {loadDelete, 8}, {loadWatch, 5}} {
-		all = append(all, row{load.name + perSecond, load.target, true}, row{load.name + apart, load.target, true}, row{load.name + processor, 0, false})
+		all = append(all, row{load.name + perSecond, load.target, true}, row{load.name + apart, load.target, true},
+			row{load.name + processor, 0, false})
 	}
 	return all
 }

@@ -108,7 +108,8 @@ func launch(ctx context.Context, args []string, url string) (*server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		resp, err := client.Get(url)
 		if err == nil {

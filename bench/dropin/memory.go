@@ -96,7 +96,8 @@ func (o *options) fill(ctx context.Context, config *rest.Config) error {
 	client := &http.Client{Transport: transport}
 	defer client.CloseIdleConnections()
 	post := func(path, body string) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(config.Host, "/")+path, bytes.NewReader([]byte(body)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(config.Host, "/")+path,
+			bytes.NewReader([]byte(body)))
 		if err != nil {
 			return err
 		}
@@ -119,7 +120,9 @@ func (o *options) fill(ctx context.Context, config *rest.Config) error {
 	payload := strings.Repeat("x", 900)
 	body := func(i int) (path, body string) {
 		if i < o.objects {
-			return "/api/v1/namespaces/default/configmaps", fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"k":%q}}`, i, payload)
+			return "/api/v1/namespaces/default/configmaps",
+				fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"k":%q}}`, i,
+					payload)
 		}
 		return widgets, fmt.Sprintf(`{"apiVersion":"bench.kelson.dev/v1","kind":"Widget","metadata":{"name":"w%d"},"spec":{"count":%d,"note":%q}}`, i, i, payload)
 	}

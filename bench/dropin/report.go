@@ -29,7 +29,9 @@ var rows = []row{
 	{"… of which the programs' own time", func(f figures) float64 { return milliseconds(f.ownStop) }, 30},
 	{"resident memory of both when idle, MiB", func(f figures) float64 { return mebibytes(f.idle.total()) }, 45},
 	{"… of which etcd", func(f figures) float64 { return mebibytes(f.idle.etcd) }, 0},
-	{"resident memory of both after 20,000 objects, MiB", func(f figures) float64 { return mebibytes(f.full.total()) }, 130},
+	{"resident memory of both after 20,000 objects, MiB", func(f figures) float64 {
+		return mebibytes(f.full.total())
+	}, 130},
 	{"… of which etcd", func(f figures) float64 { return mebibytes(f.full.etcd) }, 0},
 }
 

@@ -59,7 +59,8 @@ func (c *client) request(ctx context.Context, method, path, media string, body [
 	}
 	target := *c.base
 	target.Path, target.RawQuery, _ = strings.Cut(path, "?")
-	req := &http.Request{Method: method, URL: &target, Host: target.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	req := &http.Request{Method: method, URL: &target, Host: target.Host, Header: header, Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1}
 	if body != nil {
 		c.body.Reset(body)
 		req.Body, req.ContentLength = io.NopCloser(&c.body), int64(len(body))

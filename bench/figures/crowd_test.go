@@ -23,7 +23,8 @@ func TestWatchersResume(t *testing.T) {
 		}
 		after, _ := strconv.Atoi(req.URL.Query().Get("resourceVersion"))
 		for i := after; i < min(after+3, writes); i++ {
-			fmt.Fprintf(w, `{"type":"ADDED","object":{"metadata":{"name":"seen-%06d","resourceVersion":"%d"}}}`+"\n", i, i+1)
+			fmt.Fprintf(w, `{"type":"ADDED","object":{"metadata":{"name":"seen-%06d","resourceVersion":"%d"}}}`+"\n", i,
+				i+1)
 		}
 	}))
 	defer peer.Close()
@@ -41,10 +42,14 @@ func TestWatchersResume(t *testing.T) {
 // twice.
 func TestWatchersGiveUp(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"type":"ERROR","object":{"kind":"Status","code":410}}` + "\n":                                               `"code":410`,
-		strings.Repeat(`{"type":"ADDED","object":{"metadata":{"name":"seen-000001","resourceVersion":"7"}}}`+"\n", 2): "revision 7 after 7",
+		`{"type":"ERROR","object":{"kind":"Status","code":410}}` +
+			"\n": `"code":410`,
+		strings.Repeat(`{"type":"ADDED","object":{"metadata":{"name":"seen-000001","resourceVersion":"7"}}}`+"\n",
+			2): "revision 7 after 7",
 	} {
-		peer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
+		peer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, answer)
+		}))
 		c := (&server{url: peer.URL, tls: peer.Client().Transport.(*http.Transport).TLSClientConfig}).client(false)
 		crowd := &crowd{path: "/?watch=1", prefix: "seen-", writes: 3, bufSize: 4 << 10}
 		crowd.ready.Add(1)

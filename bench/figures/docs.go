@@ -22,8 +22,10 @@ const (
 // markdown returns the part of the page.
 func (r *results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, in %s: %s. Kubernetes %s, etcd %s, controller-runtime %s, %s.\n\n", time.Now().UTC().Format("2 January 2006"),
-		r.took.Round(time.Second), machine(), controlplane.KubernetesVersion, moduleVersion("go.etcd.io/etcd/server/v3"),
+	fmt.Fprintf(&b, "%s, in %s: %s. Kubernetes %s, etcd %s, controller-runtime %s, %s.\n\n",
+		time.Now().UTC().Format("2 January 2006"),
+		r.took.Round(time.Second), machine(), controlplane.KubernetesVersion,
+		moduleVersion("go.etcd.io/etcd/server/v3"),
 		moduleVersion("sigs.k8s.io/controller-runtime"), runtime.Version())
 	fmt.Fprintln(&b, "| "+strings.Join(heads, " | ")+" |")
 	fmt.Fprintln(&b, "|---"+strings.Repeat("|--:", len(heads)-1)+"|")
@@ -81,7 +83,8 @@ func machine() string {
 	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
 		kernel = ", " + strings.TrimSpace(string(out))
 	}
-	return fmt.Sprintf("%d processors (%s)%s, %s/%s%s", runtime.NumCPU(), model, memory, runtime.GOOS, runtime.GOARCH, kernel)
+	return fmt.Sprintf("%d processors (%s)%s, %s/%s%s", runtime.NumCPU(), model, memory, runtime.GOOS, runtime.GOARCH,
+		kernel)
 }
 
 func moduleVersion(path string) string {

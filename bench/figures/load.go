@@ -33,7 +33,8 @@ var errEnough = errors.New("nothing left to do")
 
 // drive runs op repeatedly in all clients until the time is over (0: until op returns errEnough).
 // It measures after the first tenth of the time.
-func (s *server) drive(ctx context.Context, clients []*client, d time.Duration, op func(ctx context.Context, c *client, clientNumber int) error) (load, error) {
+func (s *server) drive(ctx context.Context, clients []*client, d time.Duration,
+	op func(ctx context.Context, c *client, clientNumber int) error) (load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex

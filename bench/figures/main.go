@@ -44,14 +44,16 @@ func main() {
 	o := &options{columns: map[int]bool{}}
 	flag.StringVar(&o.kelson, "kelson", "bin/kelson", "the kelson binary")
 	flag.StringVar(&o.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
-	flag.StringVar(&o.scratch, "scratch", "", "folder for the state of the servers: its disk is measured too (default that for temporary files)")
+	flag.StringVar(&o.scratch, "scratch", "",
+		"folder for the state of the servers: its disk is measured too (default that for temporary files)")
 	flag.StringVar(&o.docs, "docs", "", "page whose part is replaced by the table; only when all rows are measured")
 	args := flag.String("kelson-args", "", "further arguments of kelson serve")
 	run := flag.String("run", "", "only rows whose id matches")
 	only := flag.String("sides", "", "only these columns, by number: 0 peer, 1 kelson, both durable; 2 peer, 3 kelson, both not")
 	flag.DurationVar(&o.length, "length", 3*time.Second, "how long a verb is measured")
 	flag.DurationVar(&o.idle, "idle", 5*time.Second, "how long to wait without requests before a side's memory is read")
-	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "how long the idle watchers may take to receive all writes")
+	flag.DurationVar(&o.patience, "patience", 3*time.Minute,
+		"how long the idle watchers may take to receive all writes")
 	flag.IntVar(&o.objects, "objects", 10_000, "objects of each kind to store and read")
 	flag.IntVar(&o.startRounds, "start-rounds", 5, "rounds of starts")
 	flag.IntVar(&o.idleWatching, "idle-watchers", 10_000, "idle watchers")
@@ -166,7 +168,8 @@ type step struct {
 // steps are in the order of their dependencies.
 var steps = []step{
 	{"memory-idle memory-idle-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-idle") }},
-	{"create-cm-16 create-cr-16 memory-full memory-full-own list-cr get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).fill},
+	{"create-cm-16 create-cr-16 memory-full memory-full-own list-cr get-cm-16 get-cm-64 get-cr-16 get-cr-64",
+		(*life).fill},
 	{"memory-full memory-full-own", func(l *life, ctx context.Context) error { return l.weigh(ctx, "memory-full") }},
 	{"list-cr", (*life).list},
 	{"get-cm-16 get-cm-64 get-cr-16 get-cr-64", (*life).reads},

@@ -42,15 +42,19 @@ func (o *options) runMillion(ctx context.Context) error {
 		if n > int64(o.million) {
 			return errEnough
 		}
-		bufs[clientNumber] = fmt.Appendf(bufs[clientNumber][:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c-%07d"},"data":{"k":"%s"}}`, n, payload)
-		return c.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/namespaces/million-%d/configmaps", n%namespaces), jsonMedia, bufs[clientNumber])
+		bufs[clientNumber] = fmt.Appendf(bufs[clientNumber][:0],
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c-%07d"},"data":{"k":"%s"}}`, n, payload)
+		return c.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/namespaces/million-%d/configmaps", n%namespaces),
+			jsonMedia, bufs[clientNumber])
 	})
 	closeAll(all)
 	if err != nil {
 		return err
 	}
-	say("load: %s objects in %s, %s/s by %d clients, p99 %s, %s of the server's processor time each", thousands(float64(done.operations)),
-		done.took.Round(time.Millisecond), thousands(done.perSecond()), clients, done.p99.Round(10*time.Microsecond), done.cpu.Round(100*time.Nanosecond))
+	say("load: %s objects in %s, %s/s by %d clients, p99 %s, %s of the server's processor time each",
+		thousands(float64(done.operations)),
+		done.took.Round(time.Millisecond), thousands(done.perSecond()), clients, done.p99.Round(10*time.Microsecond),
+		done.cpu.Round(100*time.Nanosecond))
 	if err := o.sayMemory(ctx, srv, "after the load"); err != nil {
 		return err
 	}
@@ -58,7 +62,8 @@ func (o *options) runMillion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	say("list: %s objects in %d pages of 500, %s, the slowest page %s", thousands(float64(before.objects)), before.pages, before.took.Round(time.Millisecond),
+	say("list: %s objects in %d pages of 500, %s, the slowest page %s", thousands(float64(before.objects)),
+		before.pages, before.took.Round(time.Millisecond),
 		before.slowest.Round(10*time.Microsecond))
 	if before.objects < o.million {
 		return fmt.Errorf("only %d of %d objects were listed", before.objects, o.million)
@@ -82,7 +87,8 @@ func (o *options) runMillion(ctx context.Context) error {
 	p := srv.processes[0]
 	begin := time.Now()
 	p.Stop(grace)
-	say("stop: %s; the data directory has %.2f GB", time.Since(begin).Round(time.Millisecond), float64(dirSize(filepath.Join(srv.dir, "data")))/1e9)
+	say("stop: %s; the data directory has %.2f GB", time.Since(begin).Round(time.Millisecond),
+		float64(dirSize(filepath.Join(srv.dir, "data")))/1e9)
 	srv.processes = nil
 	if err := o.startKelson(ctx, srv); err != nil {
 		return err
@@ -97,9 +103,11 @@ func (o *options) runMillion(ctx context.Context) error {
 		return err
 	}
 	if after.objects != before.objects || after.sum != before.sum {
-		return fmt.Errorf("the list has %d objects after the restart, %d before, or different ones", after.objects, before.objects)
+		return fmt.Errorf("the list has %d objects after the restart, %d before, or different ones", after.objects,
+			before.objects)
 	}
-	say("list after the restart: the same %s objects, %s", thousands(float64(after.objects)), after.took.Round(time.Millisecond))
+	say("list after the restart: the same %s objects, %s", thousands(float64(after.objects)),
+		after.took.Round(time.Millisecond))
 	return nil
 }
 
@@ -109,7 +117,8 @@ func (o *options) sayMemory(ctx context.Context, s *server, when string) error {
 	}
 	m, err := s.memory()
 	if err == nil {
-		fmt.Printf("memory %s: %s MiB resident, %s MiB of it anonymous\n", when, thousands(float64(m.resident>>20)), thousands(float64(m.anonymous>>20)))
+		fmt.Printf("memory %s: %s MiB resident, %s MiB of it anonymous\n", when, thousands(float64(m.resident>>20)),
+			thousands(float64(m.anonymous>>20)))
 	}
 	return err
 }

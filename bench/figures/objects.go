@@ -94,7 +94,8 @@ func (l *life) prepare(ctx context.Context) error {
 	if err := c.do(ctx, http.MethodPost, "/api/v1/namespaces", jsonMedia, namespace); err != nil {
 		return err
 	}
-	if err := c.do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", jsonMedia, []byte(definition)); err != nil {
+	if err := c.do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", jsonMedia,
+		[]byte(definition)); err != nil {
 		return err
 	}
 	// The peer serves a new kind some time after it reports the kind as established.

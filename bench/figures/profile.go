@@ -39,7 +39,8 @@ func (l *life) heapProfile(ctx context.Context, id string) {
 	for query, suffix := range map[string]string{"": "pprof", "?debug=1": "txt"} {
 		err := c.do(ctx, http.MethodGet, "/debug/pprof/heap"+query, "", nil)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.%s", id, l.column, suffix)), c.answer, 0o644)
+			err = os.WriteFile(filepath.Join(l.profiles, fmt.Sprintf("%s-%d.%s", id, l.column, suffix)), c.answer,
+				0o644)
 		}
 		l.warn(err)
 	}

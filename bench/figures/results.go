@@ -77,7 +77,8 @@ func showRatio(ratio float64) string {
 	return thousands(ratio) + " ×"
 }
 
-var heads = []string{"what", "at least", "peer, fsync", "kelson, fsync", "better", "peer, no fsync", "kelson, in memory", "better"}
+var heads = []string{"what", "at least", "peer, fsync", "kelson, fsync", "better", "peer, no fsync",
+	"kelson, in memory", "better"}
 
 func (r *results) empty(row row) bool {
 	for i := range sides {

@@ -150,9 +150,12 @@ func (o *options) startPeers(ctx context.Context, s *server) error {
 	s.url = "https://127.0.0.1:" + ports[2]
 	// Service accounts would need a controller for their tokens; envtest disables them, too.
 	p, err := s.run(filepath.Join(o.peers, "kube-apiserver"),
-		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode", "RBAC",
-		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
-		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount", "--service-account-issuer", "https://localhost",
+		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode",
+		"RBAC",
+		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file",
+		file("ca.crt"),
+		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
+		"--service-account-issuer", "https://localhost",
 		"--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"))
 	if err != nil {
 		return err
@@ -177,7 +180,8 @@ func (s *server) writeKeys() error {
 	if _, err := pki.OpenKey(filepath.Join(s.dir, "sa.key")); err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM, "server.key": serving.KeyPEM} {
+	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM,
+		"server.key": serving.KeyPEM} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
 			return err
 		}

@@ -72,7 +72,8 @@ func (o *options) inProcess(ctx context.Context, r *results) error {
 			}
 			starts, stops = append(starts, start), append(stops, stop)
 		}
-		if err := (&life{options: o, column: one.column, results: r}).lost(ctx, err, "inprocess-start", "inprocess-stop"); err != nil {
+		if err := (&life{options: o, column: one.column, results: r}).lost(ctx, err, "inprocess-start",
+			"inprocess-stop"); err != nil {
 			return err
 		}
 		if err != nil {

@@ -49,7 +49,8 @@ func (l *life) reads(ctx context.Context) error {
 		return errNothing
 	}
 	for _, n := range []int{16, 64} {
-		for _, kind := range []struct{ id, path, prefix string }{{"get-cm", configMaps, "c"}, {"get-cr", widgets, "w"}} {
+		for _, kind := range []struct{ id, path, prefix string }{{"get-cm", configMaps, "c"},
+			{"get-cr", widgets, "w"}} {
 			id := fmt.Sprintf("%s-%d", kind.id, n)
 			if !l.wanted(id) {
 				continue
@@ -76,12 +77,14 @@ func (l *life) reads(ctx context.Context) error {
 }
 
 // verb measures one row.
-func (l *life) verb(ctx context.Context, id string, n int, op func(ctx context.Context, c *client, clientNumber int) error) error {
+func (l *life) verb(ctx context.Context, id string, n int,
+	op func(ctx context.Context, c *client, clientNumber int) error) error {
 	return l.verbFor(ctx, id, n, l.length, op)
 }
 
 // verbFor does the same as verb, for a given duration; 0 means until all work is done.
-func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration, op func(ctx context.Context, c *client, clientNumber int) error) error {
+func (l *life) verbFor(ctx context.Context, id string, n int, d time.Duration,
+	op func(ctx context.Context, c *client, clientNumber int) error) error {
 	clients := l.clients(l.options, n)
 	defer closeAll(clients)
 	defer l.profile(ctx, id)()
@@ -104,7 +107,8 @@ func (l *life) writes(ctx context.Context) error {
 			return err
 		}
 	}
-	if !l.wanted("create-cr-64", "status-cr-16", "status-cr-64", "patch-cr-16", "patch-cr-64", "apply-cr-16", "apply-cr-64", "delete-cr-16", "delete-cr-64") {
+	if !l.wanted("create-cr-64", "status-cr-16", "status-cr-64", "patch-cr-16", "patch-cr-64", "apply-cr-16",
+		"apply-cr-64", "delete-cr-16", "delete-cr-64") {
 		return nil
 	}
 	err := l.verb(ctx, "create-cr-64", 64, func(ctx context.Context, c *client, clientNumber int) error {
@@ -124,7 +128,8 @@ func (l *life) writes(ctx context.Context) error {
 			return c.do(ctx, http.MethodPatch, w.path, mergeMedia, patchBody(buf, w))
 		}},
 		{"apply-cr", func(ctx context.Context, c *client, w *widget, buf []byte) error {
-			return c.do(ctx, http.MethodPatch, w.path+"?fieldManager=figures&force=true", applyMedia, widgetBody(buf, w.name, w.count))
+			return c.do(ctx, http.MethodPatch, w.path+"?fieldManager=figures&force=true", applyMedia,
+				widgetBody(buf, w.name, w.count))
 		}},
 	} {
 		for _, n := range []int{16, 64} {

@@ -34,7 +34,8 @@ func (l *life) watches(ctx context.Context) error {
 		if !l.wanted(kind.id, kind.id+"-p99") {
 			continue
 		}
-		if err := l.lost(ctx, l.watched(ctx, kind.id, kind.collection, kind.body), kind.id, kind.id+"-p99"); err != nil {
+		if err := l.lost(ctx, l.watched(ctx, kind.id, kind.collection, kind.body), kind.id,
+			kind.id+"-p99"); err != nil {
 			return err
 		}
 	}
@@ -82,7 +83,8 @@ func (l *life) watched(ctx context.Context, id, collection string, body func(buf
 	slices.Sort(saw.latencies)
 	p99, events := saw.latencies[len(saw.latencies)*99/100], time.Duration(saw.events)
 	l.set(id, figure{
-		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), p99: p99, cpu: (after - made.cpu) / events,
+		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), p99: p99,
+		cpu:    (after - made.cpu) / events,
 		client: own / events, note: saw.summary(),
 	})
 	l.set(id+"-p99", figure{measured: true, value: float64(p99)})
@@ -98,7 +100,8 @@ type written struct {
 }
 
 // write creates, with 16 clients, the objects that a crowd waits for.
-func (l *life) write(ctx context.Context, w *crowd, collection string, body func(buf []byte, name string) []byte) (made written, err error) {
+func (l *life) write(ctx context.Context, w *crowd, collection string,
+	body func(buf []byte, name string) []byte) (made written, err error) {
 	if made.cpu, err = l.cpu(); err != nil {
 		return made, err
 	}
@@ -113,7 +116,8 @@ func (l *life) write(ctx context.Context, w *crowd, collection string, body func
 			return errEnough
 		}
 		w.sent[n].Store(int64(time.Since(w.begin)))
-		return c.do(ctx, http.MethodPost, collection, jsonMedia, body(bufs[clientNumber], fmt.Sprintf("%s%06d", w.prefix, n)))
+		return c.do(ctx, http.MethodPost, collection, jsonMedia,
+			body(bufs[clientNumber], fmt.Sprintf("%s%06d", w.prefix, n)))
 	})
 	return made, err
 }
@@ -142,8 +146,9 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		return err
 	}
 	crowd := &crowd{
-		path: configMaps + "?watch=1", revision: revision, prefix: "idle-", writes: writes, bufSize: 4 << 10, begin: time.Now(),
-		sent: make([]atomic.Int64, writes),
+		path: configMaps + "?watch=1", revision: revision, prefix: "idle-", writes: writes, bufSize: 4 << 10,
+		begin: time.Now(),
+		sent:  make([]atomic.Int64, writes),
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	all := make([]seen, l.idleWatching)
@@ -155,7 +160,8 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	for i := range all {
 		if i%streams == 0 {
 			c := l.client(true)
-			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 4 << 20}
+			c.transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10,
+				MaxReceiveBufferPerConnection: 4 << 20}
 			transports = append(transports, c)
 		}
 		c := *transports[len(transports)-1] // share the connection, but not the other fields
@@ -176,7 +182,8 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	}
 	l.set("idle-watchers", figure{measured: true, value: float64(now.resident-before.resident) / float64(len(all))})
 	small := func(buf []byte, name string) []byte {
-		return fmt.Appendf(buf[:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"k":"v"}}`, name)
+		return fmt.Appendf(buf[:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"k":"v"}}`,
+			name)
 	}
 	defer l.profile(ctx, "idle-watchers")()
 	made, err := l.write(ctx, crowd, configMaps, small)
@@ -191,7 +198,8 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	saw := sum(all)
 	note := fmt.Sprintf("%s writes: all watchers received them in order", thousands(float64(writes)))
 	if saw.whole < len(all) {
-		note = fmt.Sprintf("%s writes: %s of %s watchers received all in order", thousands(float64(writes)), thousands(float64(saw.whole)), thousands(float64(len(all))))
+		note = fmt.Sprintf("%s writes: %s of %s watchers received all in order", thousands(float64(writes)),
+			thousands(float64(saw.whole)), thousands(float64(len(all))))
 		if l.side.kelson {
 			return fmt.Errorf("idle watchers: %s; one of the others: %w", note, saw.missed)
 		}
@@ -201,7 +209,8 @@ func (l *life) idleWatchers(ctx context.Context) error {
 		note += ", " + saw.summary()
 	}
 	l.set("idle-watchers-events", figure{
-		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(), cpu: (after - made.cpu) / time.Duration(max(1, saw.events)), note: note,
+		measured: true, value: float64(saw.events) / saw.last.Sub(made.begin).Seconds(),
+		cpu: (after - made.cpu) / time.Duration(max(1, saw.events)), note: note,
 	})
 	return nil
 }

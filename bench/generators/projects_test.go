@@ -41,7 +41,8 @@ type project struct {
 
 var projects = []project{
 	{"sigs.k8s.io/cluster-api/api", "v1.14.2", ".", []string{"crd", "object"}, nil, false, false},
-	{"sigs.k8s.io/cluster-api", "v1.14.2", "core", []string{"rbac", "webhook"}, map[string]string{"api": "sigs.k8s.io/cluster-api/api"}, false, false},
+	{"sigs.k8s.io/cluster-api", "v1.14.2", "core", []string{"rbac", "webhook"},
+		map[string]string{"api": "sigs.k8s.io/cluster-api/api"}, false, false},
 	{"github.com/cert-manager/cert-manager", "v1.21.2", "pkg/apis", []string{"crd"}, nil, false, false},
 	{"github.com/external-secrets/external-secrets", "v0.20.4", "apis", []string{"crd", "object"}, nil, true, false},
 	{"github.com/argoproj/argo-rollouts", "v1.9.0", "pkg/apis/rollouts", []string{"crd"}, nil, false, false},
@@ -66,7 +67,9 @@ func TestProjects(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Setenv("GOWORK", "off")
-			result, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: p.generators, Check: true, Lenient: p.lenient, EmbeddedObjectMeta: p.embedded})
+			result, err := toolchain.Generate(t.Context(),
+				toolchain.Options{Dir: dir, Generators: p.generators, Check: true, Lenient: p.lenient,
+					EmbeddedObjectMeta: p.embedded})
 			if err != nil && !errors.Is(err, toolchain.ErrStale) {
 				t.Fatal(err)
 			}

@@ -74,7 +74,8 @@ func deployed(ctx context.Context, replicas, count int) error {
 	}
 	done := s.profile(ctx, fmt.Sprintf("deployment-%d", replicas))
 	began := time.Now()
-	if _, err := s.client.AppsV1().Deployments("default").Create(ctx, deployment(replicas), metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.AppsV1().Deployments("default").Create(ctx, deployment(replicas),
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if err := s.waitDeployment(ctx, replicas); err != nil {
@@ -94,7 +95,8 @@ func deployed(ctx context.Context, replicas, count int) error {
 	}
 	done()
 	fmt.Printf("| a Deployment of %d replicas on %d nodes | %.1f s | %.1f s, %.1f s with what follows | %d MiB | %d MiB | %s |\n",
-		replicas, count, took.Seconds(), (ready.cpu - before.cpu).Seconds(), (after.cpu - before.cpu).Seconds(), ready.private>>20, ready.resident>>20, load())
+		replicas, count, took.Seconds(), (ready.cpu - before.cpu).Seconds(), (after.cpu - before.cpu).Seconds(),
+		ready.private>>20, ready.resident>>20, load())
 	return nil
 }
 
@@ -112,10 +114,13 @@ func deployment(replicas int) *appsv1.Deployment {
 	count, labels := int32(replicas), map[string]string{"app": "bench"}
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Spec: appsv1.DeploymentSpec{
 		Replicas: &count, Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "app", Image: "example.com/app:1",
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("10Mi")}},
-		}}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "app", Image: "example.com/app:1",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+						corev1.ResourceMemory: resource.MustParse("10Mi")}},
+			}}}},
 	}}
 }
 
@@ -141,8 +146,10 @@ func ofClusters(ctx context.Context, rows []string) error {
 	fmt.Print("| cluster | until all are Ready | processor time of the server | private memory | resident memory | load |\n|---|--:|--:|--:|--:|--:|\n")
 	for _, row := range rows {
 		measures := map[string][]func() error{
-			"rest":        {func() error { return atRest(ctx, 1000) }},
-			"deployments": {func() error { return deployed(ctx, 1000, 100) }, func() error { return deployed(ctx, 3000, 1000) }},
+			"rest": {func() error { return atRest(ctx, 1000) }},
+			"deployments": {func() error {
+				return deployed(ctx, 1000, 100)
+			}, func() error { return deployed(ctx, 3000, 1000) }},
 		}[row]
 		if measures == nil {
 			return fmt.Errorf("row %q: want rest or deployments", row)

@@ -109,12 +109,14 @@ func ofKelson(ctx context.Context, name string, more ...string) error {
 
 func ofKWOK(ctx context.Context) error {
 	kubeconfig := os.Getenv("KUBECONFIG")
-	stages, err := kwoksStages("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+	stages, err := kwoksStages("node/fast/node-initialize.yaml",
+		"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
 		"pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml")
 	if err != nil {
 		return err
 	}
-	args := []string{"--kubeconfig=" + kubeconfig, "--manage-all-nodes=true", "--node-ip=10.0.0.1", "--cidr=10.128.0.0/9", "--node-lease-duration-seconds=40", "--v=ERROR"}
+	args := []string{"--kubeconfig=" + kubeconfig, "--manage-all-nodes=true", "--node-ip=10.0.0.1",
+		"--cidr=10.128.0.0/9", "--node-lease-duration-seconds=40", "--v=ERROR"}
 	for _, file := range stages {
 		args = append(args, "--config="+file)
 	}
@@ -132,7 +134,8 @@ func ofKWOK(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return measure(ctx, "KWOK on kube-apiserver and etcd", &server{config: config, client: c, ids: append(servers, cmd.Process.Pid)})
+	return measure(ctx, "KWOK on kube-apiserver and etcd",
+		&server{config: config, client: c, ids: append(servers, cmd.Process.Pid)})
 }
 
 // siblings returns the other processes of this one's parent: the servers.
@@ -195,7 +198,8 @@ func measure(ctx context.Context, name string, s *server) error {
 	if seen.ended > 0 {
 		name += fmt.Sprintf(" (the server ended the watch %d times)", seen.ended)
 	}
-	fmt.Printf("| %s | %.1f s | %.1f s | %s / %s | %s / %s | %d MiB | %d MiB |\n", name, took.Seconds(), (after.cpu - before.cpu).Seconds(),
+	fmt.Printf("| %s | %.1f s | %.1f s | %s / %s | %s / %s | %d MiB | %d MiB |\n", name, took.Seconds(),
+		(after.cpu - before.cpu).Seconds(),
 		at(ready, 50), at(ready, 99), at(first, 50), at(first, 99), after.private>>20, after.resident>>20)
 	return nil
 }
@@ -204,7 +208,8 @@ func measure(ctx context.Context, name string, s *server) error {
 func prepareNodes(ctx context.Context, c *kubernetes.Clientset) error {
 	if *kwok != "" {
 		for i := range *nodes {
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i),
+				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
 			if _, err := c.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
 				return err
 			}
@@ -255,8 +260,10 @@ func create(ctx context.Context, config *rest.Config) (map[string]time.Time, err
 		}
 		all.Go(func() {
 			for i := range work {
-				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i), Labels: map[string]string{"app": "bench"}}, Spec: corev1.PodSpec{
-					NodeName: nodeName(i % *nodes), Containers: []corev1.Container{{Name: "app", Image: "example.com/app:1"}},
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i),
+					Labels: map[string]string{"app": "bench"}}, Spec: corev1.PodSpec{
+					NodeName:   nodeName(i % *nodes),
+					Containers: []corev1.Container{{Name: "app", Image: "example.com/app:1"}},
 				}}
 				at := time.Now()
 				_, err := c.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})

@@ -34,7 +34,8 @@ func serve(more ...string) (*server, error) {
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	s := &server{dir: dir}
-	s.cmd = exec.Command(*kelson, append([]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig=" + kubeconfig}, more...)...)
+	s.cmd = exec.Command(*kelson, append([]string{"serve", "--in-memory", "--secure-port=0",
+		"--kubeconfig=" + kubeconfig}, more...)...)
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {

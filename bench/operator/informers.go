@@ -86,7 +86,8 @@ func informers(ctx context.Context, dir string, t *table) error {
 	return nil
 }
 
-func informersOf(ctx context.Context, dir string, start func(context.Context, string) (*server, error), t *table) error {
+func informersOf(ctx context.Context, dir string, start func(context.Context, string) (*server, error),
+	t *table) error {
 	s, err := start(ctx, dir)
 	if err != nil {
 		return err

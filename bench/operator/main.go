@@ -45,7 +45,8 @@ func run(ctx context.Context) error {
 		name string
 		run  func(context.Context, string, *table) error
 	}
-	parts := []part{{"queue", queues}, {"informers", informers}, {"handlers", handlers}, {"idle", idle}, {"reconcile", reconciles}}
+	parts := []part{{"queue", queues}, {"informers", informers}, {"handlers", handlers}, {"idle", idle},
+		{"reconcile", reconciles}}
 	if *only != "" {
 		parts = slices.DeleteFunc(parts, func(p part) bool { return p.name != *only })
 	}

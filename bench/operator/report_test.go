@@ -28,7 +28,8 @@ func TestWrite(t *testing.T) {
 		}
 		return string(text)
 	}
-	if text := write(1); !strings.HasPrefix(text, "# Page\n\nbefore\n\n"+sectionBegin) || !strings.Contains(text, "| what | 2.00 s | 1.00 s | 0.50 × | ≤ 0.50 × | met |") {
+	if text := write(1); !strings.HasPrefix(text, "# Page\n\nbefore\n\n"+sectionBegin) ||
+		!strings.Contains(text, "| what | 2.00 s | 1.00 s | 0.50 × | ≤ 0.50 × | met |") {
 		t.Errorf("first:\n%s", text)
 	}
 	text, err := os.ReadFile(page)
@@ -39,7 +40,8 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := write(1.5)
-	if strings.Count(got, sectionBegin) != 1 || !strings.HasSuffix(got, sectionEnd+"after\n") || !strings.Contains(got, "| 0.75 × | ≤ 0.50 × | missed |") {
+	if strings.Count(got, sectionBegin) != 1 || !strings.HasSuffix(got, sectionEnd+"after\n") ||
+		!strings.Contains(got, "| 0.75 × | ≤ 0.50 × | missed |") {
 		t.Errorf("second:\n%s", got)
 	}
 }

@@ -34,7 +34,8 @@ func startKelson(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.start(dir, *kelson, "serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", s.kubeconfig)
+	err = s.start(dir, *kelson, "serve", "--node=none", "--secure-port", port, "--data-dir",
+		filepath.Join(dir, "state"), "--kubeconfig", s.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +55,18 @@ func startPeer(ctx context.Context, dir string) (*server, error) {
 		return nil, fmt.Errorf("write keys: %w", err)
 	}
 	etcd := "http://127.0.0.1:" + ports[0]
-	err := s.start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", etcd,
-		"--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--quota-backend-bytes", "8589934592")
+	err := s.start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls",
+		etcd,
+		"--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error",
+		"--quota-backend-bytes", "8589934592")
 	if err == nil {
 		at := func(name string) string { return filepath.Join(dir, name) }
-		err = s.start(dir, filepath.Join(*peers, "kube-apiserver"), "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", ports[2],
-			"--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
-			"--tls-cert-file", at("server.crt"), "--tls-private-key-file", at("server.key"), "--client-ca-file", at("ca.crt"),
+		err = s.start(dir, filepath.Join(*peers, "kube-apiserver"), "--etcd-servers", etcd, "--bind-address",
+			"127.0.0.1", "--secure-port", ports[2],
+			"--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins",
+			"ServiceAccount",
+			"--tls-cert-file", at("server.crt"), "--tls-private-key-file", at("server.key"), "--client-ca-file",
+			at("ca.crt"),
 			"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", at("sa.key"),
 			"--service-account-signing-key-file", at("sa.key"))
 	}
@@ -91,7 +97,8 @@ func writeKeys(dir, url, kubeconfig string) error {
 	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM} {
+	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM,
+		"server.key": server.KeyPEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return err
 		}

@@ -33,8 +33,10 @@ func queues(ctx context.Context, _ string, t *table) error {
 	t.group("Work queue with priorities: Add, Get and Done per second")
 	for _, workers := range []string{"1", "16"} {
 		rate := ours.Rate["kelson "+workers]
-		t.row(workers+" workers, against client-go (no priorities)", perSecond, theirs.Rate["client-go "+workers], rate, atLeast(2))
-		t.row(workers+" workers, against controller-runtime", perSecond, theirs.Rate["controller-runtime "+workers], rate, nil)
+		t.row(workers+" workers, against client-go (no priorities)", perSecond, theirs.Rate["client-go "+workers], rate,
+			atLeast(2))
+		t.row(workers+" workers, against controller-runtime", perSecond, theirs.Rate["controller-runtime "+workers],
+			rate, nil)
 	}
 	return nil
 }
@@ -87,7 +89,8 @@ func handlers(ctx context.Context, dir string, t *table) error {
 }
 
 func counting(namespace string, key, n int) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("key-", key)}, Data: map[string]string{"n": strconv.Itoa(n)}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("key-", key)},
+		Data: map[string]string{"n": strconv.Itoa(n)}}
 }
 
 // idle measures the memory of an idle operator that watches three kinds.
@@ -145,7 +148,8 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			fmt.Fprintf(os.Stderr, "%s: %.2f s, processor %.2f s and %.2f s of the server; one at a time %.2f ms\n", name, r.wall, r.CPU, r.serverCPU, r.latency*1000)
+			fmt.Fprintf(os.Stderr, "%s: %.2f s, processor %.2f s and %.2f s of the server; one at a time %.2f ms\n",
+				name, r.wall, r.CPU, r.serverCPU, r.latency*1000)
 			all[name] = append(all[name], r)
 		}
 		slices.Reverse(order)
@@ -161,10 +165,12 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		}
 		theirs, ours := medians(extract(all["theirs on "+server], own)), medians(extract(all["ours on "+server], own))
 		pairs(title+"wall", seconds, wall, wanted)
-		t.pairs(title+"wall of the writes alone, without an operator", seconds, extract(all["theirs on "+server], wall), extract(all["alone on "+server], wall), nil)
+		t.pairs(title+"wall of the writes alone, without an operator", seconds, extract(all["theirs on "+server], wall),
+			extract(all["alone on "+server], wall), nil)
 		pairs(title+"processor of the operator", seconds, func(r reconciled) float64 { return r.CPU }, cpu)
 		t.row(title+"conflicts", number, theirs.Conflicts, ours.Conflicts, conflicts)
-		t.row(title+"reconciles per resource", number, theirs.Reconciles/float64(*samples), ours.Reconciles/float64(*samples), per)
+		t.row(title+"reconciles per resource", number, theirs.Reconciles/float64(*samples),
+			ours.Reconciles/float64(*samples), per)
 		pairs(title+"processor of the server", seconds, func(r reconciled) float64 { return r.serverCPU }, nil)
 		t.row(title+"allocated by the operator", byteCount, theirs.Allocated, ours.Allocated, nil)
 		t.row(title+"peak resident of the operator", byteCount, theirs.Peak, ours.Peak, nil)
@@ -177,8 +183,10 @@ func reconciles(ctx context.Context, dir string, t *table) error {
 		rows("kelson", nil, nil, exactly(0), below(2.1))
 	}
 	if isAsked("kelson") && isAsked("kube-apiserver") {
-		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds, extract(all["theirs on kube-apiserver"], wall), extract(all["ours on kelson"], wall), atMost(0.1))
-		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds, extract(all["theirs on kube-apiserver"], latency), extract(all["ours on kelson"], latency), atMost(0.3))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: wall", seconds,
+			extract(all["theirs on kube-apiserver"], wall), extract(all["ours on kelson"], wall), atMost(0.1))
+		t.pairs("theirs on kube-apiserver, ours on Kelson: one resource, p50", seconds,
+			extract(all["theirs on kube-apiserver"], latency), extract(all["ours on kelson"], latency), atMost(0.3))
 	}
 	return nil
 }
@@ -188,7 +196,8 @@ type reconciled struct {
 	wall, latency, serverCPU float64
 }
 
-func reconcileOn(ctx context.Context, dir, which string, start func(context.Context, string) (*server, error)) (r reconciled, err error) {
+func reconcileOn(ctx context.Context, dir, which string,
+	start func(context.Context, string) (*server, error)) (r reconciled, err error) {
 	s, err := start(ctx, dir)
 	if err != nil {
 		return r, err
@@ -219,7 +228,8 @@ func reconcileOn(ctx context.Context, dir, which string, start func(context.Cont
 	if err := s.client.List(ctx, items, client.ListOptions{Namespace: "bench", Limit: 1}); err != nil {
 		return r, err
 	}
-	stream, err := s.client.Watch(ctx, items, client.ListOptions{Namespace: "bench", ResourceVersion: items.ResourceVersion, Bookmarks: true})
+	stream, err := s.client.Watch(ctx, items, client.ListOptions{Namespace: "bench",
+		ResourceVersion: items.ResourceVersion, Bookmarks: true})
 	if err != nil {
 		return r, err
 	}
@@ -276,12 +286,14 @@ func writeAlone(ctx context.Context, s *server, versions []string) (r reconciled
 		if err := s.client.Create(ctx, child); err != nil {
 			return err
 		}
-		parent := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"child": child.Name, "ready": true}}}
+		parent := &unstructured.Unstructured{
+			Object: map[string]any{"status": map[string]any{"child": child.Name, "ready": true}}}
 		parent.SetGroupVersionKind(sample.Kind)
 		parent.SetNamespace(child.Namespace)
 		parent.SetName(child.Name)
 		parent.SetResourceVersion(versions[n])
-		return s.client.Subresource("status").Update(ctx, parent, parent, client.FieldValidation(metav1.FieldValidationIgnore))
+		return s.client.Subresource("status").Update(ctx, parent, parent,
+			client.FieldValidation(metav1.FieldValidationIgnore))
 	})
 	r.wall, r.serverCPU = time.Since(begun).Seconds(), s.cpu()-before
 	return r, err

@@ -50,10 +50,12 @@ var readyLine = regexp.MustCompile(`ready in (\d+) ns`)
 // deployments measures how long a Deployment of three pods takes to be ready in the test of a
 // scaffolded project: in the first environment of a process, and in later ones.
 func deployments(ctx context.Context, dir, kelson string) ([]row, error) {
-	if err := os.WriteFile(filepath.Join(dir, "internal", "controller", "deployment_test.go"), []byte(deploymentTest), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "internal", "controller", "deployment_test.go"), []byte(deploymentTest),
+		0o644); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=11", "-v", "-run", "^TestDeployment$", "./internal/controller")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=11", "-v", "-run", "^TestDeployment$",
+		"./internal/controller")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "KELSON="+kelson)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -37,7 +37,8 @@ func main() {
 	flag.StringVar(&o.checkout, "checkout", ".", "Kelson's source, for the scaffolded project")
 	flag.IntVar(&o.planes, "planes", 1000, "control planes in one process")
 	flag.IntVar(&o.tests, "tests", 100, "tests in parallel")
-	flag.StringVar(&o.profile, "profile", "", "write only profiles of the empty control planes, to the files with this prefix and .heap and .goroutines")
+	flag.StringVar(&o.profile, "profile", "",
+		"write only profiles of the empty control planes, to the files with this prefix and .heap and .goroutines")
 	docs := flag.String("docs", "", "page whose part is replaced by the table")
 	flag.Parse()
 	log.SetLogger(logr.Discard())

@@ -20,8 +20,9 @@ import (
 
 var (
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	widgets     = schema.GroupVersionResource{Group: "bench.kelson.dev", Version: "v1", Resource: "widgets"}
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
+	widgets = schema.GroupVersionResource{Group: "bench.kelson.dev", Version: "v1", Resource: "widgets"}
 )
 
 // envtests is the number of parallel tests with a kube-apiserver of their own. A hundred would need
@@ -151,15 +152,22 @@ func test(ctx context.Context, config *rest.Config, namespace string) error {
 // install creates the definition of widgets, if it does not exist, and waits until they are served.
 func install(ctx context.Context, client dynamic.Interface) error {
 	definition := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "widgets.bench.kelson.dev"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.bench.kelson.dev"},
 		"spec": map[string]any{
-			"group": "bench.kelson.dev", "scope": "Namespaced", "names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
-				"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": map[string]any{"count": map[string]any{"type": "integer"}}}},
-			}}}},
+			"group": "bench.kelson.dev", "scope": "Namespaced",
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget",
+				"listKind": "WidgetList"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "properties": map[string]any{
+						"spec": map[string]any{"type": "object",
+							"properties": map[string]any{"count": map[string]any{"type": "integer"}}}},
+				}}}},
 		},
 	}}
-	if _, err := client.Resource(definitions).Create(ctx, definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.Resource(definitions).Create(ctx, definition, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	for {
@@ -177,6 +185,7 @@ func install(ctx context.Context, client dynamic.Interface) error {
 
 func widget(i int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "bench.kelson.dev/v1", "kind": "Widget", "metadata": map[string]any{"name": fmt.Sprint("w", i)}, "spec": map[string]any{"count": int64(i)},
+		"apiVersion": "bench.kelson.dev/v1", "kind": "Widget", "metadata": map[string]any{"name": fmt.Sprint("w", i)},
+		"spec": map[string]any{"count": int64(i)},
 	}}
 }

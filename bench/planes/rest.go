@@ -65,9 +65,11 @@ func (o *options) atRest(ctx context.Context) ([]row, error) {
 			}
 		}
 		rows = append(rows,
-			row{fmt.Sprintf("%d control planes in one process, %s: resident memory of each", o.planes, kind.what), "≤ 1 MiB",
+			row{fmt.Sprintf("%d control planes in one process, %s: resident memory of each", o.planes, kind.what),
+				"≤ 1 MiB",
 				fmt.Sprintf("%.2f MiB", float64(after.resident-before.resident)/float64(o.planes)/(1<<20)), ""},
-			row{"… goroutines of each", "", fmt.Sprintf("%.1f", float64(after.goroutines-before.goroutines)/float64(o.planes)), ""},
+			row{"… goroutines of each", "", fmt.Sprintf("%.1f",
+				float64(after.goroutines-before.goroutines)/float64(o.planes)), ""},
 			row{"… start of each, with its first answer", "", milliseconds(took / time.Duration(o.planes)), ""})
 		for _, plane := range planes {
 			plane.Stop()
@@ -104,7 +106,8 @@ func prepare(ctx context.Context) (state *store.Snapshot, stop func(), err error
 	}
 	for i := range 100 {
 		if err == nil {
-			_, err = client.Resource(widgets).Namespace(metav1.NamespaceDefault).Create(ctx, widget(i), metav1.CreateOptions{})
+			_, err = client.Resource(widgets).Namespace(metav1.NamespaceDefault).Create(ctx, widget(i),
+				metav1.CreateOptions{})
 		}
 	}
 	if err != nil {

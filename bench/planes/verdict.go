@@ -36,7 +36,8 @@ func (o *options) verdict(ctx context.Context) ([]row, error) {
 		}
 		return nil
 	}
-	if err := run(kelson, "init", "--domain", "example.com", "--repo", "example.com/shop", "--kelson", checkout); err != nil {
+	if err := run(kelson, "init", "--domain", "example.com", "--repo", "example.com/shop", "--kelson",
+		checkout); err != nil {
 		return nil, err
 	}
 	if err := run(kelson, "create", "api", "--group", "store", "--version", "v1", "--kind", "Shop"); err != nil {
@@ -50,7 +51,8 @@ func (o *options) verdict(ctx context.Context) ([]row, error) {
 	var all []time.Duration
 	for i := range 6 {
 		// The text is part of the program, so that the go command runs the test again.
-		changed := bytes.Replace(source, []byte(`Message: "Reconciled"`), fmt.Appendf(nil, `Message: "Reconciled %d"`, i), 1)
+		changed := bytes.Replace(source, []byte(`Message: "Reconciled"`),
+			fmt.Appendf(nil, `Message: "Reconciled %d"`, i), 1)
 		if bytes.Equal(changed, source) {
 			return nil, fmt.Errorf("%s has another message", saved)
 		}
@@ -66,7 +68,8 @@ func (o *options) verdict(ctx context.Context) ([]row, error) {
 		}
 	}
 	slices.Sort(all)
-	rows := []row{{"go test of a scaffolded project with one test, from saved file to verdict", "≤ 1 s", seconds(all[len(all)/2]), ""}}
+	rows := []row{{"go test of a scaffolded project with one test, from saved file to verdict", "≤ 1 s",
+		seconds(all[len(all)/2]), ""}}
 	more, err := deployments(ctx, dir, kelson)
 	return append(rows, more...), err
 }

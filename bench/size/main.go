@@ -194,7 +194,8 @@ func report(file *elf.File, code map[string]int64) string {
 	b.WriteString("| packages | number | code, MB | code and its tables, MB |\n|---|--:|--:|--:|\n")
 	for _, name := range bySize(groups) {
 		if size := groups[name]; size >= 100_000 {
-			fmt.Fprintf(&b, "| %s | %d | %.1f | %.1f |\n", name, number[name], mb(size), mb(size)*(1+float64(tables)/float64(all)))
+			fmt.Fprintf(&b, "| %s | %d | %.1f | %.1f |\n", name, number[name], mb(size),
+				mb(size)*(1+float64(tables)/float64(all)))
 		}
 	}
 	return b.String()

@@ -93,25 +93,34 @@ program has. Pods keep running when the command ends.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.cluster.Token, "token", "", "bootstrap token, needed the first time")
-	f.StringSliceVar(&o.cluster.Hashes, "ca-hash", nil, "digest of the public key of the server's certificate authority, sha256:HEX; may be repeated")
+	f.StringSliceVar(&o.cluster.Hashes, "ca-hash", nil,
+		"digest of the public key of the server's certificate authority, sha256:HEX; may be repeated")
 	f.StringVar(&o.cluster.Authority, "ca-file", "", "certificate authorities of the server, instead of --ca-hash")
-	f.StringVar(&o.local, "balancer-address", "127.0.0.1:6444", "with several URLs: address of this machine at which the node reaches the servers")
+	f.StringVar(&o.local, "balancer-address", "127.0.0.1:6444",
+		"with several URLs: address of this machine at which the node reaches the servers")
 	f.StringVar(&o.name, "name", "", "name of the node (default: the host name)")
-	f.StringVar(&o.dir, "data-dir", defaultDir, "directory of certificates, configuration, logs, and containerd's state")
+	f.StringVar(&o.dir, "data-dir", defaultDir,
+		"directory of certificates, configuration, logs, and containerd's state")
 	f.StringVar(&o.nodeIP, "node-ip", "", "address of the node, or an IPv4 and an IPv6 address separated by a comma (default: that of the default route)")
 	f.StringSliceVar(&o.labels, "label", nil, "label KEY=VALUE of the node; may be repeated")
 	f.StringSliceVar(&o.taints, "taint", nil, "taint KEY=VALUE:EFFECT of the node; may be repeated")
-	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "range of the addresses of pods, or two of different IP families separated by a comma (default: those that the cluster gives the node)")
+	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil,
+		"range of the addresses of pods, or two of different IP families separated by a comma (default: those that the cluster gives the node)")
 	f.StringSliceVar(&o.dns, "cluster-dns", nil, "addresses of the cluster's DNS server")
 	f.StringVar(&o.domain, "cluster-domain", "cluster.local", "domain of the cluster")
 	f.Int32Var(&o.port, "port", 10250, "port of the kubelet")
 	f.Int32Var(&o.healthz, "healthz-port", 10248, "port of the kubelet's health checks, on 127.0.0.1")
-	f.StringVar(&o.wants.Runtime, "runtime-endpoint", "", "unix:///SOCKET of the container runtime (default: the one that runs, or a containerd that this command starts)")
-	f.StringVar(&o.pause, "pause-image", "registry.k8s.io/pause:3.10.1", "image of the sandboxes of pods, for a containerd that this command starts")
-	f.StringArrayVar(&o.images, "images", nil, "directory with archives of images (*.tar) that are imported into containerd before the kubelet starts; may be repeated")
+	f.StringVar(&o.wants.Runtime, "runtime-endpoint", "",
+		"unix:///SOCKET of the container runtime (default: the one that runs, or a containerd that this command starts)")
+	f.StringVar(&o.pause, "pause-image", "registry.k8s.io/pause:3.10.1",
+		"image of the sandboxes of pods, for a containerd that this command starts")
+	f.StringArrayVar(&o.images, "images", nil,
+		"directory with archives of images (*.tar) that are imported into containerd before the kubelet starts; may be repeated")
 	f.StringVar(&o.cni, "cni-config-dir", "/etc/cni/net.d", "directory of CNI configurations")
-	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "", "nftables, iptables, or none to run no kube-proxy (default: nftables or iptables, whichever works)")
-	f.StringVar(&o.kubeletConfig, "kubelet-config-dir", "", "directory of KubeletConfiguration files (*.conf) that override this command's")
+	f.StringVar(&o.wants.ProxyMode, "proxy-mode", "",
+		"nftables, iptables, or none to run no kube-proxy (default: nftables or iptables, whichever works)")
+	f.StringVar(&o.kubeletConfig, "kubelet-config-dir", "",
+		"directory of KubeletConfiguration files (*.conf) that override this command's")
 	f.BoolVar(&o.skipChecks, "skip-checks", false, "start even if the machine does not meet all requirements")
 	return c
 }
@@ -183,7 +192,8 @@ func (o *options) validateAddresses() error {
 		return fmt.Errorf("--pod-cidr: %w", err)
 	}
 	if dual, _ := utilnet.IsDualStackCIDRs(ranges); len(ranges) > 2 || len(ranges) == 2 && !dual {
-		return fmt.Errorf("--pod-cidr %s: want one range, or two of different IP families", strings.Join(o.podCIDRs, ","))
+		return fmt.Errorf("--pod-cidr %s: want one range, or two of different IP families",
+			strings.Join(o.podCIDRs, ","))
 	}
 	return nil
 }
@@ -295,7 +305,8 @@ func (n *node) containerd() (run.Process, error) {
 	config, err := settings.Containerd{
 		Root: n.path("containerd/root"), State: n.path("containerd/state"), Socket: n.path(containerdSocket),
 		Plugins: n.machine.Plugins, Network: n.cni, Pause: n.pause,
-		RestrictOOMScore: n.machine.CgroupVersion == 1, SystemdCgroup: n.machine.CgroupVersion == 2 && n.machine.Systemd,
+		RestrictOOMScore: n.machine.CgroupVersion == 1, SystemdCgroup: n.machine.CgroupVersion == 2 &&
+			n.machine.Systemd,
 	}.Config()
 	if err != nil {
 		return run.Process{}, err
@@ -316,7 +327,8 @@ const containerdSocket = "containerd/containerd.sock"
 // containerdProcess returns containerd with a configuration, and sets the endpoint of the runtime.
 func (n *node) containerdProcess(config string) run.Process {
 	n.machine.Runtime = "unix://" + n.path(containerdSocket)
-	return run.Process{Name: "containerd", Path: n.machine.Containerd, Args: []string{"--config", config}, Log: n.logFile("containerd")}
+	return run.Process{Name: "containerd", Path: n.machine.Containerd, Args: []string{"--config", config},
+		Log: n.logFile("containerd")}
 }
 
 func (n *node) waitForRuntime(ctx context.Context) error {
@@ -332,14 +344,17 @@ func (n *node) waitForRuntime(ctx context.Context) error {
 func (n *node) importImages(ctx context.Context) error {
 	for _, dir := range n.images {
 		if name, err := machine.RuntimeName(ctx, n.machine.Runtime); err != nil || name != "containerd" {
-			return errors.Join(err, fmt.Errorf("--images %s: archives can only be imported into containerd, and %s is %q", dir, n.machine.Runtime, name))
+			return errors.Join(err, fmt.Errorf(
+				"--images %s: archives can only be imported into containerd, and %s is %q", dir, n.machine.Runtime,
+				name))
 		}
 		archives, err := filepath.Glob(filepath.Join(dir, "*.tar"))
 		if err != nil {
 			return err
 		}
 		for _, archive := range archives {
-			cmd := exec.CommandContext(ctx, "ctr", "--address", strings.TrimPrefix(n.machine.Runtime, "unix://"), "--namespace", "k8s.io", "images", "import", archive)
+			cmd := exec.CommandContext(ctx, "ctr", "--address", strings.TrimPrefix(n.machine.Runtime, "unix://"),
+				"--namespace", "k8s.io", "images", "import", archive)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("import %s: %w: %s", archive, err, strings.TrimSpace(string(out)))
 			}
@@ -367,12 +382,14 @@ func (n *node) kubelet(ctx context.Context) (run.Process, error) {
 	if err := settings.Write(config, settings.Kubelet{
 		Endpoint: n.machine.Runtime, Authority: n.files.Authority,
 		CgroupVersion: n.machine.CgroupVersion, SystemdCgroup: systemd, CgroupRoot: root,
-		DNS: n.dns, Domain: n.domain, Resolver: machine.Resolver(), Port: n.port, HealthzPort: n.healthz, Logs: n.path("pods/logs"),
+		DNS: n.dns, Domain: n.domain, Resolver: machine.Resolver(), Port: n.port, HealthzPort: n.healthz,
+		Logs: n.path("pods/logs"),
 	}.Config()); err != nil {
 		return run.Process{}, err
 	}
 	args := []string{
-		"kubelet", "--config=" + config, "--kubeconfig=" + n.files.Kubeconfig, "--bootstrap-kubeconfig=" + n.files.Bootstrap,
+		"kubelet", "--config=" + config, "--kubeconfig=" + n.files.Kubeconfig,
+		"--bootstrap-kubeconfig=" + n.files.Bootstrap,
 		"--cert-dir=" + n.files.Pki, "--root-dir=" + n.path("kubelet"), "--hostname-override=" + n.name,
 	}
 	if n.nodeIP != "" {
@@ -433,7 +450,8 @@ func (n *node) setLabels(ctx context.Context, client kubernetes.Interface) error
 	if err != nil {
 		return err
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("set the labels of the node: %w", err)
 	}
 	return nil
@@ -442,7 +460,8 @@ func (n *node) setLabels(ctx context.Context, client kubernetes.Interface) error
 // proxy writes the configuration of kube-proxy.
 func (n *node) proxy(ctx context.Context, client kubernetes.Interface) (run.Process, error) {
 	config := n.path("kube-proxy.yaml")
-	if err := settings.Write(config, settings.Proxy(n.machine.ProxyMode, n.files.Kubeconfig, n.name, strings.Join(n.podCIDRs, ","))); err != nil {
+	if err := settings.Write(config, settings.Proxy(n.machine.ProxyMode, n.files.Kubeconfig, n.name,
+		strings.Join(n.podCIDRs, ","))); err != nil {
 		return run.Process{}, err
 	}
 	return self("kube-proxy", []string{"kube-proxy", "--config=" + config}, n.logFile("kube-proxy"))

@@ -57,8 +57,10 @@ move to other nodes without an outage.`,
 		},
 	}
 	c.Flags().StringVar(&o.dir, "data-dir", defaultDir, "the directory that join used")
-	c.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of an administrator, to delete the Node object (default: it stays)")
-	c.Flags().StringVar(&o.wants.Runtime, "runtime-endpoint", "", "unix:///SOCKET of the container runtime (default: as for join)")
+	c.Flags().StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig of an administrator, to delete the Node object (default: it stays)")
+	c.Flags().StringVar(&o.wants.Runtime, "runtime-endpoint", "",
+		"unix:///SOCKET of the container runtime (default: as for join)")
 	c.Flags().StringVar(&o.cni, "cni-config-dir", "/etc/cni/net.d", "directory of CNI configurations")
 	return c
 }
@@ -104,7 +106,8 @@ func deleteNode(ctx context.Context, kubeconfig string, files cluster.Files, log
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", name, err)
 	}
 	log.Info("deleted the Node object", "node", name)

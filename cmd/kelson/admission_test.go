@@ -68,7 +68,8 @@ func TestAdmissionOfKubectl(t *testing.T) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: review.Request.Name != "forbidden", Warnings: []string{"secrets are watched"}}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID,
+			Allowed: review.Request.Name != "forbidden", Warnings: []string{"secrets are watched"}}
 		if !review.Response.Allowed {
 			review.Response.Result = &metav1.Status{Code: http.StatusForbidden, Message: "that name is not allowed"}
 		}
@@ -87,18 +88,23 @@ func TestAdmissionOfKubectl(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, policies, hook.URL, base64.StdEncoding.EncodeToString(ca)), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, policies, hook.URL, base64.StdEncoding.EncodeToString(ca)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "apply", kubectl("apply", "-f", file), "validatingwebhookconfiguration.admissionregistration.k8s.io/secrets created")
+	wantContains(t, "apply", kubectl("apply", "-f", file),
+		"validatingwebhookconfiguration.admissionregistration.k8s.io/secrets created")
 
-	refused("ValidatingAdmissionPolicy 'replicas' with binding 'replicas' denied request: at most 5 replicas, not 6", "create", "deployment", "web", "--image=web", "--replicas=6")
+	refused("ValidatingAdmissionPolicy 'replicas' with binding 'replicas' denied request: at most 5 replicas, not 6",
+		"create", "deployment", "web", "--image=web", "--replicas=6")
 	kubectl("create", "deployment", "web", "--image=web", "--replicas=2")
 	wantContains(t, "labels", kubectl("get", "deployment", "web", "--show-labels"), "app=web,owner=team-a")
 	refused("at most 5 replicas, not 7", "scale", "deployment", "web", "--replicas=7")
 
-	refused(`admission webhook "secrets.kelson.dev" denied the request: that name is not allowed`, "create", "secret", "generic", "forbidden")
-	got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "create", "secret", "generic", "fine")
+	refused(`admission webhook "secrets.kelson.dev" denied the request: that name is not allowed`, "create", "secret",
+		"generic", "forbidden")
+	got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "create", "secret",
+		"generic", "fine")
 	if got.code != 0 || !strings.Contains(got.stderr, "Warning: secrets are watched") {
 		t.Errorf("create a secret: exit %d, %s", got.code, got.stderr)
 	}
@@ -119,7 +125,8 @@ func TestAdmissionFlags(t *testing.T) {
 	for _, test := range []struct{ flag, want string }{
 		{"--enable-admission-plugins=Nonsense", `enable-admission-plugins plugin "Nonsense" is unknown`},
 		{"--disable-admission-plugins=Nonsense", `disable-admission-plugins plugin "Nonsense" is unknown`},
-		{"--admission-control-config-file=" + filepath.Join(dir, "nowhere"), "unable to read admission control configuration"},
+		{"--admission-control-config-file=" + filepath.Join(dir, "nowhere"),
+			"unable to read admission control configuration"},
 		{configuration("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{name: MutatingAdmissionWebhook, configuration: {kind: Nonsense}}]"),
 			`couldn't init admission plugin "MutatingAdmissionWebhook"`},
 	} {

@@ -16,7 +16,8 @@ func TestKubectlAuth(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 	canI := func(args ...string) string {
 		t.Helper()
-		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", append([]string{"auth", "can-i"}, args...)...)
+		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl",
+			append([]string{"auth", "can-i"}, args...)...)
 		return strings.TrimSpace(got.stdout)
 	}
 	if got := canI("delete", "nodes", "--all-namespaces"); got != "yes" {
@@ -34,12 +35,15 @@ func TestKubectlAuth(t *testing.T) {
 			t.Errorf("ann may %s: %q, want %q", args, got, want)
 		}
 	}
-	wantContains(t, "permissions of ann", kubectl("auth", "can-i", "--list", "--as=ann"), "pods/log", "[get list watch]", "/healthz", "selfsubjectrulesreviews")
+	wantContains(t, "permissions of ann", kubectl("auth", "can-i", "--list", "--as=ann"), "pods/log",
+		"[get list watch]", "/healthz", "selfsubjectrulesreviews")
 	wantContains(t, "permissions of the administrator", kubectl("auth", "can-i", "--list"), "*.*", "[*]")
-	wantContains(t, "identity of ann", kubectl("auth", "whoami", "--as=ann", "--as-group=dev", "--as-uid=7"), "ann", "7", "dev", "system:authenticated")
+	wantContains(t, "identity of ann", kubectl("auth", "whoami", "--as=ann", "--as-group=dev", "--as-uid=7"), "ann",
+		"7", "dev", "system:authenticated")
 	wantContains(t, "identity of the administrator", kubectl("auth", "whoami"), "system:masters")
 
-	refused := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "get", "secrets", "--as=ann")
+	refused := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", "get", "secrets",
+		"--as=ann")
 	if refused.code == 0 {
 		t.Error("ann saw secrets")
 	}
@@ -68,7 +72,8 @@ subjects:
 	}
 	reconcile := func(args ...string) string { // which reports changes on stderr
 		t.Helper()
-		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl", append([]string{"auth", "reconcile", "-f", manifest}, args...)...)
+		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl",
+			append([]string{"auth", "reconcile", "-f", manifest}, args...)...)
 		if got.code != 0 {
 			t.Errorf("reconcile: %s", got.stderr)
 		}
@@ -76,13 +81,15 @@ subjects:
 	}
 	write(text)
 	wantContains(t, "reconcile", reconcile(),
-		"clusterrole.rbac.authorization.k8s.io/reader reconciled", "rolebinding.rbac.authorization.k8s.io/reads reconciled")
+		"clusterrole.rbac.authorization.k8s.io/reader reconciled",
+		"rolebinding.rbac.authorization.k8s.io/reads reconciled")
 	if got := canI("get", "secrets", "--as=ann"); got != "yes" {
 		t.Errorf("after reconcile: %q", got)
 	}
 	write(strings.Replace(text, "verbs: [get]", "verbs: [list]", 1))
 	reconcile("--remove-extra-permissions")
-	if get, list := canI("get", "secrets", "--as=ann"), canI("list", "secrets", "--as=ann"); get != "no" || list != "yes" {
+	if get, list := canI("get", "secrets", "--as=ann"), canI("list", "secrets", "--as=ann"); get != "no" ||
+		list != "yes" {
 		t.Errorf("after reconcile without extras: get %q, list %q", get, list)
 	}
 }
@@ -91,20 +98,24 @@ subjects:
 func TestWrongAuthorizationFlags(t *testing.T) {
 	dir := t.TempDir()
 	wrong := filepath.Join(dir, "wrong.yaml")
-	if err := os.WriteFile(wrong, []byte("kind: AuthorizationConfiguration\napiVersion: apiserver.config.k8s.io/v1\n"), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte("kind: AuthorizationConfiguration\napiVersion: apiserver.config.k8s.io/v1\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for text, args := range map[string][]string{
-		`authorization-mode "Nonsense" is not a valid mode`:                     {"--authorization-mode=RBAC,Nonsense"},
-		"has mode specified more than once":                                     {"--authorization-mode=RBAC,RBAC"},
-		"authorization-mode ABAC's authorization policy file not passed":        {"--authorization-mode=ABAC"},
-		"authorization-mode Webhook's authorization config file not passed":     {"--authorization-mode=Webhook"},
-		"cannot specify --authorization-policy-file without mode ABAC":          {"--authorization-policy-file=x"},
-		"no such file or directory":                                             {"--authorization-mode=ABAC", "--authorization-policy-file=" + filepath.Join(dir, "none")},
-		"--authorization-config can not be specified when --authorization-mode": {"--authorization-config=" + wrong, "--authorization-mode=RBAC"},
-		"at least one authorization mode must be defined":                       {"--authorization-config=" + wrong},
+		`authorization-mode "Nonsense" is not a valid mode`:                 {"--authorization-mode=RBAC,Nonsense"},
+		"has mode specified more than once":                                 {"--authorization-mode=RBAC,RBAC"},
+		"authorization-mode ABAC's authorization policy file not passed":    {"--authorization-mode=ABAC"},
+		"authorization-mode Webhook's authorization config file not passed": {"--authorization-mode=Webhook"},
+		"cannot specify --authorization-policy-file without mode ABAC":      {"--authorization-policy-file=x"},
+		"no such file or directory": {"--authorization-mode=ABAC",
+			"--authorization-policy-file=" + filepath.Join(dir, "none")},
+		"--authorization-config can not be specified when --authorization-mode": {"--authorization-config=" + wrong,
+			"--authorization-mode=RBAC"},
+		"at least one authorization mode must be defined": {"--authorization-config=" + wrong},
 	} {
-		got := command(t, nil, built(t, binary), append([]string{"serve", "--in-memory", "--secure-port=0"}, args...)...)
+		got := command(t, nil, built(t, binary), append([]string{"serve", "--in-memory", "--secure-port=0"},
+			args...)...)
 		if got.code == 0 {
 			t.Errorf("%v: exit 0", args)
 		}

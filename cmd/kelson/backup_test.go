@@ -31,7 +31,8 @@ func TestBackupChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)},
+			Data: []byte(`{"metadata":{}}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +118,8 @@ func TestUnfinishedBackups(t *testing.T) {
 	name := filepath.Join(dir, "backup")
 	content := func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) }
 	left := name + data.Unfinished + "1"
-	for _, other := range []string{left, name + data.Unfinished + "x", name + ".old", filepath.Join(dir, "other") + data.Unfinished + "1"} {
+	for _, other := range []string{left, name + data.Unfinished + "x", name + ".old",
+		filepath.Join(dir, "other") + data.Unfinished + "1"} {
 		if err := os.WriteFile(other, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +145,8 @@ func TestUnfinishedBackups(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"backup", "backup.old", "backup.unfinished-2", "backup.unfinished-x", "other.unfinished-1"}; !slices.Equal(names, want) {
+	if want := []string{"backup", "backup.old", "backup.unfinished-2", "backup.unfinished-x",
+		"other.unfinished-1"}; !slices.Equal(names, want) {
 		t.Errorf("the folder has %v, want %v", names, want)
 	}
 }
@@ -155,7 +158,9 @@ func TestConcurrentBackups(t *testing.T) {
 	for range 8 {
 		backups.Go(func() {
 			for range 20 {
-				_, err := data.WriteBackup(name, func(w io.Writer) error { return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil))) })
+				_, err := data.WriteBackup(name, func(w io.Writer) error {
+					return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil)))
+				})
 				if err != nil {
 					t.Error(err)
 				}

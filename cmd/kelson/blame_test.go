@@ -19,8 +19,10 @@ import (
 func TestBlame(t *testing.T) {
 	env := testenv.New(t)
 	kubeconfig := env.Kubeconfig(t)
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"example.com/tier": "front"}},
-		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "admin", Port: 8080}}}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",
+		Labels: map[string]string{"example.com/tier": "front"}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"},
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "admin", Port: 8080}}}}
 	if err := env.Client().Create(t.Context(), service, client.FieldOwner("installer")); err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +30,13 @@ func TestBlame(t *testing.T) {
 	if err := env.Client().Patch(t.Context(), service, patch, client.FieldOwner("jane")); err != nil {
 		t.Fatal(err)
 	}
-	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, StringData: map[string]string{"password": "hush-hush"}})
-	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "applied", Annotations: map[string]string{
-		"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"aHVzaC1odXNo"}}`}}})
-	env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unnamed", Finalizers: []string{"example.com/a", "example.com/b"}},
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"},
+		StringData: map[string]string{"password": "hush-hush"}})
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "applied",
+		Annotations: map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"aHVzaC1odXNo"}}`}}})
+	env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unnamed",
+		Finalizers: []string{"example.com/a", "example.com/b"}},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 
 	run := func(args ...string) (string, error) {
@@ -60,7 +65,8 @@ func TestBlame(t *testing.T) {
 		{args: "service/web .metadata.labels", want: []string{"tier", "jane"}, not: ".spec"},
 		{args: "service/web spec.selector", want: []string{`.spec.selector`, "installer", "web"}, not: "ports"},
 		{args: "secret/s", want: []string{".data.password", "(hidden)"}, not: "aHVzaC1odXNo"},
-		{args: "secret/applied", want: []string{".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration", "(hidden)"}, not: "aHVzaC1odXNo"},
+		{args: "secret/applied", want: []string{
+			".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration", "(hidden)"}, not: "aHVzaC1odXNo"},
 		{args: "secret/applied -o json", want: []string{`"hidden": true`}, not: "aHVzaC1odXNo"},
 		{args: "service/web .spec.absent", err: "no manager of service/web set a field .spec.absent"},
 		{args: "service/absent", err: `services "absent" not found`},
@@ -90,10 +96,12 @@ func TestBlame(t *testing.T) {
 		Kind, Namespace, Name string
 		Fields                []blame.Field
 	}
-	if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Kind != "Service" || len(got.Fields) != 1 || got.Fields[0].Value != "ClusterIP" || got.Fields[0].Time.IsZero() {
+	if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Kind != "Service" || len(got.Fields) != 1 ||
+		got.Fields[0].Value != "ClusterIP" || got.Fields[0].Time.IsZero() {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := run("service/web", ".spec.type", "-o", "yaml"); err != nil || !strings.Contains(out, "manager: installer\n") {
+	if out, err := run("service/web", ".spec.type", "-o", "yaml"); err != nil ||
+		!strings.Contains(out, "manager: installer\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

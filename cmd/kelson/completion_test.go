@@ -14,14 +14,22 @@ import (
 
 // withoutOutput are the commands without --output, with the reason.
 var withoutOutput = map[string]string{
-	"kelson kubectl": "kubectl's commands have their own --output", "kelson kube-apiserver": "runs until it is stopped", "kelson etcd": "runs until it is stopped",
-	"kelson serve": "runs until it is stopped", "kelson fork": "runs until it is stopped", "kelson dev": "runs until it is stopped", "kelson console": "runs until it is stopped",
-	"kelson run": "prints the operator's output", "kelson test": "prints the output of go test", "kelson record": "runs until it is stopped",
-	"kelson init": "writes files", "kelson create api": "writes files", "kelson create webhook": "writes files", "kelson edit": "writes files", "kelson delete api": "writes files",
-	"kelson upgrade": "writes files", "kelson generate": "writes files", "kelson manifests": "writes files", "kelson man": "writes files",
-	"kelson build": "-o is its file", "kelson package helm": "-o is its file", "kelson package installer": "-o is its file", "kelson package olm": "-o is its file",
-	"kelson install": "prints the output of kubectl apply", "kelson uninstall": "prints the output of kubectl delete", "kelson deploy": "prints the output of kubectl apply", "kelson undeploy": "prints the output of kubectl delete",
-	"kelson token delete": "prints no data", "kelson kubectl-plugin install": "prints no data", "kelson kubectl-plugin krew-manifest": "prints YAML",
+	"kelson kubectl": "kubectl's commands have their own --output", "kelson kube-apiserver": "runs until it is stopped",
+	"kelson etcd":  "runs until it is stopped",
+	"kelson serve": "runs until it is stopped", "kelson fork": "runs until it is stopped",
+	"kelson dev": "runs until it is stopped", "kelson console": "runs until it is stopped",
+	"kelson run": "prints the operator's output", "kelson test": "prints the output of go test",
+	"kelson record": "runs until it is stopped",
+	"kelson init":   "writes files", "kelson create api": "writes files", "kelson create webhook": "writes files",
+	"kelson edit": "writes files", "kelson delete api": "writes files",
+	"kelson upgrade": "writes files", "kelson generate": "writes files", "kelson manifests": "writes files",
+	"kelson man":   "writes files",
+	"kelson build": "-o is its file", "kelson package helm": "-o is its file",
+	"kelson package installer": "-o is its file", "kelson package olm": "-o is its file",
+	"kelson install": "prints the output of kubectl apply", "kelson uninstall": "prints the output of kubectl delete",
+	"kelson deploy": "prints the output of kubectl apply", "kelson undeploy": "prints the output of kubectl delete",
+	"kelson token delete": "prints no data", "kelson kubectl-plugin install": "prints no data",
+	"kelson kubectl-plugin krew-manifest": "prints YAML",
 }
 
 // All commands that print data print JSON and YAML with -o, refuse other formats, and complete the
@@ -118,7 +126,8 @@ func TestCompletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","contexts":[{"name":"shop-prod","context":{}},{"name":"shop-test","context":{}},{"name":"other","context":{}}]}`), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(
+		`{"apiVersion":"v1","kind":"Config","contexts":[{"name":"shop-prod","context":{}},{"name":"shop-test","context":{}},{"name":"other","context":{}}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+kubeconfig)

@@ -19,7 +19,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if !ok {
 		t.Fatal("not created")
 	}
-	if got := command(t, nil, kelson, "data", "backup", "--kubeconfig", s.kubeconfig, backup); got.code != 0 || !strings.Contains(got.stdout, "backed up the state at revision") {
+	if got := command(t, nil, kelson, "data", "backup", "--kubeconfig", s.kubeconfig, backup); got.code != 0 ||
+		!strings.Contains(got.stdout, "backed up the state at revision") {
 		t.Fatalf("%+v", got)
 	}
 	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o600 {
@@ -35,7 +36,8 @@ func TestBackupAndRestore(t *testing.T) {
 		"data directory: ":          {"check", filepath.Join(dir, "nothing")},
 	} {
 		if what == "already contains a store" {
-			if got := command(t, nil, kelson, "data", "restore", backup, again); got.code != 0 || !strings.Contains(got.stdout, "sound: ") {
+			if got := command(t, nil, kelson, "data", "restore", backup, again); got.code != 0 ||
+				!strings.Contains(got.stdout, "sound: ") {
 				t.Fatalf("%+v", got)
 			}
 		}

@@ -43,11 +43,13 @@ func TestFlagReference(t *testing.T) {
 func TestFlagsOfEtcd(t *testing.T) {
 	f := pflag.NewFlagSet("etcd", pflag.ContinueOnError)
 	clients := etcd.Flags(f)
-	args := []string{"--quota-backend-bytes=1", "--auto-compaction-mode", "periodic", "--listen-client-urls=http://127.0.0.1:1", "--pre-vote"}
+	args := []string{"--quota-backend-bytes=1", "--auto-compaction-mode", "periodic",
+		"--listen-client-urls=http://127.0.0.1:1", "--pre-vote"}
 	if err := f.Parse(args); err != nil || !slices.Equal(*clients, []string{"http://127.0.0.1:1"}) || f.NArg() > 0 {
 		t.Errorf("%v; clients %q, further arguments %q", err, *clients, f.Args())
 	}
-	want := []string{"--quota-backend-bytes has no effect", "--auto-compaction-mode has no effect", "--pre-vote has no effect"}
+	want := []string{"--quota-backend-bytes has no effect", "--auto-compaction-mode has no effect",
+		"--pre-vote has no effect"}
 	if got := etcd.Ignored(f, args); !slices.Equal(got, want) {
 		t.Errorf("notes %q, want %q", got, want)
 	}

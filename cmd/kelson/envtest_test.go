@@ -20,7 +20,8 @@ func TestEnvtestFolder(t *testing.T) {
 	if got := command(t, nil, kelson, "envtest", "--print-path", dir); got.stdout != dir+"\n" || got.code != 0 {
 		t.Fatal(got)
 	}
-	if got := command(t, nil, kelson, "envtest", dir); got.stdout != "export KUBEBUILDER_ASSETS="+dir+"\n" || got.code != 0 {
+	if got := command(t, nil, kelson, "envtest", dir); got.stdout != "export KUBEBUILDER_ASSETS="+dir+"\n" ||
+		got.code != 0 {
 		t.Error("a second call:", got)
 	}
 	moved := filepath.Join(t.TempDir(), "moved")
@@ -33,11 +34,13 @@ func TestEnvtestFolder(t *testing.T) {
 			t.Error(name, info, err)
 		}
 	}
-	if got := command(t, nil, filepath.Join(moved, "etcd"), "--help"); got.code != 0 || !strings.Contains(got.stdout, "Replacement for the etcd") {
+	if got := command(t, nil, filepath.Join(moved, "etcd"), "--help"); got.code != 0 ||
+		!strings.Contains(got.stdout, "Replacement for the etcd") {
 		t.Error("moved:", got)
 	}
 	for _, flag := range []string{"--help", "-h"} { // from a file, and from kelson
-		if got := command(t, nil, filepath.Join(moved, "kube-apiserver"), flag); got.code != 0 || !strings.Contains(got.stdout, "--etcd-servers") {
+		if got := command(t, nil, filepath.Join(moved, "kube-apiserver"), flag); got.code != 0 ||
+			!strings.Contains(got.stdout, "--etcd-servers") {
 			t.Error("moved:", flag, got)
 		}
 	}
@@ -47,7 +50,8 @@ func TestEnvtestFolder(t *testing.T) {
 	if err := os.Rename(filepath.Join(moved, "etcd.txt"), filepath.Join(moved, "etcd")); err != nil {
 		t.Fatal(err)
 	}
-	if got := command(t, nil, kelson, "envtest", moved); got.code == 0 || !strings.Contains(got.stderr, "is not kelson") {
+	if got := command(t, nil, kelson, "envtest", moved); got.code == 0 ||
+		!strings.Contains(got.stderr, "is not kelson") {
 		t.Error("another etcd:", got)
 	}
 	home := t.TempDir()
@@ -64,7 +68,8 @@ func TestServersEndWithTheirParent(t *testing.T) {
 		t.Fatal(got)
 	}
 	address := freeAddress(t)
-	parent := exec.Command("sh", "-c", `"$1" --listen-client-urls "http://$2" & echo $!; wait`, "sh", filepath.Join(dir, "etcd"), address)
+	parent := exec.Command("sh", "-c", `"$1" --listen-client-urls "http://$2" & echo $!; wait`, "sh",
+		filepath.Join(dir, "etcd"), address)
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

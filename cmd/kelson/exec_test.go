@@ -63,7 +63,8 @@ func TestKubectlEntersContainers(t *testing.T) {
 			wantContains(t, at, kubectl("get", "--raw", "/api/v1/namespaces/default/"+at+"/proxy/page.txt"), "proxied")
 		}
 		wantContains(t, "node", kubectl("get", "--raw", "/api/v1/nodes/kelson/proxy/pods"), `"name":"web"`)
-		wantContains(t, "log", kubectl("get", "--raw", "/api/v1/nodes/kelson/proxy/containerLogs/default/web/web?tailLines=1"), "GET /page.txt")
+		wantContains(t, "log", kubectl("get", "--raw",
+			"/api/v1/nodes/kelson/proxy/containerLogs/default/web/web?tailLines=1"), "GET /page.txt")
 	})
 	t.Run("shutdown", func(t *testing.T) {
 		cmd := exec.Command(built(t, kubectlBinary), "exec", "web", "--", "sh", "-c", "echo begun; sleep 300")
@@ -93,7 +94,8 @@ func enterContainers(t *testing.T, s *server, port int) {
 	for _, protocol := range []struct{ name, webSockets string }{{"WebSocket", "true"}, {"SPDY", "false"}} {
 		t.Run(protocol.name, func(t *testing.T) {
 			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir(),
-				"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=" + protocol.webSockets, "KUBECTL_PORT_FORWARD_WEBSOCKETS=" + protocol.webSockets}
+				"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=" + protocol.webSockets,
+				"KUBECTL_PORT_FORWARD_WEBSOCKETS=" + protocol.webSockets}
 			t.Run("exec", func(t *testing.T) { execs(t, env) })
 			t.Run("terminal", func(t *testing.T) { terminals(t, env) })
 			t.Run("cp", func(t *testing.T) { copies(t, env) })
@@ -108,7 +110,8 @@ func kubectlRun(t *testing.T, env []string, input string, code int, args ...stri
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), built(t, kubectlBinary), args...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), strings.NewReader(input), &stdout, &stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), strings.NewReader(input), &stdout,
+		&stderr
 	_ = cmd.Run() // the exit code is checked below
 	if got := cmd.ProcessState.ExitCode(); got != code {
 		t.Errorf("kubectl %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got, code, &stdout, &stderr)
@@ -117,7 +120,8 @@ func kubectlRun(t *testing.T, env []string, input string, code int, args ...stri
 }
 
 func execs(t *testing.T, env []string) {
-	got := kubectlRun(t, env, "", 3, "exec", "web", "-c", "web", "--", "sh", "-c", "echo $GREETING $HOSTNAME; echo wrong >&2; exit 3")
+	got := kubectlRun(t, env, "", 3, "exec", "web", "-c", "web", "--", "sh", "-c",
+		"echo $GREETING $HOSTNAME; echo wrong >&2; exit 3")
 	if got.stdout != "hello web\n" || !strings.HasPrefix(got.stderr, "wrong\n") {
 		t.Errorf("%+v", got)
 	}
@@ -125,8 +129,10 @@ func execs(t *testing.T, env []string) {
 	if got := kubectlRun(t, env, big, 0, "exec", "-i", "web", "--", "cat"); got.stdout != big {
 		t.Errorf("the echo of a megabyte has %d bytes", len(got.stdout))
 	}
-	wantContains(t, "no command", kubectlRun(t, env, "", 1, "exec", "web", "--", "no-such-command").stderr, `"no-such-command": executable file not found in $PATH`)
-	wantContains(t, "no container", kubectlRun(t, env, "", 1, "exec", "web", "-c", "none", "--", "ls").stderr, "container none is not valid for pod web")
+	wantContains(t, "no command", kubectlRun(t, env, "", 1, "exec", "web", "--", "no-such-command").stderr,
+		`"no-such-command": executable file not found in $PATH`)
+	wantContains(t, "no container", kubectlRun(t, env, "", 1, "exec", "web", "-c", "none", "--", "ls").stderr,
+		"container none is not valid for pod web")
 	wantContains(t, "no pod", kubectlRun(t, env, "", 1, "exec", "none", "--", "ls").stderr, `pods "none" not found`)
 }
 
@@ -235,10 +241,12 @@ func forwards(t *testing.T, env []string, port int) {
 
 // attaches runs a pod with its own standard input, and an ephemeral container in another pod.
 func attaches(t *testing.T, env []string, name string) {
-	got := kubectlRun(t, env, "one\ntwo\n", 0, "run", "echo-"+name, "-i", "--rm", "--restart=Never", "--image=none", "--command", "--",
+	got := kubectlRun(t, env, "one\ntwo\n", 0, "run", "echo-"+name, "-i", "--rm", "--restart=Never", "--image=none",
+		"--command", "--",
 		"sh", "-c", "while read line; do echo \"line $line\"; done")
 	wantContains(t, "attached", got.stdout, "line one\n", "line two\n")
-	got = kubectlRun(t, env, "echo in $HOSTNAME\nexit\n", 0, "debug", "web", "-i", "--image=none", "--profile=general", "--container=debug-"+name, "--", "sh")
+	got = kubectlRun(t, env, "echo in $HOSTNAME\nexit\n", 0, "debug", "web", "-i", "--image=none", "--profile=general",
+		"--container=debug-"+name, "--", "sh")
 	if !strings.Contains(got.stdout, "in web\n") {
 		t.Errorf("kubectl debug: got output %q, and these errors:\n%s", got.stdout, got.stderr)
 	}

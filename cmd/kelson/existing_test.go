@@ -194,7 +194,8 @@ func TestDevExistingProject(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, built(t, binary), "dev", dir, "--generate=false", "--timeout", "100s", "--until", "configmap/sample:{.data.hooked}=yes")
+	cmd := exec.CommandContext(ctx, built(t, binary), "dev", dir, "--generate=false", "--timeout", "100s", "--until",
+		"configmap/sample:{.data.hooked}=yes")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	said, err := cmd.CombinedOutput()
 	if strings.Contains(string(said), "runs without the arguments and volumes") {
@@ -203,7 +204,8 @@ func TestDevExistingProject(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403", "issued 1 certificates"} {
+	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403",
+		"issued 1 certificates"} {
 		if !strings.Contains(string(said), part) {
 			t.Errorf("the output lacks %q\n%s", part, said)
 		}

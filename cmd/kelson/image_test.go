@@ -22,11 +22,13 @@ func TestImage(t *testing.T) {
 	}
 	var digests [2]string
 	for i := range digests {
-		got := image("registry.example/shop/operator:v1", "--archive", filepath.Join(dir, "operator.tar"), "--sbom", filepath.Join(dir, "new", "bills"))
+		got := image("registry.example/shop/operator:v1", "--archive", filepath.Join(dir, "operator.tar"), "--sbom",
+			filepath.Join(dir, "new", "bills"))
 		if got.code != 0 {
 			t.Fatal(got.stderr)
 		}
-		if digests[i] = got.stdout; !regexp.MustCompile(`^registry\.example/shop/operator:v1 sha256:[0-9a-f]{64}\n$`).MatchString(got.stdout) {
+		if digests[i] = got.stdout; !regexp.MustCompile(`^registry\.example/shop/operator:v1 sha256:[0-9a-f]{64}\n$`).
+			MatchString(got.stdout) {
 			t.Errorf("it prints %q", got.stdout)
 		}
 	}
@@ -35,7 +37,8 @@ func TestImage(t *testing.T) {
 		Name, Digest string
 		Platforms    []string
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || printed.Name+" "+printed.Digest+"\n" != digests[0] || len(printed.Platforms) != 1 {
+	if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil ||
+		printed.Name+" "+printed.Digest+"\n" != digests[0] || len(printed.Platforms) != 1 {
 		t.Errorf("-o json prints %q: %v", got.stdout, err)
 	}
 	if digests[0] != digests[1] {
@@ -56,7 +59,8 @@ func TestImage(t *testing.T) {
 	}{
 		{[]string{"shop/operator"}, "no destination: pass --push, --load or --archive FILE"},
 		{[]string{"Shop", "--push"}, "invalid name of an image"},
-		{[]string{"shop/operator", "--push", "--platform", "windows/amd64"}, `platform "windows/amd64": images are built for linux only`},
+		{[]string{"shop/operator", "--push", "--platform", "windows/amd64"},
+			`platform "windows/amd64": images are built for linux only`},
 		{[]string{"shop/operator", "--load", "--containerd", filepath.Join(dir, "no.sock")}, "import"},
 		{[]string{"shop/operator", "--load", "--file", "config"}, `--file: invalid file "config": want SOURCE:PATH`},
 		{[]string{"shop/operator", "--load", "--file", "missing:/missing"}, "examples/cnat/missing to /missing"},
@@ -66,10 +70,12 @@ func TestImage(t *testing.T) {
 			t.Errorf("%v: code %d, want %q\n%s", bad.args, got.code, bad.want, got.stderr)
 		}
 	}
-	if got := command(t, nil, kelson, "deploy", project, "--push"); got.code != 1 || !strings.Contains(got.stderr, "--push needs --image") {
+	if got := command(t, nil, kelson, "deploy", project, "--push"); got.code != 1 ||
+		!strings.Contains(got.stderr, "--push needs --image") {
 		t.Errorf("deploy --push: %+v", got)
 	}
-	if got := command(t, nil, kelson, "deploy", project, "--file", "config:/config"); got.code != 1 || !strings.Contains(got.stderr, "--file and --platform need --push or --load") {
+	if got := command(t, nil, kelson, "deploy", project, "--file", "config:/config"); got.code != 1 ||
+		!strings.Contains(got.stderr, "--file and --platform need --push or --load") {
 		t.Errorf("deploy --file: %+v", got)
 	}
 	got = image("shop/operator", "--archive", filepath.Join(dir, "files.tar"), "--file", "config/samples:/samples")

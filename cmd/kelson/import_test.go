@@ -12,11 +12,13 @@ import (
 func TestImportAuditLog(t *testing.T) {
 	kelson := built(t, binary)
 	dir := t.TempDir()
-	policy, log, file := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log"), filepath.Join(dir, "audit.history")
+	policy, log, file := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log"),
+		filepath.Join(dir, "audit.history")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--audit-policy-file", policy, "--audit-log-path", log)
+	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
+		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl := kubectlOf(t, s)
 	kubectl("create", "secret", "generic", "password", "--from-literal=value=hush-hush")
 	kubectl("create", "configmap", "web", "--from-literal=step=one")
@@ -25,12 +27,15 @@ func TestImportAuditLog(t *testing.T) {
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Error(code, s.stderr)
 	}
-	if got := command(t, nil, kelson, "history", "import", log, "--out", file); got.code != 0 || !strings.HasPrefix(got.stdout, "imported ") {
+	if got := command(t, nil, kelson, "history", "import", log, "--out", file); got.code != 0 ||
+		!strings.HasPrefix(got.stdout, "imported ") {
 		t.Fatalf("%+v", got)
 	}
 	got := command(t, nil, kelson, "history", "configmap/web", "--file", file)
-	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", "  created\n", `.data.step: "one" → "two"`, "  deleted\n")
-	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "aHVzaC1odXNo") || strings.Contains(string(content), "hush-hush") {
+	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", "  created\n",
+		`.data.step: "one" → "two"`, "  deleted\n")
+	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "aHVzaC1odXNo") ||
+		strings.Contains(string(content), "hush-hush") {
 		t.Errorf("the file has the Secret's value: %v", err)
 	}
 
@@ -62,7 +67,8 @@ func TestImportCapture(t *testing.T) {
 	if err := os.WriteFile(capture, []byte(list+event), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := command(t, nil, kelson, "history", "import", capture, "--out", file); got.code != 0 || got.stdout != "imported 2 versions and 0 deletions to "+file+"\n" {
+	if got := command(t, nil, kelson, "history", "import", capture, "--out", file); got.code != 0 ||
+		got.stdout != "imported 2 versions and 0 deletions to "+file+"\n" {
 		t.Fatalf("%+v", got)
 	}
 	got := command(t, nil, kelson, "history", "configmap/web", "--file", file)

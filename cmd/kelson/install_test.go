@@ -53,7 +53,8 @@ func TestInstallEnvtest(t *testing.T) {
 	if same("kubectl", "etcd") || !same("etcd", "kube-apiserver") {
 		t.Error("the small program is not both servers")
 	}
-	if help, err := os.ReadFile(filepath.Join(dir, "kube-apiserver.help")); !bytes.Contains(help, []byte("\n      --etcd-servers ")) {
+	if help, err := os.ReadFile(filepath.Join(dir, "kube-apiserver.help")); !bytes.Contains(help,
+		[]byte("\n      --etcd-servers ")) {
 		t.Errorf("%s %v", help, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("other"), 0o755); err != nil {

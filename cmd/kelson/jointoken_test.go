@@ -13,16 +13,20 @@ func TestTokensOfNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	s := startServer(t, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node=none", "--enable-bootstrap-token-auth")
+	s := startServer(t, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node=none",
+		"--enable-bootstrap-token-auth")
 	kelson := func(args ...string) outcome {
 		return command(t, nil, built(t, binary), append(args, "--kubeconfig", s.kubeconfig)...)
 	}
 	const token = "abcdef.0123456789abcdef"
 	created := kelson("token", "create", token, "--server", "https://10.0.0.1:6443", "--description", "for a test")
-	wantContains(t, "token create", created.stdout+created.stderr, "kelson-node join https://10.0.0.1:6443 --token "+token+" --ca-hash sha256:")
+	wantContains(t, "token create", created.stdout+created.stderr,
+		"kelson-node join https://10.0.0.1:6443 --token "+token+" --ca-hash sha256:")
 	const several = "https://10.0.0.1:6443,https://10.0.0.2:6443"
-	wantContains(t, "token create for several servers", kelson("token", "create", "--server", several).stdout, "kelson-node join https://10.0.0.1:6443 https://10.0.0.2:6443 --token ")
-	if wrong := kelson("token", "create", "--server", several+",10.0.0.3"); wrong.code != 1 || !strings.Contains(wrong.stderr, `--server "10.0.0.3": must be an https URL`) {
+	wantContains(t, "token create for several servers", kelson("token", "create", "--server", several).stdout,
+		"kelson-node join https://10.0.0.1:6443 https://10.0.0.2:6443 --token ")
+	if wrong := kelson("token", "create", "--server", several+",10.0.0.3"); wrong.code != 1 ||
+		!strings.Contains(wrong.stderr, `--server "10.0.0.3": must be an https URL`) {
 		t.Errorf("a wrong third server: %+v", wrong)
 	}
 	listed := kelson("token", "list").stdout
@@ -54,11 +58,14 @@ func TestTokensOfNodes(t *testing.T) {
 	}
 	for _, action := range []string{
 		"create pods", "create nodes", "update nodes/status", "create secrets", "create clusterrolebindings",
-		"update certificatesigningrequests/approval", "create serviceaccounts/token", "delete certificatesigningrequests",
+		"update certificatesigningrequests/approval", "create serviceaccounts/token",
+		"delete certificatesigningrequests",
 	} {
 		verb, resource, _ := strings.Cut(action, " ")
-		can := command(t, nil, built(t, binary), "kubectl", "--kubeconfig", s.kubeconfig, "auth", "can-i", verb, resource,
-			"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers", "--as-group=system:bootstrappers:kelson:nodes", "--as-group=system:authenticated")
+		can := command(t, nil, built(t, binary), "kubectl", "--kubeconfig", s.kubeconfig, "auth", "can-i", verb,
+			resource,
+			"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers",
+			"--as-group=system:bootstrappers:kelson:nodes", "--as-group=system:authenticated")
 		if strings.TrimSpace(can.stdout) != "no" {
 			t.Errorf("the token's user may %s: %s%s", action, can.stdout, can.stderr)
 		}
@@ -92,8 +99,10 @@ func TestTokensNeedBootstrapAuthentication(t *testing.T) {
 	}
 	s := startServer(t, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node=none")
 	got := command(t, nil, built(t, binary), "token", "create", "--kubeconfig", s.kubeconfig)
-	wantContains(t, "token create", got.stderr, "does not accept bootstrap tokens: start it with --enable-bootstrap-token-auth")
-	if left := kubectlOf(t, s)("get", "secrets", "-n", "kube-system", "-o", "name"); strings.Contains(left, "bootstrap-token") {
+	wantContains(t, "token create", got.stderr,
+		"does not accept bootstrap tokens: start it with --enable-bootstrap-token-auth")
+	if left := kubectlOf(t, s)("get", "secrets", "-n", "kube-system", "-o", "name"); strings.Contains(left,
+		"bootstrap-token") {
 		t.Errorf("a token stayed: %s", left)
 	}
 }

@@ -24,7 +24,8 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	archive := filepath.Join(dir, fmt.Sprintf("kelson-%s-%s.tar.gz", runtime.GOOS, runtime.GOARCH))
 	pack(t, archive, map[string]string{"kelson": kelson, "LICENSE": "../../LICENSE"})
 	manifest := filepath.Join(dir, "kelson.yaml")
-	got := command(t, nil, kelson, "kubectl-plugin", "krew-manifest", "--version", "v0.0.1", "--url", "https://releases.example/v0.0.1", archive)
+	got := command(t, nil, kelson, "kubectl-plugin", "krew-manifest", "--version", "v0.0.1", "--url",
+		"https://releases.example/v0.0.1", archive)
 	if got.code != 0 {
 		t.Fatal(got.stderr)
 	}
@@ -32,20 +33,24 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := filepath.Join(dir, "root")
-	env := []string{"KREW_ROOT=" + root, "HOME=" + dir, "KREW_NO_UPGRADE_CHECK=1", "PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")}
-	if got := command(t, env, krew, "install", "--manifest", manifest, "--archive", archive); got.code != 0 || !strings.Contains(got.stderr, "Installed plugin: kelson") {
+	env := []string{"KREW_ROOT=" + root, "HOME=" + dir, "KREW_NO_UPGRADE_CHECK=1",
+		"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")}
+	if got := command(t, env, krew, "install", "--manifest", manifest, "--archive", archive); got.code != 0 ||
+		!strings.Contains(got.stderr, "Installed plugin: kelson") {
 		t.Fatalf("krew install: %+v", got)
 	}
 	got = command(t, env, built(t, kubectlBinary), "kelson", "vet", "--help")
 	if got.code != 0 || !strings.Contains(got.stdout, "kubectl kelson vet") {
 		t.Errorf("kubectl kelson vet --help: %+v", got)
 	}
-	if got := command(t, env, built(t, kubectlBinary), "plugin", "list"); !strings.Contains(got.stdout, filepath.Join(root, "bin", "kubectl-kelson")) {
+	if got := command(t, env, built(t, kubectlBinary), "plugin", "list"); !strings.Contains(got.stdout,
+		filepath.Join(root, "bin", "kubectl-kelson")) {
 		t.Errorf("kubectl plugin list: %+v", got)
 	}
 	// Krew refuses a changed archive.
 	pack(t, archive, map[string]string{"kelson": "../../LICENSE", "LICENSE": "../../LICENSE"})
-	if got := command(t, append(env, "KREW_ROOT="+filepath.Join(dir, "other")), krew, "install", "--manifest", manifest, "--archive", archive); got.code == 0 || !strings.Contains(got.stderr, "checksum does not match") {
+	if got := command(t, append(env, "KREW_ROOT="+filepath.Join(dir, "other")), krew, "install", "--manifest", manifest,
+		"--archive", archive); got.code == 0 || !strings.Contains(got.stderr, "checksum does not match") {
 		t.Errorf("krew install of another archive: %+v", got)
 	}
 }

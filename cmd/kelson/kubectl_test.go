@@ -32,7 +32,8 @@ func TestVerbosityHoldsFromTheStart(t *testing.T) {
 	if err := os.WriteFile(kuberc, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := command(t, nil, built(t, binary), "kubectl", "config", "view", "--kubeconfig", filepath.Join(dir, "none"), "--kuberc", kuberc, "-v=5")
+	got := command(t, nil, built(t, binary), "kubectl", "config", "view", "--kubeconfig", filepath.Join(dir, "none"),
+		"--kuberc", kuberc, "-v=5")
 	wantContains(t, "log", got.stderr, "kuberc: no preferences found in")
 }
 

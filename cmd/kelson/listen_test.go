@@ -63,7 +63,8 @@ func TestDropInListensOnLoopback(t *testing.T) {
 		_ = cmd.Wait()
 		return port, out.String()
 	}
-	if port, stderr := run("-v=10"); port == "any" || strings.Contains(stderr, "WARNING") || strings.Contains(stderr, hidden) {
+	if port, stderr := run("-v=10"); port == "any" || strings.Contains(stderr, "WARNING") ||
+		strings.Contains(stderr, hidden) {
 		t.Errorf("by default, the server listens on every address, warns, or logs contents: %s", stderr)
 	}
 	port, stderr := run("--bind-address=0.0.0.0")
@@ -90,7 +91,8 @@ func writeSecrets(t *testing.T, url string) {
 		`{"metadata":{"name":"` + hidden + `."},"stringData":{"password":"x"}}`: 422,
 		`{"metadata":{"name":"b"},"stringData":["` + hidden + `"]}`:             400,
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/api/v1/namespaces/default/secrets", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/api/v1/namespaces/default/secrets",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,10 +117,12 @@ func TestVerboseServerLogsNoContents(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: hidden}}}},
+			Containers: []corev1.Container{{Name: "c", Image: "i",
+				Env: []corev1.EnvVar{{Name: "PASSWORD", Value: hidden}}}},
 		}},
 	}}
-	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {

@@ -138,11 +138,15 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
-		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(), project.UpgradeCommand(),
+		project.InitCommand(), project.CreateCommand(), project.EditCommand(), project.DeleteCommand(),
+		project.UpgradeCommand(),
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
-		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(), deploy.UndeployCommand(), deploy.PackageCommand(), image.Command(),
-		serve.Command(), serve.ForkCommand(), dev.Command(), data.Command(), vet.Command(), console.Command(), why.Command(), blame.Command(),
-		history.RecordCommand(), history.Command(), history.DiffCommand(), replay.Command(), rights.Command(), explore.Command(), plan.Command(),
+		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(),
+		deploy.UndeployCommand(), deploy.PackageCommand(), image.Command(),
+		serve.Command(), serve.ForkCommand(), dev.Command(), data.Command(), vet.Command(), console.Command(),
+		why.Command(), blame.Command(),
+		history.RecordCommand(), history.Command(), history.DiffCommand(), replay.Command(), rights.Command(),
+		explore.Command(), plan.Command(),
 		token.Command(), kubectl.Command(), plugin.Command(), versionCommand(), manCommand(),
 		dropin.EnvtestCommand(), dropin.APIServerCommand(), dropin.EtcdCommand())
 	completion.Register(root)

@@ -30,7 +30,8 @@ func manCommand() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "kelson " + release.Version(), Manual: "Kelson", Date: &at}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "kelson " + release.Version(),
+				Manual: "Kelson", Date: &at}, args[0])
 		},
 	}
 	c.Flags().StringVar(&date, "date", time.Now().UTC().Format(time.DateOnly), "date in the pages")

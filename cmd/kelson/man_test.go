@@ -19,7 +19,8 @@ func TestMan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`.TH "KELSON-DATA-BACKUP" "1" "Nov 2026" "kelson `, "kelson data backup", "SEE ALSO"} {
+	for _, want := range []string{`.TH "KELSON-DATA-BACKUP" "1" "Nov 2026" "kelson `, "kelson data backup",
+		"SEE ALSO"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}

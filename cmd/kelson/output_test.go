@@ -27,11 +27,13 @@ func TestOutputToAFullDisk(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = to, &stderr
 		err := cmd.Run()
-		if (err != nil) != (want != "") || !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") > 1 {
+		if (err != nil) != (want != "") || !strings.HasPrefix(stderr.String(), want) ||
+			strings.Count(stderr.String(), "\n") > 1 {
 			t.Errorf("output to %s: %v, %q", to.Name(), err, stderr.String())
 		}
 	}
-	if data, err := os.ReadFile(file.Name()); err != nil || strings.TrimSpace(string(data)) != filepath.Join(dir, "bin") {
+	if data, err := os.ReadFile(file.Name()); err != nil ||
+		strings.TrimSpace(string(data)) != filepath.Join(dir, "bin") {
 		t.Errorf("the file has %q, %v", data, err)
 	}
 }

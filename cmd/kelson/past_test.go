@@ -37,13 +37,15 @@ func TestServeThePast(t *testing.T) {
 	if got := inPast("get", "configmap", "settings", "-o", "jsonpath={.data.step} {.metadata.resourceVersion}"); got != "one "+then {
 		t.Errorf("the past has %q", got)
 	}
-	if got := inPast("get", "deployment,pods", "-o", "name"); strings.Count(got, "pod/web-") != 2 || !strings.Contains(got, "deployment.apps/web") {
+	if got := inPast("get", "deployment,pods", "-o", "name"); strings.Count(got, "pod/web-") != 2 ||
+		!strings.Contains(got, "deployment.apps/web") {
 		t.Errorf("the past has\n%s", got)
 	}
 	if got := inPast("auth", "can-i", "delete", "pods"); got != "yes\n" {
 		t.Errorf("auth can-i: %q", got)
 	}
-	refused := command(t, []string{"KUBECONFIG=" + past.kubeconfig}, built(t, kubectlBinary), "delete", "configmap", "settings")
+	refused := command(t, []string{"KUBECONFIG=" + past.kubeconfig}, built(t, kubectlBinary), "delete", "configmap",
+		"settings")
 	if refused.code == 0 || !strings.Contains(refused.stderr, "this server is read-only: it serves revision "+then) {
 		t.Errorf("delete in the past: %+v", refused)
 	}
@@ -96,19 +98,29 @@ func TestServeThePast(t *testing.T) {
 	}
 
 	for what, args := range map[string][]string{
-		"the history begins later":                                      {"serve", "--data-dir", data, "--at", "1990-01-01T00:00:00Z"},
-		"the history ends before":                                       {"fork", "--data-dir", data, "--at", "999999999"},
-		"this time is in the future":                                    {"fork", "--data-dir", data, "--at", "2990-01-01T00:00:00Z"},
-		`invalid moment "yesterday"`:                                    {"serve", "--data-dir", data, "--at", "yesterday"},
-		"the folder is not empty: name a new one":                       {"fork", "--data-dir", data, "--at", then, "--to", to},
-		"has no history: start its server with":                         {"serve", "--data-dir", t.TempDir(), "--at", then},
-		"--nodes has no effect with --at: a past state does not change": {"serve", "--data-dir", data, "--at", then, "--nodes", "3"},
-		"--at and --in-memory cannot be used together":                  {"serve", "--in-memory", "--at", then},
-		"--history-file has no effect without --at":                     {"serve", "--history-file", recording},
-		"--history-file and --data-dir cannot be used together":         {"serve", "--history-file", recording, "--data-dir", data, "--at", then},
-		"--file and --data-dir cannot be used together":                 {"fork", "--file", recording, "--data-dir", data, "--at", then},
-		`required flag(s) "at" not set`:                                 {"fork", "--data-dir", data},
-		filepath.Join(dir, "none") + ": no such file or directory":      {"fork", "--file", filepath.Join(dir, "none"), "--at", then},
+		"the history begins later": {"serve", "--data-dir", data, "--at",
+			"1990-01-01T00:00:00Z"},
+		"the history ends before": {"fork", "--data-dir", data, "--at",
+			"999999999"},
+		"this time is in the future": {"fork", "--data-dir", data, "--at",
+			"2990-01-01T00:00:00Z"},
+		`invalid moment "yesterday"`: {"serve", "--data-dir", data, "--at",
+			"yesterday"},
+		"the folder is not empty: name a new one": {"fork", "--data-dir", data, "--at", then,
+			"--to", to},
+		"has no history: start its server with": {"serve", "--data-dir", t.TempDir(), "--at",
+			then},
+		"--nodes has no effect with --at: a past state does not change": {"serve", "--data-dir", data, "--at", then,
+			"--nodes", "3"},
+		"--at and --in-memory cannot be used together": {"serve", "--in-memory", "--at", then},
+		"--history-file has no effect without --at":    {"serve", "--history-file", recording},
+		"--history-file and --data-dir cannot be used together": {"serve", "--history-file", recording,
+			"--data-dir", data, "--at", then},
+		"--file and --data-dir cannot be used together": {"fork", "--file", recording, "--data-dir",
+			data, "--at", then},
+		`required flag(s) "at" not set`: {"fork", "--data-dir", data},
+		filepath.Join(dir, "none") + ": no such file or directory": {"fork", "--file", filepath.Join(dir, "none"),
+			"--at", then},
 		"not a history": {"fork", "--file", live.kubeconfig, "--at", then},
 	} {
 		got := command(t, []string{"TMPDIR=" + t.TempDir()}, kelson, append(args, "--secure-port=0")...)

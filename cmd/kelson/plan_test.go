@@ -21,7 +21,8 @@ func TestPlanOfACluster(t *testing.T) {
 	kubectl := kubectlOf(t, s)
 	const project = "../../examples/cnat"
 	planned := func(args ...string) outcome {
-		return command(t, nil, kelson, append([]string{"plan", project, "--generate=false", "--quiet=1s", "--kubeconfig", s.kubeconfig}, args...)...)
+		return command(t, nil, kelson, append([]string{"plan", project, "--generate=false", "--quiet=1s",
+			"--kubeconfig", s.kubeconfig}, args...)...)
 	}
 	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
 		t.Fatal(got.stderr)
@@ -37,7 +38,8 @@ func TestPlanOfACluster(t *testing.T) {
 		t.Errorf("exit code %d, want 2\n%s", got.code, got.stderr)
 	}
 	wantContains(t, "the plan", got.stdout, "controller at reconciles ats.cnat.programming-kubernetes.info/default/example-at\n   because At default/example-at existed when the operator started\n",
-		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes", "simulated: after the simulated start of pod default/example-at-", "1 to create, 2 to update, 0 to delete")
+		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes",
+		"simulated: after the simulated start of pod default/example-at-", "1 to create, 2 to update, 0 to delete")
 	page, err := os.ReadFile("../../docs/guides/planning.md")
 	if err != nil {
 		t.Fatal(err)
@@ -55,10 +57,12 @@ func TestPlanOfACluster(t *testing.T) {
 	var read struct {
 		Steps []struct{ Controller string }
 	}
-	if err := json.Unmarshal([]byte(planned("-o", "json").stdout), &read); err != nil || len(read.Steps) < 2 || read.Steps[0].Controller != "at" {
+	if err := json.Unmarshal([]byte(planned("-o", "json").stdout), &read); err != nil || len(read.Steps) < 2 ||
+		read.Steps[0].Controller != "at" {
 		t.Errorf("JSON: %v %+v", err, read)
 	}
-	wantContains(t, "Markdown", planned("--output=markdown").stdout, "### Plan: 1 to create, 2 to update, 0 to delete\n", "```diff\n")
+	wantContains(t, "Markdown", planned("--output=markdown").stdout,
+		"### Plan: 1 to create, 2 to update, 0 to delete\n", "```diff\n")
 	if after := kubectl("get", "ats,pods,namespaces,clusterroles,secrets", "-A", "-o", "yaml"); after != before {
 		t.Errorf("the cluster has changed:\n%s", after)
 	}
@@ -70,7 +74,8 @@ func TestPlanOfACluster(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	if got := planned("--against", old); got.code != 0 || !strings.Contains(got.stdout, "the operator would leave the cluster as "+old+" does") {
+	if got := planned("--against", old); got.code != 0 ||
+		!strings.Contains(got.stdout, "the operator would leave the cluster as "+old+" does") {
 		t.Errorf("against the same version: %+v", got)
 	}
 
@@ -91,7 +96,8 @@ func TestPlanOfACluster(t *testing.T) {
 			t.Errorf("%v: code %d; want %q\n%s", bad.args, got.code, bad.want, all)
 		}
 	}
-	if got := command(t, nil, kelson, "plan", project, "--generate=false", "--backup", "plan_test.go"); got.code != 1 || !strings.Contains(got.stderr, "read backup plan_test.go") {
+	if got := command(t, nil, kelson, "plan", project, "--generate=false", "--backup", "plan_test.go"); got.code != 1 ||
+		!strings.Contains(got.stderr, "read backup plan_test.go") {
 		t.Errorf("a file that is no backup: %+v", got)
 	}
 }

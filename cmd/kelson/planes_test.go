@@ -105,20 +105,23 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "a" {
 		t.Errorf("event %v", event)
 	}
 	// The server's own control plane does not have the objects of the plane.
-	if _, err := newWriter(t, s).client.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := newWriter(t, s).client.CoreV1().ConfigMaps("default").Get(t.Context(), "a",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("on the server itself: %v", err)
 	}
 
 	w.do("PUT", "/planes/bases/prepared", `{"plane":"`+plane.ID+`"}`, 200)
 	prepared := w.do("POST", "/planes", `{"base":"prepared"}`, 201)
-	if _, err := clientOf(t, prepared.Kubeconfig).CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+	if _, err := clientOf(t, prepared.Kubeconfig).CoreV1().ConfigMaps("default").Get(t.Context(), "a",
+		metav1.GetOptions{}); err != nil {
 		t.Errorf("plane created from a base: %v", err)
 	}
 	w.do("POST", "/planes", "", 201)
@@ -126,8 +129,10 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 
 	s.kubeconfig = plane.file(t)
 	kubectl := kubectlOf(t, s)
-	wantContains(t, "create", kubectl("create", "-f", "../../lab/testenv/testdata/ships.yaml"), "ships.sea.example.com created")
-	wantContains(t, "wait", kubectl("wait", "--for=condition=Established", "crd/ships.sea.example.com"), "condition met")
+	wantContains(t, "create", kubectl("create", "-f", "../../lab/testenv/testdata/ships.yaml"),
+		"ships.sea.example.com created")
+	wantContains(t, "wait", kubectl("wait", "--for=condition=Established", "crd/ships.sea.example.com"),
+		"condition met")
 	wantContains(t, "explain", kubectl("explain", "ship.spec"), "masts")
 	wantContains(t, "get", kubectl("get", "cm"), "a ")
 	wantContains(t, "api-resources", kubectl("api-resources"), "ships")
@@ -152,7 +157,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	}
 
 	// A request without a certificate is anonymous.
-	anonymous := rest.AnonymousClientConfig(&rest.Config{Host: s.url, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	anonymous := rest.AnonymousClientConfig(&rest.Config{Host: s.url,
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	client, err := rest.HTTPClientFor(anonymous)
 	if err != nil {
 		t.Fatal(err)
@@ -183,17 +189,20 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"p": "secret"}}
 	planes := map[string]string{"server": s.url, "one": one.URL, "two": two.URL, "three": three.URL}
-	kubeconfigs := map[string]string{"server": string(own), "one": one.Kubeconfig, "two": two.Kubeconfig, "three": three.Kubeconfig}
+	kubeconfigs := map[string]string{"server": string(own), "one": one.Kubeconfig, "two": two.Kubeconfig,
+		"three": three.Kubeconfig}
 	robots := map[string]string{}
 	for name, kubeconfig := range kubeconfigs {
 		client := clientOf(t, kubeconfig).CoreV1()
 		if _, err := client.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := client.ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		if _, err := client.ServiceAccounts("default").Create(t.Context(), account,
+			metav1.CreateOptions{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		token, err := client.ServiceAccounts("default").CreateToken(t.Context(), "robot", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		token, err := client.ServiceAccounts("default").CreateToken(t.Context(), "robot",
+			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +219,8 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = at(config, url).CoreV1().Secrets("default").Get(t.Context(), "s", metav1.GetOptions{})
-			if refused := apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err); refused == (from == to) || !refused && err != nil {
+			if refused := apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err); refused == (from == to) ||
+				!refused && err != nil {
 				t.Errorf("the administrator of %s reads a Secret of %s: %v", from, to, err)
 			}
 			config = rest.AnonymousClientConfig(config)
@@ -238,7 +248,8 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 // them, tokens identify their users, and audit records them.
 func TestPlanesBehindThePipeline(t *testing.T) {
 	dir := t.TempDir()
-	policy, tokens, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "audit.log")
+	policy, tokens, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "tokens.csv"),
+		filepath.Join(dir, "audit.log")
 	for file, text := range map[string]string{
 		policy: "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [\"/planes*\"]}, {level: None}]\n",
 		tokens: "t-maker,maker,1,makers\nt-root,root,2,system:masters\nt-other,other,3\n",
@@ -247,24 +258,29 @@ func TestPlanesBehindThePipeline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := startServer(t, "--in-memory", "--node=none", "--planes=5", "--token-auth-file="+tokens, "--audit-policy-file="+policy, "--audit-log-path="+log)
+	s := startServer(t, "--in-memory", "--node=none", "--planes=5", "--token-auth-file="+tokens,
+		"--audit-policy-file="+policy, "--audit-log-path="+log)
 	kubectl := kubectlOf(t, s)
 	kubectl("create", "clusterrole", "makers", "--verb=get,post,put,delete", "--non-resource-url=/planes,/planes/*")
 	kubectl("create", "clusterrolebinding", "makers", "--clusterrole=makers", "--group=makers")
 	w := newThrowaway(t, s)
 	admin, token := w.client.Transport, func(bearer string) http.RoundTripper {
-		return transport.NewBearerAuthRoundTripper(bearer, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
+		return transport.NewBearerAuthRoundTripper(bearer,
+			&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})
 	}
 	as := func(name string, groups ...string) http.RoundTripper {
-		return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: name, Groups: groups}, admin)
+		return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: name, Groups: groups},
+			admin)
 	}
 	for _, test := range []struct {
 		who     string
 		through http.RoundTripper
 		may     bool
 	}{
-		{"the administrator", admin, true}, {"a member of system:masters with a token", token("t-root"), true}, {"a user with a role", token("t-maker"), true},
-		{"a user without a role", token("t-other"), false}, {"--as guest", as("guest"), false}, {"--as a user with the role", as("someone", "makers"), true},
+		{"the administrator", admin, true}, {"a member of system:masters with a token", token("t-root"), true},
+		{"a user with a role", token("t-maker"), true},
+		{"a user without a role", token("t-other"), false}, {"--as guest", as("guest"), false},
+		{"--as a user with the role", as("someone", "makers"), true},
 	} {
 		w.client = &http.Client{Transport: admin}
 		one := w.do("POST", "/planes", "", 201)
@@ -294,7 +310,8 @@ func TestPlanesBehindThePipeline(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"requestURI":"/planes","verb":"post","user":{"username":"maker"`, `"impersonatedUser":{"username":"guest"`,
-		`"requestURI":"/planes/bases/b","verb":"put","user":{"username":"root"`, `"authorization.k8s.io/decision":"forbid"`,
+		`"requestURI":"/planes/bases/b","verb":"put","user":{"username":"root"`,
+		`"authorization.k8s.io/decision":"forbid"`,
 	} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, data)
@@ -326,7 +343,8 @@ func TestListedPathsNeedRights(t *testing.T) {
 	if err := json.Unmarshal(data, &index); err != nil || !slices.Contains(index.Paths, "/planes") {
 		t.Fatalf("%v: %s", err, data)
 	}
-	guest := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: "guest"}, w.client.Transport)
+	guest := transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: "guest"},
+		w.client.Transport)
 	public := regexp.MustCompile(`^/(healthz|livez|readyz|version/?)$|^/(api|apis|openapi)(/|$)`)
 	for _, path := range append(index.Paths, "/planes/", "/planes/bases/a", "/backup", "/debug/pprof/", "/nothing") {
 		if code, _ := get(path, guest); code != http.StatusForbidden && !public.MatchString(path) {
@@ -339,7 +357,8 @@ func TestPlanesAreOffByDefault(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none")
 	newThrowaway(t, s).do("POST", "/planes", "", 404)
 	for _, flag := range []string{"--planes=-1", "--planes-idle=-1s"} {
-		if got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0", flag); got.code != 1 || !strings.Contains(got.stderr, "must not be negative") {
+		if got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0", flag); got.code != 1 ||
+			!strings.Contains(got.stderr, "must not be negative") {
 			t.Errorf("%s: exit %d, %s", flag, got.code, got.stderr)
 		}
 	}
@@ -348,7 +367,8 @@ func TestPlanesAreOffByDefault(t *testing.T) {
 // The server exits cleanly when the other end of its standard input is closed, even after a
 // SIGKILL.
 func TestExitsWithStdin(t *testing.T) {
-	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1", "--exit-with-stdin")
+	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1",
+		"--exit-with-stdin")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

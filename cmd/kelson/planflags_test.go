@@ -13,7 +13,8 @@ import (
 // A missing kubeconfig is reported before the operator is built.
 func TestPlanMissingKubeconfig(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n", "cmd/main.go": "package main\n\nfunc main() { undefined() }\n"} {
+	for name, text := range map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n",
+		"cmd/main.go": "package main\n\nfunc main() { undefined() }\n"} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -27,7 +28,8 @@ func TestPlanMissingKubeconfig(t *testing.T) {
 	c.SetOut(io.Discard)
 	c.SetErr(io.Discard)
 	c.SilenceUsage, c.SilenceErrors = true, true
-	if err := c.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "read kubeconfig: stat "+dir) {
+	if err := c.ExecuteContext(t.Context()); err == nil ||
+		!strings.HasPrefix(err.Error(), "read kubeconfig: stat "+dir) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,10 +23,12 @@ func TestPodsReadNothingOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl("run", "thief", "--image=none", "--restart=Never", "--command", "--", "sh", "-c",
-		"for f in $(find "+data+"/pki "+data+"/*.log "+kubeconfig+" 2>/dev/null); do cat $f && echo STOLEN; done; cat "+data+"/pki/ca.key "+kubeconfig+"; find / -name ca.key 2>/dev/null; echo over")
+		"for f in $(find "+data+"/pki "+data+"/*.log "+kubeconfig+" 2>/dev/null); do cat $f && echo STOLEN; done; cat "+
+			data+"/pki/ca.key "+kubeconfig+"; find / -name ca.key 2>/dev/null; echo over")
 	kubectl("wait", "pod/thief", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
 	log := kubectl("logs", "thief")
-	if !strings.Contains(log, "over") || strings.Contains(log, "STOLEN") || strings.Contains(log, "PRIVATE KEY") || strings.Contains(log, "certificate-authority-data") {
+	if !strings.Contains(log, "over") || strings.Contains(log, "STOLEN") || strings.Contains(log, "PRIVATE KEY") ||
+		strings.Contains(log, "certificate-authority-data") {
 		t.Errorf("the pod printed %s", log)
 	}
 	if code := s.stop(syscall.SIGTERM); code != 0 {

@@ -44,7 +44,8 @@ func referenceOf(root *cobra.Command) string {
 	visit = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
 			if sub.IsAvailableCommand() {
-				fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", sub.CommandPath(), strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
+				fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", sub.CommandPath(),
+					strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
 				visit(sub)
 			}
 		}
@@ -67,7 +68,8 @@ func sectionOf(c *cobra.Command) string {
 	if text == "" {
 		text = c.Short + "."
 	}
-	s := fmt.Sprintf("\n## %s\n\n```text\n%s\n```\n\n```console\n$ %s\n", c.CommandPath(), strings.TrimSpace(text), c.UseLine())
+	s := fmt.Sprintf("\n## %s\n\n```text\n%s\n```\n\n```console\n$ %s\n", c.CommandPath(), strings.TrimSpace(text),
+		c.UseLine())
 	if c.Example != "" {
 		s += "\n" + c.Example + "\n"
 	}

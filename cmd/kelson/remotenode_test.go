@@ -23,7 +23,8 @@ import (
 // startRemoteNode registers a node that runs in this test and that the server reaches over TLS
 // only, as it reaches a kubelet. The node accepts only clients whose certificate the server's
 // authority signed; requests counts them. authority signs the node's serving certificate.
-func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) string, authority *pki.Authority) (requests *atomic.Int64) {
+func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) string,
+	authority *pki.Authority) (requests *atomic.Int64) {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
@@ -52,7 +53,8 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubelet.TLS = &tls.Config{Certificates: []tls.Certificate{*serving}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	kubelet.TLS = &tls.Config{Certificates: []tls.Certificate{*serving}, ClientCAs: clients,
+		ClientAuth: tls.RequireAndVerifyClientCert}
 	kubelet.StartTLS()
 
 	done := make(chan error, 1)
@@ -63,7 +65,8 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 	})
 	eventually(t, "the node registers", func() bool { return kubectl("get", "nodes", "-o", "name") != "" })
 	port := kubelet.Listener.Addr().(*net.TCPAddr).Port
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": port}}}})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": port}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func TestKubectlEntersContainersOfKubelets(t *testing.T) {
 	if err := os.WriteFile(ca, authority.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, "--in-memory", "--node=none", "--kubelet-certificate-authority", ca, "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
+	s := startServer(t, "--in-memory", "--node=none", "--kubelet-certificate-authority", ca, "--kubeconfig",
+		filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	requests := startRemoteNode(t, s, kubectl, authority)
 	port := freePort(t)
@@ -93,7 +97,8 @@ func TestKubectlEntersContainersOfKubelets(t *testing.T) {
 	enterContainers(t, s, port)
 	t.Run("proxy", func(t *testing.T) {
 		const at = "/api/v1/nodes/https:localhost:%s/proxy/pods"
-		stderr := kubectlRun(t, []string{"KUBECONFIG=" + s.kubeconfig}, "", 1, "get", "--raw", fmt.Sprintf(at, "")).stderr
+		stderr := kubectlRun(t, []string{"KUBECONFIG=" + s.kubeconfig}, "", 1, "get", "--raw",
+			fmt.Sprintf(at, "")).stderr
 		wantContains(t, "the kubelet's address is loopback", stderr, "address not allowed")
 	})
 	t.Run("logs", func(t *testing.T) {
@@ -125,7 +130,8 @@ func TestCertificatesOfKubeletsAreVerified(t *testing.T) {
 	if err := os.WriteFile(ca, own.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, "--in-memory", "--node=none", "--kubelet-certificate-authority", ca, "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
+	s := startServer(t, "--in-memory", "--node=none", "--kubelet-certificate-authority", ca, "--kubeconfig",
+		filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	startRemoteNode(t, s, kubectl, other)
 	kubectl("run", "talker", "--image=none", "--restart=Never", "--command", "--", "sh", "-c", "echo secret")
@@ -138,5 +144,6 @@ func TestCertificatesOfKubeletsAreVerified(t *testing.T) {
 		t.Errorf("the log was read: %q", refused.stdout)
 	}
 	wantContains(t, "exec", kubectlRun(t, env, "", 1, "exec", "talker", "--", "ls").stderr, "cannot exec")
-	wantContains(t, "accepted", kubectlRun(t, env, "", 0, "logs", "--insecure-skip-tls-verify-backend", "talker").stdout, "secret\n")
+	wantContains(t, "accepted", kubectlRun(t, env, "", 0, "logs", "--insecure-skip-tls-verify-backend",
+		"talker").stdout, "secret\n")
 }

@@ -33,7 +33,8 @@ func TestReplay(t *testing.T) {
 	if got := command(t, nil, kelson, "install", project, "--kubeconfig", s.kubeconfig); got.code != 0 {
 		t.Fatal(got.stderr)
 	}
-	operator := exec.Command(program, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false")
+	operator := exec.Command(program, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		"--leader-elect=false")
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var log output
 	operator.Stdout, operator.Stderr = &log, &log
@@ -80,9 +81,11 @@ func TestReplay(t *testing.T) {
 	if got.code != 2 {
 		t.Errorf("exit code %d, want 2\n%s", got.code, got.stderr)
 	}
-	wantContains(t, "the replay", got.stdout, "pods/default/simpledeployment-sample-2", `    .metadata.labels.by: was "hand", now (absent)`, " 1 divergences\n")
+	wantContains(t, "the replay", got.stdout, "pods/default/simpledeployment-sample-2",
+		`    .metadata.labels.by: was "hand", now (absent)`, " 1 divergences\n")
 	var result struct{ Divergences []struct{ Name string } }
-	if err := json.Unmarshal([]byte(replayed("-o", "json").stdout), &result); err != nil || len(result.Divergences) != 1 || result.Divergences[0].Name != "simpledeployment-sample-2" {
+	if err := json.Unmarshal([]byte(replayed("-o", "json").stdout), &result); err != nil ||
+		len(result.Divergences) != 1 || result.Divergences[0].Name != "simpledeployment-sample-2" {
 		t.Errorf("JSON: %v %+v", err, result)
 	}
 
@@ -95,11 +98,13 @@ func TestReplay(t *testing.T) {
 		"accepts between 1 and 2 arg(s)":           {"third"},
 		`unknown format "xml": want text, json or`: {"-o", "xml"},
 	} {
-		if got := replayed(args...); got.code != 1 && (got.code != 64 || args[0] != "third" && args[0] != "-o") || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
+		if got := replayed(args...); got.code != 1 && (got.code != 64 || args[0] != "third" && args[0] != "-o") ||
+			!strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%v: %+v; want %q", args, got, want)
 		}
 	}
-	if got := command(t, nil, kelson, "replay", "replay_test.go", project); got.code != 1 || !strings.Contains(got.stderr, "not a history") || strings.Count(got.stderr, "\n") != 1 {
+	if got := command(t, nil, kelson, "replay", "replay_test.go", project); got.code != 1 ||
+		!strings.Contains(got.stderr, "not a history") || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("a file that is no history: %+v", got)
 	}
 }

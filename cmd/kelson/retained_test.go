@@ -56,9 +56,12 @@ func TestServeWithHistory(t *testing.T) {
 	if n := strings.Count(shown("history", "cm/web"), "\n    .data.step"); n != 2 {
 		t.Errorf("%d changes, want 2:\n%s", n, shown("history", "cm/web"))
 	}
-	wantContains(t, "diff", shown("diff", "--from", first, "--to", last, "cm"), "configmaps/default/web: changed", `.data.step: "one" → "three"`)
-	wantContains(t, "blame", shown("history", "blame", "cm/web", ".data"), last, `.data.step: "three"  kubectl-patch (Update)`)
-	wantContains(t, "blame --at", shown("history", "blame", "cm/web", ".data", "--at", first), `.data.step: "one"  kubectl-create (Update)`)
+	wantContains(t, "diff", shown("diff", "--from", first, "--to", last, "cm"), "configmaps/default/web: changed",
+		`.data.step: "one" → "three"`)
+	wantContains(t, "blame", shown("history", "blame", "cm/web", ".data"), last,
+		`.data.step: "three"  kubectl-patch (Update)`)
+	wantContains(t, "blame --at", shown("history", "blame", "cm/web", ".data", "--at", first),
+		`.data.step: "one"  kubectl-create (Update)`)
 	if got := shown("history", "secret/password"); strings.Contains(got, "aHVzaC1odXNo") {
 		t.Errorf("a Secret's value is shown:\n%s", got)
 	}
@@ -98,11 +101,14 @@ func TestServeWithHistory(t *testing.T) {
 	if err := os.WriteFile(names[0], content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := command(t, nil, kelson, "history", "cm/web", "--data-dir", data); got.code != 1 || !strings.Contains(got.stderr, "damaged history") || strings.Count(got.stderr, "\n") != 1 {
+	if got := command(t, nil, kelson, "history", "cm/web", "--data-dir", data); got.code != 1 ||
+		!strings.Contains(got.stderr, "damaged history") || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("a damaged file: %+v", got)
 	}
 	empty := t.TempDir()
-	if got := command(t, nil, kelson, "history", "cm/web", "--data-dir", empty); got.code != 1 || !strings.Contains(got.stderr, "has no history: start its server with --history") || strings.Count(got.stderr, "\n") != 1 {
+	if got := command(t, nil, kelson, "history", "cm/web", "--data-dir", empty); got.code != 1 ||
+		!strings.Contains(got.stderr, "has no history: start its server with --history") ||
+		strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("no history: %+v", got)
 	}
 }

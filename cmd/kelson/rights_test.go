@@ -29,7 +29,8 @@ func TestLeastRights(t *testing.T) {
 	}
 	policy := write("policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
 	log := filepath.Join(dir, "audit.log")
-	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--audit-policy-file", policy, "--audit-log-path", log)
+	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
+		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl, kelson := kubectlOf(t, s), built(t, binary)
 	admin, err := os.ReadFile(s.kubeconfig)
 	if err != nil {
@@ -40,7 +41,8 @@ func TestLeastRights(t *testing.T) {
 	// work runs the operator as a user until an At is done.
 	work := func(user, at string) {
 		t.Helper()
-		config := write(user+".kubeconfig", strings.Replace(string(admin), "  user:\n", "  user:\n    as: "+user+"\n", 1))
+		config := write(user+".kubeconfig", strings.Replace(string(admin), "  user:\n", "  user:\n    as: "+user+"\n",
+			1))
 		operator := exec.Command(built(t, example))
 		operator.Env = append(os.Environ(), "KUBECONFIG="+config)
 		var out output
@@ -55,9 +57,13 @@ func TestLeastRights(t *testing.T) {
 				t.Logf("the operator as %s: %s", user, out.String())
 			}
 		}()
-		kubectl("apply", "-f", write(at+".yaml", "apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+at+"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"))
+		kubectl("apply", "-f", write(at+".yaml",
+			"apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+at+
+				"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"))
 		kubectl("wait", "at/"+at, "--for=jsonpath={.status.phase}=DONE", "--timeout=30s")
-		eventually(t, "the last Event is recorded", func() bool { return strings.Contains(kubectl("describe", "at", at), "Completed") })
+		eventually(t, "the last Event is recorded", func() bool {
+			return strings.Contains(kubectl("describe", "at", at), "Completed")
+		})
 	}
 	rights := func(args ...string) outcome {
 		return command(t, nil, kelson, append([]string{"rights", "--audit-log", log}, args...)...)
@@ -96,10 +102,12 @@ func TestLeastRights(t *testing.T) {
 		}
 	}
 
-	if got := rights("--user=absent", cnat); got.code != 1 || !strings.Contains(got.stderr, `no requests of user "absent"; it has requests of`) {
+	if got := rights("--user=absent", cnat); got.code != 1 ||
+		!strings.Contains(got.stderr, `no requests of user "absent"; it has requests of`) {
 		t.Errorf("a user without requests: %+v", got)
 	}
-	command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + dir}, built(t, kubectlBinary), "get", "secrets", "--as=stranger")
+	command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + dir}, built(t, kubectlBinary), "get", "secrets",
+		"--as=stranger")
 	got = rights("--user=stranger", cnat)
 	if got.code != 1 || !strings.Contains(got.stdout, "missing: list secrets in namespace default\n") {
 		t.Errorf("a refused request that no marker allows: %+v", got)
@@ -134,7 +142,8 @@ func TestRightsOfTests(t *testing.T) {
 	const project = "../../examples/simpledeployment"
 	run := func(want int, dir string, args ...string) rightsOf {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), built(t, binary), append(append([]string{"rights", "-o", "json"}, args...), dir)...)
+		cmd := exec.CommandContext(t.Context(), built(t, binary),
+			append(append([]string{"rights", "-o", "json"}, args...), dir)...)
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		if err := cmd.Run(); cmd.ProcessState.ExitCode() != want {
@@ -147,7 +156,8 @@ func TestRightsOfTests(t *testing.T) {
 		return got
 	}
 	got := run(0, project, "--test", "--prove")
-	if len(got.Missing) > 0 || got.Proof == nil || len(got.Proof.Refused) > 0 || len(got.Proof.NotShown) > 0 || len(got.Proof.Shown) != got.Rules || got.Rules < 5 {
+	if len(got.Missing) > 0 || got.Proof == nil || len(got.Proof.Refused) > 0 || len(got.Proof.NotShown) > 0 ||
+		len(got.Proof.Shown) != got.Rules || got.Rules < 5 {
 		t.Errorf("%+v", got)
 	}
 
@@ -174,7 +184,8 @@ func TestRightsOfTests(t *testing.T) {
 			return err
 		}
 		// Its packages are internal, so it must import its own.
-		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"), []byte("examples/"+filepath.Base(copied)+"/")), 0o600)
+		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"),
+			[]byte("examples/"+filepath.Base(copied)+"/")), 0o600)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +195,8 @@ func TestRightsOfTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(source), "resources=pods,verbs=get;list;watch;create;patch;delete", "resources=pods,verbs=get;list;watch;patch;delete;deletecollection", 1)
+	changed := strings.Replace(string(source), "resources=pods,verbs=get;list;watch;create;patch;delete",
+		"resources=pods,verbs=get;list;watch;patch;delete;deletecollection", 1)
 	if changed == string(source) {
 		t.Fatal("the marker of pods is not the expected one")
 	}
@@ -219,7 +231,8 @@ func TestRightsMistakes(t *testing.T) {
 		{[]string{"--test", "--yaml", "-o=json"}, "cannot be used together"},
 		{[]string{"--audit-log=" + os.DevNull, "--user=x"}, os.DevNull + " is empty"},
 	} {
-		if got := command(t, nil, built(t, binary), append([]string{"rights"}, test.args...)...); got.code != 1 || !strings.Contains(got.stderr, test.want) {
+		if got := command(t, nil, built(t, binary), append([]string{"rights"}, test.args...)...); got.code != 1 ||
+			!strings.Contains(got.stderr, test.want) {
 			t.Errorf("%v: %+v, want %q", test.args, got, test.want)
 		}
 	}

@@ -33,7 +33,8 @@ func TestApprovedCertificateAuthenticates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}}, key)
+	request, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "jane"}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,19 +51,22 @@ spec:
 	kubectl("certificate", "approve", "jane")
 	var chain []byte
 	eventually(t, "the request is signed", func() bool {
-		chain, err = base64.StdEncoding.DecodeString(kubectl("get", "csr", "jane", "-o", "jsonpath={.status.certificate}"))
+		chain, err = base64.StdEncoding.DecodeString(kubectl("get", "csr", "jane", "-o",
+			"jsonpath={.status.certificate}"))
 		return err == nil && len(chain) > 0
 	})
 	kubectl("config", "set-credentials", "jane", "--client-certificate", file("jane.crt", chain), "--client-key",
 		file("jane.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-	if got := kubectl("auth", "whoami", "--user", "jane", "-o", "jsonpath={.status.userInfo.username}"); strings.TrimSpace(got) != "jane" {
+	if got := kubectl("auth", "whoami", "--user", "jane", "-o",
+		"jsonpath={.status.userInfo.username}"); strings.TrimSpace(got) != "jane" {
 		t.Errorf("I am %q", got)
 	}
 }
 
 // A signing certificate without its key ends kelson serve with an error.
 func TestSigningAuthorityNeedsItsKey(t *testing.T) {
-	got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0", "--cluster-signing-cert-file=ca.crt")
+	got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0",
+		"--cluster-signing-cert-file=ca.crt")
 	if got.code != 1 {
 		t.Error(got)
 	}

@@ -29,7 +29,8 @@ func TestStates(t *testing.T) {
 			data := filepath.Join(dir, "data")
 			check := func() {
 				t.Helper()
-				if got := command(t, nil, built(t, binary), "data", "check", data); got.code != 0 || !strings.Contains(got.stdout, "sound") {
+				if got := command(t, nil, built(t, binary), "data", "check", data); got.code != 0 ||
+					!strings.Contains(got.stdout, "sound") {
 					t.Errorf("kelson data check: %d, %q %q", got.code, got.stdout, got.stderr)
 				}
 			}
@@ -64,7 +65,8 @@ func openState(t *testing.T, data string) {
 	s := startServer(t, "--data-dir="+data, "--kubeconfig="+filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := func(args ...string) string {
 		t.Helper()
-		got := command(t, nil, built(t, binary), append([]string{"kubectl", "--kubeconfig", s.kubeconfig, "-n", "shop"}, args...)...)
+		got := command(t, nil, built(t, binary), append([]string{"kubectl", "--kubeconfig", s.kubeconfig, "-n", "shop"},
+			args...)...)
 		if got.code != 0 {
 			t.Errorf("kubectl %v: %s", args, got.stderr)
 		}
@@ -82,9 +84,11 @@ func openState(t *testing.T, data string) {
 		}
 	}
 	before := kubectl("get", "tea/green", "-o", "jsonpath={.metadata.resourceVersion} {.metadata.uid}")
-	kubectl("annotate", "--overwrite", "tea/green", "opened="+filepath.Base(t.TempDir())+strings.ReplaceAll(before, " ", "-"))
+	kubectl("annotate", "--overwrite", "tea/green", "opened="+filepath.Base(t.TempDir())+
+		strings.ReplaceAll(before, " ", "-"))
 	after := kubectl("get", "tea/green", "-o", "jsonpath={.metadata.resourceVersion} {.metadata.uid}")
-	if was, is := strings.Fields(before), strings.Fields(after); len(is) != 2 || slices.Equal(was, is) || was[1] != is[1] {
+	if was, is := strings.Fields(before), strings.Fields(after); len(is) != 2 || slices.Equal(was, is) ||
+		was[1] != is[1] {
 		t.Errorf("revision and uid %v became %v", was, is)
 	}
 	if code := s.stop(syscall.SIGTERM); code != 0 {

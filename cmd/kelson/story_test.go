@@ -37,7 +37,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 
-	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd/bases"), "customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
+	wantContains(t, "apply", kubectl("apply", "-f", cnat+"/config/crd/bases"),
+		"customresourcedefinition.apiextensions.k8s.io/ats.cnat.programming-kubernetes.info created")
 	watch := exec.Command(built(t, kubectlBinary), "get", "ats", "-w", "--output-watch-events")
 	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var watched output
@@ -46,7 +47,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"), "at.cnat.programming-kubernetes.info/example-at created")
+	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"),
+		"at.cnat.programming-kubernetes.info/example-at created")
 	// Start the operator after the watch, so that the watch sees every phase.
 	eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
@@ -74,7 +76,8 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	pod := strings.TrimSpace(kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.name}"))
 	wantContains(t, "pod", pod, "example-at")
 	wantContains(t, "logs", kubectl("logs", pod), "YAY")
-	wantContains(t, "events", kubectl("get", "events"), "Scheduled", "Successfully assigned default/"+pod, "at/example-at")
+	wantContains(t, "events", kubectl("get", "events"), "Scheduled", "Successfully assigned default/"+pod,
+		"at/example-at")
 
 	wantContains(t, "delete", kubectl("delete", "at", "example-at"), `"example-at" deleted`)
 	eventually(t, "the pod is deleted with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
@@ -82,7 +85,9 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	watch.Process.Signal(syscall.SIGINT)
 	watch.Wait()
 	wantContains(t, "get -w", watched.String(), "ADDED", "PENDING", "RUNNING", "DONE", "DELETED")
-	if code := s.stop(syscall.SIGTERM); code != 0 || !strings.HasPrefix(s.stderr.String(), "WARNING: pods run as processes of this machine") || strings.Count(s.stderr.String(), "\n") > 1 {
+	if code := s.stop(syscall.SIGTERM); code != 0 ||
+		!strings.HasPrefix(s.stderr.String(), "WARNING: pods run as processes of this machine") ||
+		strings.Count(s.stderr.String(), "\n") > 1 {
 		t.Errorf("SIGTERM: exit %d\n%s", code, s.stderr)
 	}
 }
@@ -113,30 +118,40 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 		flags    []string
 		want     string
 	}{
-		"no command":      {at + "  schedule: \"2030-01-02T03:04:05Z\"\n", []string{"--validate=ignore"}, "spec.command: Required value"},
-		"unknown field":   {at + "  schedule: \"2030-01-02T03:04:05Z\"\n  command: x\n  colour: red\n", []string{"--validate=strict"}, `unknown field "spec.colour"`},
-		"bad schedule":    {at + "  schedule: tomorrow\n  command: x\n", nil, "spec.schedule"},
-		"malformed YAML":  {at + " schedule: [\n", nil, "error"},
-		"unknown kind":    {strings.Replace(at, "kind: At", "kind: Never", 1) + "  command: x\n", nil, `no matches for kind "Never"`},
-		"bad pod":         {"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec: {}\n", []string{"--validate=ignore"}, "spec.containers: Required value"},
-		"bad name":        {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: Not_A_Name\n", nil, "metadata.name: Invalid value"},
-		"no namespace":    {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  namespace: nowhere\n", nil, `namespaces "nowhere" not found`},
-		"wrong type":      {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  n: 1\n", []string{"--validate=ignore"}, "cannot"},
-		"duplicate field": {at + "  command: x\n  command: y\n  schedule: \"2030-01-02T03:04:05Z\"\n", []string{"--validate=strict"}, "command"},
+		"no command": {at + "  schedule: \"2030-01-02T03:04:05Z\"\n", []string{"--validate=ignore"},
+			"spec.command: Required value"},
+		"unknown field": {at + "  schedule: \"2030-01-02T03:04:05Z\"\n  command: x\n  colour: red\n",
+			[]string{"--validate=strict"}, `unknown field "spec.colour"`},
+		"bad schedule":   {at + "  schedule: tomorrow\n  command: x\n", nil, "spec.schedule"},
+		"malformed YAML": {at + " schedule: [\n", nil, "error"},
+		"unknown kind": {strings.Replace(at, "kind: At", "kind: Never", 1) + "  command: x\n", nil,
+			`no matches for kind "Never"`},
+		"bad pod": {"apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec: {}\n",
+			[]string{"--validate=ignore"}, "spec.containers: Required value"},
+		"bad name": {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: Not_A_Name\n", nil,
+			"metadata.name: Invalid value"},
+		"no namespace": {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  namespace: nowhere\n", nil,
+			`namespaces "nowhere" not found`},
+		"wrong type": {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  n: 1\n",
+			[]string{"--validate=ignore"}, "cannot"},
+		"duplicate field": {at + "  command: x\n  command: y\n  schedule: \"2030-01-02T03:04:05Z\"\n",
+			[]string{"--validate=strict"}, "command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "manifest.yaml")
 			if err := os.WriteFile(file, []byte(test.manifest), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := command(t, []string{"KUBECONFIG=" + s.kubeconfig}, "kubectl", append([]string{"apply", "-f", file}, test.flags...)...)
+			got := command(t, []string{"KUBECONFIG=" + s.kubeconfig}, "kubectl",
+				append([]string{"apply", "-f", file}, test.flags...)...)
 			if got.code == 0 {
 				t.Errorf("it was accepted: %s", got.stdout)
 			}
 			wantContains(t, "the refusal", got.stderr, test.want)
 		})
 	}
-	if left := kubectl("get", "ats,pods,configmaps", "-o", "name", "--field-selector", "metadata.name!=kube-root-ca.crt"); left != "" {
+	if left := kubectl("get", "ats,pods,configmaps", "-o", "name", "--field-selector",
+		"metadata.name!=kube-root-ca.crt"); left != "" {
 		t.Errorf("something was stored: %s", left)
 	}
 }
@@ -162,16 +177,25 @@ func TestWrongCommandLines(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"busy port":            {[]string{"serve", "--in-memory", "--secure-port", port}, []string{"address already in use", "--secure-port"}},
-		"busy console port":    {[]string{"serve", "--in-memory", "--secure-port=0", "--console", "--console-listen", "127.0.0.1:" + port}, []string{"console", "address already in use", "--console-listen"}},
-		"data directory used":  {[]string{"serve", "--data-dir", data, "--secure-port=0"}, []string{data, "in use by another process"}},
-		"broken authority":     {[]string{"serve", "--data-dir", broken, "--secure-port=0"}, []string{"certificate authority"}},
-		"kubeconfig nowhere":   {[]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig", filepath.Join(dir, "no/such/dir/kc")}, []string{"write kubeconfig", "no such file"}},
-		"unknown node":         {[]string{"serve", "--in-memory", "--secure-port=0", "--node=docker"}, []string{"docker", "must be none, simulated, process or containers"}},
-		"port out of range":    {[]string{"serve", "--in-memory", "--secure-port=70000"}, []string{"--secure-port", "70000"}},
-		"two stores":           {[]string{"serve", "--in-memory", "--data-dir", data}, []string{"data-dir", "in-memory"}},
-		"unknown flag":         {[]string{"serve", "--nonsense"}, []string{"--nonsense"}},
-		"audit without output": {[]string{"serve", "--in-memory", "--secure-port=0", "--audit-policy-file", broken}, []string{"--audit-policy-file", "--audit-log-path", "--audit-webhook-config-file"}},
+		"busy port": {[]string{"serve", "--in-memory", "--secure-port", port},
+			[]string{"address already in use", "--secure-port"}},
+		"busy console port": {[]string{"serve", "--in-memory", "--secure-port=0", "--console", "--console-listen",
+			"127.0.0.1:" + port}, []string{"console", "address already in use", "--console-listen"}},
+		"data directory used": {[]string{"serve", "--data-dir", data, "--secure-port=0"},
+			[]string{data, "in use by another process"}},
+		"broken authority": {[]string{"serve", "--data-dir", broken, "--secure-port=0"},
+			[]string{"certificate authority"}},
+		"kubeconfig nowhere": {[]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig",
+			filepath.Join(dir, "no/such/dir/kc")}, []string{"write kubeconfig", "no such file"}},
+		"unknown node": {[]string{"serve", "--in-memory", "--secure-port=0", "--node=docker"},
+			[]string{"docker", "must be none, simulated, process or containers"}},
+		"port out of range": {[]string{"serve", "--in-memory", "--secure-port=70000"},
+			[]string{"--secure-port", "70000"}},
+		"two stores": {[]string{"serve", "--in-memory", "--data-dir", data},
+			[]string{"data-dir", "in-memory"}},
+		"unknown flag": {[]string{"serve", "--nonsense"}, []string{"--nonsense"}},
+		"audit without output": {[]string{"serve", "--in-memory", "--secure-port=0", "--audit-policy-file", broken},
+			[]string{"--audit-policy-file", "--audit-log-path", "--audit-webhook-config-file"}},
 		"unknown command":      {[]string{"sail"}, []string{"sail"}},
 		"dev without folder":   {[]string{"dev", filepath.Join(dir, "absent")}, []string{"absent", "no such folder"}},
 		"dev without operator": {[]string{"dev", empty}, []string{"no main.go"}},
@@ -216,7 +240,8 @@ func TestDevRunsAProject(t *testing.T) {
 	}
 	wantContains(t, "the log", got.stdout, "export KUBECONFIG="+kubeconfig, "generated files", "built in",
 		"at/example-at", "created", "PENDING → RUNNING", "RUNNING → DONE", "│ YAY", "⟳ at reconciled", "✉ Started")
-	if !strings.HasPrefix(got.stderr, "WARNING: pods run as processes of this machine") || strings.Count(got.stderr, "\n") > 1 {
+	if !strings.HasPrefix(got.stderr, "WARNING: pods run as processes of this machine") ||
+		strings.Count(got.stderr, "\n") > 1 {
 		t.Errorf("stderr: %s", got.stderr)
 	}
 

@@ -88,7 +88,9 @@ func (term *terminal) run(line string) string {
 // shows waits until the screen contains a text, whatever its colors.
 func (term *terminal) shows(text string) {
 	term.t.Helper()
-	eventually(term.t, "the terminal shows "+text, func() bool { return strings.Contains(term.tmux("capture-pane", "-p"), text) })
+	eventually(term.t, "the terminal shows "+text, func() bool {
+		return strings.Contains(term.tmux("capture-pane", "-p"), text)
+	})
 }
 
 // wrote waits until programs have written a text to the terminal, even if it was overwritten since.
@@ -126,7 +128,8 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 	eventually(t, "the recording has the object", func() bool { return strings.Contains(history(), "created") })
 	const deceptive = "\u009b31m\u202erorre\u2066\u200b\u2028"
 	created := kubectl("get", "configmap", "evil", "-o", "jsonpath={.metadata.resourceVersion}")
-	kubectl("patch", "configmap", "evil", "-p", `{"data":{"step":"`+deceptive+`"},"metadata":{"annotations":{"why":"`+deceptive+`"}}}`)
+	kubectl("patch", "configmap", "evil", "-p", `{"data":{"step":"`+deceptive+`"},"metadata":{"annotations":{"why":"`+
+		deceptive+`"}}}`)
 	eventually(t, "the recording has the change", func() bool { return strings.Contains(history(), ".data.step") })
 	recorder.Process.Signal(syscall.SIGINT)
 	if err := recorder.Wait(); err != nil {
@@ -138,8 +141,10 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 	}
 	term := openTerminal(t, "KELSON="+kelson, "KUBECONFIG="+s.kubeconfig)
 	for _, line := range []string{
-		"history cm/evil --file " + file, "history cm/evil -o yaml --file " + file, "diff --from " + created + " cm --file " + file, "history blame cm/evil --file " + file,
-		"blame cm/evil", "why cm/evil", "kubectl get cm evil -o json", "kubectl get cm evil -o 'jsonpath={.data.step}'", "kubectl -n default describe cm evil",
+		"history cm/evil --file " + file, "history cm/evil -o yaml --file " + file,
+		"diff --from " + created + " cm --file " + file, "history blame cm/evil --file " + file,
+		"blame cm/evil", "why cm/evil", "kubectl get cm evil -o json", "kubectl get cm evil -o 'jsonpath={.data.step}'",
+		"kubectl -n default describe cm evil",
 	} {
 		shown := term.run("$KELSON " + line + " 2>&1")
 		if !strings.HasPrefix(line, "why") && !strings.Contains(shown, `\u202e`) {
@@ -207,9 +212,13 @@ func TestOnATerminal(t *testing.T) {
 		return strings.Contains(got.stdout, `large`)
 	})
 	line := regexp.MustCompile(`(?m)^recorded [0-9]+ versions of [0-9]+ objects \([0-9]+s\)$`)
-	eventually(t, "the screen counts versions", func() bool { return line.MatchString(term.tmux("capture-pane", "-p")) })
+	eventually(t, "the screen counts versions", func() bool {
+		return line.MatchString(term.tmux("capture-pane", "-p"))
+	})
 	term.tmux("send-keys", "C-c")
-	eventually(t, "record ends", func() bool { return strings.HasSuffix(strings.TrimSpace(term.tmux("capture-pane", "-p")), "\n$") })
+	eventually(t, "record ends", func() bool {
+		return strings.HasSuffix(strings.TrimSpace(term.tmux("capture-pane", "-p")), "\n$")
+	})
 	if shown := term.tmux("capture-pane", "-p"); strings.Contains(shown, "versions of") {
 		t.Errorf("progress remains on the screen:\n%s", shown)
 	}
@@ -218,7 +227,8 @@ func TestOnATerminal(t *testing.T) {
 	shown = term.run("$KELSON history --file " + file + " configmap/settings")
 	term.wrote("reading the history " + file[:20])
 	term.wrote("comparing versions")
-	if !strings.Contains(shown, "\x1b[32m\"large\"") || !strings.Contains(shown, "\x1b[31m\"small\"") || strings.Contains(shown, "comparing") || strings.Contains(shown, "reading") {
+	if !strings.Contains(shown, "\x1b[32m\"large\"") || !strings.Contains(shown, "\x1b[31m\"small\"") ||
+		strings.Contains(shown, "comparing") || strings.Contains(shown, "reading") {
 		t.Errorf("history on a terminal:\n%q", shown)
 	}
 	shown = term.run("$KELSON diff --file " + file + " --from " + before + " configmaps")
@@ -241,7 +251,8 @@ func TestOnATerminal(t *testing.T) {
 	}
 	term.shows(term.start("$KELSON deploy --generate=false --image example.com/cnat:v1 " + project))
 	term.wrote("applying ")
-	lines := regexp.MustCompile(`(?m)^.*serverside-applied$`).FindAllString(term.tmux("capture-pane", "-p", "-S", "-200"), -1)
+	lines := regexp.MustCompile(`(?m)^.*serverside-applied$`).FindAllString(term.tmux("capture-pane", "-p", "-S",
+		"-200"), -1)
 	if len(lines) < 5 {
 		t.Errorf("deploy on a terminal:\n%s", term.screen())
 	}
@@ -259,8 +270,10 @@ func TestOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"vet", manifest + ".yaml"}, {"history", "--file", file, "configmap/settings"}, {"diff", "--file", file, "--from", before},
-		{"vet", manifest + ".yaml", "-o", "json"}, {"history", "--file", file, "configmap/settings", "-o", "yaml"}, {"diff", "--file", file, "--from", before, "-o", "json"},
+		{"vet", manifest + ".yaml"}, {"history", "--file", file, "configmap/settings"},
+		{"diff", "--file", file, "--from", before},
+		{"vet", manifest + ".yaml", "-o", "json"}, {"history", "--file", file, "configmap/settings", "-o", "yaml"},
+		{"diff", "--file", file, "--from", before, "-o", "json"},
 	} {
 		first, second := command(t, nil, kelson, args...), command(t, nil, kelson, args...)
 		if first != second {

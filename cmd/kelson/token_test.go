@@ -46,7 +46,8 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	eventually(t, "the namespace has its service account", func() bool {
 		return strings.Contains(kubectl("get", "serviceaccounts", "-n", "lab", "-o", "name"), "serviceaccount/default")
 	})
-	wantContains(t, "root CA", kubectl("get", "configmap", "kube-root-ca.crt", "-n", "lab", "-o", `jsonpath={.data.ca\.crt}`), "BEGIN CERTIFICATE")
+	wantContains(t, "root CA", kubectl("get", "configmap", "kube-root-ca.crt", "-n", "lab", "-o",
+		`jsonpath={.data.ca\.crt}`), "BEGIN CERTIFICATE")
 	token := strings.TrimSpace(kubectl("create", "token", "default", "-n", "lab"))
 	const known = "/api/v1" // every authenticated user can discover the served kinds
 	check := func(when string, want int) {

@@ -21,10 +21,12 @@ func versionCommand() *cobra.Command {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if format != formats.Text {
 				return format.Print(c.OutOrStdout(), map[string]string{
-					"version": release.Version(), "kubernetes": controlplane.KubernetesVersion, "go": runtime.Version(), "platform": platform,
+					"version": release.Version(), "kubernetes": controlplane.KubernetesVersion, "go": runtime.Version(),
+					"platform": platform,
 				})
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "kelson %s, Kubernetes API %s, %s %s\n", release.Version(), controlplane.KubernetesVersion, runtime.Version(), platform)
+			_, err := fmt.Fprintf(c.OutOrStdout(), "kelson %s, Kubernetes API %s, %s %s\n", release.Version(),
+				controlplane.KubernetesVersion, runtime.Version(), platform)
 			return err
 		},
 	}

@@ -41,7 +41,8 @@ func TestVetCommand(t *testing.T) {
 			`wrong.yaml:35: Deploiment typo: kind: no matches for kind "Deploiment" in version "apps/v1"`,
 			"DEFINITION", "self.replicas <= 10", "6 errors, 5 warnings",
 		}},
-		{"valid", []string{"../../examples/cnat/config/crd/bases", "../../examples/cnat/config/samples"}, 0, []string{"0 errors, 0 warnings"}},
+		{"valid", []string{"../../examples/cnat/config/crd/bases", "../../examples/cnat/config/samples"}, 0,
+			[]string{"0 errors, 0 warnings"}},
 		{"strict", []string{"--strict", vetted + "/samples/good.yaml"}, 1, []string{"0 errors, 1 warnings"}},
 		{"kustomization", []string{"-k", vetted + "/default"}, 1, []string{"1 objects: 3 errors"}},
 	} {
@@ -63,7 +64,8 @@ func TestVetCommand(t *testing.T) {
 		t.Error("no error")
 	}
 	var report vet.Report
-	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Count(vet.Error) != 6 || len(report.Rules) != 2 {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Count(vet.Error) != 6 ||
+		len(report.Rules) != 2 {
 		t.Errorf("%v: %s", err, out)
 	}
 	if _, err := runVet(t, "-k", "nowhere"); err == nil || errors.As(err, new(exit.Code)) {

@@ -60,7 +60,8 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	_, err = pki.OpenKey(file("sa.key"))
 	must(err)
-	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM, "server.key": serving.KeyPEM} {
+	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM,
+		"server.key": serving.KeyPEM} {
 		must(os.WriteFile(file(name), data, 0o600))
 	}
 	start := func(program string, args ...string) {
@@ -82,10 +83,13 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	etcd, secure := "http://127.0.0.1:"+port(), port()
 	start("etcd", "--data-dir", file("etcd"), "--listen-client-urls", etcd, "--advertise-client-urls", etcd,
 		"--listen-peer-urls", "http://127.0.0.1:"+port(), "--log-level", "error", "--unsafe-no-fsync")
-	start("kube-apiserver", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", secure, "--authorization-mode", "RBAC",
-		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
+	start("kube-apiserver", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", secure,
+		"--authorization-mode", "RBAC",
+		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file",
+		file("ca.crt"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
-		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"),
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", file("sa.key"),
+		"--service-account-signing-key-file", file("sa.key"),
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	config := api.NewConfig()
 	config.Clusters["c"] = &api.Cluster{Server: "https://127.0.0.1:" + secure, CertificateAuthorityData: authority.PEM}
@@ -110,7 +114,8 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 	}{
 		{"kube-apiserver", "admin", startKubeAPIServer},
 		{"kelson", "kelson-admin", func(t *testing.T, dir, policy, log string) *server {
-			return startServer(t, "--in-memory", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--audit-policy-file", policy, "--audit-log-path", log)
+			return startServer(t, "--in-memory", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
+				"--audit-policy-file", policy, "--audit-log-path", log)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -152,14 +157,17 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			}()
 			for _, name := range []string{"other", "wanted"} {
 				at := filepath.Join(dir, name+".yaml")
-				if err := os.WriteFile(at, []byte("apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+name+"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"), 0o600); err != nil {
+				if err := os.WriteFile(at, []byte(
+					"apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+name+
+						"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				must("create", "-f", at)
 			}
 			var pod string
 			eventually(t, "the operator has created the pod", func() bool {
-				pod = strings.TrimSpace(must("get", "pods", "-o", `jsonpath={.items[?(@.metadata.ownerReferences[0].name=="wanted")].metadata.name}`))
+				pod = strings.TrimSpace(must("get", "pods", "-o",
+					`jsonpath={.items[?(@.metadata.ownerReferences[0].name=="wanted")].metadata.name}`))
 				return pod != ""
 			})
 			why := func(args ...string) string {
@@ -167,7 +175,8 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 				var got outcome
 				// The log is written in the background.
 				eventually(t, "the log has the write", func() bool {
-					got = command(t, env, built(t, binary), append([]string{"why", "pod/" + pod, "--audit-log", log}, args...)...)
+					got = command(t, env, built(t, binary),
+						append([]string{"why", "pod/" + pod, "--audit-log", log}, args...)...)
 					return got.code == 0
 				})
 				return got.stdout
@@ -175,8 +184,11 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			// Traces of earlier tests have no effect, because the folder of the kubeconfig has no
 			// trace.
 			guess := why()
-			wantContains(t, "why", guess, "Pod default/"+pod, "applied by cnat ("+test.user+")", "probably because At default/wanted", "evidence: cnat received it: it watches ats.cnat.programming-kubernetes.info",
-				"At default/wanted is the owner of Pod default/"+pod, "created by kubectl ("+test.user+")", "first cause: a request of "+test.user)
+			wantContains(t, "why", guess, "Pod default/"+pod, "applied by cnat ("+test.user+")",
+				"probably because At default/wanted",
+				"evidence: cnat received it: it watches ats.cnat.programming-kubernetes.info",
+				"At default/wanted is the owner of Pod default/"+pod, "created by kubectl ("+test.user+")",
+				"first cause: a request of "+test.user)
 			if strings.Contains(guess, "At default/other") {
 				t.Errorf("the other At is no cause:\n%s", guess)
 			}
@@ -205,7 +217,8 @@ func TestWhyThroughKubernetesControllers(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, "--in-memory", "--node=simulated", "--kubeconfig", filepath.Join(dir, "kubeconfig"), "--audit-policy-file", policy, "--audit-log-path", log)
+	s := startServer(t, "--in-memory", "--node=simulated", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
+		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl := kubectlOf(t, s)
 	kubectl("create", "deployment", "web", "--image=nginx")
 	kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=30s")
@@ -220,5 +233,6 @@ func TestWhyThroughKubernetesControllers(t *testing.T) {
 		return got.code == 0 && strings.Contains(got.stdout, "deleted by")
 	})
 	t.Log(got.stdout)
-	wantContains(t, "why", got.stdout, "probably because ReplicaSet default/", "probably because Deployment default/web", "was deleted by kubectl", "first cause: a request of")
+	wantContains(t, "why", got.stdout, "probably because ReplicaSet default/",
+		"probably because Deployment default/web", "was deleted by kubectl", "first cause: a request of")
 }

@@ -47,7 +47,8 @@ func TestWhyOfOwners(t *testing.T) {
 		c.SilenceUsage, c.SilenceErrors = true, true
 		c.SetArgs([]string{tt.object, "--trace", trace})
 		err := c.ExecuteContext(t.Context())
-		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) || !strings.Contains(out.String(), tt.want) {
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) ||
+			!strings.Contains(out.String(), tt.want) {
 			t.Errorf("%s: %v\n%s", tt.object, err, out.String())
 		}
 	}

@@ -89,7 +89,8 @@ func install(t *testing.T, c client.Client, documents, namespace string) {
 		for name, uid := range uids {
 			document = strings.ReplaceAll(document, "UID("+name+")", uid)
 		}
-		document = strings.NewReplacer("NOW", time.Now().UTC().Format(time.RFC3339), "EARLIER", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)).Replace(document)
+		document = strings.NewReplacer("NOW", time.Now().UTC().Format(time.RFC3339), "EARLIER",
+			time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)).Replace(document)
 		obj := &unstructured.Unstructured{}
 		if err := utilyaml.Unmarshal([]byte(document), &obj.Object); err != nil {
 			t.Fatalf("%v in:\n%s", err, document)

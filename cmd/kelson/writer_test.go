@@ -34,7 +34,8 @@ func newWriter(t *testing.T, s *server) *writer {
 // respond.
 func (w *writer) create(name string) (revision uint64, ok bool) {
 	obj, err := w.client.CoreV1().ConfigMaps("default").Create(w.t.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": name}}, metav1.CreateOptions{})
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		return 0, false
 	}

@@ -219,7 +219,8 @@ func signatures(list []*trace.LineRecord) []string {
 		s := fmt.Sprintf("%q %s", r.Error, r.RequeueAfter)
 		for _, w := range r.Writes {
 			if w.Changed || w.Error != "" {
-				s += fmt.Sprintf(" %s %s %s %s/%s/%s %q", w.Verb, w.Subresource, w.Cluster, w.Kind, w.Namespace, w.Name, w.Error)
+				s += fmt.Sprintf(" %s %s %s %s/%s/%s %q", w.Verb, w.Subresource, w.Cluster, w.Kind, w.Namespace, w.Name,
+					w.Error)
 			}
 		}
 		all[i] = s

@@ -17,9 +17,12 @@ func records(run, text string) []*trace.LineRecord {
 		f := strings.Fields(line)
 		var ms int
 		_, _ = fmt.Sscan(f[0], &ms)
-		r := &trace.LineRecord{ID: uint64(i + 1), Run: run, Time: time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond), Controller: "c", Kind: "Web", Name: f[1]}
+		r := &trace.LineRecord{ID: uint64(i + 1), Run: run,
+			Time: time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond), Controller: "c", Kind: "Web",
+			Name: f[1]}
 		if f[2] != "-" {
-			r.Writes = []trace.LineWrite{{Verb: "create", Kind: "Pod", Name: f[2], Changed: true, ResourceVersion: run + f[0]}}
+			r.Writes = []trace.LineWrite{{Verb: "create", Kind: "Pod", Name: f[2], Changed: true,
+				ResourceVersion: run + f[0]}}
 		}
 		if len(f) > 3 {
 			r.Error = f[3]
@@ -70,7 +73,8 @@ func TestCompare(t *testing.T) {
 func TestEqualRowsAreFolded(t *testing.T) {
 	all := append(records("a", "0 x p\n1 x q\n2 x r\n3 x -"), records("b", "0 x p\n1 x q\n2 x s\n3 x -")...)
 	state, err := compareRuns(all, "", "", false)
-	if err != nil || len(state.Rows) != 3 || state.Rows[0].Times != 2 || state.First != 1 || state.Equal != 3 || state.Different != 1 {
+	if err != nil || len(state.Rows) != 3 || state.Rows[0].Times != 2 || state.First != 1 || state.Equal != 3 ||
+		state.Different != 1 {
 		data, _ := json.Marshal(state)
 		t.Errorf("%v: %s", err, data)
 	}

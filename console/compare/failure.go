@@ -73,7 +73,8 @@ func ReadFailure(name string) (*Failure, error) {
 		return nil, web.Errorf(http.StatusUnprocessableEntity, "read failure %s: %v", name, err)
 	}
 	if f.What == "" && f.Plan == "" && len(f.Curve) == 0 && len(f.Steps) == 0 && f.Failing == nil {
-		return nil, web.Errorf(http.StatusUnprocessableEntity, "read failure %s: it has no plan, steps or curve: kelson explore writes failures", name)
+		return nil, web.Errorf(http.StatusUnprocessableEntity,
+			"read failure %s: it has no plan, steps or curve: kelson explore writes failures", name)
 	}
 	if f.Failing == nil && len(f.Steps) > 0 {
 		f.Failing = &FailureRun{Plan: f.Plan, Steps: f.Steps}

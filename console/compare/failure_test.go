@@ -38,7 +38,8 @@ func TestFailureOfExplore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Oracle != "O1" || f.What != "another end" || f.Detail != "pods differ" || f.Plan == "" || len(f.Rows) != 2 || f.Rows[1].B != 2 || f.First != -1 {
+	if f.Oracle != "O1" || f.What != "another end" || f.Detail != "pods differ" || f.Plan == "" || len(f.Rows) != 2 ||
+		f.Rows[1].B != 2 || f.First != -1 {
 		t.Errorf("%+v", f)
 	}
 	if len(f.Curve) != 1 || f.Curve[0] != (Point{1, "FAULT kill-after", 4, 4}) {
@@ -58,8 +59,9 @@ func TestFailureRuns(t *testing.T) {
 	file := map[string]any{
 		"what": "another end", "plan": "kill",
 		"passing": map[string]any{"steps": []string{"a", "b", "c", "d"}, "objects": map[string]any{
-			"pods default/web":    []any{object(`{"spec":{"size":1}}`)},
-			"secrets default/key": []any{object(`{"data":{"password":"aHVudGVyMg=="}}`)}, "services default/web": []any{object(`{}`)}}},
+			"pods default/web":     []any{object(`{"spec":{"size":1}}`)},
+			"secrets default/key":  []any{object(`{"data":{"password":"aHVudGVyMg=="}}`)},
+			"services default/web": []any{object(`{}`)}}},
 		"failing": map[string]any{"steps": []string{"a", "b", "FAULT kill", "d", "e"}, "objects": map[string]any{
 			"pods default/web":    []any{object(`{"spec":{"size":2}}`), object(`{}`)},
 			"secrets default/key": []any{object(`{"data":{"password":"b3RoZXI="}}`)}}},
@@ -90,7 +92,8 @@ func TestFailureRuns(t *testing.T) {
 	if f, err = show(t, file, "?all=true"); err != nil || len(f.Rows) != 5 {
 		t.Errorf("all: %+v, %v", f, err)
 	}
-	if _, err := show(t, map[string]any{"kind": "Pod"}, ""); err == nil || !strings.Contains(err.Error(), "kelson explore writes failures") {
+	if _, err := show(t, map[string]any{"kind": "Pod"}, ""); err == nil ||
+		!strings.Contains(err.Error(), "kelson explore writes failures") {
 		t.Errorf("another file: %v", err)
 	}
 }

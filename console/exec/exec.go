@@ -52,7 +52,8 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	switch {
 	case !s.Write:
-		web.Fail(w, web.Errorf(http.StatusForbidden, "the console is read-only; start it with --write to permit commands in containers"))
+		web.Fail(w, web.Errorf(http.StatusForbidden,
+			"the console is read-only; start it with --write to permit commands in containers"))
 		return
 	case r.Header.Get("Origin") == "":
 		// Browsers send Origin with every WebSocket request; guard has checked that it is the

@@ -64,7 +64,9 @@ func distinct(all []Problem) []Problem {
 	}
 	var result []Problem
 	for _, p := range kept {
-		if !p.event || !slices.ContainsFunc(kept, func(q Problem) bool { return !q.event && p.message != "" && strings.Contains(q.Text, p.message) }) {
+		if !p.event || !slices.ContainsFunc(kept, func(q Problem) bool {
+			return !q.event && p.message != "" && strings.Contains(q.Text, p.message)
+		}) {
 			result = append(result, p)
 		}
 	}

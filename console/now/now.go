@@ -148,9 +148,11 @@ func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now t
 	}
 	for _, e := range snapshot.Events {
 		o := causes.Object{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}
-		if e.Type == "Warning" && now.Sub(e.Time) < recentEvent && objects[o] != nil && e.Reason != diagnosis.UnexpectedJob {
+		if e.Type == "Warning" && now.Sub(e.Time) < recentEvent && objects[o] != nil &&
+			e.Reason != diagnosis.UnexpectedJob {
 			if len(problems[o]) < 4 {
-				add(o, Problem{Tone: "bad", What: e.Reason, Text: times(e.Message, e.Count), Time: e.Time, event: true, message: e.Message})
+				add(o, Problem{Tone: "bad", What: e.Reason, Text: times(e.Message, e.Count), Time: e.Time, event: true,
+					message: e.Message})
 			}
 		}
 	}
@@ -185,7 +187,8 @@ func times(message string, count int) string {
 }
 
 // ofTraces adds failed reconciles and hot loops, and returns the next scheduled reconciles.
-func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(causes.Object) bool, add func(causes.Object, Problem)) []Wake {
+func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(causes.Object) bool,
+	add func(causes.Object, Problem)) []Wake {
 	type key struct {
 		controller string
 		object     causes.Object
@@ -209,7 +212,8 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 			failures[k] += 1 + r.Repeats
 		}
 		if r.Loop != nil && now.Sub(r.Time) < recentLoop {
-			add(k.object, Problem{Tone: "bad", What: "hot loop", Text: r.Loop.String(), Time: r.Time, Run: r.Run, ID: r.ID})
+			add(k.object, Problem{Tone: "bad", What: "hot loop", Text: r.Loop.String(), Time: r.Time, Run: r.Run,
+				ID: r.ID})
 		}
 	}
 	var wakes []Wake
@@ -217,7 +221,8 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 		r := latest[k]
 		if r.Error != "" && exists(k.object) {
 			add(k.object, Problem{
-				Tone: "bad", What: "controller " + r.Controller + " fails", Text: times(r.Error, failures[k]), Time: since[k], Run: r.Run, ID: r.ID,
+				Tone: "bad", What: "controller " + r.Controller + " fails", Text: times(r.Error, failures[k]),
+				Time: since[k], Run: r.Run, ID: r.ID,
 			})
 		}
 		delay := r.RequeueAfter
@@ -226,7 +231,8 @@ func ofTraces(t *traces.Traces, now time.Time, namespace string, exists func(cau
 		}
 		after, err := time.ParseDuration(delay)
 		spent, _ := time.ParseDuration(r.Duration)
-		if at := r.Time.Add(spent + after); err == nil && at.After(now) && (namespace == "" || namespace == k.object.Namespace) {
+		if at := r.Time.Add(spent + after); err == nil && at.After(now) &&
+			(namespace == "" || namespace == k.object.Namespace) {
 			wakes = append(wakes, Wake{k.object, r.Controller, at, r.RetryAfter != "", r.Run, r.ID})
 		}
 	}

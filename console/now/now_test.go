@@ -21,9 +21,12 @@ func TestManyProblems(t *testing.T) {
 		if i%4 == 0 {
 			phase = "Pending"
 		}
-		snapshot.Objects = append(snapshot.Objects, &inventory.Object{Resource: "pods", Kind: "Pod", Namespace: "default", Name: fmt.Sprint("p", i), UID: fmt.Sprint(i), Phase: phase, Replicas: -1})
+		snapshot.Objects = append(snapshot.Objects,
+			&inventory.Object{Resource: "pods", Kind: "Pod", Namespace: "default", Name: fmt.Sprint("p", i),
+				UID: fmt.Sprint(i), Phase: phase, Replicas: -1})
 	}
-	snapshot.Objects = append(snapshot.Objects, &inventory.Object{Resource: "claims", Kind: "Claim", Namespace: "default", Name: "lost", UID: "lost", Phase: "Lost", Replicas: -1})
+	snapshot.Objects = append(snapshot.Objects, &inventory.Object{Resource: "claims", Kind: "Claim",
+		Namespace: "default", Name: "lost", UID: "lost", Phase: "Lost", Replicas: -1})
 	state := find(snapshot, traces.New(nil), "", time.Now())
 	if len(state.Items) != 2*perCause+1 || state.Total != 2*maxItems+1 || state.Bad != maxItems*3/2+1 {
 		t.Errorf("%d items of %d, %d bad", len(state.Items), state.Total, state.Bad)
@@ -46,7 +49,9 @@ func TestManyCauses(t *testing.T) {
 	for i := range maxItems + 10 {
 		for j := range 3 {
 			kind := strings.Repeat("K", i+1) // not a number, which causes ignore
-			snapshot.Objects = append(snapshot.Objects, &inventory.Object{Kind: kind, Name: fmt.Sprint("x", j), UID: fmt.Sprint(i, "/", j), Phase: "Failed", Replicas: -1})
+			snapshot.Objects = append(snapshot.Objects,
+				&inventory.Object{Kind: kind, Name: fmt.Sprint("x", j), UID: fmt.Sprint(i, "/", j), Phase: "Failed",
+					Replicas: -1})
 		}
 	}
 	state := find(snapshot, traces.New(nil), "", time.Now())
@@ -68,18 +73,25 @@ func TestProblemsOfPodsAreOneOfTheirDeployment(t *testing.T) {
 	var snapshot inventory.Snapshot
 	for d := range 8 {
 		name := fmt.Sprint("web", d)
-		deployment := &inventory.Object{Resource: "deployments.apps", Kind: "Deployment", Namespace: "default", Name: name, UID: name, Replicas: 20, Ready: 0, Conditions: []diagnosis.Condition{
-			{Type: "Available", Status: "False", Reason: "MinimumReplicasUnavailable", Since: old},
-		}}
-		set := &inventory.Object{Resource: "replicasets.apps", Kind: "ReplicaSet", Namespace: "default", Name: name + "-x", UID: name + "-x", Replicas: 20, Ready: 0,
+		deployment := &inventory.Object{Resource: "deployments.apps", Kind: "Deployment", Namespace: "default",
+			Name: name, UID: name, Replicas: 20, Ready: 0, Conditions: []diagnosis.Condition{
+				{Type: "Available", Status: "False", Reason: "MinimumReplicasUnavailable", Since: old},
+			}}
+		set := &inventory.Object{Resource: "replicasets.apps", Kind: "ReplicaSet", Namespace: "default",
+			Name: name + "-x", UID: name + "-x", Replicas: 20, Ready: 0,
 			Owners: []inventory.Owner{{Kind: "Deployment", Name: name, UID: name, Controller: true}}}
 		snapshot.Objects = append(snapshot.Objects, deployment, set)
 		for i := range 20 {
 			pod := fmt.Sprint(name, "-x-", i)
-			snapshot.Objects = append(snapshot.Objects, &inventory.Object{Resource: "pods", Kind: "Pod", Namespace: "default", Name: pod, UID: pod, Phase: "Pending", Replicas: -1,
-				Owners:     []inventory.Owner{{Kind: "ReplicaSet", Name: set.Name, UID: set.UID, Controller: true}},
-				Conditions: []diagnosis.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: message, Since: old}}})
-			snapshot.Events = append(snapshot.Events, inventory.Event{UID: pod, Time: old, Type: "Warning", Reason: "FailedScheduling", Message: message, Kind: "Pod", Namespace: "default", Name: pod})
+			snapshot.Objects = append(snapshot.Objects,
+				&inventory.Object{Resource: "pods", Kind: "Pod", Namespace: "default", Name: pod, UID: pod,
+					Phase: "Pending", Replicas: -1,
+					Owners: []inventory.Owner{{Kind: "ReplicaSet", Name: set.Name, UID: set.UID, Controller: true}},
+					Conditions: []diagnosis.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
+						Message: message, Since: old}}})
+			snapshot.Events = append(snapshot.Events,
+				inventory.Event{UID: pod, Time: old, Type: "Warning", Reason: "FailedScheduling", Message: message,
+					Kind: "Pod", Namespace: "default", Name: pod})
 		}
 	}
 	state := find(snapshot, traces.New(nil), "", now)
@@ -87,7 +99,8 @@ func TestProblemsOfPodsAreOneOfTheirDeployment(t *testing.T) {
 		t.Fatalf("%d items of %d", len(state.Items), state.Total)
 	}
 	for _, i := range state.Items {
-		if len(i.Problems) != 1 || i.Problems[0].Objects != 20 || !strings.Contains(i.Problems[0].Text, message) || !i.Problems[0].Time.Equal(old) {
+		if len(i.Problems) != 1 || i.Problems[0].Objects != 20 || !strings.Contains(i.Problems[0].Text, message) ||
+			!i.Problems[0].Time.Equal(old) {
 			t.Errorf("%s: %+v", i.Object, i.Problems)
 		}
 	}
@@ -98,15 +111,20 @@ func TestProblemsOfPodsAreOneOfTheirDeployment(t *testing.T) {
 func TestNamespacesAndJobs(t *testing.T) {
 	now := time.Date(2030, 1, 2, 15, 4, 5, 0, time.UTC)
 	deleted := now.Add(-time.Minute)
-	namespace := &inventory.Object{Kind: "Namespace", Name: "shop", UID: "shop", Deleted: &deleted, Finalizers: []string{"kubernetes"}, Replicas: -1, Conditions: []diagnosis.Condition{
-		{Type: "NamespaceDeletionContentFailure", Status: "False"},
-		{Type: "NamespaceFinalizersRemaining", Status: "True", Message: "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"},
-	}}
+	namespace := &inventory.Object{Kind: "Namespace", Name: "shop", UID: "shop", Deleted: &deleted,
+		Finalizers: []string{"kubernetes"}, Replicas: -1, Conditions: []diagnosis.Condition{
+			{Type: "NamespaceDeletionContentFailure", Status: "False"},
+			{Type: "NamespaceFinalizersRemaining", Status: "True",
+				Message: "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"},
+		}}
 	state := find(inventory.Snapshot{
 		Objects: []*inventory.Object{namespace, {Kind: "CronJob", Name: "backup", UID: "backup", Replicas: -1}},
-		Events:  []inventory.Event{{UID: "e", Time: now, Type: "Warning", Reason: "UnexpectedJob", Message: "Saw a job that the controller did not create or forgot: manual", Kind: "CronJob", Name: "backup"}},
+		Events: []inventory.Event{{UID: "e", Time: now, Type: "Warning", Reason: "UnexpectedJob",
+			Message: "Saw a job that the controller did not create or forgot: manual", Kind: "CronJob",
+			Name: "backup"}},
 	}, traces.New(nil), "", now)
-	if len(state.Items) != 1 || len(state.Items[0].Problems) != 1 || !strings.Contains(state.Items[0].Problems[0].Text, "example.com/hold in 1") {
+	if len(state.Items) != 1 || len(state.Items[0].Problems) != 1 ||
+		!strings.Contains(state.Items[0].Problems[0].Text, "example.com/hold in 1") {
 		t.Errorf("%+v", state.Items)
 	}
 }

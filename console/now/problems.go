@@ -31,10 +31,12 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 		if c.Reason != "" && !strings.Contains(text, c.Reason) {
 			text = strings.TrimSuffix(c.Reason+": "+text, ": ")
 		}
-		all = append(all, Problem{Tone: tone, What: c.Type + " is " + c.Status, Text: text, Time: c.Since, reason: c.Reason})
+		all = append(all, Problem{Tone: tone, What: c.Type + " is " + c.Status, Text: text, Time: c.Since,
+			reason: c.Reason})
 	}
 	if o.Observed > 0 && o.Observed < o.Generation && now.Sub(o.Created) > observeTime {
-		all = append(all, Problem{Tone: "wait", What: "waits for its controller", Text: fmt.Sprintf("which has seen generation %d of %d", o.Observed, o.Generation)})
+		all = append(all, Problem{Tone: "wait", What: "waits for its controller",
+			Text: fmt.Sprintf("which has seen generation %d of %d", o.Observed, o.Generation)})
 	}
 	switch {
 	case len(all) > 0:
@@ -43,7 +45,8 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 	case o.Phase == "Pending" && now.Sub(o.Created) > observeTime:
 		all = append(all, Problem{Tone: "wait", What: "phase Pending", Time: o.Created})
 	case o.Replicas > 0 && o.Ready >= 0 && o.Ready < o.Replicas && len(o.Conditions) == 0:
-		all = append(all, Problem{Tone: "wait", What: waitsForReplicas, Text: fmt.Sprintf("%d of %d are ready", o.Ready, o.Replicas)})
+		all = append(all, Problem{Tone: "wait", What: waitsForReplicas,
+			Text: fmt.Sprintf("%d of %d are ready", o.Ready, o.Replicas)})
 	}
 	return all
 }

@@ -128,7 +128,8 @@ func (s *Server) field(r *http.Request) (any, error) {
 		at = doc.resolve(at)
 		required = slices.Contains(at.Required, name)
 		if at = doc.child(at, name); at == nil {
-			return nil, web.Errorf(http.StatusNotFound, "the schema of %s does not document %s", kind.Kind, strings.Join(path[:i+1], "."))
+			return nil, web.Errorf(http.StatusNotFound, "the schema of %s does not document %s", kind.Kind,
+				strings.Join(path[:i+1], "."))
 		}
 	}
 	if at == nil {
@@ -141,7 +142,8 @@ func (s *Server) field(r *http.Request) (any, error) {
 		resolved = doc.resolve(resolved.Items)
 	}
 	for name, p := range resolved.Properties {
-		f.Fields = append(f.Fields, Field{Path: name, Type: doc.typeOf(p), Required: slices.Contains(resolved.Required, name)})
+		f.Fields = append(f.Fields, Field{Path: name, Type: doc.typeOf(p),
+			Required: slices.Contains(resolved.Required, name)})
 	}
 	slices.SortFunc(f.Fields, func(a, b Field) int { return cmp.Compare(a.Path, b.Path) })
 	return f, nil
@@ -199,7 +201,8 @@ func (d *document) child(s *schema, name string) *schema {
 // values returns the schema of the values of a map; nil if s is not one.
 func values(s *schema) *schema {
 	v := &schema{}
-	if !bytes.HasPrefix(bytes.TrimSpace(s.AdditionalProperties), []byte("{")) || json.Unmarshal(s.AdditionalProperties, v) != nil {
+	if !bytes.HasPrefix(bytes.TrimSpace(s.AdditionalProperties), []byte("{")) ||
+		json.Unmarshal(s.AdditionalProperties, v) != nil {
 		return nil
 	}
 	return v

@@ -72,7 +72,8 @@ func (s *Server) remove(r *http.Request) (any, error) {
 		// an empty name would delete the collection
 		return nil, web.Errorf(http.StatusBadRequest, "name: required")
 	}
-	options := `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":` + quote(q.Get("uid")) + `}}`
+	options := `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":` +
+		quote(q.Get("uid")) + `}}`
 	if q.Get("uid") == "" {
 		return nil, web.Errorf(http.StatusBadRequest, "uid: required, so that no other object with the name is deleted")
 	}

@@ -132,7 +132,8 @@ func above(t, owner *tree, trees map[string]*tree) bool {
 }
 
 // references returns the edges that are not ownership, between UIDs, and marks their ends.
-func references(objects []*inventory.Object, trees map[string]*tree, byName map[inventory.Reference]map[string]*tree) []Edge {
+func references(objects []*inventory.Object, trees map[string]*tree,
+	byName map[inventory.Reference]map[string]*tree) []Edge {
 	var edges []Edge
 	add := func(from, to *tree, kind string) {
 		from.attached, to.attached = true, true
@@ -186,7 +187,8 @@ func fold(siblings []*tree, join bool, represents map[string]*tree) []*tree {
 	})
 	var kept []*tree
 	for _, t := range siblings {
-		if last := len(kept) - 1; join && last >= 0 && kept[last].object.Resource == t.object.Resource && kept[last].object.Namespace == t.object.Namespace {
+		if last := len(kept) - 1; join && last >= 0 && kept[last].object.Resource == t.object.Resource &&
+			kept[last].object.Namespace == t.object.Namespace {
 			kept[last].count++
 			kept[last].owned = append(kept[last].owned, t.owned...)
 			represents[t.object.UID] = kept[last]
@@ -206,7 +208,8 @@ func fold(siblings []*tree, join bool, represents map[string]*tree) []*tree {
 func (g *Graph) place(t *tree, column int) {
 	t.column, t.row = column, g.Rows
 	o := t.object
-	n := &Node{ID: o.UID, Kind: o.Kind, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name, Deleting: o.Deleted != nil, X: column, Y: t.row}
+	n := &Node{ID: o.UID, Kind: o.Kind, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,
+		Deleting: o.Deleted != nil, X: column, Y: t.row}
 	if t.count > 1 {
 		n.Count, n.Name = t.count, ""
 	}

@@ -38,7 +38,8 @@ func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 		objects := slices.DeleteFunc(snapshot.Objects, func(o *inventory.Object) bool {
 			return namespace != "" && o.Namespace != namespace || o.Resource == "events"
 		})
-		return map[string]any{"graph": layout(objects, all), "synced": snapshot.Synced, "failures": snapshot.Failures}, nil
+		return map[string]any{"graph": layout(objects, all), "synced": snapshot.Synced, "failures": snapshot.Failures},
+			nil
 	})
 }
 

@@ -164,7 +164,8 @@ func Parse(data []byte) (*planned.Plan, error) {
 }
 
 // errNoPlan is the error for documents that do not look like a plan.
-var errNoPlan = web.Errorf(http.StatusUnprocessableEntity, "it has neither steps nor a cluster: kelson plan -o json prints plans")
+var errNoPlan = web.Errorf(http.StatusUnprocessableEntity,
+	"it has neither steps nor a cluster: kelson plan -o json prints plans")
 
 // hidden replaces values of Secrets.
 const hidden = "(hidden)"
@@ -205,7 +206,8 @@ func hideIn(object planned.Ref, changes []history.Change) {
 // annotation in which kubectl keeps the whole object.
 func secretField(path string) bool {
 	for _, field := range []string{".data", ".stringData", ".metadata.annotations"} {
-		if rest, ok := bytes.CutPrefix([]byte(path), []byte(field)); ok && (len(rest) == 0 || slices.Contains([]byte(".["), rest[0])) {
+		if rest, ok := bytes.CutPrefix([]byte(path), []byte(field)); ok &&
+			(len(rest) == 0 || slices.Contains([]byte(".["), rest[0])) {
 			return true
 		}
 	}
@@ -215,7 +217,8 @@ func secretField(path string) bool {
 // start begins to make a plan. It responds immediately.
 func (s *Server) start(r *http.Request) (any, error) {
 	if s.run == nil {
-		return nil, web.Errorf(http.StatusNotFound, "this console can't make plans: run kelson plan -o json and start it with --plan FILE")
+		return nil, web.Errorf(http.StatusNotFound,
+			"this console can't make plans: run kelson plan -o json and start it with --plan FILE")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

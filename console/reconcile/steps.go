@@ -100,13 +100,15 @@ func markStale(records []*trace.LineRecord, record *trace.LineRecord, all []Step
 		for i := range r.Writes {
 			w := &r.Writes[i]
 			if w.Changed && w.Error == "" && w.ResourceVersion != "" {
-				newer := Stale{Object: causes.Written(w), Version: w.ResourceVersion, Run: r.Run, ID: r.ID, Controller: r.Controller}
+				newer := Stale{Object: causes.Written(w), Version: w.ResourceVersion, Run: r.Run, ID: r.ID,
+					Controller: r.Controller}
 				mark(reads, record, newer, written(r, w))
 			}
 		}
 		for i := range r.Causes {
 			if c := &r.Causes[i]; c.Kind != "" && c.ResourceVersion != "" && c.Event != trace.Delete && r != record {
-				newer := Stale{Object: causes.Caused(c), Version: c.ResourceVersion, Run: r.Run, ID: r.ID, Controller: r.Controller, Seen: true}
+				newer := Stale{Object: causes.Caused(c), Version: c.ResourceVersion, Run: r.Run, ID: r.ID,
+					Controller: r.Controller, Seen: true}
 				mark(reads, record, newer, r.Time)
 			}
 		}
@@ -145,12 +147,14 @@ func mark(reads []*Step, record *trace.LineRecord, newer Stale, existed time.Tim
 			continue
 		case read.Verb == "get" && object(read) != newer.Object:
 			continue
-		case read.Verb == "list" && (read.Namespace != "" && read.Namespace != newer.Object.Namespace || newer.Run == record.Run):
+		case read.Verb == "list" && (read.Namespace != "" && read.Namespace != newer.Object.Namespace ||
+			newer.Run == record.Run):
 			continue
 		case !existed.Before(after(record, read.At)) || !isNewer(newer.Version, read.ResourceVersion):
 			continue
 		}
-		if s.Stale == nil || isNewer(newer.Version, s.Stale.Version) || newer.Version == s.Stale.Version && s.Stale.Seen {
+		if s.Stale == nil || isNewer(newer.Version, s.Stale.Version) ||
+			newer.Version == s.Stale.Version && s.Stale.Seen {
 			s.Stale = &newer
 		}
 	}

@@ -30,7 +30,8 @@ type log struct {
 }
 
 func newLog(name, user string) *log {
-	return &log{name: name, user: user, requests: map[rights.Request]map[string]bool{}, groups: map[string]bool{}, users: map[string]int{}}
+	return &log{name: name, user: user, requests: map[rights.Request]map[string]bool{}, groups: map[string]bool{},
+		users: map[string]int{}}
 }
 
 // read reads the lines that were added. If the file became shorter, it was replaced, and is read
@@ -111,13 +112,16 @@ func (l *log) note(line []byte) {
 
 // plain reports whether all JSON encoders write a text in the same way, without escapes.
 func plain(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&/`, r) })
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&/`, r)
+	})
 }
 
 // sorted returns the requests by resource and verb.
 func (l *log) sorted() []rights.Request {
 	return slices.SortedFunc(maps.Keys(l.requests), func(a, b rights.Request) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource), strings.Compare(a.URL, b.URL),
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource),
+			strings.Compare(a.URL, b.URL),
 			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Verb, b.Verb))
 	})
 }

@@ -34,7 +34,8 @@ func boundRoles(ctx context.Context, c *cluster.Cluster, user string, groups map
 		bindings        rbacv1.RoleBindingList
 		errs            []error
 	)
-	for resource, into := range map[string]any{"clusterroles": &clusterRoles, "roles": &roles, "clusterrolebindings": &clusterBindings, "rolebindings": &bindings} {
+	for resource, into := range map[string]any{"clusterroles": &clusterRoles, "roles": &roles,
+		"clusterrolebindings": &clusterBindings, "rolebindings": &bindings} {
 		kind := cluster.Kind{Group: rbacv1.GroupName, Version: "v1", Resource: resource}
 		errs = append(errs, c.Get(ctx, cluster.Request{Path: kind.Path("", "")}, into))
 	}

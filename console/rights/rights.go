@@ -143,7 +143,8 @@ func usersOf(events map[string]int) []User {
 }
 
 // compare compares requests, which have the names of their objects, with the roles of their user.
-func compare(requests []rights.Request, names map[rights.Request]map[string]bool, roles []bound, known bool) (*State, error) {
+func compare(requests []rights.Request, names map[rights.Request]map[string]bool, roles []bound,
+	known bool) (*State, error) {
 	state := &State{Users: []User{}, Requests: []Request{}, Rules: []Rule{}}
 	for _, role := range roles {
 		if role.Group {
@@ -165,7 +166,9 @@ func compare(requests []rights.Request, names map[rights.Request]map[string]bool
 		state.Requests = append(state.Requests, request)
 	}
 	slices.SortStableFunc(state.Requests, func(a, b Request) int { return order(b.Missing) - order(a.Missing) })
-	slices.SortStableFunc(state.Rules, func(a, b Rule) int { return order(len(b.Unused) > 0) - order(len(a.Unused) > 0) })
+	slices.SortStableFunc(state.Rules, func(a, b Rule) int {
+		return order(len(b.Unused) > 0) - order(len(a.Unused) > 0)
+	})
 	if len(requests) > 0 {
 		least, err := rbac.YAML(rights.Roles(rbac.DefaultRole, requests))
 		if err != nil {
@@ -178,20 +181,26 @@ func compare(requests []rights.Request, names map[rights.Request]map[string]bool
 
 // ruleOf compares a rule with the requests. Requests for names other than its resourceNames don't
 // use it.
-func ruleOf(role bound, rule rbacv1.PolicyRule, requests []rights.Request, names map[rights.Request]map[string]bool) Rule {
+func ruleOf(role bound, rule rbacv1.PolicyRule, requests []rights.Request,
+	names map[rights.Request]map[string]bool) Rule {
 	shown := Rule{
 		Kind: role.Kind, Role: role.Name, Binding: role.Binding, Namespace: role.Namespace, Group: role.Through,
-		Resources: resources(rule), Names: rule.ResourceNames, Verbs: rule.Verbs, Used: slices.Sorted(slices.Values(rule.Verbs)),
+		Resources: resources(rule), Names: rule.ResourceNames, Verbs: rule.Verbs,
+		Used: slices.Sorted(slices.Values(rule.Verbs)),
 	}
 	declared := []rbac.Declaration{{Namespace: role.Namespace, Rule: rule}}
 	if len(rule.ResourceNames) > 0 {
 		named := func(r rights.Request, allowed []string) bool {
 			return slices.ContainsFunc(allowed, func(name string) bool { return names[r][name] })
 		}
-		requests = slices.DeleteFunc(slices.Clone(requests), func(r rights.Request) bool { return !named(r, rule.ResourceNames) })
+		requests = slices.DeleteFunc(slices.Clone(requests), func(r rights.Request) bool {
+			return !named(r, rule.ResourceNames)
+		})
 		for _, name := range rule.ResourceNames {
 			used := slices.ContainsFunc(requests, func(r rights.Request) bool {
-				return named(r, []string{name}) && len(rights.Compare([]rights.Request{r}, []rbac.Role{{Namespace: role.Namespace, Rules: []rbacv1.PolicyRule{rule}}}, nil).Missing) == 0
+				return named(r, []string{name}) &&
+					len(rights.Compare([]rights.Request{r},
+						[]rbac.Role{{Namespace: role.Namespace, Rules: []rbacv1.PolicyRule{rule}}}, nil).Missing) == 0
 			})
 			if !used {
 				shown.UnusedNames = append(shown.UnusedNames, name)
@@ -249,7 +258,8 @@ func allowed(r rights.Request, name string, roles []bound) bool {
 	for _, role := range roles {
 		for _, rule := range role.Rules {
 			if len(rule.ResourceNames) == 0 || name != "" && slices.Contains(rule.ResourceNames, name) {
-				granted = append(granted, rbac.Role{Namespace: role.Namespace, Name: role.Name, Rules: []rbacv1.PolicyRule{rule}})
+				granted = append(granted, rbac.Role{Namespace: role.Namespace, Name: role.Name,
+					Rules: []rbacv1.PolicyRule{rule}})
 			}
 		}
 	}

@@ -33,12 +33,16 @@ func TestNamesAndGroups(t *testing.T) {
 		t.Errorf("groups %v, %d events", l.groups, l.events)
 	}
 	rule := func(names []string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names, Verbs: verbs}
+		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names,
+			Verbs: verbs}
 	}
 	state, err := compare(l.sorted(), l.requests, []bound{
-		{Kind: "Role", Name: "named", Namespace: "default", Rules: []rbacv1.PolicyRule{rule([]string{"settings", "other"}, "get", "create", "delete")}},
-		{Kind: "Role", Name: "updater", Namespace: "default", Through: "dev-jane", Rules: []rbacv1.PolicyRule{rule(nil, "update")}},
-		{Kind: "Role", Name: "elsewhere", Namespace: "kube-system", Rules: []rbacv1.PolicyRule{rule([]string{"extra"}, "get")}},
+		{Kind: "Role", Name: "named", Namespace: "default",
+			Rules: []rbacv1.PolicyRule{rule([]string{"settings", "other"}, "get", "create", "delete")}},
+		{Kind: "Role", Name: "updater", Namespace: "default", Through: "dev-jane",
+			Rules: []rbacv1.PolicyRule{rule(nil, "update")}},
+		{Kind: "Role", Name: "elsewhere", Namespace: "kube-system",
+			Rules: []rbacv1.PolicyRule{rule([]string{"extra"}, "get")}},
 	}, true)
 	if err != nil {
 		t.Fatal(err)

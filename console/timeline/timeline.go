@@ -102,7 +102,8 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.Inventory.Use()()
 	stream := web.NewStream(w)
-	t := &lanes{numbers: map[causes.Object]int{}, sent: map[*trace.LineRecord]bool{}, events: map[string]time.Time{}, runs: map[string]bool{}, controllers: map[string]bool{}, traced: s.Traces.Sources() > 0}
+	t := &lanes{numbers: map[causes.Object]int{}, sent: map[*trace.LineRecord]bool{}, events: map[string]time.Time{},
+		runs: map[string]bool{}, controllers: map[string]bool{}, traced: s.Traces.Sources() > 0}
 	alive := time.NewTicker(15 * time.Second)
 	defer alive.Stop()
 	problem := ""
@@ -206,7 +207,8 @@ func (t *lanes) marks(records []*trace.LineRecord) Marks {
 		case r.Loop != nil:
 			kind = Looping
 		}
-		m.add(t.lane(&m, causes.Reconciled(r), r.Controller), r.Time.Sub(t.origin), max(took, time.Microsecond), kind, id)
+		m.add(t.lane(&m, causes.Reconciled(r), r.Controller), r.Time.Sub(t.origin), max(took, time.Microsecond), kind,
+			id)
 		for i := range r.Writes {
 			w := &r.Writes[i]
 			if w.Error == "" && !w.Changed {
@@ -234,7 +236,8 @@ func answered(w *trace.LineWrite, took time.Duration) time.Duration {
 }
 
 func (t *lanes) empty() Marks {
-	return Marks{Origin: t.origin, Traced: t.traced, Lane: []int{}, Start: []int64{}, Length: []int64{}, Type: []int{}, ID: []string{}}
+	return Marks{Origin: t.origin, Traced: t.traced, Lane: []int{}, Start: []int64{}, Length: []int64{}, Type: []int{},
+		ID: []string{}}
 }
 
 // lane returns the number of an object's lane, and adds new ones.
@@ -269,7 +272,8 @@ func (m *Marks) say(text string) {
 // controller: the operator has restarted, or another replica has taken over.
 func (t *lanes) started(m *Marks, r *trace.LineRecord) {
 	if !t.runs[r.Run] && t.controllers[r.Controller] {
-		m.Lines = append(m.Lines, Line{r.Time.Sub(t.origin).Microseconds(), "restart", "a new run of the operator: controller " + r.Controller + ", run " + r.Run})
+		m.Lines = append(m.Lines, Line{r.Time.Sub(t.origin).Microseconds(), "restart",
+			"a new run of the operator: controller " + r.Controller + ", run " + r.Run})
 	}
 	t.runs[r.Run], t.controllers[r.Controller] = true, true
 }
@@ -277,7 +281,9 @@ func (t *lanes) started(m *Marks, r *trace.LineRecord) {
 // addEvents adds the Events that are new or have happened again.
 func (t *lanes) addEvents(m *Marks, all []inventory.Event) {
 	all = slices.DeleteFunc(all, func(e inventory.Event) bool { return t.events[e.UID].Equal(e.Time) || e.Name == "" })
-	slices.SortFunc(all, func(a, b inventory.Event) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.UID, b.UID)) })
+	slices.SortFunc(all, func(a, b inventory.Event) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.UID, b.UID))
+	})
 	if t.origin.IsZero() && len(all) > 0 {
 		t.origin = all[0].Time
 		m.Origin = t.origin
@@ -288,7 +294,8 @@ func (t *lanes) addEvents(m *Marks, all []inventory.Event) {
 		if e.Type == "Warning" {
 			kind = Warning
 		}
-		m.add(t.lane(m, causes.Object{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}, ""), e.Time.Sub(t.origin), 0, kind, "event/"+e.UID+"/"+strconv.FormatInt(e.Time.UnixMilli(), 36))
+		m.add(t.lane(m, causes.Object{Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}, ""), e.Time.Sub(t.origin), 0,
+			kind, "event/"+e.UID+"/"+strconv.FormatInt(e.Time.UnixMilli(), 36))
 		text := e.Reason + ": " + e.Message
 		if e.Count > 1 {
 			text += fmt.Sprintf(" (%d times)", e.Count)

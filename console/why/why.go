@@ -57,7 +57,8 @@ type State struct {
 
 func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	o := causes.Object{Cluster: q.Get("cluster"), Kind: q.Get("kind"), Namespace: q.Get("namespace"), Name: q.Get("name")}
+	o := causes.Object{Cluster: q.Get("cluster"), Kind: q.Get("kind"), Namespace: q.Get("namespace"),
+		Name: q.Get("name")}
 	last, err := strconv.Atoi(cmp.Or(q.Get("last"), strconv.Itoa(defaultLast)))
 	if err != nil || last < 1 || last > maxLast {
 		web.Fail(w, web.Errorf(http.StatusBadRequest, "last: must be between 1 and %d", maxLast))
@@ -154,7 +155,9 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request) {
 		for _, o := range found {
 			all = append(all, o)
 		}
-		slices.SortFunc(all, func(a, b *Traced) int { return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.String(), b.String())) })
+		slices.SortFunc(all, func(a, b *Traced) int {
+			return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.String(), b.String()))
+		})
 		return map[string]any{
 			"objects": all[:min(len(all), maxObjects)], "more": max(0, len(all)-maxObjects),
 			"traced": s.Traces.Sources() > 0, "errors": s.Traces.Errors(),

@@ -14,7 +14,8 @@ import (
 func API(m *meter) apiserver.Part {
 	age := apiserver.MaxAge(15 * time.Second)
 	return apiserver.Group("metrics.k8s.io",
-		apiserver.Kind(&v1beta1.NodeMetrics{}, apiserver.Names("nodes"), apiserver.ClusterScoped(), apiserver.From(nodes{m}, age)),
+		apiserver.Kind(&v1beta1.NodeMetrics{}, apiserver.Names("nodes"), apiserver.ClusterScoped(),
+			apiserver.From(nodes{m}, age)),
 		apiserver.Kind(&v1beta1.PodMetrics{}, apiserver.Names("pods"), apiserver.From(pods{m}, age)))
 }
 

@@ -52,11 +52,13 @@ func TestMetrics(t *testing.T) {
 			if err != nil || len(nodes.Items) != 1 || nodes.Items[0].Usage.Memory().String() != "1Mi" {
 				t.Fatalf("%s: nodes %v, %v", media, nodes, err)
 			}
-			pods, err := client.MetricsV1beta1().PodMetricses("default").List(context.Background(), metav1.ListOptions{LabelSelector: "uid=1000"})
+			pods, err := client.MetricsV1beta1().PodMetricses("default").List(context.Background(),
+				metav1.ListOptions{LabelSelector: "uid=1000"})
 			if err != nil || len(pods.Items) != 1 || pods.Items[0].Containers[0].Usage.Memory().String() != "500Ki" {
 				t.Errorf("%s: pods %v, %v", media, pods, err)
 			}
-			if pods, err = client.MetricsV1beta1().PodMetricses("other").List(context.Background(), metav1.ListOptions{}); err != nil || len(pods.Items) != 0 {
+			if pods, err = client.MetricsV1beta1().PodMetricses("other").List(context.Background(),
+				metav1.ListOptions{}); err != nil || len(pods.Items) != 0 {
 				t.Errorf("%s: pods elsewhere %v, %v", media, pods, err)
 			}
 		}

@@ -35,7 +35,8 @@ func (m *meter) machine(ctx context.Context) (usage, metav1.Duration, error) {
 	}
 	took := time.Since(begin)
 	memory, err := m.memory()
-	return usage{cpu: (after - before) * ticks / took.Seconds(), memory: memory}, metav1.Duration{Duration: took.Round(time.Millisecond)}, err
+	return usage{cpu: (after - before) * ticks / took.Seconds(), memory: memory},
+		metav1.Duration{Duration: took.Round(time.Millisecond)}, err
 }
 
 // busy returns the ticks that all processors were not idle.

@@ -57,13 +57,15 @@ func TestTop(t *testing.T) {
 	}
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	p, err := child.Start(dir, kelson, "serve", "--in-memory", "--node=none", "--secure-port=0", "--kubeconfig="+kubeconfig)
+	p, err := child.Start(dir, kelson, "serve", "--in-memory", "--node=none", "--secure-port=0",
+		"--kubeconfig="+kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Stop(10 * time.Second) })
 	kubectl := func(in string, args ...string) (string, error) {
-		cmd := exec.Command(kelson, append([]string{"kubectl", "--kubeconfig", kubeconfig, "--cache-dir", dir}, args...)...)
+		cmd := exec.Command(kelson, append([]string{"kubectl", "--kubeconfig", kubeconfig, "--cache-dir", dir},
+			args...)...)
 		cmd.Stdin = strings.NewReader(in)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -113,13 +115,16 @@ status: {capacity: {cpu: "2", memory: 2Mi}, allocatable: {cpu: "2", memory: 2Mi}
 	eventually("condition met", "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io")
 
 	// The test's meter reads the same file twice, so no CPU was used.
-	if got, want := fields(eventually(name, "top", "nodes")), "NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%) "+name+" 0m 0% 1Mi 50%"; got != want {
+	if got, want := fields(eventually(name, "top", "nodes")),
+		"NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%) "+name+" 0m 0% 1Mi 50%"; got != want {
 		t.Errorf("kubectl top nodes: %s, want %s", got, want)
 	}
-	if got, want := fields(eventually("user-1000", "top", "pods")), "NAME CPU(cores) MEMORY(bytes) user-1000 0m 0Mi"; got != want {
+	if got, want := fields(eventually("user-1000", "top", "pods")),
+		"NAME CPU(cores) MEMORY(bytes) user-1000 0m 0Mi"; got != want {
 		t.Errorf("kubectl top pods: %s, want %s", got, want)
 	}
-	if got, want := fields(eventually("user-1000", "top", "pods", "--containers", "-l", "uid=1000")), "POD NAME CPU(cores) MEMORY(bytes) user-1000 processes 0m 0Mi"; got != want {
+	if got, want := fields(eventually("user-1000", "top", "pods", "--containers", "-l", "uid=1000")),
+		"POD NAME CPU(cores) MEMORY(bytes) user-1000 processes 0m 0Mi"; got != want {
 		t.Errorf("kubectl top pods --containers: %s, want %s", got, want)
 	}
 }

@@ -34,8 +34,9 @@ func (p pods) List(ctx context.Context) ([]*v1beta1.PodMetrics, error) {
 	var all []*v1beta1.PodMetrics
 	for uid, use := range users {
 		all = append(all, &v1beta1.PodMetrics{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "user-" + uid, Labels: map[string]string{"uid": uid}},
-			Timestamp:  metav1.Now().Rfc3339Copy(), Window: window,
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "user-" + uid,
+				Labels: map[string]string{"uid": uid}},
+			Timestamp: metav1.Now().Rfc3339Copy(), Window: window,
 			Containers: []v1beta1.ContainerMetrics{{Name: "processes", Usage: use.list()}},
 		})
 	}

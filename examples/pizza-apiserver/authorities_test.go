@@ -36,7 +36,8 @@ func TestPublishedAuthoritiesChange(t *testing.T) {
 	want := func(who string, client *http.Client, user string, code int) {
 		t.Helper()
 		var got int
-		for until := time.Now().Add(time.Minute); got != code && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(time.Minute); got != code &&
+			time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +69,8 @@ func TestPublishedAuthoritiesChange(t *testing.T) {
 	want("proxy whose name is no longer allowed", proxy, "alice", http.StatusUnauthorized)
 	c.publish(t, map[string]string{"requestheader-allowed-names": `["aggregator"]`})
 	want("allowed again", proxy, "alice", http.StatusOK)
-	c.publish(t, map[string]string{"requestheader-client-ca-file": string(later.PEM), "client-ca-file": string(later.PEM)})
+	c.publish(t, map[string]string{"requestheader-client-ca-file": string(later.PEM),
+		"client-ca-file": string(later.PEM)})
 	want("proxy of the previous authority", proxy, "alice", http.StatusUnauthorized)
 	want("user of the previous authority", admin, "", http.StatusUnauthorized)
 	want("proxy of the new authority", as(t, later, "aggregator"), "alice", http.StatusOK)
@@ -128,21 +130,25 @@ func TestAuthorityInASecret(t *testing.T) {
 	}
 	c := newCluster(t)
 	secrets := c.kube.CoreV1().Secrets("default")
-	if _, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "authority"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "authority"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	client, err := dynamic.NewForConfig(c.env.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
+		Resource: "apiservices"})
 	const group = "restaurant.programming-kubernetes.info"
 	register := func(version, namespace string) {
 		t.Helper()
 		if _, err := services.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": version + "." + group},
-			"spec": map[string]any{"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 15,
-				"service": map[string]any{"namespace": namespace, "name": "pizza"}},
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+			"metadata": map[string]any{"name": version + "." + group},
+			"spec": map[string]any{"group": group, "version": version, "groupPriorityMinimum": 1000,
+				"versionPriority": 15,
+				"service":         map[string]any{"namespace": namespace, "name": "pizza"}},
 		}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +190,8 @@ func TestAuthorityInASecret(t *testing.T) {
 	}
 
 	for _, wrong := range []string{"authority", "default/", "default/missing"} {
-		err := apiserver.Serve(t.Context(), append(args[:1:1], "--secure-port=0", "--bind-address=127.0.0.1", "--authority-secret="+wrong), io.Discard, restaurant.API())
+		err := apiserver.Serve(t.Context(), append(args[:1:1], "--secure-port=0", "--bind-address=127.0.0.1",
+			"--authority-secret="+wrong), io.Discard, restaurant.API())
 		if err == nil || !strings.Contains(err.Error(), wrong) {
 			t.Errorf("--authority-secret=%s: %v", wrong, err)
 		}

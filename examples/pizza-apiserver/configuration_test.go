@@ -50,9 +50,11 @@ func (b *buffer) text() string {
 }
 
 // behind returns a server behind a cluster, and a function that sends it requests as a user.
-func behind(t *testing.T, cluster *rest.Config, log io.Writer) func(u user.Info, method, path, body string) (*http.Response, string) {
+func behind(t *testing.T, cluster *rest.Config, log io.Writer) func(u user.Info,
+	method, path, body string) (*http.Response, string) {
 	t.Helper()
-	d, err := delegated.New(t.Context(), delegated.Config{Cluster: cluster, Log: slog.New(slog.NewTextHandler(log, nil))})
+	d, err := delegated.New(t.Context(), delegated.Config{Cluster: cluster,
+		Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,8 @@ func behind(t *testing.T, cluster *rest.Config, log io.Writer) func(u user.Info,
 	t.Cleanup(server.Stop)
 	return func(u user.Info, method, path, body string) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://server/apis/restaurant.programming-kubernetes.info/"+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method,
+			"http://server/apis/restaurant.programming-kubernetes.info/"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +103,8 @@ func eventually(t *testing.T, what string, check func() (bool, string)) {
 var masters = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 
 func topping(name string) string {
-	return `{"apiVersion":"restaurant.programming-kubernetes.info/v1alpha1","kind":"Topping","metadata":{"name":"` + name + `"},"spec":{"cost":10}}`
+	return `{"apiVersion":"restaurant.programming-kubernetes.info/v1alpha1","kind":"Topping","metadata":{"name":"` +
+		name + `"},"spec":{"cost":10}}`
 }
 
 // The cluster's webhooks, policies and FlowSchemas apply to the kinds of the server, as with
@@ -112,7 +116,8 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	c := newCluster(t)
 	var log buffer
 	send := behind(t, c.env.RESTConfig(), &log)
-	if resp, answer := send(masters, "POST", "v1alpha1/toppings", topping("pineapple")); resp.StatusCode != http.StatusCreated {
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings",
+		topping("pineapple")); resp.StatusCode != http.StatusCreated {
 		t.Fatalf("before: %s %s", resp.Status, answer)
 	}
 
@@ -130,36 +135,49 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	}))
 	defer hook.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	toppings := admissionregistrationv1.Rule{APIGroups: []string{"restaurant.programming-kubernetes.info"}, APIVersions: []string{"*"}, Resources: []string{"toppings"}}
-	creates := admissionregistrationv1.RuleWithOperations{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create}, Rule: toppings}
+	toppings := admissionregistrationv1.Rule{APIGroups: []string{"restaurant.programming-kubernetes.info"},
+		APIVersions: []string{"*"}, Resources: []string{"toppings"}}
+	creates := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create}, Rule: toppings}
 	none := admissionregistrationv1.SideEffectClassNone
 	ctx := t.Context()
-	if _, err := c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "labels"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "labels.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &hook.URL, CABundle: ca},
-			Rules: []admissionregistrationv1.RuleWithOperations{creates}, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx,
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "labels"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+				Name: "labels.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &hook.URL,
+					CABundle: ca},
+				Rules: []admissionregistrationv1.RuleWithOperations{creates}, SideEffects: &none,
+				AdmissionReviewVersions: []string{"v1"},
+			}},
+		}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-anchovies"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: creates}}},
-			Validations:      []admissionregistrationv1.Validation{{Expression: "object.metadata.name != 'anchovies'", Message: "no anchovies here"}},
-		},
-	}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx,
+		&admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "no-anchovies"},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: creates}}},
+				Validations: []admissionregistrationv1.Validation{
+					{Expression: "object.metadata.name != 'anchovies'", Message: "no anchovies here"}},
+			},
+		}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-anchovies"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "no-anchovies", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx,
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "no-anchovies"},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: "no-anchovies", ValidationActions: []admissionregistrationv1.ValidationAction{
+					admissionregistrationv1.Deny},
+			},
+		}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the policy rejects", func() (bool, string) {
 		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("anchovies"))
-		return resp.StatusCode == http.StatusUnprocessableEntity && strings.Contains(answer, "no anchovies here"), answer
+		return resp.StatusCode == http.StatusUnprocessableEntity && strings.Contains(answer, "no anchovies here"),
+			answer
 	})
 	eventually(t, "the webhook labels", func() (bool, string) {
 		resp, answer := send(masters, "POST", "v1alpha1/toppings?dryRun=All", topping("ham"))
@@ -167,15 +185,19 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 	})
 
 	// A FlowSchema for the group, and the deletion of the policy.
-	schema, err := c.kube.FlowcontrolV1().FlowSchemas().Create(ctx, &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "pizza"}, Spec: flowcontrolv1.FlowSchemaSpec{
-		PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "workload-low"}, MatchingPrecedence: 500,
-		Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
-			Subjects: []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "alice"}}},
-			ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
-				Verbs: []string{"*"}, APIGroups: []string{"restaurant.programming-kubernetes.info"}, Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"},
+	schema, err := c.kube.FlowcontrolV1().FlowSchemas().Create(ctx,
+		&flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "pizza"}, Spec: flowcontrolv1.FlowSchemaSpec{
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "workload-low"},
+			MatchingPrecedence:         500,
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
+				Subjects: []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser,
+					User: &flowcontrolv1.UserSubject{Name: "alice"}}},
+				ResourceRules: []flowcontrolv1.ResourcePolicyRule{{
+					Verbs: []string{"*"}, APIGroups: []string{"restaurant.programming-kubernetes.info"},
+					Resources: []string{"*"}, ClusterScope: true, Namespaces: []string{"*"},
+				}},
 			}},
-		}},
-	}}, metav1.CreateOptions{})
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +206,8 @@ func TestConfigurationOfTheCluster(t *testing.T) {
 		got := resp.Header.Get("X-Kubernetes-PF-FlowSchema-UID")
 		return got == string(schema.UID), got
 	})
-	if err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "no-anchovies", metav1.DeleteOptions{}); err != nil {
+	if err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "no-anchovies",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the policy is deleted", func() (bool, string) {
@@ -204,19 +227,25 @@ func TestConfigurationOfTheClusterIsForbidden(t *testing.T) {
 	}
 	c := newCluster(t)
 	weak := []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "weak"}}
-	if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "weak"},
-		RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:auth-delegator"}, Subjects: weak}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(),
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "weak"},
+			RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole",
+				Name: "system:auth-delegator"}, Subjects: weak}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.kube.RbacV1().RoleBindings("kube-system").Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "weak"},
-		RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "extension-apiserver-authentication-reader"}, Subjects: weak}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.RbacV1().RoleBindings("kube-system").Create(t.Context(),
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "weak"},
+			RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role",
+				Name: "extension-apiserver-authentication-reader"}, Subjects: weak},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	config := rest.CopyConfig(c.env.RESTConfig())
 	config.Impersonate.UserName = "weak"
 	var log buffer
 	send := behind(t, config, &log)
-	if resp, answer := send(masters, "POST", "v1alpha1/toppings", topping("ham")); resp.StatusCode != http.StatusCreated {
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings",
+		topping("ham")); resp.StatusCode != http.StatusCreated {
 		t.Errorf("%s %s", resp.Status, answer)
 	}
 	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingadmissionpolicies", "flowschemas"} {
@@ -239,35 +268,44 @@ func TestParametersOfPolicies(t *testing.T) {
 	var log buffer
 	send := behind(t, c.env.RESTConfig(), &log)
 	ctx, policies := t.Context(), c.kube.AdmissionregistrationV1()
-	limit := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "limit"}, Data: map[string]string{"max": "5"}}
+	limit := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "limit"},
+		Data: map[string]string{"max": "5"}}
 	if _, err := c.kube.CoreV1().ConfigMaps("default").Create(ctx, limit, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	deny := admissionregistrationv1.DenyAction
-	apply := func(name, expression string, kind admissionregistrationv1.ParamKind, ref admissionregistrationv1.ParamRef) {
+	apply := func(name, expression string, kind admissionregistrationv1.ParamKind,
+		ref admissionregistrationv1.ParamRef) {
 		t.Helper()
 		ref.ParameterNotFoundAction = &deny
-		if _, err := policies.ValidatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				ParamKind: &kind,
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-						Rule: admissionregistrationv1.Rule{
-							APIGroups: []string{"restaurant.programming-kubernetes.info"}, APIVersions: []string{"*"}, Resources: []string{"toppings"},
+		if _, err := policies.ValidatingAdmissionPolicies().Create(ctx,
+			&admissionregistrationv1.ValidatingAdmissionPolicy{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+					ParamKind: &kind,
+					MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+						RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+							Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+							Rule: admissionregistrationv1.Rule{
+								APIGroups:   []string{"restaurant.programming-kubernetes.info"},
+								APIVersions: []string{"*"},
+								Resources:   []string{"toppings"},
+							},
 						},
-					},
-				}}},
-				Validations: []admissionregistrationv1.Validation{{Expression: expression, Message: "too expensive for " + name}},
-			},
-		}, metav1.CreateOptions{}); err != nil {
+					}}},
+					Validations: []admissionregistrationv1.Validation{
+						{Expression: expression, Message: "too expensive for " + name}},
+				},
+			}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := policies.ValidatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: name, ParamRef: &ref, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			},
-		}, metav1.CreateOptions{}); err != nil {
+		if _, err := policies.ValidatingAdmissionPolicyBindings().Create(ctx,
+			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+					PolicyName: name, ParamRef: &ref,
+					ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+				},
+			}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +327,8 @@ func TestParametersOfPolicies(t *testing.T) {
 		return admissionregistrationv1.ParamRef{Namespace: namespace, Name: name}
 	}
 
-	apply("budget", "object.spec.cost <= int(params.data.max)", admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, byName("default", "limit"))
+	apply("budget", "object.spec.cost <= int(params.data.max)",
+		admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, byName("default", "limit"))
 	answers(http.StatusUnprocessableEntity, "too expensive for budget")
 	limit.Data["max"] = "10"
 	if _, err := c.kube.CoreV1().ConfigMaps("default").Update(ctx, limit, metav1.UpdateOptions{}); err != nil {
@@ -302,21 +341,25 @@ func TestParametersOfPolicies(t *testing.T) {
 	answers(http.StatusUnprocessableEntity, "no params found for policy binding with `Deny` parameterNotFoundAction")
 	remove("budget")
 
-	own := admissionregistrationv1.ParamKind{APIVersion: "restaurant.programming-kubernetes.info/v1alpha1", Kind: "Topping"}
+	own := admissionregistrationv1.ParamKind{APIVersion: "restaurant.programming-kubernetes.info/v1alpha1",
+		Kind: "Topping"}
 	apply("reference", "object.spec.cost < params.spec.cost", own, byName("", "cheese"))
 	answers(http.StatusUnprocessableEntity, "no params found")
-	if resp, answer := send(masters, "POST", "v1alpha1/toppings", strings.ReplaceAll(topping("cheese"), `"cost":10`, `"cost":5`)); resp.StatusCode == http.StatusCreated {
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings",
+		strings.ReplaceAll(topping("cheese"), `"cost":10`, `"cost":5`)); resp.StatusCode == http.StatusCreated {
 		t.Errorf("created while its own parameter is missing: %s", answer)
 	}
 	remove("reference")
-	if resp, answer := send(masters, "POST", "v1alpha1/toppings", topping("cheese")); resp.StatusCode != http.StatusCreated {
+	if resp, answer := send(masters, "POST", "v1alpha1/toppings",
+		topping("cheese")); resp.StatusCode != http.StatusCreated {
 		t.Fatalf("%s %s", resp.Status, answer)
 	}
 	apply("again", "object.spec.cost < params.spec.cost", own, byName("", "cheese"))
 	answers(http.StatusUnprocessableEntity, "too expensive for again")
 	remove("again")
 
-	apply("unknown", "true", admissionregistrationv1.ParamKind{APIVersion: "shop.example/v1", Kind: "Limit"}, byName("", "limit"))
+	apply("unknown", "true", admissionregistrationv1.ParamKind{APIVersion: "shop.example/v1", Kind: "Limit"},
+		byName("", "limit"))
 	answers(http.StatusUnprocessableEntity, "failed to find resource referenced by paramKind: 'shop.example/v1, Kind=Limit'")
 }
 

@@ -102,12 +102,15 @@ func TestStandalone(t *testing.T) {
 	t.Run("first", func(t *testing.T) {
 		serve(t, "--standalone", "--write-kubeconfig="+kubeconfig, "--data-dir="+state)
 		for _, step := range []struct{ args, want string }{
-			{"apply --server-side -f config/toppings.yaml", "topping.restaurant.programming-kubernetes.info/salami serverside-applied"},
+			{"apply --server-side -f config/toppings.yaml",
+				"topping.restaurant.programming-kubernetes.info/salami serverside-applied"},
 			{"apply -f config/pizzas.yaml", "pizza.restaurant.programming-kubernetes.info/margherita created"},
 			{"apply -f config/pizzas.yaml", "pizza.restaurant.programming-kubernetes.info/margherita unchanged"},
 			{"get pizzas", "NAME         TOPPINGS   COST   AGE\nmargherita   2          0"},
-			{"get pizzas.v1alpha1.restaurant.programming-kubernetes.info margherita -o jsonpath={.spec.toppings}", `["tomato","mozzarella"]`},
-			{"explain pizza.spec.toppings --api-version=restaurant.programming-kubernetes.info/v1beta1", "quantity\t<integer>"},
+			{"get pizzas.v1alpha1.restaurant.programming-kubernetes.info margherita -o jsonpath={.spec.toppings}",
+				`["tomato","mozzarella"]`},
+			{"explain pizza.spec.toppings --api-version=restaurant.programming-kubernetes.info/v1beta1",
+				"quantity\t<integer>"},
 			{"delete topping tomato", "pizza default/margherita has this topping"},
 			{"create -f config/hawaii.yaml", `spec.toppings[0].name: Not found: "pineapple"`},
 		} {
@@ -117,7 +120,8 @@ func TestStandalone(t *testing.T) {
 		}
 	})
 	serve(t, "--standalone", "--write-kubeconfig="+kubeconfig, "--data-dir="+state)
-	if got := kubectl(t, kubeconfig, "get", "pizzas", "-o", "name"); got != "pizza.restaurant.programming-kubernetes.info/margherita\n" {
+	if got := kubectl(t, kubeconfig, "get", "pizzas", "-o",
+		"name"); got != "pizza.restaurant.programming-kubernetes.info/margherita\n" {
 		t.Errorf("after a restart: %s", got)
 	}
 }
@@ -140,11 +144,15 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"}, Data: map[string]string{
-		"requestheader-client-ca-file": string(proxy.PEM), "requestheader-allowed-names": `["aggregator"]`, "requestheader-username-headers": `["X-Remote-User"]`,
-		"requestheader-group-headers": `["X-Remote-Group"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
+	trust := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system",
+		Name: "extension-apiserver-authentication"}, Data: map[string]string{
+		"requestheader-client-ca-file": string(proxy.PEM), "requestheader-allowed-names": `["aggregator"]`,
+		"requestheader-username-headers":     `["X-Remote-User"]`,
+		"requestheader-group-headers":        `["X-Remote-Group"]`,
+		"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
 	}}
-	if _, err := kube.CoreV1().ConfigMaps("kube-system").Create(t.Context(), trust, metav1.CreateOptions{}); err != nil {
+	if _, err := kube.CoreV1().ConfigMaps("kube-system").Create(t.Context(), trust,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return &cluster{env, kube, proxy}
@@ -154,21 +162,27 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) token(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := c.kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"restaurant.programming-kubernetes.info"}, Resources: []string{"pizzas"}, Verbs: []string{"list", "create"}},
-	}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.RbacV1().ClusterRoles().Create(ctx,
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "guest"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"restaurant.programming-kubernetes.info"}, Resources: []string{"pizzas"},
+				Verbs: []string{"list", "create"}},
+		}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "guest"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "guest"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "guest"}, {Kind: "User", Name: "alice", APIGroup: "rbac.authorization.k8s.io"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "guest"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "guest"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "guest"},
+			{Kind: "User", Name: "alice", APIGroup: "rbac.authorization.k8s.io"}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.kube.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "guest"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.CoreV1().ServiceAccounts("default").Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "guest"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	issued, err := c.kube.CoreV1().ServiceAccounts("default").CreateToken(ctx, "guest", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	issued, err := c.kube.CoreV1().ServiceAccounts("default").CreateToken(ctx, "guest",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,16 +233,21 @@ func TestDelegated(t *testing.T) {
 		want               string
 	}{
 		{"health", "GET", "/readyz", nil, nil, 200, "ok"},
-		{"anonymous", "GET", base + "pizzas", nil, nil, 403, `User \"system:anonymous\" cannot list resource \"pizzas\"`},
+		{"anonymous", "GET", base + "pizzas", nil, nil, 403,
+			`User \"system:anonymous\" cannot list resource \"pizzas\"`},
 		{"token", "GET", base + "pizzas", nil, bearer, 200, "PizzaList"},
-		{"token without permission", "DELETE", base + "namespaces/default/pizzas/a", nil, bearer, 403, "system:serviceaccount:default:guest"},
-		{"wrong token", "GET", base + "pizzas", nil, map[string]string{"Authorization": "Bearer wrong"}, 401, "Unauthorized"},
+		{"token without permission", "DELETE", base + "namespaces/default/pizzas/a", nil, bearer, 403,
+			"system:serviceaccount:default:guest"},
+		{"wrong token", "GET", base + "pizzas", nil, map[string]string{"Authorization": "Bearer wrong"}, 401,
+			"Unauthorized"},
 		{"front proxy", "GET", base + "pizzas", identity(c.proxy, "aggregator"), alice, 200, "PizzaList"},
 		{"headers with another name", "GET", base + "pizzas", identity(c.proxy, "mallory"), alice, 401, "Unauthorized"},
 		// Clients do not send certificates of authorities that the server does not announce.
-		{"headers of another authority", "GET", base + "pizzas", identity(other, "aggregator"), alice, 403, "system:anonymous"},
+		{"headers of another authority", "GET", base + "pizzas", identity(other, "aggregator"), alice, 403,
+			"system:anonymous"},
 		{"headers alone", "GET", base + "pizzas", nil, alice, 403, "system:anonymous"},
-		{"missing namespace", "POST", base + "namespaces/nowhere/pizzas", nil, bearer, 404, `namespaces \"nowhere\" not found`},
+		{"missing namespace", "POST", base + "namespaces/nowhere/pizzas", nil, bearer, 404,
+			`namespaces \"nowhere\" not found`},
 		{"namespace", "POST", base + "namespaces/default/pizzas", nil, bearer, 422, "spec.toppings[0].name: Not found"},
 	} {
 		var body io.Reader
@@ -269,7 +288,8 @@ func TestFlags(t *testing.T) {
 		"--standalone extra":                                `unexpected argument "extra"`,
 		"--nonsense":                                        "unknown flag",
 	} {
-		if err := apiserver.Serve(t.Context(), strings.Fields(args), io.Discard, restaurant.API()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := apiserver.Serve(t.Context(), strings.Fields(args), io.Discard, restaurant.API()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
 		}
 	}

@@ -31,7 +31,8 @@ func startKelson(t *testing.T) (kubeconfig string) {
 		t.Skip("SKIPPED: needs another API server: set KELSON to a kelson binary or KELSON_TEST_KUBECONFIG to a kubeconfig")
 	}
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	cmd := exec.CommandContext(t.Context(), binary, "serve", "--in-memory", "--node=none", "--secure-port=0", "--kubeconfig="+kubeconfig)
+	cmd := exec.CommandContext(t.Context(), binary, "serve", "--in-memory", "--node=none", "--secure-port=0",
+		"--kubeconfig="+kubeconfig)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -89,18 +90,23 @@ func TestPizzaOnAServer(t *testing.T) {
 
 	ctx := t.Context()
 	// The server is outside of the cluster: the Service is an alias for this machine.
-	_, err = kube.CoreV1().Services("default").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "pizza"}, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: []corev1.ServicePort{{Port: int32(port)}},
-	}}, metav1.CreateOptions{})
+	_, err = kube.CoreV1().Services("default").Create(ctx,
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "pizza"}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeExternalName, ExternalName: "localhost",
+			Ports: []corev1.ServicePort{{Port: int32(port)}},
+		}}, metav1.CreateOptions{})
 	must(err)
-	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
+		Resource: "apiservices"})
 	for i, version := range []string{"v1beta1", "v1alpha1"} {
 		name := version + ".restaurant.programming-kubernetes.info"
 		_, err := services.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{
-				"group": "restaurant.programming-kubernetes.info", "version": version, "groupPriorityMinimum": int64(1000), "versionPriority": int64(20 - i),
-				"caBundle": base64.StdEncoding.EncodeToString(ca), "service": map[string]any{"namespace": "default", "name": "pizza", "port": int64(port)},
+				"group": "restaurant.programming-kubernetes.info", "version": version,
+				"groupPriorityMinimum": int64(1000), "versionPriority": int64(20 - i),
+				"caBundle": base64.StdEncoding.EncodeToString(ca),
+				"service":  map[string]any{"namespace": "default", "name": "pizza", "port": int64(port)},
 			},
 		}}, metav1.CreateOptions{})
 		must(err)
@@ -123,10 +129,12 @@ func TestPizzaOnAServer(t *testing.T) {
 		}
 	}
 	for _, step := range []struct{ args, want string }{
-		{"apply --server-side -f config/toppings.yaml", "topping.restaurant.programming-kubernetes.info/salami serverside-applied"},
+		{"apply --server-side -f config/toppings.yaml",
+			"topping.restaurant.programming-kubernetes.info/salami serverside-applied"},
 		{"apply -f config/pizzas.yaml", "pizza.restaurant.programming-kubernetes.info/margherita created"},
 		{"get pizzas", "NAME         TOPPINGS   COST   AGE\nmargherita   2          0"},
-		{"get pizzas.v1alpha1.restaurant.programming-kubernetes.info margherita -o jsonpath={.spec.toppings}", `["tomato","mozzarella"]`},
+		{"get pizzas.v1alpha1.restaurant.programming-kubernetes.info margherita -o jsonpath={.spec.toppings}",
+			`["tomato","mozzarella"]`},
 		{"delete topping tomato", "pizza default/margherita has this topping"},
 		{"create -f config/hawaii.yaml", `spec.toppings[0].name: Not found: "pineapple"`},
 		{"create -n nowhere -f config/pizzas.yaml", `namespaces "nowhere" not found`},

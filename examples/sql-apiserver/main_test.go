@@ -15,7 +15,8 @@ import (
 	"kelson.dev/apiserver/apiservertest"
 )
 
-var ingredients = schema.GroupVersionResource{Group: "kitchen.example.com", Version: "v1alpha1", Resource: "ingredients"}
+var ingredients = schema.GroupVersionResource{Group: "kitchen.example.com", Version: "v1alpha1",
+	Resource: "ingredients"}
 
 func flour(amount int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
@@ -66,14 +67,17 @@ func testTable(t *testing.T, rows source, other *sql.DB) {
 		t.Fatal(err)
 	}
 	event(watch.Added, 500)
-	if _, err := in.Patch(ctx, "flour", types.MergePatchType, []byte(`{"spec":{"amount":400}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := in.Patch(ctx, "flour", types.MergePatchType, []byte(`{"spec":{"amount":400}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	event(watch.Modified, 400)
-	if _, err := in.Patch(ctx, "flour", types.MergePatchType, []byte(`{"spec":{"amount":-1}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := in.Patch(ctx, "flour", types.MergePatchType, []byte(`{"spec":{"amount":-1}}`),
+		metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("negative: %v", err)
 	}
-	if _, err := in.Patch(ctx, "flour", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); !apierrors.IsBadRequest(err) {
+	if _, err := in.Patch(ctx, "flour", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`),
+		metav1.PatchOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("labels: %v", err)
 	}
 

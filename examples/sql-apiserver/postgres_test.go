@@ -52,7 +52,8 @@ func server(t *testing.T) string {
 		return cmd
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "-D", data, "-A", "trust", "-U", "cook", "--no-sync").CombinedOutput(); err != nil {
+	if out, err := command("initdb", "-D", data, "-A", "trust", "-U", "cook",
+		"--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v: %s", err, out)
 	}
 	cmd := command("postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")

@@ -50,7 +50,8 @@ func (w *admissionRecorder) note(phase string, a admission.Attributes) {
 		w.seen = append(w.seen, "options without a kind, which webhooks cannot decode")
 	}
 	w.seen = append(w.seen, fmt.Sprintf("%s %s %s/%s %s new=%v old=%v dry=%v user=%s",
-		phase, a.GetOperation(), a.GetResource().Resource, a.GetName(), a.GetSubresource(), a.GetObject() != nil, a.GetOldObject() != nil, a.IsDryRun(), a.GetUserInfo().GetName()))
+		phase, a.GetOperation(), a.GetResource().Resource, a.GetName(), a.GetSubresource(), a.GetObject() != nil,
+		a.GetOldObject() != nil, a.IsDryRun(), a.GetUserInfo().GetName()))
 }
 
 func (w *admissionRecorder) expect(t *testing.T, want ...string) {
@@ -70,13 +71,17 @@ func TestAdmission(t *testing.T) {
 	if apitest.At(created, "metadata", "annotations", "admitted") != "CREATE" {
 		t.Errorf("%v", created)
 	}
-	w.expect(t, "mutate CREATE configmaps/a  new=true old=false dry=false user=admin", "validate CREATE configmaps/a  new=true old=false dry=false user=admin")
+	w.expect(t, "mutate CREATE configmaps/a  new=true old=false dry=false user=admin",
+		"validate CREATE configmaps/a  new=true old=false dry=false user=admin")
 	p.Want(t, 200, "PATCH", maps+"/a?dryRun=All", `{"data":{"k":"v"}}`, mergePatch)
-	w.expect(t, "mutate UPDATE configmaps/a  new=true old=true dry=true user=admin", "validate UPDATE configmaps/a  new=true old=true dry=true user=admin")
+	w.expect(t, "mutate UPDATE configmaps/a  new=true old=true dry=true user=admin",
+		"validate UPDATE configmaps/a  new=true old=true dry=true user=admin")
 	p.Want(t, 200, "PUT", maps+"/a", configMap("a", ""))
-	w.expect(t, "mutate UPDATE configmaps/a  new=true old=true dry=false user=admin", "validate UPDATE configmaps/a  new=true old=true dry=false user=admin")
+	w.expect(t, "mutate UPDATE configmaps/a  new=true old=true dry=false user=admin",
+		"validate UPDATE configmaps/a  new=true old=true dry=false user=admin")
 	p.Want(t, 200, "DELETE", maps+"/a", "")
-	w.expect(t, "mutate DELETE configmaps/a  new=false old=true dry=false user=admin", "validate DELETE configmaps/a  new=false old=true dry=false user=admin")
+	w.expect(t, "mutate DELETE configmaps/a  new=false old=true dry=false user=admin",
+		"validate DELETE configmaps/a  new=false old=true dry=false user=admin")
 
 	status := p.Want(t, 403, "POST", maps, configMap("b", `"refuse":"CREATE"`))
 	if status["message"] != `configmaps "b" is forbidden: refused by its label` {
@@ -91,7 +96,8 @@ func TestAdmission(t *testing.T) {
 // An update that creates an object needs permission to create.
 func TestCreateByUpdateIsAuthorized(t *testing.T) {
 	p := apitest.New(t, func(cfg *rest.Config) {
-		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context,
+			a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetVerb() == "create" && a.GetName() == "no" {
 				return authorizer.DecisionNoOpinion, "", nil
 			}
@@ -99,8 +105,10 @@ func TestCreateByUpdateIsAuthorized(t *testing.T) {
 		})
 	})
 	const apply = "Content-Type: application/apply-patch+yaml"
-	p.Want(t, 201, "PATCH", maps+"/yes?fieldManager=m", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"yes"}}`, apply)
-	status := p.Want(t, 403, "PATCH", maps+"/no?fieldManager=m", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"no"}}`, apply)
+	p.Want(t, 201, "PATCH", maps+"/yes?fieldManager=m",
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"yes"}}`, apply)
+	status := p.Want(t, 403, "PATCH", maps+"/no?fieldManager=m",
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"no"}}`, apply)
 	if status["message"] != `configmaps "no" is forbidden: User "admin" cannot create resource "configmaps" in API group "" in the namespace "default"` {
 		t.Errorf("%v", status)
 	}

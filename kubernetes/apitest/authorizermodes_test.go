@@ -25,11 +25,13 @@ import (
 
 func asks(name, verb string, groups ...string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: name, Groups: groups}, Verb: verb, ResourceRequest: true, Namespace: "x", APIVersion: "v1", Resource: "pods", Name: "p",
+		User: &user.DefaultInfo{Name: name, Groups: groups}, Verb: verb, ResourceRequest: true, Namespace: "x",
+		APIVersion: "v1", Resource: "pods", Name: "p",
 	}
 }
 
-func want(t *testing.T, a authorizer.UnconditionalAuthorizer, q authorizer.AttributesRecord, decision authorizer.Decision) {
+func want(t *testing.T, a authorizer.UnconditionalAuthorizer, q authorizer.AttributesRecord,
+	decision authorizer.Decision) {
 	t.Helper()
 	if got, reason, err := a.Authorize(t.Context(), q); got != decision {
 		t.Errorf("%s %s: %v (%q, %v), want %v", q.User.GetName(), q.Verb, got, reason, err, decision)
@@ -77,14 +79,16 @@ func TestModeOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rules, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); len(rules) != 1 || incomplete || err != nil {
+	if rules, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); len(rules) != 1 ||
+		incomplete || err != nil {
 		t.Errorf("%v %v %v", rules, incomplete, err)
 	}
 	if _, err := authz.New(authz.Options{Modes: []string{"RBAC"}}.Configuration(), modes); err == nil {
 		t.Error("want an error for an unknown mode")
 	}
 	write(t, policy, "\nnot JSON")
-	if _, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes); err == nil || !strings.Contains(err.Error(), "error reading policy file "+policy+", line 2: not JSON") {
+	if _, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes); err == nil ||
+		!strings.Contains(err.Error(), "error reading policy file "+policy+", line 2: not JSON") {
 		t.Error(err)
 	}
 }
@@ -92,14 +96,18 @@ func TestModeOrder(t *testing.T) {
 // Each invalid combination of options gets its message.
 func TestInvalidOptions(t *testing.T) {
 	for text, o := range map[string]authz.Options{
-		"at least one authorization-mode must be passed":                              {},
-		`authorization-mode "Unknown" is not a valid mode`:                            {Modes: []string{"Unknown"}},
-		"authorization-mode ABAC's authorization policy file not passed":              {Modes: []string{"ABAC"}},
-		"authorization-mode Webhook's authorization config file not passed":           {Modes: []string{"Webhook"}},
-		"cannot specify --authorization-policy-file without mode ABAC":                {Modes: []string{"RBAC"}, PolicyFile: "x"},
-		"cannot specify --authorization-webhook-config-file without mode Webhook":     {Modes: []string{"RBAC"}, Webhook: authz.Webhook{ConfigFile: "x"}},
-		`authorization-mode ["RBAC" "Node" "RBAC"] has mode specified more than once`: {Modes: []string{"RBAC", "Node", "RBAC"}},
-		authz.ErrFileAlone.Error():                                                    {Modes: []string{"RBAC"}, File: "x"},
+		"at least one authorization-mode must be passed":                    {},
+		`authorization-mode "Unknown" is not a valid mode`:                  {Modes: []string{"Unknown"}},
+		"authorization-mode ABAC's authorization policy file not passed":    {Modes: []string{"ABAC"}},
+		"authorization-mode Webhook's authorization config file not passed": {Modes: []string{"Webhook"}},
+		"cannot specify --authorization-policy-file without mode ABAC": {Modes: []string{"RBAC"},
+			PolicyFile: "x"},
+		"cannot specify --authorization-webhook-config-file without mode Webhook": {Modes: []string{"RBAC"},
+			Webhook: authz.Webhook{ConfigFile: "x"}},
+		`authorization-mode ["RBAC" "Node" "RBAC"] has mode specified more than once`: {
+			Modes: []string{"RBAC", "Node", "RBAC"}},
+		authz.ErrFileAlone.Error(): {Modes: []string{"RBAC"},
+			File: "x"},
 	} {
 		if err := errors.Join(o.Validate()...); err == nil || err.Error() != text {
 			t.Errorf("%v, want %s", err, text)
@@ -134,7 +142,8 @@ func newReviewer(t *testing.T) *reviewer {
 		}
 		r.version.Store(review.APIVersion)
 		review.Status = authorizationv1.SubjectAccessReviewStatus{
-			Allowed: review.Spec.User == "ann", Denied: review.Spec.User == "eve", Reason: "decided by the test's webhook",
+			Allowed: review.Spec.User == "ann", Denied: review.Spec.User == "eve",
+			Reason: "decided by the test's webhook",
 		}
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(&review)
@@ -173,11 +182,13 @@ func TestWebhook(t *testing.T) {
 		if n := server.asked.Load(); n != 4 {
 			t.Errorf("%d requests", n)
 		}
-		if got, want := server.version.Load(), "authorization.k8s.io/"+map[string]string{"": "v1beta1", "v1": "v1"}[version]; got != want {
+		if got, want := server.version.Load(), "authorization.k8s.io/"+
+			map[string]string{"": "v1beta1", "v1": "v1"}[version]; got != want {
 			t.Errorf("requested in %v, want %v", got, want)
 		}
 	}
-	if _, err := authz.New(authz.Options{Modes: []string{"Webhook"}, Webhook: authz.Webhook{ConfigFile: "nowhere"}}.Configuration(), nil); err == nil {
+	if _, err := authz.New(authz.Options{Modes: []string{"Webhook"},
+		Webhook: authz.Webhook{ConfigFile: "nowhere"}}.Configuration(), nil); err == nil {
 		t.Error("want an error for a missing kubeconfig")
 	}
 }
@@ -241,12 +252,17 @@ func TestConfigurationFile(t *testing.T) {
 	// An invalid file has no effect and is logged once.
 	for text, content := range map[string]string{
 		"missing required types: [AlwaysDeny]": configuration(first.config, second.config, "Deny", ""),
-		"is not allowed if it was not enabled": configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n- {type: RBAC, name: rbac}\n"),
-		"failed to load":                       "not YAML: [",
-		"unknown field":                        strings.Replace(configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"), "timeout", "timout", 1),
-		"matchConditions[0].expression":        strings.Replace(configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"), "!=", "!!", 1),
-		"expected name alwaysdeny":             configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: never}\n"),
-		"failurePolicy":                        configuration(first.config, second.config, "Maybe", "- {type: AlwaysDeny, name: alwaysdeny}\n"),
+		"is not allowed if it was not enabled": configuration(first.config, second.config, "Deny",
+			"- {type: AlwaysDeny, name: alwaysdeny}\n- {type: RBAC, name: rbac}\n"),
+		"failed to load": "not YAML: [",
+		"unknown field": strings.Replace(configuration(first.config, second.config, "Deny",
+			"- {type: AlwaysDeny, name: alwaysdeny}\n"), "timeout", "timout", 1),
+		"matchConditions[0].expression": strings.Replace(configuration(first.config, second.config, "Deny",
+			"- {type: AlwaysDeny, name: alwaysdeny}\n"), "!=", "!!", 1),
+		"expected name alwaysdeny": configuration(first.config, second.config, "Deny",
+			"- {type: AlwaysDeny, name: never}\n"),
+		"failurePolicy": configuration(first.config, second.config, "Maybe",
+			"- {type: AlwaysDeny, name: alwaysdeny}\n"),
 	} {
 		warned = nil
 		write(t, file, content)
@@ -255,7 +271,8 @@ func TestConfigurationFile(t *testing.T) {
 		if len(warned) != 1 || !strings.Contains(warned[0].Error(), text) {
 			t.Errorf("warned of %v, want one of %s", warned, text)
 		}
-		if _, err := authz.Open(file, authorizers.Parse, authz.Modes{}, nil); err == nil && !strings.Contains(text, "missing") {
+		if _, err := authz.Open(file, authorizers.Parse, authz.Modes{}, nil); err == nil &&
+			!strings.Contains(text, "missing") {
 			t.Errorf("opened with %s", text)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 
 func commit(t *testing.T, st *store.Store, resource string, obj metav1.Object) {
 	t.Helper()
-	op := store.Op{Key: store.Key{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()}, Expect: store.AnyRevision}
+	op := store.Op{Key: store.Key{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()},
+		Expect: store.AnyRevision}
 	if obj.GetDeletionTimestamp() == nil {
 		var err error
 		if op.Data, err = json.Marshal(obj); err != nil {
@@ -42,7 +43,8 @@ func TestNode(t *testing.T) {
 	asked := func(name string, groups []string, q authorizer.AttributesRecord, allowed bool) {
 		t.Helper()
 		q.User, q.ResourceRequest = &user.DefaultInfo{Name: name, Groups: groups}, true
-		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed || decision == authorizer.DecisionDeny || err != nil {
+		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed ||
+			decision == authorizer.DecisionDeny || err != nil {
 			t.Errorf("%s %s %s/%s: %v %q %v", name, q.Verb, q.Resource, q.Name, decision, reason, err)
 		}
 	}
@@ -54,10 +56,13 @@ func TestNode(t *testing.T) {
 	secret := authorizer.AttributesRecord{Verb: "get", Namespace: "x", APIVersion: "v1", Resource: "secrets", Name: "s"}
 	list := secret
 	list.Name, list.Verb = "", "list"
-	config := authorizer.AttributesRecord{Verb: "get", Namespace: "x", APIVersion: "v1", Resource: "configmaps", Name: "c"}
-	token := authorizer.AttributesRecord{Verb: "create", Namespace: "x", APIVersion: "v1", Resource: "serviceaccounts", Subresource: "token", Name: "robot"}
+	config := authorizer.AttributesRecord{Verb: "get", Namespace: "x", APIVersion: "v1", Resource: "configmaps",
+		Name: "c"}
+	token := authorizer.AttributesRecord{Verb: "create", Namespace: "x", APIVersion: "v1", Resource: "serviceaccounts",
+		Subresource: "token", Name: "robot"}
 	volume := authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "persistentvolumes", Name: "pv"}
-	attachment := authorizer.AttributesRecord{Verb: "get", APIGroup: "storage.k8s.io", APIVersion: "v1", Resource: "volumeattachments", Name: "va"}
+	attachment := authorizer.AttributesRecord{Verb: "get", APIGroup: "storage.k8s.io", APIVersion: "v1",
+		Resource: "volumeattachments", Name: "va"}
 	all := []authorizer.AttributesRecord{secret, config, token, volume, attachment}
 	for _, q := range all {
 		node("n1", q, false)
@@ -67,8 +72,11 @@ func TestNode(t *testing.T) {
 		ServiceAccountName: "robot",
 		Volumes: []corev1.Volume{
 			{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
-			{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}},
-			{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc"}}},
+			{Name: "c", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}},
+			{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc"}}},
 		},
 	}}
 	commit(t, st, "pods", pod)
@@ -76,7 +84,8 @@ func TestNode(t *testing.T) {
 	pod.Spec.NodeName = "n1"
 	commit(t, st, "pods", pod)
 	commit(t, st, "persistentvolumes", &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "x", Name: "pvc"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "pv"},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "x", Name: "pvc"}},
 	})
 	commit(t, st, "volumeattachments.storage.k8s.io", &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"},
@@ -98,7 +107,8 @@ func TestNode(t *testing.T) {
 		node("n1", q, false)
 	}
 	node("n1", attachment, true)
-	if _, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "system:node:n1", Groups: nodes}, "x"); !incomplete || err == nil {
+	if _, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "system:node:n1", Groups: nodes},
+		"x"); !incomplete || err == nil {
 		t.Error("want an error when the rules of a node are listed")
 	}
 	if _, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); incomplete || err != nil {
@@ -117,14 +127,17 @@ func TestNodeAndPodCertificates(t *testing.T) {
 	const group, plural = "certificates.k8s.io", "podcertificaterequests"
 	asked := func(node string, q authorizer.AttributesRecord, allowed bool) {
 		t.Helper()
-		q.User = &user.DefaultInfo{Name: "system:node:" + node, Groups: []string{user.NodesGroup, user.AllAuthenticated}}
+		q.User = &user.DefaultInfo{Name: "system:node:" + node,
+			Groups: []string{user.NodesGroup, user.AllAuthenticated}}
 		q.ResourceRequest, q.APIGroup, q.APIVersion, q.Resource, q.Namespace = true, group, "v1", plural, "x"
-		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed || err != nil {
+		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed ||
+			err != nil {
 			t.Errorf("%s %s %s: %v %q %v", node, q.Verb, q.Name, decision, reason, err)
 		}
 	}
 	get, create := authorizer.AttributesRecord{Verb: "get", Name: "r"}, authorizer.AttributesRecord{Verb: "create"}
-	status, list := authorizer.AttributesRecord{Verb: "update", Name: "r", Subresource: "status"}, authorizer.AttributesRecord{Verb: "list"}
+	status, list := authorizer.AttributesRecord{Verb: "update", Name: "r", Subresource: "status"},
+		authorizer.AttributesRecord{Verb: "list"}
 	asked("n1", get, false)
 	asked("n1", create, true)
 	asked("n1", list, false)

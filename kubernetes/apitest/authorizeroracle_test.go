@@ -62,7 +62,8 @@ func (c chance) rules() (rules []rbacv1.PolicyRule) {
 		if c.IntN(5) == 0 {
 			r.NonResourceURLs = c.subset("/healthz", "/apis/*", "/apis**", "*", "/")
 		} else {
-			r.APIGroups, r.Resources = c.subset("", "apps", "*"), c.subset("pods", "pods/log", "*", "*/scale", "deployments", "*/log", "a/b/c", "/", "pods/")
+			r.APIGroups, r.Resources = c.subset("", "apps", "*"),
+				c.subset("pods", "pods/log", "*", "*/scale", "deployments", "*/log", "a/b/c", "/", "pods/")
 			if c.IntN(3) == 0 {
 				r.ResourceNames = c.subset("p", "q", "")
 			}
@@ -75,7 +76,8 @@ func (c chance) rules() (rules []rbacv1.PolicyRule) {
 func (c chance) subjects() (subjects []rbacv1.Subject) {
 	for range c.IntN(4) {
 		subjects = append(subjects, rbacv1.Subject{
-			Kind: c.one("User", "Group", "ServiceAccount", "Pod"), Namespace: c.one("", "x", "y"), Name: c.one("ann", "dev", "system:serviceaccount:x:ann"),
+			Kind: c.one("User", "Group", "ServiceAccount", "Pod"), Namespace: c.one("", "x", "y"),
+			Name: c.one("ann", "dev", "system:serviceaccount:x:ann"),
 		})
 	}
 	return subjects
@@ -83,7 +85,8 @@ func (c chance) subjects() (subjects []rbacv1.Subject) {
 
 func (c chance) asks() *authorizer.AttributesRecord {
 	q := &authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: c.one("ann", "dev", "system:serviceaccount:x:ann", "system:serviceaccount:y:dev"), Groups: c.subset("dev", "ann", "ops")},
+		User: &user.DefaultInfo{Name: c.one("ann", "dev", "system:serviceaccount:x:ann", "system:serviceaccount:y:dev"),
+			Groups: c.subset("dev", "ann", "ops")},
 		Verb: c.one("get", "list", "update", "delete"),
 	}
 	if c.IntN(5) == 0 {
@@ -91,7 +94,8 @@ func (c chance) asks() *authorizer.AttributesRecord {
 		return q
 	}
 	q.ResourceRequest, q.Namespace, q.APIGroup = true, c.one("", "x", "y"), c.one("", "apps", "batch", "*")
-	q.Resource, q.Subresource, q.Name = c.one("pods", "deployments", "*", "a", "a/b", ""), c.one("", "log", "scale", "b/c", "c"), c.one("", "p", "r")
+	q.Resource, q.Subresource, q.Name = c.one("pods", "deployments", "*", "a", "a/b", ""),
+		c.one("", "log", "scale", "b/c", "c"), c.one("", "p", "r")
 	return q
 }
 
@@ -108,7 +112,8 @@ func TestAgreesWithKubernetes(t *testing.T) {
 		for range 150 {
 			for range c.IntN(5) {
 				meta := metav1.ObjectMeta{Name: fmt.Sprint("o", c.IntN(12)), Namespace: c.one("x", "y")}
-				ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: c.one("Role", "ClusterRole", "ClusterRole"), Name: fmt.Sprint("o", c.IntN(12))}
+				ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: c.one("Role", "ClusterRole", "ClusterRole"),
+					Name: fmt.Sprint("o", c.IntN(12))}
 				if c.IntN(5) == 0 {
 					now := metav1.Now()
 					meta.DeletionTimestamp = &now // commit deletes it
@@ -122,12 +127,15 @@ func TestAgreesWithKubernetes(t *testing.T) {
 					meta.Namespace = ""
 					resource, obj = "clusterroles"+group, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: c.rules()}
 				case 2:
-					resource, obj = "rolebindings"+group, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: c.subjects()}
+					resource, obj = "rolebindings"+group,
+						&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: c.subjects()}
 				case 3:
 					meta.Namespace = ""
-					resource, obj = "clusterrolebindings"+group, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: c.subjects()}
+					resource, obj = "clusterrolebindings"+group,
+						&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: c.subjects()}
 				}
-				exists := st.Snapshot().Get(store.Key{Resource: resource, Namespace: meta.Namespace, Name: meta.Name}) != nil
+				exists := st.Snapshot().Get(store.Key{Resource: resource, Namespace: meta.Namespace,
+					Name: meta.Name}) != nil
 				if exists || meta.DeletionTimestamp == nil {
 					commit(t, st, resource, obj)
 				}
@@ -147,7 +155,8 @@ func TestAgreesWithKubernetes(t *testing.T) {
 			wantRules, _, _, _ := oracle.RulesFor(t.Context(), q.User, q.Namespace)
 			rules, _, _, _ := index.RulesFor(t.Context(), q.User, q.Namespace)
 			if len(rules) != len(wantRules) {
-				t.Fatalf("seed %d: rules of %v in %s: %d, Kubernetes has %d", seed, q.User, q.Namespace, len(rules), len(wantRules))
+				t.Fatalf("seed %d: rules of %v in %s: %d, Kubernetes has %d", seed, q.User, q.Namespace, len(rules),
+					len(wantRules))
 			}
 		}
 		st.Close()

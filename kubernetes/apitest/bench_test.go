@@ -16,7 +16,8 @@ import (
 
 // serve calls the pipeline directly, without an HTTP client.
 func serve(b *testing.B, p *apitest.Plane, method, path, body string, header ...string) int {
-	ctx := filters.WithUser(context.Background(), &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}})
+	ctx := filters.WithUser(context.Background(),
+		&user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}})
 	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
@@ -46,7 +47,8 @@ func BenchmarkList1000(b *testing.B) {
 	for i := range 1000 {
 		serve(b, p, "POST", benchPods, fmt.Sprintf(pod, fmt.Sprint("p", i)))
 	}
-	for name, accept := range map[string]string{"json": "application/json", "protobuf": "application/vnd.kubernetes.protobuf", "table": tables[len("Accept: "):]} {
+	for name, accept := range map[string]string{"json": "application/json",
+		"protobuf": "application/vnd.kubernetes.protobuf", "table": tables[len("Accept: "):]} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -21,11 +21,14 @@ func TestPod(t *testing.T) {
 	if apitest.At(got, "metadata", "uid") != apitest.At(created, "metadata", "uid") {
 		t.Errorf("got %v", got)
 	}
-	patched := p.Want(t, 200, "PATCH", pods+"/a", `{"metadata":{"labels":{"tier":"front"}}}`, "Content-Type: application/strategic-merge-patch+json")
-	if apitest.At(patched, "metadata", "labels", "tier") != "front" || apitest.At(patched, "metadata", "labels", "app") != "web" {
+	patched := p.Want(t, 200, "PATCH", pods+"/a", `{"metadata":{"labels":{"tier":"front"}}}`,
+		"Content-Type: application/strategic-merge-patch+json")
+	if apitest.At(patched, "metadata", "labels", "tier") != "front" ||
+		apitest.At(patched, "metadata", "labels", "app") != "web" {
 		t.Errorf("patched %v", patched)
 	}
-	p.Want(t, 200, "PATCH", pods+"/a/status", `{"status":{"phase":"Running"}}`, "Content-Type: application/merge-patch+json")
+	p.Want(t, 200, "PATCH", pods+"/a/status", `{"status":{"phase":"Running"}}`,
+		"Content-Type: application/merge-patch+json")
 	list := p.Want(t, 200, "GET", pods+"?fieldSelector=status.phase=Running", "")
 	if n := len(list["items"].([]any)); n != 1 {
 		t.Errorf("%d running", n)
@@ -56,7 +59,8 @@ spec:
 	created := p.Want(t, 201, "PATCH", deploy+"?fieldManager=one", fmt.Sprintf(yaml, 2), apply)
 	same := p.Want(t, 200, "PATCH", deploy+"?fieldManager=one", fmt.Sprintf(yaml, 2), apply)
 	if apitest.At(created, "metadata", "resourceVersion") != apitest.At(same, "metadata", "resourceVersion") {
-		t.Errorf("the second, identical apply changed the object: %v, %v", apitest.At(created, "metadata"), apitest.At(same, "metadata"))
+		t.Errorf("the second, identical apply changed the object: %v, %v", apitest.At(created, "metadata"),
+			apitest.At(same, "metadata"))
 	}
 	conflict := p.Want(t, 409, "PATCH", deploy+"?fieldManager=two", fmt.Sprintf(yaml, 3), apply)
 	if apitest.At(conflict, "reason") != "Conflict" {
@@ -71,7 +75,8 @@ spec:
 	if scale["kind"] != "Scale" || apitest.At(scale, "spec", "replicas") != 3.0 {
 		t.Errorf("scale: %v", scale)
 	}
-	scale = p.Want(t, 200, "PATCH", deploy+"/scale", `{"spec":{"replicas":5}}`, "Content-Type: application/merge-patch+json")
+	scale = p.Want(t, 200, "PATCH", deploy+"/scale", `{"spec":{"replicas":5}}`,
+		"Content-Type: application/merge-patch+json")
 	if apitest.At(scale, "spec", "replicas") != 5.0 {
 		t.Errorf("scaled: %v", scale)
 	}

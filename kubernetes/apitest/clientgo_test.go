@@ -24,10 +24,11 @@ import (
 
 func config(p *apitest.Plane, contentType string) *rest.Config {
 	return &rest.Config{
-		Host:          "http://kelson",
-		Transport:     p.Client.Transport,
-		QPS:           -1,
-		ContentConfig: rest.ContentConfig{ContentType: contentType, AcceptContentTypes: contentType + ",application/json"},
+		Host:      "http://kelson",
+		Transport: p.Client.Transport,
+		QPS:       -1,
+		ContentConfig: rest.ContentConfig{ContentType: contentType,
+			AcceptContentTypes: contentType + ",application/json"},
 	}
 }
 
@@ -58,7 +59,8 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}, metav1.CreateOptions{}); err != nil {
+		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,12 +100,14 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	if media != "application/vnd.kubernetes.protobuf" {
-		got, err := dynamic.NewForConfigOrDie(config(p, media)).Resource(gvr).Namespace("default").Get(ctx, "m0", metav1.GetOptions{})
+		got, err := dynamic.NewForConfigOrDie(config(p, media)).Resource(gvr).Namespace("default").Get(ctx, "m0",
+			metav1.GetOptions{})
 		if err != nil || got.GetKind() != "ConfigMap" {
 			t.Errorf("dynamic: %v %v", err, got)
 		}
 	}
-	partial, err := metadata.NewForConfigOrDie(config(p, media)).Resource(gvr).Namespace("default").List(ctx, metav1.ListOptions{})
+	partial, err := metadata.NewForConfigOrDie(config(p, media)).Resource(gvr).Namespace("default").List(ctx,
+		metav1.ListOptions{})
 	if err != nil || len(partial.Items) != 2 || partial.Items[0].Name != "m0" {
 		t.Errorf("metadata: %v %v", err, partial)
 	}

@@ -17,13 +17,16 @@ func TestUnknownPaths(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"default"}}`)
 	for _, path := range []string{
-		"GET /api/v1/namespaces/default/namespaces", "GET /api/v1/namespaces/default/namespaces/default", "POST /api/v1/namespaces/default/namespaces",
-		"POST /apis/authorization.k8s.io/v1/localsubjectaccessreviews", "GET /apis/authorization.k8s.io/v1/localsubjectaccessreviews",
+		"GET /api/v1/namespaces/default/namespaces", "GET /api/v1/namespaces/default/namespaces/default",
+		"POST /api/v1/namespaces/default/namespaces",
+		"POST /apis/authorization.k8s.io/v1/localsubjectaccessreviews",
+		"GET /apis/authorization.k8s.io/v1/localsubjectaccessreviews",
 		"GET /api/v1/proxy/namespaces/default/pods/a", "POST /api/v1/proxy/namespaces/default/pods/a",
 		"GET /api/v1/watch/componentstatuses", "GET /apis//v1/namespaces/default/pods",
 	} {
 		method, path, _ := strings.Cut(path, " ")
-		if status := p.Want(t, 404, method, path, "{}"); status["message"] != "the server could not find the requested resource" {
+		if status := p.Want(t, 404, method, path,
+			"{}"); status["message"] != "the server could not find the requested resource" {
 			t.Errorf("%s %s: %v", method, path, status)
 		}
 	}
@@ -34,7 +37,8 @@ func TestUnknownPaths(t *testing.T) {
 // support such deletions, or the user may not request them.
 func TestUnsafeDeletion(t *testing.T) {
 	p := apitest.New(t, func(cfg *rest.Config) {
-		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		cfg.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context,
+			a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetVerb() == "unsafe-delete-ignore-read-errors" && a.GetName() == "no" {
 				return authorizer.DecisionNoOpinion, "", nil
 			}
@@ -61,13 +65,16 @@ func TestUnsafeDeletion(t *testing.T) {
 func TestDeletionOfHeldNamespace(t *testing.T) {
 	p := apitest.New(t)
 	const path = "/api/v1/namespaces/n"
-	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"},"spec":{"finalizers":["example.com/keeper"]}}`)
+	p.Want(t, 201, "POST", "/api/v1/namespaces",
+		`{"metadata":{"name":"n"},"spec":{"finalizers":["example.com/keeper"]}}`)
 	status := p.Want(t, 409, "DELETE", path, `{"preconditions":{"uid":"u"}}`)
-	if got := status["message"].(string); !strings.Contains(got, "Precondition failed: UID in precondition: u, UID in object meta: ") {
+	if got := status["message"].(string); !strings.Contains(got,
+		"Precondition failed: UID in precondition: u, UID in object meta: ") {
 		t.Error(got)
 	}
 	status = p.Want(t, 409, "DELETE", path, `{"preconditions":{"resourceVersion":"1"}}`)
-	if got := status["message"].(string); !strings.Contains(got, "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: ") {
+	if got := status["message"].(string); !strings.Contains(got,
+		"Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: ") {
 		t.Error(got)
 	}
 	p.Want(t, 200, "DELETE", path, "")
@@ -84,12 +91,14 @@ func TestDeletionOfDefinition(t *testing.T) {
 	p.Define(t, scaledDefinition)
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleets.example.com"
 	status := p.Want(t, 409, "DELETE", path, `{"preconditions":{"uid":"u"}}`)
-	if got := status["message"].(string); !strings.Contains(got, "precondition failed: UID in precondition: u, UID in object meta: ") {
+	if got := status["message"].(string); !strings.Contains(got,
+		"precondition failed: UID in precondition: u, UID in object meta: ") {
 		t.Error(got)
 	}
 	gone := p.Want(t, 200, "DELETE", path+"?propagationPolicy=Foreground", "")
 	meta := gone["metadata"].(apitest.Object)
-	if _, grace := meta["deletionGracePeriodSeconds"]; grace || meta["generation"] != 1.0 || meta["deletionTimestamp"] == nil ||
+	if _, grace := meta["deletionGracePeriodSeconds"]; grace || meta["generation"] != 1.0 ||
+		meta["deletionTimestamp"] == nil ||
 		fmt.Sprint(meta["finalizers"]) != "[customresourcecleanup.apiextensions.k8s.io]" {
 		t.Errorf("%v", meta)
 	}
@@ -101,7 +110,9 @@ func TestEventsAreNotCached(t *testing.T) {
 	p := apitest.New(t)
 	const events = "/api/v1/namespaces/default/events"
 	for _, name := range []string{"a", "b", "c"} {
-		p.Want(t, 201, "POST", events, fmt.Sprintf(`{"metadata":{"name":%q},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},"type":"Normal"}`, name))
+		p.Want(t, 201, "POST", events, fmt.Sprintf(
+			`{"metadata":{"name":%q},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},"type":"Normal"}`,
+			name))
 		p.Want(t, 201, "POST", maps, configMap(name, ""))
 	}
 	for path, want := range map[string]int{events: 1, "/apis/events.k8s.io/v1/namespaces/default/events": 1, maps: 3} {
@@ -110,7 +121,8 @@ func TestEventsAreNotCached(t *testing.T) {
 		}
 	}
 	status := p.Want(t, 400, "GET", events+"/a?resourceVersion=abc", "")
-	if got := status["message"].(string); !strings.HasPrefix(got, "invalid resource version: resourceVersion: Invalid value:") {
+	if got := status["message"].(string); !strings.HasPrefix(got,
+		"invalid resource version: resourceVersion: Invalid value:") {
 		t.Error(got)
 	}
 	p.Want(t, 500, "GET", maps+"/a?resourceVersion=abc", "")
@@ -128,10 +140,12 @@ func TestEmptyListsOfClaims(t *testing.T) {
 	p := apitest.New(t)
 	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaim"
 	claim := p.Want(t, 201, "POST", claims+"s", `{"metadata":{"name":"a"},"spec":{"devices":{"requests":[]}}}`)
-	template := p.Want(t, 201, "POST", claims+"templates", `{"metadata":{"name":"a"},"spec":{"spec":{"devices":{"requests":[]}}}}`)
+	template := p.Want(t, 201, "POST", claims+"templates",
+		`{"metadata":{"name":"a"},"spec":{"spec":{"devices":{"requests":[]}}}}`)
 	for _, devices := range []any{
 		apitest.At(claim, "spec", "devices"), apitest.At(p.Want(t, 200, "GET", claims+"s/a", ""), "spec", "devices"),
-		apitest.At(template, "spec", "spec", "devices"), apitest.At(p.Want(t, 200, "GET", claims+"templates/a", ""), "spec", "spec", "devices"),
+		apitest.At(template, "spec", "spec", "devices"),
+		apitest.At(p.Want(t, 200, "GET", claims+"templates/a", ""), "spec", "spec", "devices"),
 	} {
 		if fmt.Sprint(devices) != "map[requests:<nil>]" && fmt.Sprint(devices) != "map[]" {
 			t.Errorf("%v", devices)
@@ -145,13 +159,15 @@ func TestScaleKind(t *testing.T) {
 	p.Define(t, scaledDefinition)
 	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":1,
 		"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
-	const deployments, fleets = "/apis/apps/v1/namespaces/default/deployments", "/apis/example.com/v1/namespaces/default/fleets"
+	const deployments, fleets = "/apis/apps/v1/namespaces/default/deployments",
+		"/apis/example.com/v1/namespaces/default/fleets"
 	p.Want(t, 201, "POST", deployments, deployment)
 	p.Want(t, 201, "POST", fleets, `{"apiVersion":"example.com/v1","kind":"Fleet","metadata":{"name":"x"},"spec":{"replicas":1}}`)
 	message := func(obj apitest.Object) string { return obj["message"].(string) }
 	const list = "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	for path, kind := range map[string]string{deployments: "*autoscaling.Scale", fleets: "*v1.Scale"} {
-		if got := message(p.Want(t, 406, "GET", path+"/x/scale", "", list)); !strings.HasSuffix(got, "is not a list ("+kind+")") {
+		if got := message(p.Want(t, 406, "GET", path+"/x/scale", "", list)); !strings.HasSuffix(got,
+			"is not a list ("+kind+")") {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
@@ -159,11 +175,13 @@ func TestScaleKind(t *testing.T) {
 	if got != `Deployment in version "v1" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion` {
 		t.Error(got)
 	}
-	got = message(p.Want(t, 422, "PATCH", deployments+"/x/scale", `{"spec":{"replicas":"x"}}`, "Content-Type: application/strategic-merge-patch+json"))
+	got = message(p.Want(t, 422, "PATCH", deployments+"/x/scale", `{"spec":{"replicas":"x"}}`,
+		"Content-Type: application/strategic-merge-patch+json"))
 	if got != ` "" is invalid: patch: Invalid value: "map[spec:map[replicas:x]]": unrecognized type: int32` {
 		t.Error(got)
 	}
-	got = message(p.Want(t, 409, "PUT", deployments+"/x/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x","namespace":"default","uid":"u"}}`))
+	got = message(p.Want(t, 409, "PUT", deployments+"/x/scale",
+		`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x","namespace":"default","uid":"u"}}`))
 	if !strings.Contains(got, "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/x, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID") {
 		t.Error(got)
 	}
@@ -184,7 +202,8 @@ func TestScaleKind(t *testing.T) {
 // itself.
 func TestEmptiedLists(t *testing.T) {
 	p := apitest.New(t)
-	const roles, revisions = "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/apps/v1/namespaces/default/controllerrevisions"
+	const roles, revisions = "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"/apis/apps/v1/namespaces/default/controllerrevisions"
 	p.Want(t, 201, "POST", roles, `{"metadata":{"name":"r"},"rules":[{"verbs":["get"],"resources":["pods"],"apiGroups":[""]}]}`)
 	if rules, ok := p.Want(t, 200, "PATCH", roles+"/r", `{"rules":[]}`, mergePatch)["rules"]; !ok || rules != nil {
 		t.Errorf("%v", rules)
@@ -199,7 +218,8 @@ func TestEmptiedLists(t *testing.T) {
 // and errors show the merged object.
 func TestStrategicPatchIntoTypes(t *testing.T) {
 	p := apitest.New(t)
-	const path, strategic = "/apis/apps/v1/namespaces/default/deployments", "Content-Type: application/strategic-merge-patch+json"
+	const path, strategic = "/apis/apps/v1/namespaces/default/deployments",
+		"Content-Type: application/strategic-merge-patch+json"
 	p.Want(t, 201, "POST", path, `{"metadata":{"name":"x"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 	status := p.Want(t, 422, "PATCH", path+"/x", `{"spec":{"replicas":2147483648}}`, strategic)
@@ -212,7 +232,8 @@ func TestStrategicPatchIntoTypes(t *testing.T) {
 	}
 	resp := p.Do(t, "PATCH", path+"/x", `{"unknown":1,"spec":{"other":2}}`, strategic)
 	resp.Body.Close()
-	if got := resp.Header.Values("Warning"); resp.StatusCode != 200 || fmt.Sprint(got) != `[299 - "unknown field \"spec.other\"" 299 - "unknown field \"unknown\""]` {
+	if got := resp.Header.Values("Warning"); resp.StatusCode != 200 ||
+		fmt.Sprint(got) != `[299 - "unknown field \"spec.other\"" 299 - "unknown field \"unknown\""]` {
 		t.Errorf("%d %q", resp.StatusCode, got)
 	}
 }
@@ -220,8 +241,10 @@ func TestStrategicPatchIntoTypes(t *testing.T) {
 // Setting an empty list where there was none is a change of the field.
 func TestEmptyListIsAChange(t *testing.T) {
 	p := apitest.New(t)
-	const path, apply = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", "Content-Type: application/apply-patch+yaml"
-	p.Want(t, 201, "PATCH", path+"/x?fieldManager=one", `{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"x"},"spec":{"podSelector":{},"egress":[{}]}}`, apply)
+	const path, apply = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+		"Content-Type: application/apply-patch+yaml"
+	p.Want(t, 201, "PATCH", path+"/x?fieldManager=one",
+		`{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"x"},"spec":{"podSelector":{},"egress":[{}]}}`, apply)
 	p.Want(t, 200, "PATCH", path+"/x?fieldManager=two", `{"spec":{"egress":[{"to":[]}]}}`, mergePatch)
 	obj := p.Want(t, 200, "GET", path+"/x", "")
 	owners := map[string]bool{}

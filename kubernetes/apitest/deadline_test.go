@@ -31,7 +31,8 @@ func (d *blockingPlugin) Admit(ctx context.Context, a admission.Attributes, _ ad
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
 func largeConfigMap(name string) string {
-	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 64<<10) + `"}}`
+	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"},"data":{"a":"` +
+		strings.Repeat("x", 64<<10) + `"}}`
 }
 
 // A write whose deadline passes is answered with 504, although its computation can't be

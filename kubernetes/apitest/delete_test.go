@@ -22,7 +22,8 @@ func TestFinalizers(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, `{"metadata":{"name":"a","finalizers":["x.example/y"]}}`)
 	marked := p.Want(t, 200, "DELETE", maps+"/a", "")
-	if marked["kind"] != "ConfigMap" || apitest.At(marked, "metadata", "deletionTimestamp") == nil || apitest.At(marked, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+	if marked["kind"] != "ConfigMap" || apitest.At(marked, "metadata", "deletionTimestamp") == nil ||
+		apitest.At(marked, "metadata", "deletionGracePeriodSeconds") != 0.0 {
 		t.Errorf("%v", marked)
 	}
 	again := p.Want(t, 200, "DELETE", maps+"/a", "")
@@ -49,7 +50,8 @@ func TestPropagation(t *testing.T) {
 		{"Foreground", "[foregroundDeletion]"},
 	} {
 		p.Want(t, 201, "POST", maps, configMap("a", ""))
-		got := p.Want(t, 200, "DELETE", maps+"/a", fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":%q}`, c.policy))
+		got := p.Want(t, 200, "DELETE", maps+"/a",
+			fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":%q}`, c.policy))
 		if f := fmt.Sprint(apitest.At(got, "metadata", "finalizers")); f != c.finalizers {
 			t.Errorf("%s: %s", c.policy, f)
 		}
@@ -57,7 +59,8 @@ func TestPropagation(t *testing.T) {
 	}
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
 	status := p.Want(t, 200, "DELETE", maps+"/a?propagationPolicy=Background", "")
-	if status["status"] != "Success" || apitest.At(status, "details", "kind") != "configmaps" || apitest.At(status, "details", "uid") == nil {
+	if status["status"] != "Success" || apitest.At(status, "details", "kind") != "configmaps" ||
+		apitest.At(status, "details", "uid") == nil {
 		t.Errorf("%v", status)
 	}
 }
@@ -86,7 +89,8 @@ func TestGracefulDeletion(t *testing.T) {
 		s := p.Watch(t, pods+"?watch=1")
 		s.Expect(t, "ADDED a")
 		marked := p.Want(t, 200, "DELETE", pods+"/a", "")
-		if apitest.At(marked, "metadata", "deletionGracePeriodSeconds") != 30.0 || apitest.At(marked, "metadata", "generation") != 2.0 {
+		if apitest.At(marked, "metadata", "deletionGracePeriodSeconds") != 30.0 ||
+			apitest.At(marked, "metadata", "generation") != 2.0 {
 			t.Errorf("%v", marked["metadata"])
 		}
 		s.Expect(t, "MODIFIED a")
@@ -123,7 +127,8 @@ func TestDeletionFinishedByTheNode(t *testing.T) {
 	p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
 	p.Want(t, 201, "POST", pods+"/a/binding", `{"metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}`)
 	gone := p.Want(t, 200, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
-	if overtaken != 1 || apitest.At(gone, "metadata", "name") != "a" || apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != 0.0 {
+	if overtaken != 1 || apitest.At(gone, "metadata", "name") != "a" ||
+		apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != 0.0 {
 		t.Errorf("overtaken %d times: %v", overtaken, gone)
 	}
 	p.Want(t, 404, "DELETE", pods+"/a", `{"gracePeriodSeconds":0}`)
@@ -133,7 +138,8 @@ func TestNamespaceDeletion(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"x"}}`)
 	marked := p.Want(t, 200, "DELETE", "/api/v1/namespaces/x", "")
-	if apitest.At(marked, "status", "phase") != "Terminating" || apitest.At(marked, "metadata", "deletionTimestamp") == nil {
+	if apitest.At(marked, "status", "phase") != "Terminating" ||
+		apitest.At(marked, "metadata", "deletionTimestamp") == nil {
 		t.Errorf("%v", marked)
 	}
 	p.Want(t, 200, "PUT", "/api/v1/namespaces/x/finalize", `{"metadata":{"name":"x"},"spec":{"finalizers":[]}}`)
@@ -145,13 +151,15 @@ func TestNamespaceDeletion(t *testing.T) {
 func TestDeleteSystemPriorityClass(t *testing.T) {
 	p := apitest.New(t)
 	const classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-	for name, value := range map[string]int{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000, "own": 7} {
+	for name, value := range map[string]int{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000,
+		"own": 7} {
 		p.Want(t, 201, "POST", classes, fmt.Sprintf(`{"metadata":{"name":%q},"value":%d}`, name, value))
 	}
 	for _, name := range []string{"system-node-critical", "system-cluster-critical"} {
 		for _, options := range []string{"", `{"dryRun":["All"]}`, `{"preconditions":{"uid":"other"}}`} {
 			status := p.Want(t, 403, "DELETE", classes+"/"+name, options)
-			if status["message"] != fmt.Sprintf(`priorityclasses.scheduling.k8s.io %q is forbidden: this is a system priority class and cannot be deleted`, name) {
+			if status["message"] != fmt.Sprintf(
+				`priorityclasses.scheduling.k8s.io %q is forbidden: this is a system priority class and cannot be deleted`, name) {
 				t.Errorf("%v", status)
 			}
 		}

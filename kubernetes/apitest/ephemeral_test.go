@@ -34,7 +34,8 @@ func callers(req *http.Request) (*authenticator.Response, bool, error) {
 	case "":
 		return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous}}, true, nil
 	case "admin":
-		return &authenticator.Response{User: &user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name,
+			Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
 	default:
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, true, nil
 	}
@@ -128,7 +129,8 @@ func TestPlanes(t *testing.T) {
 		s := newServer(t, 10, 0)
 		created := s.do("admin", "POST", "/planes", "", 201)
 		one := created["path"].(string)
-		if created["url"] != "http://server"+one || created["kubeconfig"] != "kubeconfig of http://server"+one || one != "/planes/"+created["id"].(string) {
+		if created["url"] != "http://server"+one || created["kubeconfig"] != "kubeconfig of http://server"+one ||
+			one != "/planes/"+created["id"].(string) {
 			t.Errorf("made %v", created)
 		}
 		s.do("admin", "POST", one+planeConfigMaps, planeConfigMap("a"), 201)

@@ -40,7 +40,8 @@ func TestMedia(t *testing.T) {
 	}
 	// Lists of objects and of metadata, with and without items, are in the media type of their
 	// header.
-	for media, begin := range map[string]string{"application/json": "{", "application/vnd.kubernetes.protobuf": "k8s\x00", "application/cbor": "\xd9\xd9\xf7"} {
+	for media, begin := range map[string]string{"application/json": "{",
+		"application/vnd.kubernetes.protobuf": "k8s\x00", "application/cbor": "\xd9\xd9\xf7"} {
 		for _, as := range []string{"", ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
 			for _, query := range []string{"", "?labelSelector=none"} {
 				if body := read(maps+query, media+as, media); !strings.HasPrefix(string(body), begin) {
@@ -50,12 +51,14 @@ func TestMedia(t *testing.T) {
 		}
 	}
 	var list corev1.ConfigMapList
-	if err := yaml.UnmarshalStrict(read(maps, "application/yaml", "application/yaml"), &list); err != nil || len(list.Items) != 3 {
+	if err := yaml.UnmarshalStrict(read(maps, "application/yaml", "application/yaml"), &list); err != nil ||
+		len(list.Items) != 3 {
 		t.Errorf("yaml: %v %v", err, list)
 	}
 	const protobuf = "application/vnd.kubernetes.protobuf"
 	obj, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), read(maps, protobuf, protobuf))
-	if list, ok := obj.(*corev1.ConfigMapList); err != nil || !ok || len(list.Items) != 3 || list.Items[2].Name != "m2" || list.ResourceVersion == "" {
+	if list, ok := obj.(*corev1.ConfigMapList); err != nil || !ok || len(list.Items) != 3 ||
+		list.Items[2].Name != "m2" || list.ResourceVersion == "" {
 		t.Errorf("protobuf: %v %v", err, obj)
 	}
 	obj, err = runtime.Decode(scheme.Codecs.UniversalDeserializer(), read(maps+"/m1", protobuf, protobuf))
@@ -63,10 +66,12 @@ func TestMedia(t *testing.T) {
 		t.Errorf("protobuf: %v %v", err, obj)
 	}
 	list = corev1.ConfigMapList{}
-	if err := cbor.Unmarshal(read(maps, "application/cbor", "application/cbor"), &list); err != nil || len(list.Items) != 3 || list.Kind != "ConfigMapList" {
+	if err := cbor.Unmarshal(read(maps, "application/cbor", "application/cbor"), &list); err != nil ||
+		len(list.Items) != 3 || list.Kind != "ConfigMapList" {
 		t.Errorf("cbor: %v %v", err, list)
 	}
-	if body := string(read(maps+"/m1?pretty=1", "application/json", "application/json")); !strings.HasPrefix(body, "{\n  \"kind\": \"ConfigMap\",\n") || !strings.HasSuffix(body, "\n}") {
+	if body := string(read(maps+"/m1?pretty=1", "application/json", "application/json")); !strings.HasPrefix(body,
+		"{\n  \"kind\": \"ConfigMap\",\n") || !strings.HasSuffix(body, "\n}") {
 		t.Errorf("pretty: %s", body)
 	}
 	if body := string(read(maps+"/m1", "text/html, */*;q=0.1", "application/json")); strings.Contains(body, "\n ") {
@@ -80,7 +85,8 @@ func TestPartialMetadata(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, `{"metadata":{"name":"a"},"data":{"k":"v"}}`)
 	got := p.Want(t, 200, "GET", maps+"/a", "", partials)
-	if got["kind"] != "PartialObjectMetadata" || got["apiVersion"] != "meta.k8s.io/v1" || got["data"] != nil || apitest.At(got, "metadata", "uid") == nil {
+	if got["kind"] != "PartialObjectMetadata" || got["apiVersion"] != "meta.k8s.io/v1" || got["data"] != nil ||
+		apitest.At(got, "metadata", "uid") == nil {
 		t.Errorf("%v", got)
 	}
 	list := p.Want(t, 200, "GET", maps, "", "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
@@ -94,7 +100,8 @@ func TestPartialMetadata(t *testing.T) {
 	}
 	// The objects of a watch are not lists: it ends without an event at the first one.
 	for _, query := range []string{"", "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&labelSelector=no"} {
-		s = p.Watch(t, maps+"?watch=1"+query, "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+		s = p.Watch(t, maps+"?watch=1"+query,
+			"Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
 		if typ, obj, ok := s.Next(t); ok {
 			t.Errorf("%q: %s %v", query, typ, obj)
 		}
@@ -112,10 +119,12 @@ func TestTables(t *testing.T) {
 	}
 	p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "a"))
 	p.Want(t, 201, "POST", pods, fmt.Sprintf(pod, "b"))
-	for include, kind := range map[string]any{"": "PartialObjectMetadata", "Metadata": "PartialObjectMetadata", "Object": "Pod", "None": nil} {
+	for include, kind := range map[string]any{"": "PartialObjectMetadata", "Metadata": "PartialObjectMetadata",
+		"Object": "Pod", "None": nil} {
 		table := p.Want(t, 200, "GET", pods+"?includeObject="+include, "", tables)
 		rows := table["rows"].([]any)
-		if len(rows) != 2 || fmt.Sprint(apitest.At(rows[1], "cells").([]any)[:3]) != "[b 0/1 Pending]" || apitest.At(rows[1], "object", "kind") != kind {
+		if len(rows) != 2 || fmt.Sprint(apitest.At(rows[1], "cells").([]any)[:3]) != "[b 0/1 Pending]" ||
+			apitest.At(rows[1], "object", "kind") != kind {
 			t.Errorf("%s: %v", include, rows)
 		}
 	}
@@ -129,7 +138,8 @@ func TestTables(t *testing.T) {
 	s := p.Watch(t, pods+"?watch=1", tables)
 	_, first, _ := s.Next(t)
 	_, second, _ := s.Next(t)
-	if len(first["columnDefinitions"].([]any)) < 5 || second["columnDefinitions"] != nil && len(second["columnDefinitions"].([]any)) > 0 {
+	if len(first["columnDefinitions"].([]any)) < 5 ||
+		second["columnDefinitions"] != nil && len(second["columnDefinitions"].([]any)) > 0 {
 		t.Errorf("a later event repeats the columns: %v", second["columnDefinitions"])
 	}
 	p.Want(t, 200, "DELETE", pods+"/a", "")
@@ -144,7 +154,8 @@ func TestTables(t *testing.T) {
 func TestGzip(t *testing.T) {
 	p := apitest.New(t)
 	for i := range 3 {
-		p.Want(t, 201, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"m%d"},"data":{"x":%q}}`, i, strings.Repeat("x", 100_000)))
+		p.Want(t, 201, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"m%d"},"data":{"x":%q}}`, i,
+			strings.Repeat("x", 100_000)))
 	}
 	resp := p.Do(t, "GET", maps, "", "Accept-Encoding: gzip")
 	if resp.Header.Get("Content-Encoding") != "gzip" {
@@ -168,17 +179,20 @@ func TestBodies(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, "metadata: {name: a}\ndata: {k: v}\n", "Content-Type: application/yaml")
 	raw, err := runtime.Encode(runtime.NewCodec(protobufOf(t), scheme.Codecs.UniversalDeserializer()),
-		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
+			ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Want(t, 201, "POST", maps, string(raw), "Content-Type: application/vnd.kubernetes.protobuf")
-	raw, err = cbor.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "c"}})
+	raw, err = cbor.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
+		"metadata": map[string]any{"name": "c"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Want(t, 201, "POST", maps, string(raw), "Content-Type: application/cbor")
-	raw, err = cbor.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "d"}, "data": map[string]any{"k": "v"}})
+	raw, err = cbor.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
+		"metadata": map[string]any{"name": "d"}, "data": map[string]any{"k": "v"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +203,8 @@ func TestBodies(t *testing.T) {
 }
 
 func protobufOf(t *testing.T) runtime.Encoder {
-	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), "application/vnd.kubernetes.protobuf")
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(),
+		"application/vnd.kubernetes.protobuf")
 	if !ok {
 		t.Fatal("no protobuf")
 	}

@@ -59,7 +59,8 @@ func TestReadsAtFutureRevision(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if resp.StatusCode != 504 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(string(body), "Too large resource version: 9, current: 2") {
+				if resp.StatusCode != 504 || resp.Header.Get("Retry-After") != "1" ||
+					!strings.Contains(string(body), "Too large resource version: 9, current: 2") {
 					t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)
 				}
 				if waited := time.Since(begin); waited != 3*time.Second {
@@ -73,7 +74,8 @@ func TestReadsAtFutureRevision(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := apitest.New(t)
 			begin := time.Now()
-			for _, path := range []string{"/a?resourceVersion=9", "?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact"} {
+			for _, path := range []string{"/a?resourceVersion=9", "?resourceVersion=9",
+				"?resourceVersion=9&resourceVersionMatch=Exact"} {
 				status := p.Want(t, 504, "GET", "/api/v1/namespaces/default/events"+path, "")
 				if details := status["details"].(apitest.Object); details["retryAfterSeconds"] != nil {
 					t.Errorf("%s: %v", path, details)

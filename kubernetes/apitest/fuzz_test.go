@@ -11,7 +11,8 @@ import (
 // FuzzPatch checks that no patch makes the server panic, and that accepted objects can be read
 // again.
 func FuzzPatch(f *testing.F) {
-	types := []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
+	types := []string{"application/json-patch+json", "application/merge-patch+json",
+		"application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
 	for i, body := range []string{
 		`[{"op":"add","path":"/data","value":{"a":"b"}},{"op":"move","from":"/data/a","path":"/metadata/labels"}]`,
 		`{"metadata":{"labels":{"a":null},"finalizers":[null]},"data":[]}`,

@@ -36,16 +36,19 @@ func TestListPages(t *testing.T) {
 	p.Want(t, 201, "POST", maps, configMap("m9", ""))
 	token := url.QueryEscape(apitest.At(first, "metadata", "continue").(string))
 	rest := p.Want(t, 200, "GET", maps+"?continue="+token, "")
-	if fmt.Sprint(names(rest)) != "[m2 m3 m4]" || apitest.At(rest, "metadata", "resourceVersion") != apitest.At(first, "metadata", "resourceVersion") {
+	if fmt.Sprint(names(rest)) != "[m2 m3 m4]" ||
+		apitest.At(rest, "metadata", "resourceVersion") != apitest.At(first, "metadata", "resourceVersion") {
 		t.Errorf("%v %v", names(rest), rest["metadata"])
 	}
-	exact := p.Want(t, 200, "GET", maps+"?resourceVersionMatch=Exact&resourceVersion="+apitest.At(first, "metadata", "resourceVersion").(string), "")
+	exact := p.Want(t, 200, "GET", maps+"?resourceVersionMatch=Exact&resourceVersion="+
+		apitest.At(first, "metadata", "resourceVersion").(string), "")
 	if fmt.Sprint(names(exact)) != "[m0 m1 m2 m3 m4]" {
 		t.Errorf("%v", names(exact))
 	}
 
 	selected := p.Want(t, 200, "GET", maps+"?limit=1&labelSelector=odd=0", "")
-	if fmt.Sprint(names(selected)) != "[m0]" || apitest.At(selected, "metadata", "remainingItemCount") != nil || apitest.At(selected, "metadata", "continue") == nil {
+	if fmt.Sprint(names(selected)) != "[m0]" || apitest.At(selected, "metadata", "remainingItemCount") != nil ||
+		apitest.At(selected, "metadata", "continue") == nil {
 		t.Errorf("%v %v", names(selected), selected["metadata"])
 	}
 	all := p.Want(t, 200, "GET", "/api/v1/configmaps?limit=100", "")
@@ -74,7 +77,8 @@ func testListErrors(t *testing.T) {
 		{"resourceVersion=x", 400, "invalid resource version: "},
 		{"resourceVersion=999", 504, "Timeout: Too large resource version: 999, current: "},
 		{"resourceVersionMatch=Exact", 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"},
-		{"resourceVersionMatch=Exact&resourceVersion=0", 422, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`},
+		{"resourceVersionMatch=Exact&resourceVersion=0", 422,
+			`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`},
 		{"resourceVersionMatch=Some&resourceVersion=1", 422, `Unsupported value: "Some"`},
 		{"sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"},
 		{"labelSelector=a%3D%3D%3Db", 400, "unable to parse requirement"},
@@ -120,7 +124,8 @@ func TestListExpires(t *testing.T) {
 			t.Errorf("%v", names(rest))
 		}
 		s := p.Watch(t, maps+"?watch=1&resourceVersion=2")
-		if typ, obj, _ := s.Next(t); typ != "ERROR" || obj["code"] != 410.0 || !strings.HasPrefix(obj["message"].(string), "too old resource version: 2 (") {
+		if typ, obj, _ := s.Next(t); typ != "ERROR" || obj["code"] != 410.0 ||
+			!strings.HasPrefix(obj["message"].(string), "too old resource version: 2 (") {
 			t.Errorf("%s %v", typ, obj)
 		}
 	})

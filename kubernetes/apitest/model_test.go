@@ -79,7 +79,9 @@ func TestWatchModel(t *testing.T) {
 				case 1:
 					follow(queries[random.IntN(len(queries))], "0")
 				default:
-					resp := p.Do(t, "PATCH", maps+"/"+name, fmt.Sprintf(`{"metadata":{"labels":{"on":%s}},"data":{"n":"%d"}}`, label, random.IntN(9)), mergePatch)
+					resp := p.Do(t, "PATCH", maps+"/"+name,
+						fmt.Sprintf(`{"metadata":{"labels":{"on":%s}},"data":{"n":"%d"}}`, label, random.IntN(9)),
+						mergePatch)
 					if resp.Body.Close(); resp.StatusCode == 404 {
 						p.Want(t, 201, "POST", maps, configMap(name, ""))
 					}

@@ -56,7 +56,9 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Cleanup(func() { st.Close() })
 	storetest.Guard(t, st)
 	var h *rest.Handler
-	resources, err := builtin.Resources(builtin.Config{Store: st, Objects: func() resource.Objects { return h }, NoFastPaths: fastpath.DisabledByEnvironment()})
+	resources, err := builtin.Resources(builtin.Config{Store: st, Objects: func() resource.Objects {
+		return h
+	}, NoFastPaths: fastpath.DisabledByEnvironment()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,17 +70,20 @@ func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	h = rest.New(cfg)
 	c := filters.New(filters.Config{Resources: h, Authorizer: authz.Masters()})
 	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
-	return &Plane{Chain: c, Store: st, Registry: registry, verbs: h, Client: &http.Client{Transport: &inprocess.Transport{
-		Handler: c,
-		Context: func(ctx context.Context) context.Context { return filters.WithUser(ctx, admin) },
-	}}}
+	return &Plane{Chain: c, Store: st, Registry: registry, verbs: h,
+		Client: &http.Client{Transport: &inprocess.Transport{
+			Handler: c,
+			Context: func(ctx context.Context) context.Context { return filters.WithUser(ctx, admin) },
+		}}}
 }
 
 // Define makes the plane serve custom kinds, and creates definitions.
 func (p *Plane) Define(t testing.TB, definitions ...string) {
 	t.Helper()
 	kinds, err := crd.New(crd.Config{
-		Store: p.Store, Registry: p.Registry, Objects: func() resource.Objects { return p.verbs }, NoFastPaths: fastpath.DisabledByEnvironment(),
+		Store: p.Store, Registry: p.Registry, Objects: func() resource.Objects {
+			return p.verbs
+		}, NoFastPaths: fastpath.DisabledByEnvironment(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,8 @@ func TestEnsure(t *testing.T) {
 			if err != nil || len(roles.Items) < 70 {
 				t.Errorf("%d cluster roles, %v", len(roles.Items), err)
 			}
-			if role, err := c.Roles("kube-system").Get(ctx, "extension-apiserver-authentication-reader", get); err != nil || len(role.Rules) != 1 {
+			if role, err := c.Roles("kube-system").Get(ctx, "extension-apiserver-authentication-reader",
+				get); err != nil || len(role.Rules) != 1 {
 				t.Errorf("%v %v", role, err)
 			}
 		})
@@ -76,7 +77,8 @@ func TestEnsure(t *testing.T) {
 			// kept.
 			scheduler, err := c.ClusterRoles().Get(ctx, "system:kube-scheduler", get)
 			must(nil, err)
-			scheduler.Rules = append(scheduler.Rules[1:], rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"x"}, Resources: []string{"y"}})
+			scheduler.Rules = append(scheduler.Rules[1:],
+				rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"x"}, Resources: []string{"y"}})
 			must(c.ClusterRoles().Update(ctx, scheduler, update))
 			// The same for subjects.
 			kubeProxy, err := c.ClusterRoleBindings().Get(ctx, "system:node-proxier", get)
@@ -89,7 +91,8 @@ func TestEnsure(t *testing.T) {
 			basic.Annotations[rbacv1.AutoUpdateAnnotationKey], basic.Rules = "false", nil
 			must(c.ClusterRoles().Update(ctx, basic, update))
 			// Deleted objects are created again.
-			must(nil, c.RoleBindings("kube-system").Delete(ctx, "system::leader-locking-kube-scheduler", metav1.DeleteOptions{}))
+			must(nil, c.RoleBindings("kube-system").Delete(ctx, "system::leader-locking-kube-scheduler",
+				metav1.DeleteOptions{}))
 			// A binding that was split from another copies the changes of that one.
 			discovery, err := c.ClusterRoleBindings().Get(ctx, "system:discovery", get)
 			must(nil, err)
@@ -99,7 +102,9 @@ func TestEnsure(t *testing.T) {
 		})
 		r.run(func(c rbacclient.RbacV1Interface) {
 			hasResource := func(rules []rbacv1.PolicyRule, resource string) bool {
-				return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, resource) })
+				return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+					return slices.Contains(r.Resources, resource)
+				})
 			}
 			scheduler, err := c.ClusterRoles().Get(ctx, "system:kube-scheduler", get)
 			if err != nil || !hasResource(scheduler.Rules, "y") || !hasResource(scheduler.Rules, "events") {

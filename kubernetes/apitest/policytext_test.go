@@ -94,7 +94,8 @@ func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 		sn := plane.Store().Snapshot()
 		for _, resource := range resources {
 			for obj := range sn.Scan(resource, "", store.Key{}) {
-				if _, err := plane.Store().Commit(t.Context(), store.Op{Key: obj.Key, Expect: store.AnyRevision}); err != nil {
+				if _, err := plane.Store().Commit(t.Context(),
+					store.Op{Key: obj.Key, Expect: store.AnyRevision}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -153,7 +154,8 @@ func createFlows(t *testing.T, plane *controlplane.ControlPlane) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 	opts := metav1.CreateOptions{FieldManager: "api-priority-and-fairness-config-producer-v1"}
-	for _, o := range slices.Concat(bootstrap.SuggestedPriorityLevelConfigurations, bootstrap.MandatoryPriorityLevelConfigurations) {
+	for _, o := range slices.Concat(bootstrap.SuggestedPriorityLevelConfigurations,
+		bootstrap.MandatoryPriorityLevelConfigurations) {
 		if _, err := client.PriorityLevelConfigurations().Create(t.Context(), o, opts); err != nil {
 			t.Fatal(err)
 		}

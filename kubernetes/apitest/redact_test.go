@@ -28,7 +28,8 @@ const secret = "hunter2-in-the-environment"
 func podOfRedact() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", Annotations: map[string]string{"a": secret}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "E", Value: secret}}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "c", Env: []corev1.EnvVar{{Name: "E", Value: secret}}}}},
 	}
 }
 
@@ -48,7 +49,8 @@ func logged(t *testing.T, log func(*slog.Logger)) string {
 func TestContentsAreNotLogged(t *testing.T) {
 	p := podOfRedact()
 	asJSON, _ := json.Marshal(p)
-	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{field.Invalid(field.NewPath("spec", "x"), secret, "no")})
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web",
+		field.ErrorList{field.Invalid(field.NewPath("spec", "x"), secret, "no")})
 	for name, value := range map[string]any{
 		"pointer":       p,
 		"value":         *p,
@@ -59,7 +61,8 @@ func TestContentsAreNotLogged(t *testing.T) {
 		"list":          &corev1.PodList{Items: []corev1.Pod{*p}},
 		"slice":         []*corev1.Pod{p},
 		"any slice":     []any{p, p},
-		"unstructured":  &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "u"}, "data": secret}},
+		"unstructured": &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "u"},
+			"data": secret}},
 		"map":           map[string]string{"k": secret},
 		"tree":          map[string]any{"k": secret},
 		"strings":       []string{secret},
@@ -120,12 +123,14 @@ func TestNamesAreLogged(t *testing.T) {
 		"true":               true,
 		"1.5s":               1500 * time.Millisecond,
 		`"dial tcp: no"`:     errors.New("dial tcp: no"),
-		`"list pods: pods \"x\" is forbidden: User \"u\" cannot"`: errors.New(`list pods: pods "x" is forbidden: User "u" cannot`),
+		`"list pods: pods \"x\" is forbidden: User \"u\" cannot"`: errors.New(
+			`list pods: pods "x" is forbidden: User "u" cannot`),
 		`"[ns/web ns/web]"`:    klog.KObjSlice([]*corev1.Pod{p, p}),
 		`"[a: no b: no]"`:      errors.Join(errors.New("a: no"), errors.New("b: no")),
 		`"open: a: no: b: no"`: fmt.Errorf("open: %w: %w", errors.New("a: no"), errors.New("b: no")),
 		`"([]string of 2)"`:    []string{"a", "b"},
-		`"Pod \"web\" is invalid: spec.x: Invalid value: … (11 bytes not logged)"`: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web",
+		`"Pod \"web\" is invalid: spec.x: Invalid value: … (11 bytes not logged)"`: apierrors.NewInvalid(
+			schema.GroupKind{Kind: "Pod"}, "web",
 			field.ErrorList{field.Invalid(field.NewPath("spec", "x"), "abcd", "why")}),
 	} {
 		line := logged(t, func(l *slog.Logger) { l.Info("m", "k", value) })
@@ -133,13 +138,17 @@ func TestNamesAreLogged(t *testing.T) {
 			t.Errorf("logged %s, want k=%s", line, want)
 		}
 	}
-	if line := logged(t, func(l *slog.Logger) { l.Info("m", "k", klog.KObj(p)) }); line != "m k.name=web k.namespace=ns" {
+	if line := logged(t, func(l *slog.Logger) {
+		l.Info("m", "k", klog.KObj(p))
+	}); line != "m k.name=web k.namespace=ns" {
 		t.Error(line)
 	}
 	if line := logged(t, func(l *slog.Logger) { l.Info("m", "stack", "a\nb") }); line != `m stack="a\nb"` {
 		t.Error(line)
 	}
-	if line := logged(t, func(l *slog.Logger) { l.Info(strings.Repeat("é", 1000)) }); len(line) > 1100 || !strings.Contains(line, "not logged") {
+	if line := logged(t, func(l *slog.Logger) {
+		l.Info(strings.Repeat("é", 1000))
+	}); len(line) > 1100 || !strings.Contains(line, "not logged") {
 		t.Error(line)
 	}
 }

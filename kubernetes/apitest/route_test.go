@@ -31,9 +31,12 @@ func TestRouterAnswers(t *testing.T) {
 		{"GET", "/api/v1/nothings", "", 404, "the server could not find the requested resource"},
 		{"GET", "/apis/apps/v9/deployments", "", 404, "the server could not find the requested resource"},
 		{"PUT", maps, "", 405, "the server does not allow this method on the requested resource"},
-		{"POST", "/api/v1/watch/namespaces/default/configmaps", "", 405, "the server does not allow this method on the requested resource"},
-		{"DELETE", "/api/v1/watch/namespaces/default/configmaps/a", "", 405, "the server does not allow this method on the requested resource"},
-		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews/a", "", 404, "the server could not find the requested resource"},
+		{"POST", "/api/v1/watch/namespaces/default/configmaps", "", 405,
+			"the server does not allow this method on the requested resource"},
+		{"DELETE", "/api/v1/watch/namespaces/default/configmaps/a", "", 405,
+			"the server does not allow this method on the requested resource"},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews/a", "", 404,
+			"the server could not find the requested resource"},
 		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "Accept: application/xml", 406, available},
 	} {
 		var headers []string
@@ -49,10 +52,12 @@ func TestRouterAnswers(t *testing.T) {
 		}
 	}
 	p.Want(t, 200, "GET", maps+"/a", "", "Accept: application/xml, */*;q=0.1")
-	if resp := p.Do(t, "GET", "/apis/nothing/v1/things", ""); resp.StatusCode != 404 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+	if resp := p.Do(t, "GET", "/apis/nothing/v1/things", ""); resp.StatusCode != 404 ||
+		!strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("unknown group: %d %v", resp.StatusCode, resp.Header)
 	}
-	if resp := p.Do(t, "GET", "/api/v1/watch", ""); resp.StatusCode != 500 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+	if resp := p.Do(t, "GET", "/api/v1/watch", ""); resp.StatusCode != 500 ||
+		!strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("a watch of nothing: %d %v", resp.StatusCode, resp.Header)
 	}
 }
@@ -97,7 +102,8 @@ func TestRoutingOfCustomKinds(t *testing.T) {
 	p := apitest.New(t)
 	p.Define(t, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"toys.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
 		"names":{"plural":"toys","kind":"Toy"},"versions":[{"name":"v1","served":true,"storage":true,"deprecated":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
-	const toys, toy = "/apis/example.com/v1/namespaces/default/toys", `{"apiVersion":"example.com/v1","kind":"Toy","metadata":{"name":"a"}}`
+	const toys, toy = "/apis/example.com/v1/namespaces/default/toys",
+		`{"apiVersion":"example.com/v1","kind":"Toy","metadata":{"name":"a"}}`
 	p.Want(t, 201, "POST", toys, toy)
 	for _, c := range []struct {
 		method, path string
@@ -119,7 +125,8 @@ func TestRoutingOfCustomKinds(t *testing.T) {
 			t.Errorf("%s: %d %v", path, resp.StatusCode, resp.Header)
 		}
 	}
-	if list := p.Want(t, 200, "GET", toys, ""); apitest.At(list, "metadata", "continue") != "" || apitest.At(list["items"].([]any)[0], "kind") != "Toy" {
+	if list := p.Want(t, 200, "GET", toys, ""); apitest.At(list, "metadata", "continue") != "" ||
+		apitest.At(list["items"].([]any)[0], "kind") != "Toy" {
 		t.Errorf("%v", list)
 	}
 }
@@ -129,12 +136,16 @@ func TestUnusualWrites(t *testing.T) {
 	p := apitest.New(t)
 	p.Want(t, 201, "POST", maps, configMap("a", ""))
 	// A strategic merge patch can't change the type.
-	if got := p.Want(t, 200, "PATCH", maps+"/a", `{"kind":"Nothing","data":{"k":"v"}}`, "Content-Type: application/strategic-merge-patch+json"); got["kind"] != "ConfigMap" || apitest.At(got, "data", "k") != "v" {
+	if got := p.Want(t, 200, "PATCH", maps+"/a", `{"kind":"Nothing","data":{"k":"v"}}`,
+		"Content-Type: application/strategic-merge-patch+json"); got["kind"] != "ConfigMap" ||
+		apitest.At(got, "data", "k") != "v" {
 		t.Errorf("%v", got)
 	}
 	for _, c := range []struct{ method, path, body, header, message string }{
-		{"PATCH", maps + "/a", `{}`, "Content-Type: application/json-patch+json", "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"},
-		{"PATCH", maps + "/a?fieldManager=m", "a: b: c", "Content-Type: application/apply-patch+yaml", "error encoding patch: yaml: mapping values are not allowed in this context"},
+		{"PATCH", maps + "/a", `{}`, "Content-Type: application/json-patch+json",
+			"error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"},
+		{"PATCH", maps + "/a?fieldManager=m", "a: b: c", "Content-Type: application/apply-patch+yaml",
+			"error encoding patch: yaml: mapping values are not allowed in this context"},
 	} {
 		if status := p.Want(t, 400, c.method, c.path, c.body, c.header); status["message"] != c.message {
 			t.Errorf("%v", status["message"])
@@ -145,14 +156,16 @@ func TestUnusualWrites(t *testing.T) {
 		"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"; status["message"] != want {
 		t.Errorf("%v", status["message"])
 	}
-	list := p.Want(t, 200, "GET", maps+"?labelSelector=a%3Dnothing", "", "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+	list := p.Want(t, 200, "GET", maps+"?labelSelector=a%3Dnothing", "",
+		"Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
 	if items, ok := list["items"]; !ok || items != nil {
 		t.Errorf("no items: %v", list)
 	}
 	// finalize supports only PUT.
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"}}`)
 	p.Want(t, 405, "GET", "/api/v1/namespaces/n/finalize", "")
-	if gone := p.Want(t, 200, "DELETE", "/api/v1/namespaces/n", ""); apitest.At(gone, "metadata", "deletionTimestamp") == nil || apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != nil {
+	if gone := p.Want(t, 200, "DELETE", "/api/v1/namespaces/n", ""); apitest.At(gone, "metadata",
+		"deletionTimestamp") == nil || apitest.At(gone, "metadata", "deletionGracePeriodSeconds") != nil {
 		t.Errorf("%v", gone)
 	}
 }
@@ -181,7 +194,8 @@ func TestEphemeralContainersManagedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := p.Want(t, 200, "PUT", pods+"/a/ephemeralcontainers", string(body))
-	if fields := apitest.At(got, "metadata", "managedFields").([]any); len(fields) != 2 || apitest.At(got, "metadata", "labels") != nil {
+	if fields := apitest.At(got, "metadata", "managedFields").([]any); len(fields) != 2 ||
+		apitest.At(got, "metadata", "labels") != nil {
 		t.Errorf("%v", got["metadata"])
 	}
 	p.Want(t, 406, "GET", pods+"/a/ephemeralcontainers", "", "Accept: application/json;as=Table;v=v1;g=meta.k8s.io")

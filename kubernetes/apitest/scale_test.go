@@ -25,13 +25,15 @@ func TestScaleOwnership(t *testing.T) {
 	for _, kind := range []struct{ path, body string }{
 		{"/apis/apps/v1/namespaces/default/deployments", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x"},"spec":{"replicas":1,
 			"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
-		{"/apis/example.com/v1/namespaces/default/fleets", `{"apiVersion":"example.com/v1","kind":"Fleet","metadata":{"name":"x"},"spec":{"replicas":1}}`},
+		{"/apis/example.com/v1/namespaces/default/fleets",
+			`{"apiVersion":"example.com/v1","kind":"Fleet","metadata":{"name":"x"},"spec":{"replicas":1}}`},
 	} {
 		apply := "Content-Type: application/apply-patch+yaml"
 		p.Want(t, 201, "PATCH", kind.path+"/x?fieldManager=author", kind.body, apply)
 		scale := `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":3}}`
 		conflict := p.Want(t, 409, "PATCH", kind.path+"/x/scale?fieldManager=scaler", scale, apply)
-		if got := conflict["message"].(string); !strings.HasPrefix(got, `Apply failed with 1 conflict: conflict with "author"`) || !strings.Contains(got, ".spec.replicas") {
+		if got := conflict["message"].(string); !strings.HasPrefix(got,
+			`Apply failed with 1 conflict: conflict with "author"`) || !strings.Contains(got, ".spec.replicas") {
 			t.Errorf("%s: %v", kind.path, got)
 		}
 		answer := p.Want(t, 200, "PATCH", kind.path+"/x/scale?fieldManager=scaler&force=true", scale, apply)
@@ -39,12 +41,15 @@ func TestScaleOwnership(t *testing.T) {
 			t.Errorf("%s: %v", kind.path, answer)
 		}
 		obj := p.Want(t, 200, "GET", kind.path+"/x", "")
-		if got := owners(t, obj); !slices.Contains(got, "scaler Apply scale owns replicas") || slices.Contains(got, "author Apply  owns replicas") {
+		if got := owners(t, obj); !slices.Contains(got, "scaler Apply scale owns replicas") ||
+			slices.Contains(got, "author Apply  owns replicas") {
 			t.Errorf("%s: %q", kind.path, got)
 		}
-		p.Want(t, 200, "PUT", kind.path+"/x/scale?fieldManager=putter", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x","namespace":"default"},"spec":{"replicas":5}}`)
+		p.Want(t, 200, "PUT", kind.path+"/x/scale?fieldManager=putter",
+			`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x","namespace":"default"},"spec":{"replicas":5}}`)
 		obj = p.Want(t, 200, "GET", kind.path+"/x", "")
-		if got := owners(t, obj); !slices.Contains(got, "putter Update scale owns replicas") || slices.Contains(got, "scaler Apply scale owns replicas") {
+		if got := owners(t, obj); !slices.Contains(got, "putter Update scale owns replicas") ||
+			slices.Contains(got, "scaler Apply scale owns replicas") {
 			t.Errorf("%s: %q", kind.path, got)
 		}
 		p.Want(t, 200, "PATCH", kind.path+"/x/scale?fieldManager=merger", `{"spec":{"replicas":6}}`, mergePatch)

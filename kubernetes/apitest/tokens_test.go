@@ -36,7 +36,8 @@ func open(t *testing.T) *store.Store {
 func put(t *testing.T, st *store.Store, resource, namespace, name, uid string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q}}`, name, namespace, uid)
-	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name}, Data: data, Expect: store.AnyRevision})
+	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
+		Data: data, Expect: store.AnyRevision})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func put(t *testing.T, st *store.Store, resource, namespace, name, uid string) {
 
 func remove(t *testing.T, st *store.Store, resource, namespace, name string) {
 	t.Helper()
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name}, Expect: store.AnyRevision}); err != nil {
+	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
+		Expect: store.AnyRevision}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -96,12 +98,14 @@ func TestAuthenticate(t *testing.T) {
 	put(t, st, "pods", "lab", "web", "p1")
 	i := issuer(t, tokens.Config{Store: st})
 	pod := &core.Pod{ObjectMeta: objectMeta("lab", "web", "p1")}
-	resp := check(t, i, issue(t, i, tokens.Bound{Pod: pod, Node: &core.Node{ObjectMeta: objectMeta("", "n", "n1")}}, time.Hour), "")
+	resp := check(t, i, issue(t, i, tokens.Bound{Pod: pod, Node: &core.Node{ObjectMeta: objectMeta("", "n", "n1")}},
+		time.Hour), "")
 	if resp == nil {
 		return
 	}
 	u := resp.User
-	if u.GetName() != "system:serviceaccount:lab:robot" || u.GetUID() != "u1" || fmt.Sprint(u.GetGroups()) != "[system:serviceaccounts system:serviceaccounts:lab]" {
+	if u.GetName() != "system:serviceaccount:lab:robot" || u.GetUID() != "u1" ||
+		fmt.Sprint(u.GetGroups()) != "[system:serviceaccounts system:serviceaccounts:lab]" {
 		t.Errorf("the user is %v", u)
 	}
 	for key, want := range map[string]string{"pod-name": "web", "pod-uid": "p1", "node-name": "n"} {
@@ -118,10 +122,15 @@ func TestRevocation(t *testing.T) {
 		bound                             tokens.Bound
 		refused, recreated                string
 	}{
-		{"account", "serviceaccounts", "lab", "robot", tokens.Bound{}, `serviceaccounts "robot" not found`, "service account UID (new) does not match claim (u1)"},
-		{"pod", "pods", "lab", "web", tokens.Bound{Pod: &core.Pod{ObjectMeta: objectMeta("lab", "web", "u1")}}, "invalidated", "pod UID (new) does not match"},
-		{"secret", "secrets", "lab", "key", tokens.Bound{Secret: &core.Secret{ObjectMeta: objectMeta("lab", "key", "u1")}}, "invalidated", "secret UID (new) does not match"},
-		{"node", "nodes", "", "n", tokens.Bound{Node: &core.Node{ObjectMeta: objectMeta("", "n", "u1")}}, "invalidated", "node UID (new) does not match"},
+		{"account", "serviceaccounts", "lab", "robot", tokens.Bound{}, `serviceaccounts "robot" not found`,
+			"service account UID (new) does not match claim (u1)"},
+		{"pod", "pods", "lab", "web", tokens.Bound{Pod: &core.Pod{ObjectMeta: objectMeta("lab", "web", "u1")}},
+			"invalidated", "pod UID (new) does not match"},
+		{"secret", "secrets", "lab", "key", tokens.Bound{
+			Secret: &core.Secret{ObjectMeta: objectMeta("lab", "key", "u1")}}, "invalidated",
+			"secret UID (new) does not match"},
+		{"node", "nodes", "", "n", tokens.Bound{Node: &core.Node{ObjectMeta: objectMeta("", "n", "u1")}}, "invalidated",
+			"node UID (new) does not match"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			st := open(t)
@@ -201,13 +210,15 @@ func TestAudiences(t *testing.T) {
 	}
 	before := issuer(t, tokens.Config{Store: st, Key: oldKey, Issuers: []string{"https://old"}})
 	after := issuer(t, tokens.Config{Store: st, Key: newKey, Issuers: []string{"https://new", "https://old"}})
-	rotating := issuer(t, tokens.Config{Store: st, Key: newKey, Issuers: []string{"https://new", "https://old"}, Keys: []crypto.PublicKey{oldKey.Public()}})
+	rotating := issuer(t, tokens.Config{Store: st, Key: newKey, Issuers: []string{"https://new", "https://old"},
+		Keys: []crypto.PublicKey{oldKey.Public()}})
 	token := issue(t, before, tokens.Bound{}, time.Hour)
 	check(t, before, token, "")
 	check(t, rotating, token, "")
 	check(t, after, token, "invalid signature")
 	check(t, rotating, issue(t, after, tokens.Bound{}, time.Hour), "")
-	check(t, before, issue(t, before, tokens.Bound{}, time.Hour, "https://elsewhere"), "is invalid for the target audiences")
+	check(t, before, issue(t, before, tokens.Bound{}, time.Hour, "https://elsewhere"),
+		"is invalid for the target audiences")
 	for _, other := range []string{"", "opaque", "a.b.c", issue(t, after, tokens.Bound{}, time.Hour)} {
 		if resp, ok, err := before.AuthenticateToken(t.Context(), other); ok || err != nil {
 			t.Errorf("%q is not a token of this issuer: %v %v", other, resp, err)

@@ -38,9 +38,11 @@ type history struct {
 
 func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind string) *history {
 	t.Helper()
-	h := &history{list: list, object: create + "/m0", apiVersion: apiVersion, rv: map[string]string{"": "", "0": "0", "invalid": "x"}, tokens: map[string]string{"": ""}}
+	h := &history{list: list, object: create + "/m0", apiVersion: apiVersion,
+		rv: map[string]string{"": "", "0": "0", "invalid": "x"}, tokens: map[string]string{"": ""}}
 	make := func(name string) string {
-		obj := p.Want(t, 201, "POST", create, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, apiVersion, kind, name))
+		obj := p.Want(t, 201, "POST", create, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`,
+			apiVersion, kind, name))
 		return apitest.At(obj, "metadata", "resourceVersion").(string)
 	}
 	continued := func() string {
@@ -138,34 +140,52 @@ func listRules() []rule {
 	const validation = "apimachinery internalversion/validation.ValidateListOptions: "
 	const storage = "apiserver storage.ValidateListOptions: "
 	return []rule{
-		{validation + "resourceVersionMatch needs a resourceVersion", func(q question) bool { return q.match != "" && q.rv == "" },
+		{validation + "resourceVersionMatch needs a resourceVersion", func(q question) bool {
+			return q.match != "" && q.rv == ""
+		},
 			answer{code: 422, message: "resourceVersionMatch is forbidden unless resourceVersion is provided"}},
-		{validation + "resourceVersionMatch is not allowed with a continue token", func(q question) bool { return q.match != "" && q.token != "" },
+		{validation + "resourceVersionMatch is not allowed with a continue token", func(q question) bool {
+			return q.match != "" && q.token != ""
+		},
 			answer{code: 422, message: "resourceVersionMatch is forbidden when continue is provided"}},
 		{validation + "unknown resourceVersionMatch", func(q question) bool { return q.match == "Some" },
 			answer{code: 422, message: `Unsupported value: "Some": supported values: "Exact", "NotOlderThan", ""`}},
-		{validation + "Exact is not allowed at revision 0", func(q question) bool { return q.match == "Exact" && q.rv == "0" },
+		{validation + "Exact is not allowed at revision 0", func(q question) bool {
+			return q.match == "Exact" && q.rv == "0"
+		},
 			answer{code: 422, message: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`}},
 
 		{storage + "invalid continue token", func(q question) bool { return q.token == "garbage" },
 			answer{code: 400, message: "invalid continue token: continue key is not valid"}},
-		{storage + "resourceVersion is not allowed with a continue token", func(q question) bool { return q.token != "" && q.rv != "" && q.rv != "0" },
+		{storage + "resourceVersion is not allowed with a continue token", func(q question) bool {
+			return q.token != "" && q.rv != "" && q.rv != "0"
+		},
 			answer{code: 400, message: "specifying resource version is not allowed when using continue"}},
-		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is compacted", func(q question) bool { return q.token == "expired" },
+		{"etcd3.handleCompactedErrorForPaging: a page whose snapshot is compacted", func(q question) bool {
+			return q.token == "expired"
+		},
 			answer{code: 410, message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without " +
 				"the continue parameter, or use the continue token in this response", more: true}},
-		{"KEP-365: later pages have the revision of the first page", func(q question) bool { return q.token == "valid" && limited(q) },
+		{"KEP-365: later pages have the revision of the first page", func(q question) bool {
+			return q.token == "valid" && limited(q)
+		},
 			answer{code: 200, names: "m1", rv: "now", more: true}},
-		{"KEP-365: a page without a limit has all remaining objects", func(q question) bool { return q.token == "valid" },
+		{"KEP-365: a page without a limit has all remaining objects", func(q question) bool {
+			return q.token == "valid"
+		},
 			answer{code: 200, names: "m1 m2 m3", rv: "now"}},
 
 		{storage + "a revision must be a number", func(q question) bool { return q.rv == "invalid" },
 			answer{code: 400, message: `invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`}},
 		{"cacher.waitUntilFreshLocked: a future revision", func(q question) bool { return q.rv == "future" },
 			answer{code: 504, message: "Too large resource version: "}},
-		{"etcd3.interpretListError: Exact at a compacted revision", func(q question) bool { return exact(q) && q.rv == "tooOld" },
+		{"etcd3.interpretListError: Exact at a compacted revision", func(q question) bool {
+			return exact(q) && q.rv == "tooOld"
+		},
 			answer{code: 410, message: "The resourceVersion for the provided list is too old."}},
-		{"API concepts, Exact, with a limit", func(q question) bool { return exact(q) && q.rv == "past" && q.limit != "" },
+		{"API concepts, Exact, with a limit", func(q question) bool {
+			return exact(q) && q.rv == "past" && q.limit != ""
+		},
 			answer{code: 200, names: "m0", rv: "past", more: true}},
 		{"API concepts, Exact", func(q question) bool { return exact(q) && q.rv == "past" },
 			answer{code: 200, names: pastNames, rv: "past"}},
@@ -315,24 +335,36 @@ func watchRules() []watchRule {
 	refused := func(code int, message string) stream { return stream{answer: answer{code: code, message: message}} }
 	legacy := func(q question) bool { return q.send == "" && (q.rv == "" || q.rv == "0") }
 	return []watchRule{
-		{validation + "resourceVersionMatch needs sendInitialEvents", func(q question) bool { return q.match != "" && q.send == "" },
+		{validation + "resourceVersionMatch needs sendInitialEvents", func(q question) bool {
+			return q.match != "" && q.send == ""
+		},
 			refused(422, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")},
-		{validation + "sendInitialEvents needs NotOlderThan", func(q question) bool { return q.send != "" && q.match != "NotOlderThan" },
+		{validation + "sendInitialEvents needs NotOlderThan", func(q question) bool {
+			return q.send != "" && q.match != "NotOlderThan"
+		},
 			refused(422, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")},
-		{"cacher.Watch: a revision must be a number, and the error is not a Status", func(q question) bool { return q.rv == "invalid" },
+		{"cacher.Watch: a revision must be a number, and the error is not a Status", func(q question) bool {
+			return q.rv == "invalid"
+		},
 			refused(500, `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`)},
-		{"cacher.waitUntilFreshLocked: initial events of a future revision", func(q question) bool { return q.send == "true" && q.rv == "future" },
+		{"cacher.waitUntilFreshLocked: initial events of a future revision", func(q question) bool {
+			return q.send == "true" && q.rv == "future"
+		},
 			stream{answer{code: 200, message: "Timeout: Too large resource version: "}, []string{"ERROR"}}},
 		{"KEP-3157: initial events, then the bookmark; requested, or by metainternalversion.SetListOptionsDefaults without a revision",
 			func(q question) bool { return (q.send == "true" || legacy(q)) && q.bookmarks },
 			stream{answer{code: 200}, append(added, "INITIAL-END")}},
 		{"API concepts: initial events", func(q question) bool { return q.send == "true" || legacy(q) },
 			stream{answer{code: 200}, added}},
-		{"KEP-3157: sendInitialEvents=false without a revision, or at 0: only new events", func(q question) bool { return q.rv == "" || q.rv == "0" },
+		{"KEP-3157: sendInitialEvents=false without a revision, or at 0: only new events", func(q question) bool {
+			return q.rv == "" || q.rv == "0"
+		},
 			stream{answer{code: 200}, nil}},
 		{"API concepts, start at exact: the events after the revision", func(q question) bool { return q.rv == "past" },
 			stream{answer{code: 200}, []string{"ADDED m3"}}},
-		{"watchCacheHistory.GetIntervalLocked: from a compacted revision", func(q question) bool { return q.rv == "tooOld" },
+		{"watchCacheHistory.GetIntervalLocked: from a compacted revision", func(q question) bool {
+			return q.rv == "tooOld"
+		},
 			stream{answer{code: 200, message: "too old resource version: "}, []string{"ERROR"}}},
 		{"API concepts, start at exact: no events after the revision", anything, stream{answer{code: 200}, nil}},
 	}

@@ -33,14 +33,16 @@ func TestWatchSelector(t *testing.T) {
 	s.Expect(t, "MODIFIED b")
 	left := p.Want(t, 200, "PATCH", maps+"/b", `{"metadata":{"labels":null},"data":{"k":"w"}}`, mergePatch)
 	typ, obj, _ := s.Next(t)
-	if typ != "DELETED" || apitest.At(obj, "data", "k") != "v" || apitest.At(obj, "metadata", "resourceVersion") != apitest.At(left, "metadata", "resourceVersion") {
+	if typ != "DELETED" || apitest.At(obj, "data", "k") != "v" ||
+		apitest.At(obj, "metadata", "resourceVersion") != apitest.At(left, "metadata", "resourceVersion") {
 		t.Errorf("event of an object that no longer matches: want its last matching state at the update's revision: %s %v", typ, obj)
 	}
 	p.Want(t, 200, "DELETE", maps+"/b", "")
 	before := p.Want(t, 200, "GET", maps+"/a", "")
 	p.Want(t, 200, "DELETE", maps+"/a", "")
 	typ, obj, _ = s.Next(t)
-	if typ != "DELETED" || apitest.At(obj, "metadata", "name") != "a" || apitest.At(obj, "metadata", "resourceVersion") == apitest.At(before, "metadata", "resourceVersion") {
+	if typ != "DELETED" || apitest.At(obj, "metadata", "name") != "a" ||
+		apitest.At(obj, "metadata", "resourceVersion") == apitest.At(before, "metadata", "resourceVersion") {
 		t.Errorf("want the deletion's own revision: %s %v", typ, obj)
 	}
 }
@@ -62,7 +64,8 @@ func TestWatchFrom(t *testing.T) {
 	s := p.Watch(t, maps+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 	s.Expect(t, "ADDED a", "ADDED b")
 	typ, obj, _ := s.Next(t)
-	if typ != "BOOKMARK" || apitest.At(obj, "metadata", "annotations", "k8s.io/initial-events-end") != "true" || obj["kind"] != "ConfigMap" {
+	if typ != "BOOKMARK" || apitest.At(obj, "metadata", "annotations", "k8s.io/initial-events-end") != "true" ||
+		obj["kind"] != "ConfigMap" {
 		t.Errorf("%s %v", typ, obj)
 	}
 	s = p.Watch(t, maps+"?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
@@ -74,7 +77,8 @@ func TestWatchFrom(t *testing.T) {
 		t.Errorf("%s %v", typ, obj)
 	}
 	status := p.Want(t, 422, "GET", maps+"?watch=1&sendInitialEvents=true", "")
-	if !strings.Contains(status["message"].(string), "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan") {
+	if !strings.Contains(status["message"].(string),
+		"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan") {
 		t.Error(status)
 	}
 }

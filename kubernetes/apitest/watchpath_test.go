@@ -12,7 +12,8 @@ import (
 func TestWatchPathsOnlyWatch(t *testing.T) {
 	p := apitest.New(t)
 	const inDefault = "/api/v1/watch/namespaces/default"
-	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods",
+		`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	for _, c := range []struct {
 		code               int
 		method, path, body string
@@ -26,7 +27,8 @@ func TestWatchPathsOnlyWatch(t *testing.T) {
 		{404, "GET", inDefault + "/services/s/proxy", ""},
 		{404, "GET", inDefault + "/pods/p/status", ""},
 		{404, "PUT", inDefault + "/pods/p/status", `{}`},
-		{400, "GET", "/api/v1/namespaces/default/pods//exec?fieldSelector=metadata.name%3Dp&command=id&stdout=true", ""},
+		{400, "GET", "/api/v1/namespaces/default/pods//exec?fieldSelector=metadata.name%3Dp&command=id&stdout=true",
+			""},
 		{400, "GET", "/api/v1/namespaces/default/pods//status", ""},
 		{404, "POST", "/apis/authorization.k8s.io/v1/watch/subjectaccessreviews", `{"spec":{"user":"u"}}`},
 		{404, "POST", "/apis/authentication.k8s.io/v1/watch/tokenreviews", `{"spec":{"token":"t"}}`},
@@ -37,7 +39,8 @@ func TestWatchPathsOnlyWatch(t *testing.T) {
 	} {
 		p.Want(t, c.code, c.method, c.path, c.body)
 	}
-	if pod := p.Want(t, 200, "GET", "/api/v1/namespaces/default/pods/p", ""); apitest.At(pod, "spec", "nodeName") != nil {
+	if pod := p.Want(t, 200, "GET", "/api/v1/namespaces/default/pods/p", ""); apitest.At(pod, "spec",
+		"nodeName") != nil {
 		t.Errorf("a request on the path of a watch bound the pod: %v", pod)
 	}
 }

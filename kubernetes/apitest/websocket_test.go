@@ -19,7 +19,8 @@ import (
 )
 
 // dial opens a WebSocket to a plane.
-func dial(t *testing.T, p *apitest.Plane, path string, header http.Header, protocols ...string) (*websocket.Conn, error) {
+func dial(t *testing.T, p *apitest.Plane, path string, header http.Header,
+	protocols ...string) (*websocket.Conn, error) {
 	t.Helper()
 	admin := &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -72,17 +73,21 @@ func TestWatchOverWebSocket(t *testing.T) {
 		if typ, obj := receive(t, plain); typ != "ADDED" || obj["kind"] != "ConfigMap" {
 			t.Errorf("%s %v", typ, obj)
 		}
-		if typ, obj := receive(t, plain); typ != "BOOKMARK" || apitest.At(obj, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
+		if typ, obj := receive(t, plain); typ != "BOOKMARK" ||
+			apitest.At(obj, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
 			t.Errorf("%s %v", typ, obj)
 		}
-		table, err := dial(t, p, maps+"?watch=1", http.Header{"Accept": {"application/json;as=Table;g=meta.k8s.io;v=v1"}}, "binary.k8s.io")
+		table, err := dial(t, p, maps+"?watch=1",
+			http.Header{"Accept": {"application/json;as=Table;g=meta.k8s.io;v=v1"}}, "binary.k8s.io")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if typ, obj := receive(t, table); typ != "ADDED" || obj["kind"] != "Table" || len(obj["columnDefinitions"].([]any)) == 0 {
+		if typ, obj := receive(t, table); typ != "ADDED" || obj["kind"] != "Table" ||
+			len(obj["columnDefinitions"].([]any)) == 0 {
 			t.Errorf("%s %v", typ, obj)
 		}
-		partial, err := dial(t, p, maps+"?watch=1", http.Header{"Accept": {"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}})
+		partial, err := dial(t, p, maps+"?watch=1",
+			http.Header{"Accept": {"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +103,8 @@ func TestWatchOverWebSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		var event metav1.WatchEvent
-		if err := event.Unmarshal(frame); err != nil || event.Type != "ADDED" || !strings.HasPrefix(string(event.Object.Raw), "k8s\x00") {
+		if err := event.Unmarshal(frame); err != nil || event.Type != "ADDED" ||
+			!strings.HasPrefix(string(event.Object.Raw), "k8s\x00") {
 			t.Errorf("%v %v", err, event)
 		}
 
@@ -128,7 +134,8 @@ func TestWatchOverWebSocket(t *testing.T) {
 
 		// Errors are returned before the upgrade. A watch ends when the client disconnects and when
 		// the server shuts down.
-		for _, path := range []string{maps + "?watch=1&resourceVersionMatch=Exact", maps + "?watch=1&resourceVersion=x"} {
+		for _, path := range []string{maps + "?watch=1&resourceVersionMatch=Exact",
+			maps + "?watch=1&resourceVersion=x"} {
 			if _, err := dial(t, p, path, nil); err == nil {
 				t.Errorf("%s: upgraded", path)
 			}

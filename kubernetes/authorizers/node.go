@@ -63,17 +63,20 @@ func (n *NodeAuthorizer) isNode(u user.Info) bool {
 }
 
 // ConditionsAwareAuthorize calls Authorize: the rights of nodes have no conditions.
-func (n *NodeAuthorizer) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (n *NodeAuthorizer) ConditionsAwareAuthorize(ctx context.Context,
+	a authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(n.Authorize(ctx, a))
 }
 
 // EvaluateConditions returns an error: the rights of nodes have no conditions.
-func (n *NodeAuthorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (n *NodeAuthorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
+	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
 // RulesFor returns an error for nodes, because their rights depend on the graph.
-func (n *NodeAuthorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (n *NodeAuthorizer) RulesFor(_ context.Context, u user.Info,
+	_ string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	if n.isNode(u) {
 		return nil, nil, true, errors.New("node authorizer does not support user rule resolution")
 	}
@@ -103,7 +106,8 @@ func (n *NodeAuthorizer) take(e *store.Event) {
 	case volumeAttachments:
 		n.graph.DeleteVolumeAttachment(key.Name)
 	case podCertificates:
-		n.graph.DeletePodCertificateRequest(&certificatesv1.PodCertificateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
+		n.graph.DeletePodCertificateRequest(&certificatesv1.PodCertificateRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 	}
 }
 

@@ -126,7 +126,8 @@ const maxUnit = 120
 var predecessors = sync.OnceValue(func() map[store.Key]store.Key {
 	earlier := map[store.Key]store.Key{}
 	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
-		earlier[store.Key{Resource: clusterRoleBindings, Name: to.Name}] = store.Key{Resource: clusterRoleBindings, Name: from}
+		earlier[store.Key{Resource: clusterRoleBindings, Name: to.Name}] = store.Key{Resource: clusterRoleBindings,
+			Name: from}
 	}
 	for from, to := range bootstrappolicy.ClusterRolesToAggregate() {
 		earlier[store.Key{Resource: clusterRoles, Name: to}] = store.Key{Resource: clusterRoles, Name: from}
@@ -165,7 +166,8 @@ func (cfg *Config) update(ctx context.Context, changed []*object) error {
 		// As in kube-apiserver, a failure does not prevent the update of other objects. The next
 		// start tries again.
 		if err := cfg.reconcile(ctx, c, o); err != nil {
-			cfg.Log.Warn("update bootstrap policy", "resource", o.key.Resource, "namespace", o.key.Namespace, "name", o.key.Name, "err", err)
+			cfg.Log.Warn("update bootstrap policy", "resource", o.key.Resource, "namespace", o.key.Namespace, "name",
+				o.key.Name, "err", err)
 		}
 	}
 	return nil
@@ -239,7 +241,8 @@ func (cfg *Config) reconciliation(ctx context.Context, c clients, o *object) (fu
 		}
 		role.ObjectMeta = fresh(role.ObjectMeta)
 		return runRole(reconciliation.ReconcileRoleOptions{
-			Role: reconciliation.ClusterRoleRuleOwner{ClusterRole: role}, Client: reconciliation.ClusterRoleModifier{Client: c.rbac.ClusterRoles()},
+			Role:   reconciliation.ClusterRoleRuleOwner{ClusterRole: role},
+			Client: reconciliation.ClusterRoleModifier{Client: c.rbac.ClusterRoles()},
 		}), nil
 	case roles:
 		role, err := wanted[rbacv1.Role](o)
@@ -248,7 +251,8 @@ func (cfg *Config) reconciliation(ctx context.Context, c clients, o *object) (fu
 		}
 		role.ObjectMeta = fresh(role.ObjectMeta)
 		return runRole(reconciliation.ReconcileRoleOptions{
-			Role: reconciliation.RoleRuleOwner{Role: role}, Client: reconciliation.RoleModifier{Client: c.rbac, NamespaceClient: c.core.Namespaces()},
+			Role:   reconciliation.RoleRuleOwner{Role: role},
+			Client: reconciliation.RoleModifier{Client: c.rbac, NamespaceClient: c.core.Namespaces()},
 		}), nil
 	case clusterRoleBindings:
 		binding, err := wanted[rbacv1.ClusterRoleBinding](o)

@@ -49,7 +49,8 @@ func MaintainFlows(ctx context.Context, cfg Config) error {
 
 // flowOps returns Kubernetes' operations on the two kinds. They read from the store and write
 // through the API.
-func (cfg *Config) flowOps() (ensurer.ObjectOps[*flowcontrolv1.PriorityLevelConfiguration], ensurer.ObjectOps[*flowcontrolv1.FlowSchema], error) {
+func (cfg *Config) flowOps() (ensurer.ObjectOps[*flowcontrolv1.PriorityLevelConfiguration],
+	ensurer.ObjectOps[*flowcontrolv1.FlowSchema], error) {
 	client, err := flowcontrolclient.NewForConfig(cfg.REST())
 	if err != nil {
 		return nil, nil, fmt.Errorf("create client: %w", err)
@@ -65,7 +66,8 @@ func (cfg *Config) ensureFlows(ctx context.Context, key store.Key) error {
 		return err
 	}
 	if key.Resource == priorityLevels {
-		return ensureOne(ctx, levels, key.Name, bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations)
+		return ensureOne(ctx, levels, key.Name, bootstrap.MandatoryPriorityLevelConfigurations,
+			bootstrap.SuggestedPriorityLevelConfigurations)
 	}
 	return ensureOne(ctx, schemas, key.Name, bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas)
 }
@@ -77,7 +79,8 @@ type flowObject interface {
 	runtime.Object
 }
 
-func ensureOne[T flowObject](ctx context.Context, ops ensurer.ObjectOps[T], name string, mandatory, suggested []T) error {
+func ensureOne[T flowObject](ctx context.Context, ops ensurer.ObjectOps[T], name string,
+	mandatory, suggested []T) error {
 	named := func(o T) bool { return o.GetName() == name }
 	if i := slices.IndexFunc(mandatory, named); i >= 0 {
 		return ensurer.EnsureConfiguration(ctx, ops, mandatory[i], ensurer.NewMandatoryEnsureStrategy[T]())
@@ -94,7 +97,8 @@ func (cfg *Config) ensureAllFlows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ensureAll(ctx, levels, bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations); err != nil {
+	if err := ensureAll(ctx, levels, bootstrap.MandatoryPriorityLevelConfigurations,
+		bootstrap.SuggestedPriorityLevelConfigurations); err != nil {
 		return err
 	}
 	return ensureAll(ctx, schemas, bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas)

@@ -74,7 +74,8 @@ func compareGates() ([]*object, error) {
 		for i := range list {
 			key := store.Key{Resource: clusterRoles, Name: list[i].Name}
 			if o := known[key]; o != nil {
-				if role, err := wanted[rbacv1.ClusterRole](o); err != nil || equality.Semantic.DeepEqual(role.Rules, list[i].Rules) {
+				if role, err := wanted[rbacv1.ClusterRole](o); err != nil ||
+					equality.Semantic.DeepEqual(role.Rules, list[i].Rules) {
 					continue
 				}
 			}
@@ -83,7 +84,8 @@ func compareGates() ([]*object, error) {
 			}
 		}
 	}
-	for _, list := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()} {
+	for _, list := range [][]rbacv1.ClusterRoleBinding{bootstrappolicy.ClusterRoleBindings(),
+		bootstrappolicy.ControllerRoleBindings()} {
 		for i := range list {
 			key := store.Key{Resource: clusterRoleBindings, Name: list[i].Name}
 			if known[key] != nil {

@@ -44,16 +44,22 @@ func TestParseAPIs(t *testing.T) {
 		served, notServed []string
 	}{
 		{map[string]string{"api/all": "true"},
-			[]string{"/v1/pods", "resource.k8s.io/v1alpha3/devicetaintrules", "coordination.k8s.io/v1beta1/leasecandidates", "internal.apiserver.k8s.io/v1alpha1/storageversions"},
+			[]string{"/v1/pods", "resource.k8s.io/v1alpha3/devicetaintrules",
+				"coordination.k8s.io/v1beta1/leasecandidates", "internal.apiserver.k8s.io/v1alpha1/storageversions"},
 			[]string{"scheduling.k8s.io/v1beta1/workloads"}}, // its feature gate is off
-		{map[string]string{"api/beta": "true"}, []string{"resource.k8s.io/v1beta1/resourceclaims", "/v1/pods"}, []string{"resource.k8s.io/v1alpha3/devicetaintrules"}},
-		{map[string]string{"api/alpha": "true"}, []string{"admissionregistration.k8s.io/v1alpha1/mutatingadmissionpolicies"}, []string{"resource.k8s.io/v1beta1/resourceclaims"}},
+		{map[string]string{"api/beta": "true"}, []string{"resource.k8s.io/v1beta1/resourceclaims", "/v1/pods"},
+			[]string{"resource.k8s.io/v1alpha3/devicetaintrules"}},
+		{map[string]string{"api/alpha": "true"},
+			[]string{"admissionregistration.k8s.io/v1alpha1/mutatingadmissionpolicies"},
+			[]string{"resource.k8s.io/v1beta1/resourceclaims"}},
 		{map[string]string{"api/ga": "false", "/v1": "true"}, []string{"/v1/pods"}, []string{"apps/v1/deployments"}},
 		{map[string]string{"apps/v1": "false"}, []string{"/v1/pods", "batch/v1/jobs"}, []string{"apps/v1/deployments"}},
 		{map[string]string{"batch/v1/jobs": "false"}, []string{"batch/v1/cronjobs"}, []string{"batch/v1/jobs"}},
-		{map[string]string{"resource.k8s.io/v1alpha3/devicetaintrules": "true"}, []string{"resource.k8s.io/v1alpha3/devicetaintrules"},
+		{map[string]string{"resource.k8s.io/v1alpha3/devicetaintrules": "true"},
+			[]string{"resource.k8s.io/v1alpha3/devicetaintrules"},
 			[]string{"resource.k8s.io/v1alpha3/resourcepoolstatusrequests"}},
-		{map[string]string{"storagemigration.k8s.io/v1beta1": ""}, []string{"storagemigration.k8s.io/v1beta1/storageversionmigrations"}, nil},
+		{map[string]string{"storagemigration.k8s.io/v1beta1": ""},
+			[]string{"storagemigration.k8s.io/v1beta1/storageversionmigrations"}, nil},
 	} {
 		got := served(t, c.pairs)
 		for _, name := range c.served {
@@ -87,7 +93,8 @@ func TestParseAPIsRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", pairs, err, want)
 		}
 	}
-	if apis, err := ParseAPIs(map[string]string{"apiextensions.k8s.io/v1": "false"}); err != nil || ServesDefinitions(apis) || !ServesDefinitions(nil) {
+	if apis, err := ParseAPIs(map[string]string{"apiextensions.k8s.io/v1": "false"}); err != nil ||
+		ServesDefinitions(apis) || !ServesDefinitions(nil) {
 		t.Errorf("definitions are served: %v", err)
 	}
 }
@@ -100,7 +107,8 @@ func TestVersionsOnRequest(t *testing.T) {
 	}
 	s := serve(t, Config{APIs: apis})
 	const rule = `{metadata: {name: r}, spec: {deviceSelector: {driver: a.example.com}, taint: {key: a.example.com/t, effect: NoSchedule}}}`
-	const v1, beta, alpha = "/apis/resource.k8s.io/v1/devicetaintrules", "/apis/resource.k8s.io/v1beta2/devicetaintrules", "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
+	const v1, beta, alpha = "/apis/resource.k8s.io/v1/devicetaintrules",
+		"/apis/resource.k8s.io/v1beta2/devicetaintrules", "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
 	s.do(201, "POST", alpha, rule)
 	want(t, "driver", str(s.do(200, "GET", v1+"/r", ""), "spec", "deviceSelector", "driver"), "a.example.com")
 	// As in kube-apiserver, DELETE returns a Status in v1, and the object in the other versions.
@@ -109,9 +117,11 @@ func TestVersionsOnRequest(t *testing.T) {
 	want(t, "kind", str(s.do(200, "DELETE", beta+"/r", ""), "kind"), "DeviceTaintRule")
 
 	// v1beta1 has different fields; the server converts them.
-	s.do(201, "POST", "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims", `{metadata: {name: c}, spec: {devices: {requests: [{name: r, deviceClassName: d}]}}}`)
+	s.do(201, "POST", "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims",
+		`{metadata: {name: c}, spec: {devices: {requests: [{name: r, deviceClassName: d}]}}}`)
 	claim := s.do(200, "GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c", "")
-	if requests := str(claim, "spec", "devices", "requests"); !strings.Contains(requests, `"exactly":{"allocationMode":"ExactCount","count":1,"deviceClassName":"d"}`) {
+	if requests := str(claim, "spec", "devices", "requests"); !strings.Contains(requests,
+		`"exactly":{"allocationMode":"ExactCount","count":1,"deviceClassName":"d"}`) {
 		t.Errorf("requests %s", requests)
 	}
 }

@@ -51,5 +51,6 @@ func apiServiceRow(s *apiregistration.APIService, _ printers.GenerateOptions) ([
 	if !s.CreationTimestamp.IsZero() {
 		age = duration.HumanDuration(metav1.Now().Sub(s.CreationTimestamp.Time))
 	}
-	return []metav1.TableRow{{Cells: []any{s.Name, service, available, age}, Object: runtime.RawExtension{Object: s}}}, nil
+	return []metav1.TableRow{{Cells: []any{s.Name, service, available, age}, Object: runtime.RawExtension{Object: s}}},
+		nil
 }

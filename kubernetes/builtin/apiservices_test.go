@@ -26,12 +26,14 @@ func TestAPIServices(t *testing.T) {
 
 	rows, err := printer().ConvertToTable(t.Context(), &apiregistration.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: "v2.example.com"},
-		Spec:       apiregistration.APIServiceSpec{Service: &apiregistration.ServiceReference{Namespace: "default", Name: "backend"}},
+		Spec: apiregistration.APIServiceSpec{Service: &apiregistration.ServiceReference{Namespace: "default",
+			Name: "backend"}},
 		Status: apiregistration.APIServiceStatus{Conditions: []apiregistration.APIServiceCondition{
 			{Type: apiregistration.Available, Status: apiregistration.ConditionFalse, Reason: "MissingEndpoints"}}},
 	}, &metav1.TableOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "row", mustJSON(t, rows.Rows[0].Cells), `["v2.example.com","default/backend","False (MissingEndpoints)","\u003cunknown\u003e"]`)
+	want(t, "row", mustJSON(t, rows.Rows[0].Cells),
+		`["v2.example.com","default/backend","False (MissingEndpoints)","\u003cunknown\u003e"]`)
 }

@@ -34,8 +34,10 @@ func TestBehavior(t *testing.T) {
 		"ingresses.networking.k8s.io":        "ingress",
 		"apiservices.apiregistration.k8s.io": "apiregistration.k8s.io/apiservices",
 	}
-	hashes := map[string]string{"clustertrustbundles.certificates.k8s.io": "v1beta1", "podcertificaterequests.certificates.k8s.io": "v1beta1",
-		"devicetaintrules.resource.k8s.io": "v1beta2", "storageversionmigrations.storagemigration.k8s.io": "v1beta1"}
+	hashes := map[string]string{"clustertrustbundles.certificates.k8s.io": "v1beta1",
+		"podcertificaterequests.certificates.k8s.io":       "v1beta1",
+		"devicetaintrules.resource.k8s.io":                 "v1beta2",
+		"storageversionmigrations.storagemigration.k8s.io": "v1beta1"}
 	gotBehaviors, gotPaths, gotHashes := map[string]resource.Behavior{}, map[string]string{}, map[string]string{}
 	for _, r := range all {
 		name := r.GroupResource().String()

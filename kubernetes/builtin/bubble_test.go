@@ -18,9 +18,11 @@ func TestInBubbles(t *testing.T) {
 		}
 		s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
 		s.do(200, "DELETE", servicePath+"/a", "")
-		s.do(201, "APPLY", "/api/v1/namespaces/default/configmaps/c", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}`)
+		s.do(201, "APPLY", "/api/v1/namespaces/default/configmaps/c",
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: b}}`)
 		s.do(200, "PATCH", podPath+"/p/status", `{"status":{"phase":"Running"}}`)
-		s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
+		s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+			`{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
 	}
 	for range 2 {
 		synctest.Test(t, story)

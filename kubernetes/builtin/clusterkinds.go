@@ -67,31 +67,43 @@ func clusterKinds() []entry {
 	// kinds.policies replaces them.
 	policyStrategy := validatingadmissionpolicy.NewStrategy(nil, nil)
 	return []entry{
-		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies", versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
+		{hub: &admissionregistration.MutatingAdmissionPolicy{}, plural: "mutatingadmissionpolicies",
+			versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
 			strategy: mutatingadmissionpolicy.NewStrategy(nil, nil)},
-		{hub: &admissionregistration.MutatingAdmissionPolicyBinding{}, plural: "mutatingadmissionpolicybindings", versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
+		{hub: &admissionregistration.MutatingAdmissionPolicyBinding{}, plural: "mutatingadmissionpolicybindings",
+			versions: []string{"v1", "v1beta1", "v1alpha1"}, categories: extensions,
 			strategy: mutatingadmissionpolicybinding.NewStrategy(nil, nil, nil)},
-		{hub: &admissionregistration.MutatingWebhookConfiguration{}, plural: "mutatingwebhookconfigurations", versions: v1, categories: extensions,
+		{hub: &admissionregistration.MutatingWebhookConfiguration{}, plural: "mutatingwebhookconfigurations",
+			versions: v1, categories: extensions,
 			strategy: mutatingwebhookconfiguration.Strategy},
-		{hub: &admissionregistration.ValidatingAdmissionPolicy{}, plural: "validatingadmissionpolicies", versions: v1, categories: extensions,
-			strategy: policyStrategy, status: validatingadmissionpolicy.NewStatusStrategy(policyStrategy)},
-		{hub: &admissionregistration.ValidatingAdmissionPolicyBinding{}, plural: "validatingadmissionpolicybindings", versions: v1, categories: extensions,
+		{hub: &admissionregistration.ValidatingAdmissionPolicy{}, plural: "validatingadmissionpolicies", versions: v1,
+			categories: extensions,
+			strategy:   policyStrategy, status: validatingadmissionpolicy.NewStatusStrategy(policyStrategy)},
+		{hub: &admissionregistration.ValidatingAdmissionPolicyBinding{}, plural: "validatingadmissionpolicybindings",
+			versions: v1, categories: extensions,
 			strategy: validatingadmissionpolicybinding.NewStrategy(nil, nil, nil)},
-		{hub: &admissionregistration.ValidatingWebhookConfiguration{}, plural: "validatingwebhookconfigurations", versions: v1, categories: extensions,
+		{hub: &admissionregistration.ValidatingWebhookConfiguration{}, plural: "validatingwebhookconfigurations",
+			versions: v1, categories: extensions,
 			strategy: validatingwebhookconfiguration.Strategy},
 
-		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1, short: []string{"csr"},
+		{hub: &certificates.CertificateSigningRequest{}, plural: "certificatesigningrequests", versions: v1,
+			short:    []string{"csr"},
 			strategy: csr.Strategy, status: csr.StatusStrategy, fields: selectable(csr.SelectableFields),
-			subs: []resource.Subresource{{Name: "approval", NoTable: true, Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
-		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1AndBeta, hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
+			subs: []resource.Subresource{{Name: "approval", NoTable: true,
+				Update: &resource.UpdateView{Strategy: csr.ApprovalStrategy}}}},
+		{hub: &certificates.ClusterTrustBundle{}, plural: "clustertrustbundles", versions: v1AndBeta,
+			hashVersion: "v1beta1", strategy: clustertrustbundle.Strategy,
 			fields: selectable(trustFields)},
 		// This strategy does not check the permission to sign; kinds.signed replaces it.
-		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1AndBeta, hashVersion: "v1beta1", strategy: podCertificates,
-			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil), fields: selectable(podCertificateFields)},
+		{hub: &certificates.PodCertificateRequest{}, plural: "podcertificaterequests", versions: v1AndBeta,
+			hashVersion: "v1beta1", strategy: podCertificates,
+			status: podcertificaterequest.NewStatusStrategy(podCertificates, nil, nil),
+			fields: selectable(podCertificateFields)},
 
 		{hub: &coordination.Lease{}, plural: "leases", versions: v1, strategy: lease.Strategy},
-		{hub: &coordination.LeaseCandidate{}, plural: "leasecandidates", versions: []string{"v1beta1", "v1alpha2"}, strategy: leasecandidate.Strategy,
-			fields: selectable(leasecandidate.ToSelectableFields)},
+		{hub: &coordination.LeaseCandidate{}, plural: "leasecandidates", versions: []string{"v1beta1", "v1alpha2"},
+			strategy: leasecandidate.Strategy,
+			fields:   selectable(leasecandidate.ToSelectableFields)},
 
 		{hub: &discovery.EndpointSlice{}, plural: "endpointslices", versions: v1, strategy: endpointslice.Strategy},
 
@@ -103,8 +115,10 @@ func clusterKinds() []entry {
 		{hub: &networking.Ingress{}, plural: "ingresses", versions: v1, short: []string{"ing"}, storagePath: "ingress",
 			strategy: ingress.Strategy, status: ingress.StatusStrategy},
 		{hub: &networking.IngressClass{}, plural: "ingressclasses", versions: v1, strategy: ingressclass.Strategy},
-		{hub: &networking.IPAddress{}, plural: "ipaddresses", versions: v1, short: []string{"ip"}, strategy: ipaddress.Strategy},
-		{hub: &networking.NetworkPolicy{}, plural: "networkpolicies", versions: v1, short: []string{"netpol"}, strategy: networkpolicy.Strategy},
+		{hub: &networking.IPAddress{}, plural: "ipaddresses", versions: v1, short: []string{"ip"},
+			strategy: ipaddress.Strategy},
+		{hub: &networking.NetworkPolicy{}, plural: "networkpolicies", versions: v1, short: []string{"netpol"},
+			strategy: networkpolicy.Strategy},
 		{hub: &networking.ServiceCIDR{}, plural: "servicecidrs", versions: v1,
 			strategy: servicecidr.Strategy, status: servicecidr.StatusStrategy},
 
@@ -113,23 +127,29 @@ func clusterKinds() []entry {
 		{hub: &policy.PodDisruptionBudget{}, plural: "poddisruptionbudgets", versions: v1, short: []string{"pdb"},
 			strategy: poddisruptionbudget.Strategy, status: poddisruptionbudget.StatusStrategy},
 
-		{hub: &rbac.ClusterRole{}, plural: "clusterroles", versions: v1, behavior: notUnsafe, strategy: clusterrole.Strategy},
-		{hub: &rbac.ClusterRoleBinding{}, plural: "clusterrolebindings", versions: v1, behavior: notUnsafe, strategy: clusterrolebinding.Strategy},
+		{hub: &rbac.ClusterRole{}, plural: "clusterroles", versions: v1, behavior: notUnsafe,
+			strategy: clusterrole.Strategy},
+		{hub: &rbac.ClusterRoleBinding{}, plural: "clusterrolebindings", versions: v1, behavior: notUnsafe,
+			strategy: clusterrolebinding.Strategy},
 		{hub: &rbac.Role{}, plural: "roles", versions: v1, behavior: notUnsafe, strategy: role.Strategy},
-		{hub: &rbac.RoleBinding{}, plural: "rolebindings", versions: v1, behavior: notUnsafe, strategy: rolebinding.Strategy},
+		{hub: &rbac.RoleBinding{}, plural: "rolebindings", versions: v1, behavior: notUnsafe,
+			strategy: rolebinding.Strategy},
 
-		{hub: &scheduling.PriorityClass{}, plural: "priorityclasses", versions: v1, short: []string{"pc"}, strategy: priorityclass.Strategy,
-			hooks: &resource.Hooks{Deleting: keepSystemClass}},
+		{hub: &scheduling.PriorityClass{}, plural: "priorityclasses", versions: v1, short: []string{"pc"},
+			strategy: priorityclass.Strategy,
+			hooks:    &resource.Hooks{Deleting: keepSystemClass}},
 
 		{hub: &storage.CSIDriver{}, plural: "csidrivers", versions: v1, returned: true, strategy: csidriver.Strategy},
 		{hub: &storage.CSINode{}, plural: "csinodes", versions: v1, returned: true,
 			strategy: csinode.Strategy, status: csinode.StatusStrategy},
-		{hub: &storage.CSIStorageCapacity{}, plural: "csistoragecapacities", versions: v1, strategy: csistoragecapacity.Strategy},
+		{hub: &storage.CSIStorageCapacity{}, plural: "csistoragecapacities", versions: v1,
+			strategy: csistoragecapacity.Strategy},
 		{hub: &storage.StorageClass{}, plural: "storageclasses", versions: v1, short: []string{"sc"}, returned: true,
 			strategy: storageclass.Strategy},
 		{hub: &storage.VolumeAttachment{}, plural: "volumeattachments", versions: v1, returned: true,
 			strategy: volumeattachment.Strategy, status: volumeattachment.StatusStrategy},
-		{hub: &storage.VolumeAttributesClass{}, plural: "volumeattributesclasses", versions: v1, short: []string{"vac"}, returned: true,
+		{hub: &storage.VolumeAttributesClass{}, plural: "volumeattributesclasses", versions: v1, short: []string{"vac"},
+			returned: true,
 			strategy: volumeattributesclass.Strategy},
 	}
 }
@@ -140,7 +160,8 @@ func keepSystemClass(_ context.Context, name string, _ *metav1.DeleteOptions) er
 	if !slices.Contains(schedulingv1.SystemPriorityClassNames(), name) {
 		return nil
 	}
-	return apierrors.NewForbidden(scheduling.Resource("priorityclasses"), name, errors.New("this is a system priority class and cannot be deleted"))
+	return apierrors.NewForbidden(scheduling.Resource("priorityclasses"), name,
+		errors.New("this is a system priority class and cannot be deleted"))
 }
 
 // extensions is the category of kinds that extend the API.

@@ -58,7 +58,8 @@ func (c *Codec) Load(stored []byte) (runtime.Object, error) {
 		return nil, fmt.Errorf("decode stored %s: %w", c.kind.Kind, err)
 	}
 	c.scheme.Default(versioned)
-	return c.scheme.UnsafeConvertToVersion(versioned, schema.GroupVersion{Group: c.storage.Group, Version: runtime.APIVersionInternal})
+	return c.scheme.UnsafeConvertToVersion(versioned,
+		schema.GroupVersion{Group: c.storage.Group, Version: runtime.APIVersionInternal})
 }
 
 // loadVersioned decodes JSON of the storage version.
@@ -132,7 +133,8 @@ func (c *Codec) ToVersion(hub runtime.Object, version string) (runtime.Object, e
 var readsAlike = func() map[schema.GroupKind]bool {
 	all := map[schema.GroupKind]bool{}
 	for group, kinds := range map[string][]string{
-		"":                          {"ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "Event", "Endpoints", "Namespace", "ReplicationController"},
+		"": {"ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "Event", "Endpoints",
+			"Namespace", "ReplicationController"},
 		"apps":                      {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
 		"batch":                     {"Job", "CronJob"},
 		"coordination.k8s.io":       {"Lease"},
@@ -152,7 +154,8 @@ var readsAlike = func() map[schema.GroupKind]bool {
 // these may decode to different strings. It takes 3 µs for a small Deployment; decoding and
 // converting the stored bytes takes 33 µs.
 func (c *Codec) Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool) {
-	if c.noFastPaths || !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) || bytes.Contains(stored, []byte(`\u`)) {
+	if c.noFastPaths || !readsAlike[c.kind] || c.complete != nil || c.storage != c.kind.WithVersion(version) ||
+		bytes.Contains(stored, []byte(`\u`)) {
 		return nil, false
 	}
 	versioned, err := c.scheme.UnsafeConvertToVersion(hub, c.storage.GroupVersion())

@@ -41,7 +41,8 @@ func TestRoundTrip(t *testing.T) {
 func roundTrip(t *testing.T, r *resource.Resource, version string) {
 	hub := decode(t, r, version, resource.MediaJSON, sample(t, r.Group, version, r.Kind, "json"))
 	for media, ext := range map[string]string{resource.MediaYAML: "yaml", resource.MediaProtobuf: "pb"} {
-		if other := decode(t, r, version, media, sample(t, r.Group, version, r.Kind, ext)); canonical(t, r, hub) != canonical(t, r, other) {
+		if other := decode(t, r, version, media, sample(t, r.Group, version, r.Kind, ext)); canonical(t,
+			r, hub) != canonical(t, r, other) {
 			t.Errorf("%s decodes to another hub:\n%s\n%s", media, canonical(t, r, hub), canonical(t, r, other))
 		}
 	}
@@ -56,7 +57,8 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 	if err := cbor.NewSerializer(Scheme(), Scheme()).Encode(versioned, &inCBOR); err != nil {
 		t.Fatal(err)
 	}
-	if other := decode(t, r, version, resource.MediaCBOR, inCBOR.Bytes()); canonical(t, r, hub) != canonical(t, r, other) {
+	if other := decode(t, r, version, resource.MediaCBOR, inCBOR.Bytes()); canonical(t, r, hub) != canonical(t, r,
+		other) {
 		t.Errorf("CBOR decodes to another hub:\n%s\n%s", canonical(t, r, hub), canonical(t, r, other))
 	}
 	before := hub.DeepCopyObject()
@@ -137,7 +139,8 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(stored, []byte(`"apiVersion":"autoscaling/v2"`)) || !bytes.Contains(stored, []byte(`"averageUtilization":50`)) {
+	if !bytes.Contains(stored, []byte(`"apiVersion":"autoscaling/v2"`)) ||
+		!bytes.Contains(stored, []byte(`"averageUtilization":50`)) {
 		t.Errorf("stored %s", stored)
 	}
 }
@@ -146,27 +149,36 @@ spec:
 // contains them.
 func TestDefaults(t *testing.T) {
 	find := resources(t, Config{})
-	p := decode(t, find("", "pods"), "v1", resource.MediaYAML, []byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)).(*core.Pod)
+	p := decode(t, find("", "pods"), "v1", resource.MediaYAML,
+		[]byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)).(*core.Pod)
 	c := p.Spec.Containers[0]
-	if p.Spec.RestartPolicy != core.RestartPolicyAlways || *p.Spec.TerminationGracePeriodSeconds != 30 || p.Spec.DNSPolicy != core.DNSClusterFirst ||
-		p.Spec.SchedulerName != "default-scheduler" || c.ImagePullPolicy != core.PullAlways || c.TerminationMessagePath != "/dev/termination-log" ||
+	if p.Spec.RestartPolicy != core.RestartPolicyAlways || *p.Spec.TerminationGracePeriodSeconds != 30 ||
+		p.Spec.DNSPolicy != core.DNSClusterFirst ||
+		p.Spec.SchedulerName != "default-scheduler" || c.ImagePullPolicy != core.PullAlways ||
+		c.TerminationMessagePath != "/dev/termination-log" ||
 		!*p.Spec.EnableServiceLinks {
 		t.Errorf("pod defaults: %+v", p.Spec)
 	}
-	s := decode(t, find("", "services"), "v1", resource.MediaYAML, []byte(`{metadata: {name: s}, spec: {ports: [{port: 80}]}}`)).(*core.Service)
-	if port := s.Spec.Ports[0]; s.Spec.Type != core.ServiceTypeClusterIP || port.Protocol != core.ProtocolTCP || port.TargetPort.IntValue() != 80 ||
-		s.Spec.SessionAffinity != core.ServiceAffinityNone || *s.Spec.InternalTrafficPolicy != core.ServiceInternalTrafficPolicyCluster {
+	s := decode(t, find("", "services"), "v1", resource.MediaYAML,
+		[]byte(`{metadata: {name: s}, spec: {ports: [{port: 80}]}}`)).(*core.Service)
+	if port := s.Spec.Ports[0]; s.Spec.Type != core.ServiceTypeClusterIP || port.Protocol != core.ProtocolTCP ||
+		port.TargetPort.IntValue() != 80 ||
+		s.Spec.SessionAffinity != core.ServiceAffinityNone ||
+		*s.Spec.InternalTrafficPolicy != core.ServiceInternalTrafficPolicyCluster {
 		t.Errorf("service defaults: %+v", s.Spec)
 	}
-	if secret := decode(t, find("", "secrets"), "v1", resource.MediaJSON, []byte(`{"metadata":{"name":"s"}}`)).(*core.Secret); secret.Type != core.SecretTypeOpaque {
+	if secret := decode(t, find("", "secrets"), "v1", resource.MediaJSON,
+		[]byte(`{"metadata":{"name":"s"}}`)).(*core.Secret); secret.Type != core.SecretTypeOpaque {
 		t.Errorf("secret type %q", secret.Type)
 	}
-	stored, err := find("apps", "deployments").Codec.Store(decode(t, find("apps", "deployments"), "v1", resource.MediaYAML, []byte(
-		`{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)))
+	stored, err := find("apps", "deployments").Codec.Store(decode(t, find("apps", "deployments"), "v1",
+		resource.MediaYAML, []byte(
+			`{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"kind":"Deployment","apiVersion":"apps/v1",`, `"replicas":1`, `"revisionHistoryLimit":10`, `"progressDeadlineSeconds":600`, `"maxSurge":"25%"`} {
+	for _, want := range []string{`{"kind":"Deployment","apiVersion":"apps/v1",`, `"replicas":1`,
+		`"revisionHistoryLimit":10`, `"progressDeadlineSeconds":600`, `"maxSurge":"25%"`} {
 		if !bytes.Contains(stored, []byte(want)) {
 			t.Errorf("stored deployment lacks %s: %s", want, stored)
 		}
@@ -186,11 +198,13 @@ func TestDecodeErrors(t *testing.T) {
 			body:   `{"kind":"Pod","apiVersion":"v1","spec":{"foo":1,"nodeName":"a","nodeName":"b"}}`,
 			strict: []string{`unknown field "spec.foo"`, `duplicate field "spec.nodeName"`}},
 		{name: "unknown and duplicate fields in YAML", plural: "pods", version: "v1", media: resource.MediaYAML,
-			body:   "kind: Pod\napiVersion: v1\nspec:\n  foo: 1\n  nodeName: a\n  nodeName: b\n",
-			strict: []string{`yaml: unmarshal errors:` + "\n" + `  line 6: key "nodeName" already set in map`, `unknown field "spec.foo"`}},
-		{name: "version of another group", group: "apps", plural: "deployments", version: "v1", media: resource.MediaJSON,
-			body: `{"kind":"Deployment","apiVersion":"apps/v1beta1"}`,
-			err:  `the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)`},
+			body: "kind: Pod\napiVersion: v1\nspec:\n  foo: 1\n  nodeName: a\n  nodeName: b\n",
+			strict: []string{`yaml: unmarshal errors:` + "\n" + `  line 6: key "nodeName" already set in map`,
+				`unknown field "spec.foo"`}},
+		{name: "version of another group", group: "apps", plural: "deployments", version: "v1",
+			media: resource.MediaJSON,
+			body:  `{"kind":"Deployment","apiVersion":"apps/v1beta1"}`,
+			err:   `the API version in the data (apps/v1beta1) does not match the expected API version (apps/v1)`},
 		{name: "another kind", plural: "pods", version: "v1", media: resource.MediaJSON,
 			body: `{"kind":"Secret","apiVersion":"v1"}`,
 			err:  `Secret in version "v1" cannot be handled as a Pod: converting (v1.Secret) to (core.Pod): unknown conversion`},
@@ -230,11 +244,14 @@ func TestDecodeErrors(t *testing.T) {
 
 func TestDecodePatched(t *testing.T) {
 	r := resources(t, Config{})("", "configmaps")
-	if _, strict, err := r.Codec.DecodePatched([]byte(`{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"b"},"foo":1}`), "v1"); err != nil || len(strict) != 1 {
+	if _, strict, err := r.Codec.DecodePatched(
+		[]byte(`{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"b"},"foo":1}`), "v1"); err != nil ||
+		len(strict) != 1 {
 		t.Errorf("strict %v, error %v", strict, err)
 	}
 	_, _, err := r.Codec.DecodePatched([]byte(`{"kind":"ConfigMap","apiVersion":"v1","data":{"a":1}}`), "v1")
-	if err == nil || !strings.Contains(err.Error(), "cannot unmarshal number into Go struct field ConfigMap.data of type string") {
+	if err == nil || !strings.Contains(err.Error(),
+		"cannot unmarshal number into Go struct field ConfigMap.data of type string") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -261,7 +278,8 @@ func TestEvents(t *testing.T) {
 	if old.Prefix() != other.Prefix() {
 		t.Fatalf("stored under %s and %s", old.Prefix(), other.Prefix())
 	}
-	hub := decode(t, other, "v1", resource.MediaYAML, []byte(`{apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: e, namespace: default}, note: hi, regarding: {kind: Pod, name: p}}`))
+	hub := decode(t, other, "v1", resource.MediaYAML,
+		[]byte(`{apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: e, namespace: default}, note: hi, regarding: {kind: Pod, name: p}}`))
 	stored, err := other.Codec.Store(hub)
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +295,9 @@ func TestEvents(t *testing.T) {
 	if e := versioned.(*corev1.Event); e.Message != "hi" || e.InvolvedObject.Name != "p" || e.APIVersion != "v1" {
 		t.Errorf("as core event: %+v", e)
 	}
-	if versioned, err = other.Codec.ToVersion(hub, "v1"); err != nil || versioned.GetObjectKind().GroupVersionKind() != (schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}) {
+	if versioned, err = other.Codec.ToVersion(hub, "v1"); err != nil ||
+		versioned.GetObjectKind().GroupVersionKind() != (schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1",
+			Kind: "Event"}) {
 		t.Errorf("as event: %+v, %v", versioned, err)
 	}
 }
@@ -289,10 +309,12 @@ func TestFieldSelectors(t *testing.T) {
 	if err != nil || label != "spec.nodeName" {
 		t.Errorf("spec.host is %q, %v", label, err)
 	}
-	if _, _, err := pods.FieldLabel("v1", "spec.foo", "x"); err == nil || err.Error() != "field label not supported: spec.foo" {
+	if _, _, err := pods.FieldLabel("v1", "spec.foo", "x"); err == nil ||
+		err.Error() != "field label not supported: spec.foo" {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := find("", "configmaps").FieldLabel("v1", "data", "x"); err == nil || err.Error() != `"data" is not a known field selector: only "metadata.name", "metadata.namespace"` {
+	if _, _, err := find("", "configmaps").FieldLabel("v1", "data", "x"); err == nil ||
+		err.Error() != `"data" is not a known field selector: only "metadata.name", "metadata.namespace"` {
 		t.Errorf("error %v", err)
 	}
 	hub := decode(t, pods, "v1", resource.MediaJSON, sample(t, "", "v1", "Pod", "json"))
@@ -351,7 +373,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`[]`))
 	r := resources(f, Config{})("", "pods")
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, media := range []string{resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR} {
+		for _, media := range []string{resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf,
+			resource.MediaCBOR} {
 			hub, _, err := r.Codec.Decode(body, media, "v1")
 			if (hub == nil) == (err == nil) {
 				t.Errorf("%s: hub %v with error %v", media, hub, err)
@@ -367,7 +390,8 @@ func FuzzDecode(f *testing.F) {
 
 func BenchmarkLoad(b *testing.B) {
 	r := resources(b, Config{})("", "pods")
-	stored, err := r.Codec.Store(decode(b, r, "v1", resource.MediaYAML, []byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)))
+	stored, err := r.Codec.Store(decode(b, r, "v1", resource.MediaYAML,
+		[]byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,9 @@ type Components map[string]func() error
 // deprecated it.
 func (k *kinds) componentStatuses() *computed {
 	// Created on first use: it is rarely used, and its printers need 30 KB.
-	storage := sync.OnceValue(func() *componentstatus.REST { return componentstatus.NewStorage(k.cfg.Components.servers) })
+	storage := sync.OnceValue(func() *componentstatus.REST {
+		return componentstatus.NewStorage(k.cfg.Components.servers)
+	})
 	return &computed{read: func(ctx context.Context, _, name string) ([]runtime.Object, error) {
 		if name != "" {
 			hub, err := storage().Get(ctx, name, &metav1.GetOptions{})
@@ -52,7 +54,8 @@ func (k *kinds) componentStatuses() *computed {
 // servers returns the checks of all components.
 func (c Components) servers() map[string]componentstatus.Server {
 	all := map[string]componentstatus.Server{
-		"controller-manager": process(ports.KubeControllerManagerPort), "scheduler": process(schedulerconfig.DefaultKubeSchedulerPort),
+		"controller-manager": process(ports.KubeControllerManagerPort),
+		"scheduler":          process(schedulerconfig.DefaultKubeSchedulerPort),
 	}
 	for name, check := range c {
 		all[name] = component(check)
@@ -63,7 +66,8 @@ func (c Components) servers() map[string]componentstatus.Server {
 // process returns the check of a process of this machine that serves its health at a port.
 func process(port int) componentstatus.Server {
 	return &componentstatus.HttpServer{
-		EnableHTTPS: true, TLSConfig: &tls.Config{InsecureSkipVerify: true}, Addr: "127.0.0.1", Port: port, Path: "/healthz",
+		EnableHTTPS: true, TLSConfig: &tls.Config{InsecureSkipVerify: true}, Addr: "127.0.0.1", Port: port,
+		Path: "/healthz",
 	}
 }
 

@@ -44,7 +44,8 @@ func (dataStrategy) BeforeUpdate(ctx context.Context, hub, old runtime.Object) (
 		return nil, false
 	}
 	previous, ok := mutable(old)
-	if !ok || previous.Name != next.Name || previous.Namespace != next.Namespace || previous.UID == "" || next.UID != "" && next.UID != previous.UID || previous.CreationTimestamp.IsZero() ||
+	if !ok || previous.Name != next.Name || previous.Namespace != next.Namespace || previous.UID == "" ||
+		next.UID != "" && next.UID != previous.UID || previous.CreationTimestamp.IsZero() ||
 		previous.Generation < 0 || previous.DeletionTimestamp != nil || previous.DeletionGracePeriodSeconds != nil {
 		return nil, false
 	}
@@ -128,7 +129,8 @@ func soundOwners(owners []metav1.OwnerReference) bool {
 		if !grouped {
 			version = group
 		}
-		if !isName(version) || grouped && !isSubdomain(group) || owner.Kind == "" || owner.Kind == "Event" || owner.Name == "" || owner.UID == "" {
+		if !isName(version) || grouped && !isSubdomain(group) || owner.Kind == "" || owner.Kind == "Event" ||
+			owner.Name == "" || owner.UID == "" {
 			return false
 		}
 		if owner.Controller != nil && *owner.Controller {
@@ -141,8 +143,10 @@ func soundOwners(owners []metav1.OwnerReference) bool {
 // soundManagers reports whether managers have the form that this server writes.
 func soundManagers(managers []metav1.ManagedFieldsEntry) bool {
 	for _, e := range managers {
-		if e.Operation != metav1.ManagedFieldsOperationApply && e.Operation != metav1.ManagedFieldsOperationUpdate || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil ||
-			e.APIVersion == "" || e.Subresource != "" || len(e.Manager) == 0 || len(e.Manager) > validation.FieldManagerMaxLength {
+		if e.Operation != metav1.ManagedFieldsOperationApply && e.Operation != metav1.ManagedFieldsOperationUpdate ||
+			e.FieldsType != "FieldsV1" || e.FieldsV1 == nil ||
+			e.APIVersion == "" || e.Subresource != "" || len(e.Manager) == 0 ||
+			len(e.Manager) > validation.FieldManagerMaxLength {
 			return false
 		}
 		for i := range len(e.Manager) {

@@ -55,7 +55,8 @@ func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool
 	}
 	next, previous := hub.DeepCopyObject(), old.DeepCopyObject()
 	errs, done := strategy.BeforeUpdate(ctx, hub, old)
-	if !equality.Semantic.DeepEqual(old, previous) || len(errs) > 0 || !done && !equality.Semantic.DeepEqual(hub, next) {
+	if !equality.Semantic.DeepEqual(old, previous) || len(errs) > 0 ||
+		!done && !equality.Semantic.DeepEqual(hub, next) {
 		t.Fatalf("%v, and %v becomes %v, of %v", errs, next, hub, old)
 	}
 	if !done {
@@ -71,15 +72,18 @@ func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool
 
 // TestFastUpdatesOfConfigMaps compares updates by the fast path with the library's.
 func TestFastUpdatesOfConfigMaps(t *testing.T) {
-	noNamespace := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
+	noNamespace := request.WithRequestInfo(t.Context(),
+		&request.RequestInfo{IsResourceRequest: true, Verb: "update", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(noNamespace, "default")
 	stored := soundMeta()
 	stored.ResourceVersion = "7"
 	given := *stored.DeepCopy()
-	given.Generation, given.UID, given.CreationTimestamp, given.Labels = 9, "", metav1.Time{}, map[string]string{"a": "b"}
+	given.Generation, given.UID, given.CreationTimestamp, given.Labels = 9, "", metav1.Time{},
+		map[string]string{"a": "b"}
 	yes, no, now, zero := true, false, metav1.Now(), int64(0)
 	maps := func() (next, previous *core.ConfigMap) {
-		return &core.ConfigMap{ObjectMeta: *given.DeepCopy(), Data: map[string]string{"a": "x"}}, &core.ConfigMap{ObjectMeta: *stored.DeepCopy(), Data: map[string]string{"b": ""}}
+		return &core.ConfigMap{ObjectMeta: *given.DeepCopy(), Data: map[string]string{"a": "x"}},
+			&core.ConfigMap{ObjectMeta: *stored.DeepCopy(), Data: map[string]string{"b": ""}}
 	}
 	next, previous := maps()
 	if !fastUpdate(t, ctx, next, previous) || next.UID != stored.UID || next.Generation != stored.Generation {
@@ -122,17 +126,21 @@ func soundMeta() metav1.ObjectMeta {
 	yes := true
 	return metav1.ObjectMeta{
 		Name: "one.a-b", Namespace: "default", UID: "u", CreationTimestamp: metav1.Now(), Generation: 1,
-		Labels: map[string]string{"app": "web", "example.com/Part_of.x": ""}, Annotations: map[string]string{"example.com/note": "any thing"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "s", UID: "u", Controller: &yes}, {APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}},
-		Finalizers:      []string{"example.com/f"},
-		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "op", Operation: "Apply", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{}}},
+		Labels:      map[string]string{"app": "web", "example.com/Part_of.x": ""},
+		Annotations: map[string]string{"example.com/note": "any thing"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Site", Name: "s", UID: "u",
+			Controller: &yes}, {APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}},
+		Finalizers: []string{"example.com/f"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "op", Operation: "Apply", APIVersion: "v1",
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{}}},
 	}
 }
 
 // The fast path accepts only ConfigMaps and Secrets without any special case; the library validates
 // all others.
 func TestFastCreatesOfConfigMaps(t *testing.T) {
-	noNamespace := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
+	noNamespace := request.WithRequestInfo(t.Context(),
+		&request.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Namespace: "default"})
 	ctx := request.WithNamespace(noNamespace, "default")
 	for _, hub := range []runtime.Object{
 		&core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a.b_c-D": "x", ".hidden": "y"}},
@@ -153,27 +161,43 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 		"no time":              func(m *metav1.ObjectMeta, _ map[string]string) { m.CreationTimestamp = metav1.Time{} },
 		"a generation":         func(m *metav1.ObjectMeta, _ map[string]string) { m.Generation = -1 },
 		"deleted":              func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionTimestamp = &no },
-		"with grace":           func(m *metav1.ObjectMeta, _ map[string]string) { m.DeletionGracePeriodSeconds = &zero },
-		"a label's value":      func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = "a b" },
-		"a long label value":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = strings.Repeat("a", 64) },
-		"a label's key":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["a/b/c"] = "" },
-		"a label's domain":     func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["A/b"] = "" },
-		"an annotation":        func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["-a"] = "" },
-		"a large annotation":   func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["a"] = strings.Repeat("a", 256<<10) },
-		"an owner's version":   func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].APIVersion = "a/b/c" },
-		"an owner's group":     func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].APIVersion = "a/" },
-		"an owner's name":      func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].Name = "" },
-		"an owner's kind":      func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].Kind = "Event" },
-		"an owner's uid":       func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].UID = "" },
-		"two controllers":      func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].Controller = &yes },
-		"a finalizer":          func(m *metav1.ObjectMeta, _ map[string]string) { m.Finalizers[0] = "/" },
-		"a manager":            func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Manager = "a\nb" },
-		"an operation":         func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Operation = "Guess" },
-		"no fieldsType":        func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
-		"no key":               func(_ *metav1.ObjectMeta, data map[string]string) { data[""] = "" },
-		"a key with a space":   func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
-		"a key with two dots":  func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
-		"a long key":           func(_ *metav1.ObjectMeta, data map[string]string) { data[strings.Repeat("a", 254)] = "" },
+		"with grace": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.DeletionGracePeriodSeconds = &zero
+		},
+		"a label's value": func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["app"] = "a b" },
+		"a long label value": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.Labels["app"] = strings.Repeat("a", 64)
+		},
+		"a label's key":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["a/b/c"] = "" },
+		"a label's domain": func(m *metav1.ObjectMeta, _ map[string]string) { m.Labels["A/b"] = "" },
+		"an annotation":    func(m *metav1.ObjectMeta, _ map[string]string) { m.Annotations["-a"] = "" },
+		"a large annotation": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.Annotations["a"] = strings.Repeat("a", 256<<10)
+		},
+		"an owner's version": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.OwnerReferences[0].APIVersion = "a/b/c"
+		},
+		"an owner's group": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.OwnerReferences[0].APIVersion = "a/"
+		},
+		"an owner's name": func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[0].Name = "" },
+		"an owner's kind": func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].Kind = "Event" },
+		"an owner's uid":  func(m *metav1.ObjectMeta, _ map[string]string) { m.OwnerReferences[1].UID = "" },
+		"two controllers": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.OwnerReferences[1].Controller = &yes
+		},
+		"a finalizer": func(m *metav1.ObjectMeta, _ map[string]string) { m.Finalizers[0] = "/" },
+		"a manager":   func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].Manager = "a\nb" },
+		"an operation": func(m *metav1.ObjectMeta, _ map[string]string) {
+			m.ManagedFields[0].Operation = "Guess"
+		},
+		"no fieldsType":       func(m *metav1.ObjectMeta, _ map[string]string) { m.ManagedFields[0].FieldsType = "" },
+		"no key":              func(_ *metav1.ObjectMeta, data map[string]string) { data[""] = "" },
+		"a key with a space":  func(_ *metav1.ObjectMeta, data map[string]string) { data["a b"] = "" },
+		"a key with two dots": func(_ *metav1.ObjectMeta, data map[string]string) { data["..a"] = "" },
+		"a long key": func(_ *metav1.ObjectMeta, data map[string]string) {
+			data[strings.Repeat("a", 254)] = ""
+		},
 		"too much": func(_ *metav1.ObjectMeta, data map[string]string) {
 			data["a"] = strings.Repeat("a", core.MaxSecretSize+1)
 		},
@@ -194,7 +218,8 @@ func TestFastCreatesOfConfigMaps(t *testing.T) {
 	if fastCreate(t, ctx, &core.Secret{ObjectMeta: soundMeta(), Type: core.SecretTypeTLS}) {
 		t.Error("the library is not used for a TLS Secret")
 	}
-	both := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"a": nil}}
+	both := &core.ConfigMap{ObjectMeta: soundMeta(), Data: map[string]string{"a": ""},
+		BinaryData: map[string][]byte{"a": nil}}
 	if fastCreate(t, ctx, both) {
 		t.Error("the library is not used for a key in data and binaryData")
 	}

@@ -17,8 +17,9 @@ import (
 func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, []error, error) {
 	decoder, ok := c.decoders[mediaType]
 	if !ok {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s, %s, %s, %s",
-			resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR))
+		return nil, nil, apierrors.NewBadRequest(
+			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s, %s, %s, %s",
+				resource.MediaJSON, resource.MediaYAML, resource.MediaProtobuf, resource.MediaCBOR))
 	}
 	want := schema.GroupVersionKind{Group: c.kind.Group, Version: version, Kind: c.kind.Kind}
 	if mediaType == resource.MediaJSON {
@@ -34,8 +35,9 @@ func (c *Codec) Decode(body []byte, mediaType, version string) (runtime.Object, 
 		return nil, nil, resource.Unreadable(c.kind.Kind, got, body, err)
 	}
 	if got.GroupVersion() != want.GroupVersion() {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
-			got.GroupVersion(), want.GroupVersion()))
+		return nil, nil, apierrors.NewBadRequest(
+			fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)",
+				got.GroupVersion(), want.GroupVersion()))
 	}
 	return hub, strict, nil
 }
@@ -81,7 +83,8 @@ func (c *Codec) decodeFast(data []byte, kind schema.GroupVersionKind) (hub runti
 }
 
 // decodeStrict returns the findings of strict decoding separately from decoding errors.
-func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, []error, error) {
+func decodeStrict(decoder runtime.Decoder, data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, []error, error) {
 	hub, got, err := decoder.Decode(data, defaults, into)
 	if err == nil {
 		return hub, got, nil, nil

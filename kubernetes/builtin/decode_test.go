@@ -35,7 +35,8 @@ func TestDecodeMatchesLibrary(t *testing.T) {
 				c := &comparison{T: t, codec: r.Codec.(*builtin.Codec), kind: kind}
 				c.begin()
 				for seed := range uint64(40) {
-					random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 11)), types: c.types, valid: seed%4 != 0, nonEmpty: seed%4 == 1}
+					random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 11)), types: c.types, valid: seed%4 != 0,
+						nonEmpty: seed%4 == 1}
 					body, err := json.Marshal(random.object(t, kind))
 					if err != nil {
 						t.Fatal(err)
@@ -48,8 +49,12 @@ func TestDecodeMatchesLibrary(t *testing.T) {
 					}
 					all++
 					for name, decode := range map[string]func(resource.Codec) (any, []error, error){
-						"body":    func(c resource.Codec) (any, []error, error) { return c.Decode(body, resource.MediaJSON, version.Name) },
-						"patched": func(c resource.Codec) (any, []error, error) { return c.DecodePatched(body, version.Name) },
+						"body": func(c resource.Codec) (any, []error, error) {
+							return c.Decode(body, resource.MediaJSON, version.Name)
+						},
+						"patched": func(c resource.Codec) (any, []error, error) {
+							return c.DecodePatched(body, version.Name)
+						},
 						"stored": func(c resource.Codec) (any, []error, error) {
 							obj, err := c.Load(body)
 							return obj, nil, err
@@ -57,8 +62,10 @@ func TestDecodeMatchesLibrary(t *testing.T) {
 					} {
 						got, gotStrict, gotErr := decode(r.Codec)
 						want, wantStrict, wantErr := decode(slow[i].Codec)
-						if !reflect.DeepEqual(got, want) || fmt.Sprint(gotStrict, gotErr) != fmt.Sprint(wantStrict, wantErr) {
-							t.Errorf("%s %s:\n got %+v %v %v\nwant %+v %v %v", name, body, got, gotStrict, gotErr, want, wantStrict, wantErr)
+						if !reflect.DeepEqual(got, want) ||
+							fmt.Sprint(gotStrict, gotErr) != fmt.Sprint(wantStrict, wantErr) {
+							t.Errorf("%s %s:\n got %+v %v %v\nwant %+v %v %v", name, body, got, gotStrict, gotErr, want,
+								wantStrict, wantErr)
 						}
 					}
 				}

@@ -39,7 +39,8 @@ func TestResourcesMatchDiscovery(t *testing.T) {
 
 // compareDiscovery compares a Resource with its discovery documents and returns the documented
 // subresources that it lacks.
-func compareDiscovery(t *testing.T, r *resource.Resource, version string, docs []metav1.APIResource) (missing []string) {
+func compareDiscovery(t *testing.T, r *resource.Resource, version string,
+	docs []metav1.APIResource) (missing []string) {
 	t.Helper()
 	find := func(name string) *metav1.APIResource {
 		for i := range docs {
@@ -87,8 +88,10 @@ func compareDiscovery(t *testing.T, r *resource.Resource, version string, docs [
 		if sub.Verbs != nil {
 			verbs = sub.Verbs
 		}
-		if doc.Kind != kind.Kind || doc.Group != kind.Group || doc.Version != kind.Version && kind.Group != "" || !slices.Equal(doc.Verbs, verbs) {
-			t.Errorf("%s/%s is %s with %v, documented as %s/%s %s with %v", r.GVR(version), sub.Name, kind, verbs, doc.Group, doc.Version, doc.Kind, doc.Verbs)
+		if doc.Kind != kind.Kind || doc.Group != kind.Group || doc.Version != kind.Version && kind.Group != "" ||
+			!slices.Equal(doc.Verbs, verbs) {
+			t.Errorf("%s/%s is %s with %v, documented as %s/%s %s with %v", r.GVR(version), sub.Name, kind, verbs,
+				doc.Group, doc.Version, doc.Kind, doc.Verbs)
 		}
 	}
 	for _, doc := range docs {

@@ -26,7 +26,8 @@ func TestNullEmptyLists(t *testing.T) {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
-	for value, want := range map[any]bool{&rbacv1.ClusterRole{}: false, &appsv1.ControllerRevision{}: true, &appsv1.Deployment{}: false} {
+	for value, want := range map[any]bool{&rbacv1.ClusterRole{}: false, &appsv1.ControllerRevision{}: true,
+		&appsv1.Deployment{}: false} {
 		if got := holdsRaw(reflect.TypeOf(value), map[reflect.Type]bool{}); got != want {
 			t.Errorf("%T holds raw JSON: %v", value, got)
 		}
@@ -39,7 +40,8 @@ func TestWithoutEmptyLists(t *testing.T) {
 		Requests:    []resourcev1.DeviceRequest{},
 		Constraints: []resourcev1.DeviceConstraint{{Requests: []string{}}},
 		Config: []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
-			Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: "d", Parameters: runtime.RawExtension{Raw: []byte(`{"a":[]}`)}},
+			Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: "d",
+				Parameters: runtime.RawExtension{Raw: []byte(`{"a":[]}`)}},
 		}}},
 	}}}
 	got, err := json.Marshal(withoutEmptyLists(claim).(*resourcev1.ResourceClaim).Spec)

@@ -108,7 +108,8 @@ func TestEmulatedNewerAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unclaim()
-	apis, err := builtin.ParseAPIs(map[string]string{"admissionregistration.k8s.io/v1/mutatingadmissionpolicies": "true"})
+	apis, err := builtin.ParseAPIs(map[string]string{
+		"admissionregistration.k8s.io/v1/mutatingadmissionpolicies": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}

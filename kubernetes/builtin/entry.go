@@ -120,7 +120,8 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		}
 	}
 	if e.status != nil {
-		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", NoTable: e.noStatusTable, Update: &resource.UpdateView{Strategy: e.status}})
+		r.Subresources = append(r.Subresources, resource.Subresource{Name: "status", NoTable: e.noStatusTable,
+			Update: &resource.UpdateView{Strategy: e.status}})
 	}
 	r.Subresources = append(r.Subresources, e.subs...)
 	if e.storedAs != "" {

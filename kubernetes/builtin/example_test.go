@@ -16,7 +16,8 @@ func ExampleResources() {
 	registry := resource.NewRegistry(resources...)
 	pods, _ := registry.Current().ByPrefix("pods")
 
-	hub, strict, err := pods.Codec.Decode([]byte(`{"metadata":{"name":"p"},"spec":{"contaners":[]}}`), resource.MediaJSON, "v1")
+	hub, strict, err := pods.Codec.Decode([]byte(`{"metadata":{"name":"p"},"spec":{"contaners":[]}}`),
+		resource.MediaJSON, "v1")
 	fmt.Println(hub != nil, strict, err)
 	// Output: true [unknown field "spec.contaners"] <nil>
 }

@@ -61,7 +61,8 @@ func checkExpressions(hub runtime.Object) (errs field.ErrorList) {
 	check := func(path *field.Path, expression string) { errs = append(errs, scope.Check(path, expression)...) }
 	variables := func(variables []admissionregistration.Variable) {
 		for i, v := range variables {
-			errs = append(errs, scope.Add(spec.Child("variables").Index(i).Child("expression"), v.Name, v.Expression)...)
+			errs = append(errs, scope.Add(spec.Child("variables").Index(i).Child("expression"), v.Name,
+				v.Expression)...)
 		}
 	}
 	conditions := func(path *field.Path, conditions []admissionregistration.MatchCondition) {

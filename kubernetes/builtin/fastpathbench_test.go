@@ -24,9 +24,11 @@ const (
 // saves. docs/design/fastpaths.md has the figures.
 func BenchmarkFastPath(b *testing.B) {
 	fast, library := resources(b, Config{}), resources(b, Config{NoFastPaths: true})
-	for _, kind := range []struct{ group, plural, body string }{{"", "configmaps", benchConfigMap}, {"apps", "deployments", benchDeployment}} {
+	for _, kind := range []struct{ group, plural, body string }{{"", "configmaps", benchConfigMap},
+		{"apps", "deployments", benchDeployment}} {
 		steps := [2]map[string]func(){
-			fastPathSteps(b, fast(kind.group, kind.plural), kind.body), fastPathSteps(b, library(kind.group, kind.plural), kind.body),
+			fastPathSteps(b, fast(kind.group, kind.plural), kind.body),
+			fastPathSteps(b, library(kind.group, kind.plural), kind.body),
 		}
 		for _, name := range slices.Sorted(maps.Keys(steps[0])) {
 			for i, by := range []string{"fast", "library"} {

@@ -46,7 +46,8 @@ func (m *fieldManagers) get(version, subresource string) (resource.FieldManager,
 }
 
 func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (resource.FieldManager, error) {
-	library, err := managedfields.NewDefaultFieldManager(sharedSchemas(), m.scheme, m.scheme, m.scheme, kind, m.hub, subresource, resetFilters(m.reset[subresource]))
+	library, err := managedfields.NewDefaultFieldManager(sharedSchemas(), m.scheme, m.scheme, m.scheme, kind, m.hub,
+		subresource, resetFilters(m.reset[subresource]))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,8 @@ func (m *fieldManagers) make(kind schema.GroupVersionKind, subresource string) (
 		filter = resetFilters(m.reset[subresource])[fieldpath.APIVersion(kind.GroupVersion().String())]
 	}
 	return fastfields.NewStructManager(fastfields.StructConfig{
-		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Cache: &m.fields, Scheme: m.scheme, Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape,
+		Library: resource.Tracked{FieldManager: library}, Types: sharedSchemas(), Cache: &m.fields, Scheme: m.scheme,
+		Kind: kind, Hub: m.hub, Subresource: subresource, Shape: shape,
 		Reset: reset, Filter: filter,
 	})
 }
@@ -77,7 +79,8 @@ func ownersOfBody(kind schema.GroupVersionKind, subresource string) func() (reso
 }
 
 // ownersOf is like ownersOfBody, for objects in the version hub.
-func ownersOf(kind schema.GroupVersionKind, hub schema.GroupVersion, subresource string) func() (resource.FieldManager, error) {
+func ownersOf(kind schema.GroupVersionKind, hub schema.GroupVersion,
+	subresource string) func() (resource.FieldManager, error) {
 	return sync.OnceValues(func() (resource.FieldManager, error) {
 		m := &fieldManagers{scheme: Scheme(), kind: kind.GroupKind(), hub: hub}
 		return m.get(kind.Version, subresource)

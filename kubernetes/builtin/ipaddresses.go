@@ -34,7 +34,8 @@ func NewIPAddress(address netip.Addr, namespace, service string) *networkingv1.I
 			networkingv1.LabelIPAddressFamily: string(family(address)),
 			networkingv1.LabelManagedBy:       AddressManager,
 		}},
-		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: namespace, Name: service}},
+		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services",
+			Namespace: namespace, Name: service}},
 	}
 }
 
@@ -51,7 +52,8 @@ func addressOps(sn *store.Snapshot, svc, old *core.Service) ([]store.Op, error) 
 		obj.UID, obj.CreationTimestamp = uuid.NewUUID(), metav1.Now().Rfc3339Copy()
 		obj.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: obj.APIVersion,
-			Time: &obj.CreationTimestamp, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(ipAddressFields)},
+			Time: &obj.CreationTimestamp, FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(ipAddressFields)},
 		}}
 		data, err := json.Marshal(obj)
 		if err != nil {

@@ -37,13 +37,17 @@ func TestScale(t *testing.T) {
 	d := s.do(200, "GET", path+"/d", "")
 	want(t, "replicas", str(d, "spec", "replicas"), "5")
 	want(t, "generation", str(d, "metadata", "generation"), "2")
-	if managed := str(d, "metadata", "managedFields"); !strings.Contains(managed, `"fieldsV1":{"f:spec":{"f:replicas":{}}}`) || !strings.Contains(managed, `"subresource":"scale"`) {
+	if managed := str(d, "metadata", "managedFields"); !strings.Contains(managed,
+		`"fieldsV1":{"f:spec":{"f:replicas":{}}}`) || !strings.Contains(managed, `"subresource":"scale"`) {
 		t.Errorf("managedFields %s", managed)
 	}
-	want(t, "message", s.refused(422, "Invalid", "PUT", path+"/d/scale", `{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: d}, spec: {replicas: -1}}`),
+	want(t, "message", s.refused(422, "Invalid", "PUT", path+"/d/scale",
+		`{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: d}, spec: {replicas: -1}}`),
 		`Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`)
-	s.do(201, "POST", "/api/v1/namespaces/default/replicationcontrollers", `{metadata: {name: r}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
-	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale", `{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
+	s.do(201, "POST", "/api/v1/namespaces/default/replicationcontrollers",
+		`{metadata: {name: r}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
+	want(t, "replicas", str(s.do(200, "PATCH", "/api/v1/namespaces/default/replicationcontrollers/r/scale",
+		`{"spec":{"replicas":3}}`), "spec", "replicas"), "3")
 }
 
 // managedFields record the owner of each field since the first write. Status has separate entries.
@@ -55,7 +59,8 @@ func TestManagedFields(t *testing.T) {
 	if !strings.Contains(managed, `{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:a":{}}},"manager":"me","operation":"Update"`) {
 		t.Errorf("managedFields %s", managed)
 	}
-	msg := s.refused(409, "Conflict", "APPLY", path+"/c", `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: c}}`)
+	msg := s.refused(409, "Conflict", "APPLY", path+"/c",
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {a: c}}`)
 	if !strings.HasPrefix(msg, `Apply failed with 1 conflict: conflict with "me" using v1`) {
 		t.Errorf("message %s", msg)
 	}
@@ -72,12 +77,14 @@ spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, s
 status: {replicas: 3}
 `)
 	managed = str(d, "metadata", "managedFields")
-	if !strings.Contains(managed, `k:{\"name\":\"c\"}`) || strings.Contains(managed, "f:status") || str(d, "status", "replicas") != "" {
+	if !strings.Contains(managed, `k:{\"name\":\"c\"}`) || strings.Contains(managed, "f:status") ||
+		str(d, "status", "replicas") != "" {
 		t.Errorf("deployment %s", mustJSON(t, d))
 	}
 	s.do(200, "PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", `{"status":{"observedGeneration":1}}`)
 	managed = str(s.do(200, "GET", "/apis/apps/v1/namespaces/default/deployments/d", ""), "metadata", "managedFields")
-	if !strings.Contains(managed, `"fieldsV1":{"f:status":{"f:observedGeneration":{}}}`) || !strings.Contains(managed, `"subresource":"status"`) {
+	if !strings.Contains(managed, `"fieldsV1":{"f:status":{"f:observedGeneration":{}}}`) ||
+		!strings.Contains(managed, `"subresource":"status"`) {
 		t.Errorf("managedFields %s", managed)
 	}
 }
@@ -88,8 +95,10 @@ func TestAutoscalerVersions(t *testing.T) {
 	s.do(201, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
 		`{metadata: {name: h}, spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}}`)
 	h := s.do(200, "GET", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h", "")
-	want(t, "metrics", str(h, "spec", "metrics"), `[{"resource":{"name":"cpu","target":{"averageUtilization":50,"type":"Utilization"}},"type":"Resource"}]`)
-	h = s.do(200, "PATCH", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers/h", `{"spec":{"maxReplicas":4}}`)
+	want(t, "metrics", str(h, "spec", "metrics"),
+		`[{"resource":{"name":"cpu","target":{"averageUtilization":50,"type":"Utilization"}},"type":"Resource"}]`)
+	h = s.do(200, "PATCH", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers/h",
+		`{"spec":{"maxReplicas":4}}`)
 	want(t, "version", str(h, "apiVersion"), "autoscaling/v1")
 	want(t, "replicas", str(h, "spec", "maxReplicas"), "4")
 }
@@ -98,7 +107,8 @@ func TestAutoscalerVersions(t *testing.T) {
 // listed, patched and deleted in the other.
 func TestEventsOfBothGroups(t *testing.T) {
 	s := serve(t, Config{})
-	s.do(201, "POST", "/api/v1/namespaces/default/events", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Pod, name: p, namespace: default}, message: hi, reason: R, type: Normal}`)
+	s.do(201, "POST", "/api/v1/namespaces/default/events",
+		`{metadata: {name: e, namespace: default}, involvedObject: {kind: Pod, name: p, namespace: default}, message: hi, reason: R, type: Normal}`)
 	e := s.do(200, "GET", "/apis/events.k8s.io/v1/namespaces/default/events/e", "")
 	want(t, "version", str(e, "apiVersion"), "events.k8s.io/v1")
 	want(t, "note", str(e, "note"), "hi")
@@ -117,11 +127,15 @@ func TestReviews(t *testing.T) {
 	s := serve(t, Config{})
 	me := s.do(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`)
 	want(t, "user", str(me, "status", "userInfo", "username"), "admin")
-	review := s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
+	review := s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+		`{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
 	want(t, "allowed", str(review, "status", "allowed"), "true")
-	want(t, "kind", str(review, "apiVersion")+" "+str(review, "kind"), "authorization.k8s.io/v1 SelfSubjectAccessReview")
-	s.refused(422, "Invalid", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", `{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
-	s.do(201, "POST", "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", `{metadata: {namespace: default}, spec: {user: u, resourceAttributes: {namespace: default, verb: get, resource: pods}}}`)
+	want(t, "kind", str(review, "apiVersion")+" "+str(review, "kind"),
+		"authorization.k8s.io/v1 SelfSubjectAccessReview")
+	s.refused(422, "Invalid", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+		`{spec: {resourceAttributes: {verb: get, resource: pods}}}`)
+	s.do(201, "POST", "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+		`{metadata: {namespace: default}, spec: {user: u, resourceAttributes: {namespace: default, verb: get, resource: pods}}}`)
 	s.do(201, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", `{spec: {namespace: default}}`)
 	token := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{spec: {token: t}}`)
 	want(t, "authenticated", str(token, "status", "authenticated"), "")
@@ -132,11 +146,13 @@ func TestWarnings(t *testing.T) {
 	s := serve(t, Config{})
 	warned := func(method, target, text string) {
 		t.Helper()
-		if got := s.send(method, target, "").Header().Get("Warning"); !strings.Contains(got, text) || text == "" && got != "" {
+		if got := s.send(method, target, "").Header().Get("Warning"); !strings.Contains(got, text) ||
+			text == "" && got != "" {
 			t.Errorf("%s %s: warning %q, want %q", method, target, got, text)
 		}
 	}
-	warned("GET", "/api/v1/namespaces/default/endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+	warned("GET", "/api/v1/namespaces/default/endpoints",
+		"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 	warned("GET", "/api/v1/namespaces/default/endpoints/missing", "v1 Endpoints is deprecated")
 	warned("PUT", "/api/v1/namespaces/default/endpoints", "") // no such route exists
 	warned("GET", "/apis/discovery.k8s.io/v1/endpointslices", "")
@@ -162,7 +178,8 @@ func TestAllocatableOfNodes(t *testing.T) {
 	s := serve(t, Config{})
 	const node = `{metadata: {name: one}, status: {capacity: {cpu: "4"}, allocatable: {}}}`
 	for _, query := range []string{"?dryRun=All", ""} {
-		want(t, "allocatable", str(s.do(201, "POST", "/api/v1/nodes"+query, node), "status", "allocatable"), `{"cpu":"4"}`)
+		want(t, "allocatable", str(s.do(201, "POST", "/api/v1/nodes"+query, node), "status", "allocatable"),
+			`{"cpu":"4"}`)
 	}
 	want(t, "allocatable", str(s.do(200, "GET", "/api/v1/nodes/one", ""), "status", "allocatable"), `{"cpu":"4"}`)
 	s.do(200, "PATCH", "/api/v1/nodes/one/status", `{"status":{"allocatable":{"cpu":"3"}}}`)
@@ -173,7 +190,8 @@ func TestAllocatableOfNodes(t *testing.T) {
 func TestManagedReviews(t *testing.T) {
 	s := serve(t, Config{})
 	review := s.do(201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews?fieldManager=me", `{spec: {token: t}}`)
-	if text := str(review, "metadata"); !strings.Contains(text, `"manager":"me"`) || !strings.Contains(text, `"f:spec"`) {
+	if text := str(review, "metadata"); !strings.Contains(text, `"manager":"me"`) ||
+		!strings.Contains(text, `"f:spec"`) {
 		t.Errorf("metadata: %s", text)
 	}
 	answer := s.send("POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{metadata: {ownerReferences: [
@@ -189,7 +207,8 @@ func TestDaemonSetMetadata(t *testing.T) {
 	const sets = "/apis/apps/v1/namespaces/default/daemonsets"
 	s.do(201, "POST", sets, `{metadata: {name: d, annotations: {a: b}}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
 		spec: {containers: [{name: c, image: i}]}}}}`)
-	if text := s.send("GET", sets+"/d", "").Body.String(); !strings.Contains(text, "deprecated.daemonset.template.generation") {
+	if text := s.send("GET", sets+"/d", "").Body.String(); !strings.Contains(text,
+		"deprecated.daemonset.template.generation") {
 		t.Errorf("object: %s", text)
 	}
 	text := s.send("GET", sets+"/d", "", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").Body.String()
@@ -210,7 +229,8 @@ func TestScaleTable(t *testing.T) {
 			t.Errorf("no %s in %s", part, text)
 		}
 	}
-	if text = s.send("GET", sets+"/r/scale?includeObject=None", "", table).Body.String(); strings.Contains(text, "PartialObject") {
+	if text = s.send("GET", sets+"/r/scale?includeObject=None", "", table).Body.String(); strings.Contains(text,
+		"PartialObject") {
 		t.Errorf("unexpected objects: %s", text)
 	}
 }
@@ -225,7 +245,8 @@ func TestStatusWithoutTable(t *testing.T) {
 			t.Errorf("table of d%s: %d, want %d", view, got.Code, code)
 		}
 	}
-	if got := s.send("GET", path+"/d/status", "", table+",application/json"); got.Code != 200 || !strings.Contains(got.Body.String(), `"kind":"DeviceTaintRule"`) {
+	if got := s.send("GET", path+"/d/status", "", table+",application/json"); got.Code != 200 ||
+		!strings.Contains(got.Body.String(), `"kind":"DeviceTaintRule"`) {
 		t.Errorf("status as JSON: %d %s", got.Code, got.Body)
 	}
 }

@@ -35,7 +35,8 @@ type Kubelets struct {
 
 // DefaultKubeletAddressTypes returns the address types that kube-apiserver prefers by default.
 func DefaultKubeletAddressTypes() []corev1.NodeAddressType {
-	return []corev1.NodeAddressType{corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeExternalDNS, corev1.NodeExternalIP}
+	return []corev1.NodeAddressType{corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeInternalIP,
+		corev1.NodeExternalDNS, corev1.NodeExternalIP}
 }
 
 // withDefaults returns the configuration with defaults in place of zero values.
@@ -52,8 +53,10 @@ func (c Kubelets) withDefaults() Kubelets {
 // transport returns a transport to a kubelet. It opens a connection for each request, so that no
 // connection outlives the control plane. It uses HTTP/1.1, which exec and port-forward need.
 func (c Kubelets) transport(verify bool) *http.Transport {
-	settings := &tls.Config{GetClientCertificate: c.Certificate, RootCAs: c.Authorities, InsecureSkipVerify: !verify || c.Authorities == nil}
-	return &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: settings, TLSHandshakeTimeout: maxHandshake}
+	settings := &tls.Config{GetClientCertificate: c.Certificate, RootCAs: c.Authorities,
+		InsecureSkipVerify: !verify || c.Authorities == nil}
+	return &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: settings,
+		TLSHandshakeTimeout: maxHandshake}
 }
 
 // maxHandshake is how long a TLS handshake with a kubelet or a pod may take.

@@ -169,7 +169,8 @@ func TestAggregated(t *testing.T) {
 
 	// An ETag is valid until the document changes.
 	etag := w.Header().Get("ETag")
-	if code := get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag).Code; code != http.StatusNotModified || etag == "" {
+	if code := get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag).Code; code != http.StatusNotModified ||
+		etag == "" {
 		t.Errorf("If-None-Match %s: %d", etag, code)
 	}
 	registry.Put(&resource.Resource{
@@ -182,7 +183,8 @@ func TestAggregated(t *testing.T) {
 	}
 	list := parse[apidiscoveryv2.APIGroupDiscoveryList](t, w.Body.Bytes())
 	last := list.Items[len(list.Items)-1]
-	if last.Name != "example.com" || last.Versions[0].Version != "v1" || last.Versions[0].Resources[0].ResponseKind.Group != "example.com" {
+	if last.Name != "example.com" || last.Versions[0].Version != "v1" ||
+		last.Versions[0].Resources[0].ResponseKind.Group != "example.com" {
 		t.Errorf("last group: %+v", last)
 	}
 }
@@ -212,11 +214,13 @@ func TestForms(t *testing.T) {
 		contentType  string
 		begins       string
 	}{
-		{"/api", "", 200, "application/json", `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"plane:6443"}]}`},
+		{"/api", "", 200, "application/json",
+			`{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"plane:6443"}]}`},
 		{"/api/", "application/json", 200, "application/json", `{"kind":"APIVersions"`},
 		{"/apis/", "application/yaml", 200, "application/yaml", "apiVersion: v1\n"},
 		{"/apis", "application/vnd.kubernetes.protobuf", 200, "application/vnd.kubernetes.protobuf", "k8s\x00"},
-		{"/apis", strings.Replace(aggregatedV2, "json", "vnd.kubernetes.protobuf", 1), 200, strings.Replace(aggregatedV2, "json", "vnd.kubernetes.protobuf", 1), "k8s\x00"},
+		{"/apis", strings.Replace(aggregatedV2, "json", "vnd.kubernetes.protobuf", 1), 200,
+			strings.Replace(aggregatedV2, "json", "vnd.kubernetes.protobuf", 1), "k8s\x00"},
 		{"/apis/apps/v1?pretty=true", "", 200, "application/json", "{\n  \"kind\": \"APIResourceList\""},
 		{"/apis/apps/v2", "", 404, "application/json", `{"kind":"Status"`},
 		{"/apis/nope", "", 404, "text/plain; charset=utf-8", "404 page not found"},
@@ -224,8 +228,10 @@ func TestForms(t *testing.T) {
 		{"/apis", "text/html", 406, "application/json", "{\n  \"kind\": \"Status\""},
 	} {
 		w := get(t, h, c.path, "Accept", c.accept)
-		if w.Code != c.code || w.Header().Get("Content-Type") != c.contentType || !strings.HasPrefix(w.Body.String(), c.begins) {
-			t.Errorf("%s (%s): %d %s %.120q, want %d %s %q", c.path, c.accept, w.Code, w.Header().Get("Content-Type"), w.Body, c.code, c.contentType, c.begins)
+		if w.Code != c.code || w.Header().Get("Content-Type") != c.contentType ||
+			!strings.HasPrefix(w.Body.String(), c.begins) {
+			t.Errorf("%s (%s): %d %s %.120q, want %d %s %q", c.path, c.accept, w.Code, w.Header().Get("Content-Type"),
+				w.Body, c.code, c.contentType, c.begins)
 		}
 	}
 	if w := httptest.NewRecorder(); true {
@@ -254,7 +260,8 @@ func BenchmarkAggregated(b *testing.B) {
 // Paths without a document, and media types in which a document is not available.
 func TestNoDocument(t *testing.T) {
 	h, registry := newHandler(t)
-	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At", Versions: []resource.Version{{Name: "v1"}},
+	registry.Put(&resource.Resource{Group: "example.com", Plural: "ats", Kind: "At",
+		Versions: []resource.Version{{Name: "v1"}},
 		Behavior: resource.Behavior{DispatchByVerb: true}})
 	for _, c := range []struct {
 		method, path, accept string
@@ -264,11 +271,15 @@ func TestNoDocument(t *testing.T) {
 		{"GET", "/api/v2", "", 404, `"message":"the server could not find the requested resource"`},
 		{"GET", "/apis/nothing", "", 404, "404 page not found"},
 		{"GET", "/apis/nothing/v1", "application/xml", 404, "404 page not found"},
-		{"POST", "/apis/apiregistration.k8s.io", "", 405, `"message":"the server does not allow this method on the requested resource"`},
+		{"POST", "/apis/apiregistration.k8s.io", "", 405,
+			`"message":"the server does not allow this method on the requested resource"`},
 		{"GET", "/apis/apiregistration.k8s.io", "application/xml", 406, "406: Not Acceptable"},
-		{"GET", "/apis/apps", "application/xml", 406, "are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"},
-		{"GET", "/apis/example.com/v1", "application/xml", 406, `are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"`},
-		{"GET", "/apis/example.com/v1", "application/cbor", 406, `are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"`},
+		{"GET", "/apis/apps", "application/xml", 406,
+			"are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"},
+		{"GET", "/apis/example.com/v1", "application/xml", 406,
+			`are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"`},
+		{"GET", "/apis/example.com/v1", "application/cbor", 406,
+			`are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"`},
 	} {
 		req := httptest.NewRequest(c.method, c.path, nil)
 		if c.accept != "" {

@@ -28,7 +28,8 @@ func streamMessages(w http.ResponseWriter, req *http.Request, log io.ReadCloser)
 			}
 			at := slices.IndexFunc(asked, func(p string) bool { return slices.Contains(logProtocols, p) })
 			if at < 0 {
-				return fmt.Errorf("requested protocols are not supported: %v; supports %v", config.Protocol, logProtocols)
+				return fmt.Errorf("requested protocols are not supported: %v; supports %v", config.Protocol,
+					logProtocols)
 			}
 			config.Protocol = asked[at : at+1]
 			return nil

@@ -16,7 +16,9 @@ import (
 // or the client ends.
 func TestLogOverWebSocket(t *testing.T) {
 	var source io.ReadCloser
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { stream(w, req, source) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		stream(w, req, source)
+	}))
 	defer server.Close()
 	dial := func(protocols ...string) (*websocket.Conn, error) {
 		config, err := websocket.NewConfig("ws"+strings.TrimPrefix(server.URL, "http"), "http://localhost")

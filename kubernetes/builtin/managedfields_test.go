@@ -54,9 +54,11 @@ func TestManagerMatchesLibrary(t *testing.T) {
 					}
 				})
 				t.Logf("fast path: of %d applies, %d created and %d updated an object; of %d creates, %d; of %d updates, %d; encoded: %d",
-					c.applied, c.appliedNew, c.appliedMore, c.createdAll, c.created, c.updates, c.updatedFast, c.encoded)
+					c.applied, c.appliedNew, c.appliedMore, c.createdAll, c.created, c.updates, c.updatedFast,
+					c.encoded)
 				if c.appliedNew == 0 || c.created == 0 || c.updatedFast == 0 {
-					t.Errorf("the fast path answered %d applies, %d creates and %d updates; want some of each", c.appliedNew, c.created, c.updatedFast)
+					t.Errorf("the fast path answered %d applies, %d creates and %d updates; want some of each",
+						c.appliedNew, c.created, c.updatedFast)
 				}
 			})
 		}
@@ -84,8 +86,10 @@ func TestManagerOfSubresourcesMatchesLibrary(t *testing.T) {
 						c := &comparison{T: t, codec: whole.codec, kind: kind, sub: sub.Name}
 						c.begin()
 						for seed := range uint64(8) {
-							random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 8)), types: c.types, valid: true, nonEmpty: true}
-							hub, _ := whole.apply(seed, whole.empty(), &unstructured.Unstructured{Object: random.object(t, kind)}, "op", true)
+							random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 8)), types: c.types, valid: true,
+								nonEmpty: true}
+							hub, _ := whole.apply(seed, whole.empty(),
+								&unstructured.Unstructured{Object: random.object(t, kind)}, "op", true)
 							for range 6 {
 								if hub != nil {
 									hub = c.updated(seed, random, hub)
@@ -291,7 +295,8 @@ func (c *comparison) update(seed uint64, live, next runtime.Object, by string) r
 		c.Fatalf("seed %d: an update turns the live object\n%s\ninto\n%s", seed, before, after)
 	}
 	if c.text(got) != c.text(want) {
-		c.Fatalf("seed %d: %s\nis updated by %q to\n%s\nwith\n%s\nnot\n%s", seed, before, by, wanted, c.text(got), c.text(want))
+		c.Fatalf("seed %d: %s\nis updated by %q to\n%s\nwith\n%s\nnot\n%s", seed, before, by, wanted, c.text(got),
+			c.text(want))
 	}
 	return got
 }
@@ -350,7 +355,8 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 
 // apply returns the result of an applied configuration, or nil if it is refused. ok reports whether
 // the fast path answered.
-func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string, force bool) (_ runtime.Object, ok bool) {
+func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructured.Unstructured, by string,
+	force bool) (_ runtime.Object, ok bool) {
 	c.applied++
 	shown, _ := json.Marshal(config)
 	want, wrong := c.library.Apply(live.DeepCopyObject(), config.DeepCopy(), by, force)

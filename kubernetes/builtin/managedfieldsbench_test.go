@@ -20,7 +20,8 @@ func BenchmarkStructManager(b *testing.B) {
 	}
 	config := func(image string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
-		body := `{"apiVersion":"apps/v1","kind":"Deployment",` + usualMetadata + `,"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}}`
+		body := `{"apiVersion":"apps/v1","kind":"Deployment",` + usualMetadata +
+			`,"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}}`
 		if err := u.UnmarshalJSON([]byte(strings.ReplaceAll(body, "web:v1", image))); err != nil {
 			b.Fatal(err)
 		}

@@ -38,29 +38,39 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 		kind                   schema.GroupVersionKind
 		content, before, after string
 	}{
-		"ConfigMap": {schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, `"data":{"color":"blue","size":"1"},"immutable":false`, `"blue"`, `"red"`},
-		"Secret":    {schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, `"type":"Opaque","data":{"key":"dmFsdWU="}`, `"dmFsdWU="`, `"b3RoZXI="`},
+		"ConfigMap": {schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+			`"data":{"color":"blue","size":"1"},"immutable":false`, `"blue"`, `"red"`},
+		"Secret": {schema.GroupVersionKind{Version: "v1", Kind: "Secret"},
+			`"type":"Opaque","data":{"key":"dmFsdWU="}`, `"dmFsdWU="`, `"b3RoZXI="`},
 		"Service": {schema.GroupVersionKind{Version: "v1", Kind: "Service"},
 			`"spec":{"type":"ClusterIP","selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":8080},{"name":"dns","port":53,"protocol":"UDP","targetPort":"dns"}]}`,
 			`"selector":{"app":"web"}`, `"selector":{"app":"other","a":"b"}`},
-		"ServiceAccount": {schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, `"imagePullSecrets":[{"name":"s"}]`, `"note":"n"`, `"note":"m"`},
-		"Pod":            {schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, `"spec":` + usualPod, `web:v1`, `web:v2`},
-		"Deployment": {schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, `"spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},` +
-			`"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"25%","maxUnavailable":0}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}`,
+		"ServiceAccount": {schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"},
+			`"imagePullSecrets":[{"name":"s"}]`, `"note":"n"`, `"note":"m"`},
+		"Pod": {schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, `"spec":` + usualPod, `web:v1`,
+			`web:v2`},
+		"Deployment": {schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+			`"spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},` +
+				`"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"25%","maxUnavailable":0}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}`,
 			`"replicas":2`, `"replicas":3`},
-		"StatefulSet": {schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, `"spec":{"serviceName":"web","selector":{"matchLabels":{"app":"web"}},` +
-			`"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}`, `web:v1`, `web:v2`},
-		"Job": {schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, `"spec":{"parallelism":2,"template":{"spec":` + usualPod + `}}`, `"parallelism":2`, `"parallelism":1`},
-		"Role": {schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, `"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`,
+		"StatefulSet": {schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+			`"spec":{"serviceName":"web","selector":{"matchLabels":{"app":"web"}},` +
+				`"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}`, `web:v1`, `web:v2`},
+		"Job": {schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"},
+			`"spec":{"parallelism":2,"template":{"spec":` + usualPod + `}}`, `"parallelism":2`, `"parallelism":1`},
+		"Role": {schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+			`"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`,
 			`"note":"n"`, `"note":"m"`},
 		"RoleBinding": {schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 			`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"ServiceAccount","name":"s","namespace":"default"}]`, `"note":"n"`, `"note":"m"`},
-		"Lease": {schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}, `"spec":{"holderIdentity":"a","leaseDurationSeconds":15}`, `"a"`, `"b"`},
+		"Lease": {schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
+			`"spec":{"holderIdentity":"a","leaseDurationSeconds":15}`, `"a"`, `"b"`},
 		"Ingress": {schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
 			`"spec":{"rules":[{"host":"a.example.com","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"web","port":{"number":80}}}}]}}]}`, `"note":"n"`, `"note":"m"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := `{"apiVersion":"` + test.kind.GroupVersion().String() + `","kind":"` + test.kind.Kind + `",` + usualMetadata + `,` + test.content + `}`
+			body := `{"apiVersion":"` + test.kind.GroupVersion().String() + `","kind":"` + test.kind.Kind + `",` +
+				usualMetadata + `,` + test.content + `}`
 			config := func(old, new string) *unstructured.Unstructured {
 				u := &unstructured.Unstructured{}
 				if err := u.UnmarshalJSON([]byte(strings.Replace(body, old, new, 1))); err != nil {
@@ -143,7 +153,8 @@ func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 				c := &comparison{T: t, codec: codec, kind: kind}
 				config := func(image string) *unstructured.Unstructured {
 					u := &unstructured.Unstructured{}
-					body := `{"apiVersion":"apps/v1","kind":"Deployment",` + usualMetadata + `,"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}}`
+					body := `{"apiVersion":"apps/v1","kind":"Deployment",` + usualMetadata +
+						`,"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}}`
 					if err := u.UnmarshalJSON([]byte(strings.ReplaceAll(body, "web:v1", image))); err != nil {
 						t.Error(err)
 					}
@@ -160,7 +171,8 @@ func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if text := c.text(next); !strings.Contains(text, fmt.Sprintf(`"name":"d%d-%d"`, i, j)) || strings.Contains(text, "web:v1") {
+				if text := c.text(next); !strings.Contains(text, fmt.Sprintf(`"name":"d%d-%d"`, i, j)) ||
+					strings.Contains(text, "web:v1") {
 					t.Error("after two applies: ", text)
 				}
 			}

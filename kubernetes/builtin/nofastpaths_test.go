@@ -35,7 +35,8 @@ func TestNoFastPaths(t *testing.T) {
 			}
 		}
 		if off && strategies+managers+codecs > 0 || !off && (strategies == 0 || managers == 0 || codecs == 0) {
-			t.Errorf("NoFastPaths %t: fast paths in %d strategies, %d field managers and %d codecs", off, strategies, managers, codecs)
+			t.Errorf("NoFastPaths %t: fast paths in %d strategies, %d field managers and %d codecs", off, strategies,
+				managers, codecs)
 		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 // binding serves the resource bindings, which is older than pods/binding: POST binds the pod with
 // the name of the Binding.
 func (k *kinds) binding() *review {
-	return &review{namespaced: true, create: func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
+	return &review{namespaced: true, create: func(ctx context.Context, req *resource.Request,
+		hub runtime.Object) (runtime.Object, error) {
 		b := hub.(*core.Binding)
 		if err := validBinding(b.Name, b); err != nil {
 			return nil, err
@@ -62,16 +63,17 @@ func (k *kinds) bind(ctx context.Context, req *resource.Request, name string, b 
 	if name == "" {
 		return nil, apierrors.NewBadRequest("Name parameter required.")
 	}
-	_, err := req.Objects.Update(ctx, k.resource("", "pods"), req.Namespace, name, unchecked{pod.Strategy}, req.DryRun, func(hub runtime.Object) error {
-		p := hub.(*core.Pod)
-		if err := bindingPreconditions(b).Check("/pods/"+p.Namespace+"/"+name, p); err != nil {
-			return apierrors.NewConflict(core.Resource("pods"), name, err)
-		}
-		if err := assign(p, b); err != nil {
-			return apierrors.NewConflict(core.Resource("pods/binding"), name, err)
-		}
-		return nil
-	})
+	_, err := req.Objects.Update(ctx, k.resource("", "pods"), req.Namespace, name, unchecked{pod.Strategy}, req.DryRun,
+		func(hub runtime.Object) error {
+			p := hub.(*core.Pod)
+			if err := bindingPreconditions(b).Check("/pods/"+p.Namespace+"/"+name, p); err != nil {
+				return apierrors.NewConflict(core.Resource("pods"), name, err)
+			}
+			if err := assign(p, b); err != nil {
+				return apierrors.NewConflict(core.Resource("pods/binding"), name, err)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}

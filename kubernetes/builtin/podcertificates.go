@@ -28,7 +28,8 @@ func (k *kinds) signed(shared []*resource.Resource) []*resource.Resource {
 		copied.Subresources = slices.Clone(r.Subresources)
 		for s := range copied.Subresources {
 			if sub := &copied.Subresources[s]; sub.Name == "status" {
-				sub.Update = &resource.UpdateView{Strategy: podcertificaterequest.NewStatusStrategy(podCertificates, k.authorizer(), clock.RealClock{})}
+				sub.Update = &resource.UpdateView{Strategy: podcertificaterequest.NewStatusStrategy(podCertificates,
+					k.authorizer(), clock.RealClock{})}
 			}
 		}
 		out[i] = &copied

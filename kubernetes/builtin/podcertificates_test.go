@@ -17,7 +17,8 @@ import (
 )
 
 // podRequest returns the body of a PodCertificateRequest for a key, and a certificate of that key.
-func podRequest(t *testing.T, name string) (body string, certificate func(begin time.Time, lifetime time.Duration) string) {
+func podRequest(t *testing.T, name string) (body string, certificate func(begin time.Time,
+	lifetime time.Duration) string) {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -52,7 +53,8 @@ func issued(chain string, begin time.Time, lifetime time.Duration) string {
 func TestPodCertificateRequests(t *testing.T) {
 	signs := authorizer.DecisionNoOpinion
 	var asked []string
-	s := serve(t, Config{Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s := serve(t, Config{Authorizer: authorizer.AuthorizerFunc(func(_ context.Context,
+		a authorizer.Attributes) (authorizer.Decision, string, error) {
 		asked = append(asked, strings.Join([]string{a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetName()}, " "))
 		return signs, "", nil
 	})})
@@ -75,13 +77,17 @@ func TestPodCertificateRequests(t *testing.T) {
 	if !strings.Contains(msg, `User "admin" is not permitted to "sign" for signer "example.com/s"`) {
 		t.Errorf("message %s", msg)
 	}
-	want(t, "questions", strings.Join(asked, "; "), "sign certificates.k8s.io signers example.com/s; sign certificates.k8s.io signers example.com/*")
+	want(t, "questions", strings.Join(asked, "; "),
+		"sign certificates.k8s.io signers example.com/s; sign certificates.k8s.io signers example.com/*")
 	signs = authorizer.DecisionAllow
 	_, others := podRequest(t, "other")
 	for name, status := range map[string]string{
-		"leaf certificate was not issued to the requested public key":      issued(others(begin, 2*time.Hour), begin, 2*time.Hour),
-		"leaf certificate lifetime must be >= 1 hour":                      issued(certificate(begin, time.Minute), begin, time.Minute),
-		"must be set to within 5 minutes of kube-apiserver's current time": issued(certificate(begin.Add(time.Hour), 2*time.Hour), begin.Add(time.Hour), 2*time.Hour),
+		"leaf certificate was not issued to the requested public key": issued(others(begin, 2*time.Hour), begin,
+			2*time.Hour),
+		"leaf certificate lifetime must be >= 1 hour": issued(certificate(begin, time.Minute),
+			begin, time.Minute),
+		"must be set to within 5 minutes of kube-apiserver's current time": issued(certificate(begin.Add(time.Hour),
+			2*time.Hour), begin.Add(time.Hour), 2*time.Hour),
 	} {
 		if msg := s.refused(422, "Invalid", "PATCH", path+"/r/status", status); !strings.Contains(msg, name) {
 			t.Errorf("%s, want %s", msg, name)
@@ -89,10 +95,12 @@ func TestPodCertificateRequests(t *testing.T) {
 	}
 	s.do(200, "PATCH", path+"/r", good) // the main resource does not change the status
 	want(t, "status", str(s.do(200, "GET", path+"/r", ""), "status", "certificateChain"), "")
-	if chain := str(s.do(200, "PATCH", path+"/r/status", good), "status", "certificateChain"); !strings.HasPrefix(chain, "-----BEGIN CERTIFICATE-----") {
+	if chain := str(s.do(200, "PATCH", path+"/r/status", good), "status", "certificateChain"); !strings.HasPrefix(chain,
+		"-----BEGIN CERTIFICATE-----") {
 		t.Errorf("chain %q", chain)
 	}
-	msg = s.refused(422, "Invalid", "PATCH", path+"/r/status", `{"status": {"conditions": [{"type": "Issued", "status": "True", "reason": "Again", "message": "m"}]}}`)
+	msg = s.refused(422, "Invalid", "PATCH", path+"/r/status",
+		`{"status": {"conditions": [{"type": "Issued", "status": "True", "reason": "Again", "message": "m"}]}}`)
 	if !strings.Contains(msg, "immutable after PodCertificateRequest is issued, denied, or failed") {
 		t.Errorf("message %s", msg)
 	}
@@ -106,7 +114,8 @@ func TestSelectPodCertificateRequests(t *testing.T) {
 	body, _ := podRequest(t, "r")
 	s.do(201, "POST", path, body)
 	for selector, want := range map[string]bool{
-		"spec.nodeName=n1": true, "spec.nodeName=n2": false, "spec.podName=web": true, "spec.signerName=example.com/s": true, "spec.signerName=example.com/t": false,
+		"spec.nodeName=n1": true, "spec.nodeName=n2": false, "spec.podName=web": true,
+		"spec.signerName=example.com/s": true, "spec.signerName=example.com/t": false,
 	} {
 		list := s.do(200, "GET", path+"?fieldSelector="+selector, "")
 		if got := strings.Contains(str(list, "items"), `"name":"r"`); got != want {
@@ -118,7 +127,8 @@ func TestSelectPodCertificateRequests(t *testing.T) {
 		t.Errorf("message %s", msg)
 	}
 	text := s.send("GET", path, "", "application/json;as=Table;v=v1;g=meta.k8s.io").Body.String()
-	for _, part := range []string{`"name":"UnverifiedUserAnnotations"`, `["r","web","default","n1","example.com/s","Pending","example.com/name=web"]`} {
+	for _, part := range []string{`"name":"UnverifiedUserAnnotations"`,
+		`["r","web","default","n1","example.com/s","Pending","example.com/name=web"]`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %s in %s", part, text)
 		}

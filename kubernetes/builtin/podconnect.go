@@ -130,11 +130,12 @@ func (k *kinds) node(name string) (Node, bool) {
 
 // dialTransport returns a transport that opens a new connection for each request.
 func dialTransport(dial func(ctx context.Context, port string) (net.Conn, error)) *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
-		return dial(ctx, port)
-	}}
+	return &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return dial(ctx, port)
+		}}
 }

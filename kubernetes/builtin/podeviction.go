@@ -105,7 +105,8 @@ func resourceVersionOf(opts *metav1.DeleteOptions) string {
 
 // evict marks the pod as disrupted and deletes it. If pinned is true, both writes have the revision
 // of p as a precondition.
-func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod, opts *metav1.DeleteOptions, pinned, dryRun bool) error {
+func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod, opts *metav1.DeleteOptions,
+	pinned, dryRun bool) error {
 	pods := k.resource("", "pods")
 	opts = opts.DeepCopy()
 	if opts.Preconditions == nil {
@@ -119,22 +120,25 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 		_, err := objects.Delete(ctx, pods, p.Namespace, p.Name, opts)
 		return err
 	}
-	updated, err := objects.Update(ctx, pods, p.Namespace, p.Name, pod.StatusStrategy, false, func(hub runtime.Object) error {
-		now := hub.(*core.Pod)
-		if uid := opts.Preconditions.UID; uid != nil && *uid != "" && *uid != now.UID {
-			return apierrors.NewConflict(core.Resource("Pod"), p.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
-				"The object might have been deleted and then recreated", *uid, now.UID))
-		}
-		if want != "" && want != now.ResourceVersion {
-			return apierrors.NewConflict(core.Resource("Pod"), p.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
-				"The object might have been modified", want, now.ResourceVersion))
-		}
-		podutil.UpdatePodCondition(&now.Status, &core.PodCondition{
-			Type: core.DisruptionTarget, Status: core.ConditionTrue,
-			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+	updated, err := objects.Update(ctx, pods, p.Namespace, p.Name, pod.StatusStrategy, false,
+		func(hub runtime.Object) error {
+			now := hub.(*core.Pod)
+			if uid := opts.Preconditions.UID; uid != nil && *uid != "" && *uid != now.UID {
+				return apierrors.NewConflict(core.Resource("Pod"), p.Name,
+					fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+						"The object might have been deleted and then recreated", *uid, now.UID))
+			}
+			if want != "" && want != now.ResourceVersion {
+				return apierrors.NewConflict(core.Resource("Pod"), p.Name,
+					fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+						"The object might have been modified", want, now.ResourceVersion))
+			}
+			podutil.UpdatePodCondition(&now.Status, &core.PodCondition{
+				Type: core.DisruptionTarget, Status: core.ConditionTrue,
+				Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+			})
+			return nil
 		})
-		return nil
-	})
 	if err != nil {
 		return err
 	}
@@ -148,7 +152,8 @@ func (k *kinds) evict(ctx context.Context, objects resource.Objects, p *core.Pod
 // takeDisruption takes one disruption from a pod's budget if the eviction needs one. If pinned is
 // true, the decision is valid only for the revision of p. If uncounted is true, the pod does not
 // count for any budget, and the caller may retry after a conflict.
-func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p *core.Pod, dryRun bool) (uncounted, pinned bool, err error) {
+func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p *core.Pod,
+	dryRun bool) (uncounted, pinned bool, err error) {
 	ended := p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed || p.DeletionTimestamp != nil
 	if ended || p.Status.Phase == core.PodPending {
 		return true, !ended, nil
@@ -169,7 +174,8 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 	}
 	b := budgets[0]
 	if !podutil.IsPodReady(p) {
-		alwaysAllow := b.Spec.UnhealthyPodEvictionPolicy != nil && *b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
+		alwaysAllow := b.Spec.UnhealthyPodEvictionPolicy != nil &&
+			*b.Spec.UnhealthyPodEvictionPolicy == policy.AlwaysAllow
 		enoughHealthy := b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
 		if alwaysAllow || enoughHealthy {
 			return false, true, nil // the budget loses no healthy pod
@@ -184,7 +190,8 @@ func (k *kinds) takeDisruption(ctx context.Context, objects resource.Objects, p 
 }
 
 // budgets returns the disruption budgets that select a pod.
-func (k *kinds) budgets(ctx context.Context, objects resource.Objects, p *core.Pod) ([]*policy.PodDisruptionBudget, error) {
+func (k *kinds) budgets(ctx context.Context, objects resource.Objects,
+	p *core.Pod) ([]*policy.PodDisruptionBudget, error) {
 	hubs, err := objects.List(ctx, k.resource("policy", "poddisruptionbudgets"), p.Namespace, labels.Everything())
 	if err != nil {
 		return nil, err
@@ -208,7 +215,8 @@ func take(b *policy.PodDisruptionBudget, podName string) error {
 	const most = 2000
 	switch {
 	case b.Status.ObservedGeneration < b.Generation:
-		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+		return tooManyRequests(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.",
+			b.Name))
 	case b.Status.DisruptionsAllowed < 0:
 		return forbidden(b.Name, "pdb disruptions allowed is negative",
 			fmt.Sprintf("The disruption budget %s does not allow evicting pods currently: pdb disruptions allowed is negative", b.Name))
@@ -221,7 +229,8 @@ func take(b *policy.PodDisruptionBudget, podName string) error {
 	b.Status.DisruptionsAllowed--
 	if b.Status.DisruptionsAllowed == 0 {
 		meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
-			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.InsufficientPodsReason,
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse,
+			Reason:             policyv1.InsufficientPodsReason,
 			ObservedGeneration: b.Status.ObservedGeneration,
 		})
 	}
@@ -237,23 +246,28 @@ func whyNoDisruption(b *policy.PodDisruptionBudget) string {
 	hasReason := c != nil && c.Status == metav1.ConditionFalse && c.Message != ""
 	switch {
 	case hasReason && c.Reason == policyv1.SyncFailedReason:
-		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", b.Name, c.Message)
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s",
+			b.Name, c.Message)
 	case b.Status.CurrentHealthy <= b.Status.DesiredHealthy:
-		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name,
+			b.Status.DesiredHealthy, b.Status.CurrentHealthy)
 	case hasReason:
-		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, c.Reason, c.Message)
+		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently (%s): %s", b.Name, c.Reason,
+			c.Message)
 	}
 	return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", b.Name)
 }
 
 func tooManyRequests(retryAfter int, cause string) error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter)
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
 	return err
 }
 
 func forbidden(budget, reason, cause string) error {
 	err := apierrors.NewForbidden(policy.Resource("poddisruptionbudget"), budget, errors.New(reason))
-	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+		metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: cause})
 	return err
 }

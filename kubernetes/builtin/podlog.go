@@ -55,7 +55,9 @@ func (k *kinds) podLog(ctx context.Context, req *resource.Request, _ runtime.Obj
 		return nil, err
 	}
 	if container == "" { // not scheduled yet: there is no log
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}), nil
 	}
 	opts.Container = container
 	if _, ok := k.node(p.Spec.NodeName); k.cfg.Logs == nil || k.cfg.Node != nil && !ok {

@@ -22,10 +22,12 @@ import (
 func (k *kinds) policies(shared []*resource.Resource) []*resource.Resource {
 	authorizer, resolve := k.authorizer(), resolver.ResourceResolverFunc(k.resolve)
 	strategies := map[string]resource.Strategy{
-		"mutatingadmissionpolicies":         mutatingadmissionpolicy.NewStrategy(authorizer, resolve),
-		"mutatingadmissionpolicybindings":   mutatingadmissionpolicybinding.NewStrategy(authorizer, boundPolicies{k}, resolve),
-		"validatingadmissionpolicies":       validatingadmissionpolicy.NewStrategy(authorizer, resolve),
-		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(authorizer, boundPolicies{k}, resolve),
+		"mutatingadmissionpolicies": mutatingadmissionpolicy.NewStrategy(authorizer, resolve),
+		"mutatingadmissionpolicybindings": mutatingadmissionpolicybinding.NewStrategy(authorizer, boundPolicies{k},
+			resolve),
+		"validatingadmissionpolicies": validatingadmissionpolicy.NewStrategy(authorizer, resolve),
+		"validatingadmissionpolicybindings": validatingadmissionpolicybinding.NewStrategy(authorizer, boundPolicies{k},
+			resolve),
 	}
 	out := make([]*resource.Resource, len(shared))
 	for i, r := range shared {
@@ -48,17 +50,21 @@ func (k *kinds) resolve(gvk schema.GroupVersionKind) (schema.GroupVersionResourc
 			}
 		}
 	}
-	return schema.GroupVersionResource{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	return schema.GroupVersionResource{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(),
+		SearchedVersions: []string{gvk.Version}}
 }
 
 // boundPolicies reads the policies to which bindings refer.
 type boundPolicies struct{ *kinds }
 
-func (b boundPolicies) GetValidatingAdmissionPolicy(ctx context.Context, name string) (*admissionregistration.ValidatingAdmissionPolicy, error) {
-	return readPolicy[*admissionregistration.ValidatingAdmissionPolicy](ctx, b.kinds, "validatingadmissionpolicies", name)
+func (b boundPolicies) GetValidatingAdmissionPolicy(ctx context.Context,
+	name string) (*admissionregistration.ValidatingAdmissionPolicy, error) {
+	return readPolicy[*admissionregistration.ValidatingAdmissionPolicy](ctx, b.kinds, "validatingadmissionpolicies",
+		name)
 }
 
-func (b boundPolicies) GetMutatingAdmissionPolicy(ctx context.Context, name string) (*admissionregistration.MutatingAdmissionPolicy, error) {
+func (b boundPolicies) GetMutatingAdmissionPolicy(ctx context.Context,
+	name string) (*admissionregistration.MutatingAdmissionPolicy, error) {
 	return readPolicy[*admissionregistration.MutatingAdmissionPolicy](ctx, b.kinds, "mutatingadmissionpolicies", name)
 }
 

@@ -29,11 +29,15 @@ import (
 
 // proxied returns the proxy subresource of a kind. locate returns the destination of a request and
 // the transport to it. Its runtime.Object is nil for Services.
-func (k *kinds) proxied(kind, what string, options func() runtime.Object, locate func(context.Context, *resource.Request, runtime.Object) (*url.URL, http.RoundTripper, error)) resource.Subresource {
+func (k *kinds) proxied(kind, what string, options func() runtime.Object,
+	locate func(context.Context, *resource.Request, runtime.Object) (*url.URL, http.RoundTripper,
+		error)) resource.Subresource {
 	return resource.Subresource{
-		Name: "proxy", GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Verbs: []string{"create", "delete", "get", "patch", "update"},
+		Name: "proxy", GVK: schema.GroupVersionKind{Version: "v1", Kind: kind},
+		Verbs: []string{"create", "delete", "get", "patch", "update"},
 		ConnectVerbs: []string{
-			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
+			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead,
+			http.MethodOptions,
 		},
 		// The name in the path is "name", "name:port" or "scheme:name:port".
 		Object: func(id string) (string, error) {
@@ -55,7 +59,8 @@ func (k *kinds) proxied(kind, what string, options func() runtime.Object, locate
 			}
 			location.Path = utilnet.JoinPreservingTrailingSlash(location.Path, proxyPath(req.Options))
 			respond := &responder{fail: req.Fail}
-			return respond.before(proxy.NewUpgradeAwareHandler(location, transport, true, false, proxy.NewErrorResponder(respond))), nil
+			return respond.before(proxy.NewUpgradeAwareHandler(location, transport, true, false,
+				proxy.NewErrorResponder(respond))), nil
 		},
 	}
 }
@@ -134,7 +139,8 @@ func (k *kinds) toPod(ctx context.Context, p *core.Pod) (*http.Transport, error)
 
 // toNetwork returns a transport to pods on other machines.
 func toNetwork() *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: anyCertificate(), TLSHandshakeTimeout: maxHandshake}
+	return &http.Transport{DisableKeepAlives: true, DialContext: dial, TLSClientConfig: anyCertificate(),
+		TLSHandshakeTimeout: maxHandshake}
 }
 
 // anyCertificate accepts every certificate, as kube-apiserver does: certificates of pods are not
@@ -158,13 +164,14 @@ func (k *kinds) serviceProxy() resource.Subresource {
 				return nil, nil, err
 			}
 			pods := map[string]*core.Pod{}
-			host, err := endpoints.RandomEndpoint(name, slices, port, corev1.IPv4Protocol, func(ep *discoveryv1.Endpoint) bool {
-				p := k.endpointPod(ctx, req, ep)
-				if p != nil {
-					pods[ep.Addresses[0]] = p
-				}
-				return p != nil
-			})
+			host, err := endpoints.RandomEndpoint(name, slices, port, corev1.IPv4Protocol,
+				func(ep *discoveryv1.Endpoint) bool {
+					p := k.endpointPod(ctx, req, ep)
+					if p != nil {
+						pods[ep.Addresses[0]] = p
+					}
+					return p != nil
+				})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -198,7 +205,8 @@ func portName(ctx context.Context, req *resource.Request, service string, number
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service))
 }
 
-func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request, service string) ([]*discoveryv1.EndpointSlice, error) {
+func (k *kinds) endpointSlices(ctx context.Context, req *resource.Request,
+	service string) ([]*discoveryv1.EndpointSlice, error) {
 	hubs, err := req.Objects.List(ctx, k.resource("discovery.k8s.io", "endpointslices"), req.Namespace,
 		labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}))
 	if err != nil {

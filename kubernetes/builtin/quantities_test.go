@@ -48,7 +48,8 @@ func TestUnaffordable(t *testing.T) {
 // maySpend must find all texts that unaffordable refuses, wherever they begin.
 func TestMaySpend(t *testing.T) {
 	for shift := range 8 {
-		for _, text := range []string{"1e1000", "1e-1000", "1E+12345", "-.5e2000000000", " 1.e0001000 ", strings.Repeat("1", 257)} {
+		for _, text := range []string{"1e1000", "1e-1000", "1E+12345", "-.5e2000000000", " 1.e0001000 ",
+			strings.Repeat("1", 257)} {
 			for _, form := range []string{`{%q:"%s"}`, `{%q:%s}`, `{%q: "%s" }`, "{%q:\"\u00a0%s\u00a0\"}"} {
 				body := fmt.Sprintf(form, strings.Repeat("k", shift), text)
 				if unaffordable(text) && !maySpend([]byte(body)) {
@@ -58,7 +59,8 @@ func TestMaySpend(t *testing.T) {
 		}
 	}
 	for _, body := range []string{
-		`{"a":"3f2504e0-4f89-11d3-9a0c-0305e82c3301"}`, `{"a":"sha256:a3e1234b5e99999f"}`, `{"a":"1e12345-x"}`, `{"a":"20240131120000","b":123456}`,
+		`{"a":"3f2504e0-4f89-11d3-9a0c-0305e82c3301"}`, `{"a":"sha256:a3e1234b5e99999f"}`, `{"a":"1e12345-x"}`,
+		`{"a":"20240131120000","b":123456}`,
 	} {
 		if maySpend([]byte(body)) {
 			t.Errorf("found in %s", body)
@@ -71,22 +73,28 @@ func TestMaySpend(t *testing.T) {
 func TestExpensiveQuantities(t *testing.T) {
 	s := serve(t, Config{})
 	s.do(201, "POST", "/api/v1/namespaces/default/pods", fmt.Sprintf(quantityPod, "1"))
-	s.do(201, "POST", "/api/v1/namespaces/default/resourcequotas", `{"metadata":{"name":"q"},"spec":{"hard":{"cpu":"1e18"}}}`)
+	s.do(201, "POST", "/api/v1/namespaces/default/resourcequotas",
+		`{"metadata":{"name":"q"},"spec":{"hard":{"cpu":"1e18"}}}`)
 	const quota = "/api/v1/namespaces/default/resourcequotas/q"
 	for _, text := range []string{`"1e2000000"`, `"1e-2000000"`, `1e2000000`} {
-		s.refused(422, metav1.StatusReasonInvalid, "POST", "/api/v1/namespaces/default/pods", strings.Replace(fmt.Sprintf(quantityPod, text), `"p"`, `"p2"`, 1))
-		s.refused(422, metav1.StatusReasonInvalid, "PUT", quota, fmt.Sprintf(`{"metadata":{"name":"q"},"spec":{"hard":{"cpu":%s}}}`, text))
+		s.refused(422, metav1.StatusReasonInvalid, "POST", "/api/v1/namespaces/default/pods",
+			strings.Replace(fmt.Sprintf(quantityPod, text), `"p"`, `"p2"`, 1))
+		s.refused(422, metav1.StatusReasonInvalid, "PUT", quota,
+			fmt.Sprintf(`{"metadata":{"name":"q"},"spec":{"hard":{"cpu":%s}}}`, text))
 	}
 	const text = `"1e2000000"`
-	hard := fmt.Sprintf(`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"cpu":%s}}}`, text)
+	hard := fmt.Sprintf(`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"cpu":%s}}}`,
+		text)
 	got := s.refused(422, metav1.StatusReasonInvalid, "APPLY", quota, hard)
 	want(t, "message", got, `ResourceQuota "" is invalid: spec.hard[cpu]: Invalid value: "1e2000000": `+errQuantity)
 	s.refused(422, metav1.StatusReasonInvalid, "PATCH", quota, hard)
 	s.refused(422, metav1.StatusReasonInvalid, "PUT", quota+"/status", strings.Replace(hard, "spec", "status", 1))
 	s.refused(422, metav1.StatusReasonInvalid, "PATCH", quota, `{"spec":{"hard":{"cpu":"1e-2000000"}}}`)
 	// The kind in the body selects the decoder.
-	s.refused(422, metav1.StatusReasonInvalid, "POST", "/api/v1/namespaces/default/pods/p/binding", fmt.Sprintf(quantityPod, text))
-	s.refused(422, metav1.StatusReasonInvalid, "POST", "/api/v1/namespaces/default/configmaps", fmt.Sprintf(quantityPod, text))
+	s.refused(422, metav1.StatusReasonInvalid, "POST", "/api/v1/namespaces/default/pods/p/binding",
+		fmt.Sprintf(quantityPod, text))
+	s.refused(422, metav1.StatusReasonInvalid, "POST", "/api/v1/namespaces/default/configmaps",
+		fmt.Sprintf(quantityPod, text))
 }
 
 // Quantities are checked in every media type, also where a later duplicate hides them, and in the
@@ -111,8 +119,9 @@ func TestExpensiveQuantitiesInBodies(t *testing.T) {
 	}
 	annotation := `[{"type":"Resource","resource":{"name":"cpu","targetAverageValue":"1e2000000"}}]`
 	scaler := &autoscalingv1.HorizontalPodAutoscaler{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"},
-		ObjectMeta: metav1.ObjectMeta{Name: "h", Annotations: map[string]string{"autoscaling.alpha.kubernetes.io/metrics": annotation}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"},
+		ObjectMeta: metav1.ObjectMeta{Name: "h",
+			Annotations: map[string]string{"autoscaling.alpha.kubernetes.io/metrics": annotation}},
 	}
 	quoted := strings.NewReplacer(`"`, `\"`, `e2`, `\u00652`).Replace(annotation)
 	for _, test := range []struct{ plural, version, media, body string }{
@@ -123,20 +132,23 @@ func TestExpensiveQuantitiesInBodies(t *testing.T) {
 		{"pods", "v1", resource.MediaCBOR, string(inCBOR)},
 		{"pods", "v1", resource.MediaProtobuf, protobufWithQuantity(t)},
 		{"horizontalpodautoscalers", "v1", resource.MediaProtobuf, string(inProtobuf(t, scaler))},
-		{"horizontalpodautoscalers", "v1", resource.MediaJSON, `{"metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/metrics":"` + quoted + `"}}}`},
+		{"horizontalpodautoscalers", "v1", resource.MediaJSON,
+			`{"metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/metrics":"` + quoted + `"}}}`},
 	} {
 		_, _, err := codecs[test.plural].Decode([]byte(test.body), test.media, test.version)
 		if !apierrors.IsInvalid(err) {
 			t.Errorf("%s %q: %v", test.media, test.body, err)
 		}
 		if test.media == resource.MediaJSON && strings.HasPrefix(test.body, `{"api`) {
-			if _, _, err := codecs[test.plural].DecodePatched([]byte(test.body), test.version); !apierrors.IsInvalid(err) {
+			if _, _, err := codecs[test.plural].DecodePatched([]byte(test.body),
+				test.version); !apierrors.IsInvalid(err) {
 				t.Errorf("patched %q: %v", test.body, err)
 			}
 		}
 	}
 	// Other strings may look like quantities.
-	if _, _, err := codecs["pods"].Decode([]byte(`{"metadata":{"name":"p","labels":{"commit":"12e4567"}}}`), resource.MediaJSON, "v1"); err != nil {
+	if _, _, err := codecs["pods"].Decode([]byte(`{"metadata":{"name":"p","labels":{"commit":"12e4567"}}}`),
+		resource.MediaJSON, "v1"); err != nil {
 		t.Error(err)
 	}
 }
@@ -170,7 +182,8 @@ func podWithLimit(cpu string) *corev1.Pod {
 // The scale of parsed quantities is read from private fields of Quantity.
 func TestExpensiveObjects(t *testing.T) {
 	q := quantitiesOf(reflect.TypeFor[corev1.Pod]())
-	for cpu, refused := range map[string]bool{"1": false, "1e18": false, "1e-9": false, "1e999": false, "1.5Gi": false, "111111111111111111111111": false, "1e1000": true, "1e20000000": true} {
+	for cpu, refused := range map[string]bool{"1": false, "1e18": false, "1e-9": false, "1e999": false, "1.5Gi": false,
+		"111111111111111111111111": false, "1e1000": true, "1e20000000": true} {
 		err := (&Codec{kind: schema.GroupKind{Kind: "Pod"}}).checkObject(podWithLimit(cpu))
 		if (err != nil) != refused {
 			t.Errorf("%s: %v", cpu, err)
@@ -203,7 +216,8 @@ func BenchmarkCheckQuantities(b *testing.B) {
 	c := &Codec{scheme: Scheme()}
 	b.Run("protobuf", func(b *testing.B) {
 		for b.Loop() {
-			if err := c.CheckBody(buf.Bytes(), resource.MediaProtobuf, corev1.SchemeGroupVersion.WithKind("Pod")); err != nil {
+			if err := c.CheckBody(buf.Bytes(), resource.MediaProtobuf,
+				corev1.SchemeGroupVersion.WithKind("Pod")); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -45,7 +45,8 @@ func (c *Codec) CheckBody(body []byte, mediaType string, want schema.GroupVersio
 	case resource.MediaCBOR:
 		var object map[string]any
 		if err := cbor.Unmarshal(body, &object); err != nil {
-			return resource.Unreadable(c.kind.Kind, nil, body, fmt.Errorf("unable to determine group/version/kind: %w", err))
+			return resource.Unreadable(c.kind.Kind, nil, body,
+				fmt.Errorf("unable to determine group/version/kind: %w", err))
 		}
 		return c.CheckTree(object, want)
 	case resource.MediaYAML:

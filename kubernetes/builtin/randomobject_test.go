@@ -59,7 +59,8 @@ var randomWords = []string{"a", "b", "c", "web", "app.example.com/x", "TCP", "UD
 var encodedMembers = []string{"binaryData", "caBundle", "request", "certificate", "data"}
 
 // rareMembers are set by servers, seldom by clients.
-var rareMembers = []string{"status", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion", "selfLink", "namespace"}
+var rareMembers = []string{"status", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"generation", "resourceVersion", "selfLink", "namespace"}
 
 func empty(value any) bool {
 	switch v := value.(type) {
@@ -148,13 +149,15 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 				}
 				if element, _ := r.schema.Resolve(a.List.ElementType); r.nonEmpty && element.Map != nil {
 					for _, key := range a.List.Keys {
-						if f, ok := element.Map.FindField(key); ok && members[key] == nil && (f.Default == nil || f.Default == "") {
+						if f, ok := element.Map.FindField(key); ok && members[key] == nil &&
+							(f.Default == nil || f.Default == "") {
 							members[key] = r.value(f.Type)
 						}
 					}
 				}
 			}
-			if r.valid && a.List.ElementRelationship == smd.Associative && slices.ContainsFunc(out, func(other any) bool { return sameKeys(a.List.Keys, element, other) }) {
+			if r.valid && a.List.ElementRelationship == smd.Associative &&
+				slices.ContainsFunc(out, func(other any) bool { return sameKeys(a.List.Keys, element, other) }) {
 				continue
 			}
 			out = append(out, element)
@@ -163,7 +166,8 @@ func (r *randomTree) value(ref smd.TypeRef) any {
 	case a.Map != nil:
 		out := map[string]any{}
 		for _, f := range a.Map.Fields {
-			if r.IntN(3+r.depth) > 2 || r.depth > 9 || r.nonEmpty && (slices.Contains(rareMembers, f.Name) || r.IntN(2) == 0) {
+			if r.IntN(3+r.depth) > 2 || r.depth > 9 ||
+				r.nonEmpty && (slices.Contains(rareMembers, f.Name) || r.IntN(2) == 0) {
 				continue
 			}
 			r.bytes = r.bytes || slices.Contains(encodedMembers, f.Name)

@@ -39,7 +39,8 @@ func (k *kinds) guarded(shared []*resource.Resource) []*resource.Resource {
 	}
 	g := &guard{storageRules{k.cfg.Rules}, k.authorizer()}
 	permits := map[string]func(ctx context.Context, hub, old runtime.Object) error{
-		"roles": g.role, "clusterroles": g.clusterRole, "rolebindings": g.roleBinding, "clusterrolebindings": g.clusterRoleBinding,
+		"roles": g.role, "clusterroles": g.clusterRole, "rolebindings": g.roleBinding,
+		"clusterrolebindings": g.clusterRoleBinding,
 	}
 	out := make([]*resource.Resource, len(shared))
 	for i, r := range shared {
@@ -69,7 +70,8 @@ func onlyGarbageCollectorFields(hub, old runtime.Object) bool {
 
 // rolesFree reports whether a role may be written regardless of its rules.
 func (g *guard) rolesFree(ctx context.Context, hub, old runtime.Object) bool {
-	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.authorizer) || onlyGarbageCollectorFields(hub, old)
+	return registry.EscalationAllowed(ctx) || registry.RoleEscalationAuthorized(ctx, g.authorizer) ||
+		onlyGarbageCollectorFields(hub, old)
 }
 
 func (g *guard) role(ctx context.Context, hub, old runtime.Object) error {
@@ -108,7 +110,8 @@ func (g *guard) clusterRole(ctx context.Context, hub, old runtime.Object) error 
 		{Verbs: []string{rbac.VerbAll}, NonResourceURLs: []string{rbac.NonResourceAll}},
 	}
 	if validation.ConfirmNoEscalationInternal(ctx, g.rules, everything) != nil {
-		return apierrors.NewForbidden(rbac.Resource("clusterroles"), role.Name, errors.New("must have cluster-admin privileges to use the aggregationRule"))
+		return apierrors.NewForbidden(rbac.Resource("clusterroles"), role.Name,
+			errors.New("must have cluster-admin privileges to use the aggregationRule"))
 	}
 	return nil
 }
@@ -131,8 +134,10 @@ func (g *guard) clusterRoleBinding(ctx context.Context, hub, old runtime.Object)
 	return g.binding(ctx, hub, old, "clusterrolebindings", binding.Name, metav1.NamespaceNone, &binding.RoleRef)
 }
 
-func (g *guard) binding(ctx context.Context, hub, old runtime.Object, plural, name, namespace string, ref *rbac.RoleRef) error {
-	if registry.EscalationAllowed(ctx) || onlyGarbageCollectorFields(hub, old) || registry.BindingAuthorized(ctx, *ref, namespace, g.authorizer) {
+func (g *guard) binding(ctx context.Context, hub, old runtime.Object, plural, name, namespace string,
+	ref *rbac.RoleRef) error {
+	if registry.EscalationAllowed(ctx) || onlyGarbageCollectorFields(hub, old) ||
+		registry.BindingAuthorized(ctx, *ref, namespace, g.authorizer) {
 		return nil
 	}
 	var versioned rbacv1.RoleRef

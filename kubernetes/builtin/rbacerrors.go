@@ -19,7 +19,8 @@ import (
 type storageRules struct{ Rules }
 
 // GetRoleReferenceRules returns the rules of a role that a binding in a namespace refers to.
-func (r storageRules) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+func (r storageRules) GetRoleReferenceRules(ctx context.Context, ref rbacv1.RoleRef,
+	namespace string) ([]rbacv1.PolicyRule, error) {
 	if err := checkReference(ctx, ref, namespace); err != nil {
 		return nil, err
 	}
@@ -60,5 +61,6 @@ func ofRequest(ctx context.Context, err error) error {
 	if !ok || !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return err
 	}
-	return apierrors.NewNotFound(schema.GroupResource{Group: rbac.GroupName, Resource: info.Resource}, status.Status().Details.Name)
+	return apierrors.NewNotFound(schema.GroupResource{Group: rbac.GroupName, Resource: info.Resource},
+		status.Status().Details.Name)
 }

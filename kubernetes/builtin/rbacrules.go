@@ -35,7 +35,8 @@ func (p *permissions) err() error {
 		return nil
 	}
 	return apierrors.NewRequestEntityTooLargeError(
-		fmt.Sprintf("the rules combine to more than %d permissions, too many to compare with those of the user", maxPermissions))
+		fmt.Sprintf("the rules combine to more than %d permissions, too many to compare with those of the user",
+			maxPermissions))
 }
 
 func fewPermissions(rules []rbac.PolicyRule) error {

@@ -33,17 +33,24 @@ func deviceKinds() []entry {
 	// replaces them.
 	claims := resourceclaim.NewStrategy(nil, nil)
 	return []entry{
-		{hub: &resource.DeviceClass{}, plural: "deviceclasses", versions: deviceVersions, returned: true, strategy: deviceclass.Strategy},
-		{hub: &resource.DeviceTaintRule{}, plural: "devicetaintrules", versions: []string{"v1", "v1beta2", "v1alpha3"}, hashVersion: "v1beta2",
-			returnedIn: []string{"v1beta2", "v1alpha3"}, strategy: devicetaintrule.Strategy, status: devicetaintrule.StatusStrategy, noStatusTable: true},
+		{hub: &resource.DeviceClass{}, plural: "deviceclasses", versions: deviceVersions, returned: true,
+			strategy: deviceclass.Strategy},
+		{hub: &resource.DeviceTaintRule{}, plural: "devicetaintrules", versions: []string{"v1", "v1beta2", "v1alpha3"},
+			hashVersion: "v1beta2",
+			returnedIn:  []string{"v1beta2", "v1alpha3"}, strategy: devicetaintrule.Strategy,
+			status: devicetaintrule.StatusStrategy, noStatusTable: true},
 		{hub: &resource.ResourceClaim{}, plural: "resourceclaims", versions: deviceVersions, returned: true,
 			strategy: claims, status: resourceclaim.NewStatusStrategy(claims), noStatusTable: true},
-		{hub: &resource.ResourceClaimTemplate{}, plural: "resourceclaimtemplates", versions: deviceVersions, returned: true,
+		{hub: &resource.ResourceClaimTemplate{}, plural: "resourceclaimtemplates", versions: deviceVersions,
+			returned: true,
 			strategy: resourceclaimtemplate.NewStrategy(nil)},
-		{hub: &resource.ResourcePoolStatusRequest{}, plural: "resourcepoolstatusrequests", versions: []string{"v1alpha3"}, returned: true,
-			strategy: resourcepoolstatusrequest.Strategy, status: resourcepoolstatusrequest.StatusStrategy, noStatusTable: true},
-		{hub: &resource.ResourceSlice{}, plural: "resourceslices", versions: deviceVersions, returned: true, strategy: resourceslice.Strategy,
-			fields: sliceFields},
+		{hub: &resource.ResourcePoolStatusRequest{}, plural: "resourcepoolstatusrequests",
+			versions: []string{"v1alpha3"}, returned: true,
+			strategy: resourcepoolstatusrequest.Strategy, status: resourcepoolstatusrequest.StatusStrategy,
+			noStatusTable: true},
+		{hub: &resource.ResourceSlice{}, plural: "resourceslices", versions: deviceVersions, returned: true,
+			strategy: resourceslice.Strategy,
+			fields:   sliceFields},
 	}
 }
 
@@ -72,8 +79,10 @@ func requestedKinds() []entry {
 			strategy: composites, status: compositepodgroup.NewStatusStrategy(composites), noStatusTable: true},
 		{hub: &scheduling.PodGroup{}, plural: "podgroups", versions: []string{"v1beta1", "v1alpha3"},
 			strategy: podGroups, status: podgroup.NewStatusStrategy(podGroups), noStatusTable: true},
-		{hub: &scheduling.Workload{}, plural: "workloads", versions: []string{"v1beta1", "v1alpha3"}, strategy: workload.Strategy},
-		{hub: &storagemigration.StorageVersionMigration{}, plural: "storageversionmigrations", versions: v1AndBeta, hashVersion: "v1beta1",
-			strategy: migration.Strategy, status: migration.StatusStrategy},
+		{hub: &scheduling.Workload{}, plural: "workloads", versions: []string{"v1beta1", "v1alpha3"},
+			strategy: workload.Strategy},
+		{hub: &storagemigration.StorageVersionMigration{}, plural: "storageversionmigrations", versions: v1AndBeta,
+			hashVersion: "v1beta1",
+			strategy:    migration.Strategy, status: migration.StatusStrategy},
 	}
 }

@@ -31,7 +31,8 @@ type review struct {
 // answers returns a review that calls one of Kubernetes' registries. These registries store
 // nothing.
 func answers(namespaced bool, registry upstream.Creater) *review {
-	return &review{namespaced, func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object, error) {
+	return &review{namespaced, func(ctx context.Context, req *resource.Request, hub runtime.Object) (runtime.Object,
+		error) {
 		return registry.Create(request.WithNamespace(ctx, req.Namespace), hub, nil, &metav1.CreateOptions{})
 	}}
 }
@@ -62,6 +63,7 @@ func (k *kinds) reviews() []entry {
 // noRules answers rules reviews with an error, for authorizers that cannot list rules.
 type noRules struct{}
 
-func (noRules) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (noRules) RulesFor(context.Context, user.Info,
+	string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	return nil, nil, true, errors.New("the authorizer does not support user rule resolution")
 }

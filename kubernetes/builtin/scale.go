@@ -25,7 +25,8 @@ type scaled struct {
 }
 
 // ownersOfScales is shared by the scales of all kinds.
-var ownersOfScales = ownersOf(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), autoscalingv1.SchemeGroupVersion, "scale")
+var ownersOfScales = ownersOf(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), autoscalingv1.SchemeGroupVersion,
+	"scale")
 
 // scale returns the scale subresource of a kind. A write to it updates spec.replicas with the
 // kind's own strategy.

@@ -30,7 +30,8 @@ type schemas struct {
 
 // sharedSchemas returns the schemas that all control planes of a process share.
 var sharedSchemas = sync.OnceValue(func() *schemas {
-	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}, shapes: map[schema.GroupVersionKind]*shape.Shape{}}
+	return &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{},
+		shapes: map[schema.GroupVersionKind]*shape.Shape{}}
 })
 
 //go:generate go test -run TestSchemaText -update .

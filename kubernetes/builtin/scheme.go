@@ -77,8 +77,10 @@ var codecFactory = sync.OnceValue(func() serializer.CodecFactory {
 var strictSerializers = sync.OnceValue(func() map[string]runtime.Serializer {
 	s := Scheme()
 	return map[string]runtime.Serializer{
-		resource.MediaJSON:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{Strict: true}),
-		resource.MediaYAML:     json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{Strict: true, Yaml: true}),
+		resource.MediaJSON: json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s,
+			json.SerializerOptions{Strict: true}),
+		resource.MediaYAML: json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s,
+			json.SerializerOptions{Strict: true, Yaml: true}),
 		resource.MediaProtobuf: protobuf.NewSerializer(s, s),
 		resource.MediaCBOR:     cbor.NewSerializer(s, s, cbor.Strict(true)),
 	}

@@ -65,7 +65,8 @@ func (s *server) send(method, target, body string, accept ...string) *httptest.R
 	req := httptest.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
 	req.Header.Set("Content-Type", media)
 	req.Header["Accept"] = accept
-	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api")}
 	info, err := resolver.NewRequestInfo(req)
 	if err != nil {
 		s.t.Fatal(err)

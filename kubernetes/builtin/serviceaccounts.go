@@ -30,7 +30,8 @@ func (k *kinds) serviceAccountSubresources() []resource.Subresource {
 		return nil
 	}
 	return []resource.Subresource{{
-		Name: "token", GVK: tokenRequest, Owners: ownersOfBody(tokenRequest, "token"), Prepare: k.prepareToken, Create: k.requestToken,
+		Name: "token", GVK: tokenRequest, Owners: ownersOfBody(tokenRequest, "token"), Prepare: k.prepareToken,
+		Create: k.requestToken,
 	}}
 }
 
@@ -38,11 +39,13 @@ func (k *kinds) serviceAccountSubresources() []resource.Subresource {
 // account and the server.
 func (k *kinds) prepareToken(ctx context.Context, req *resource.Request, body runtime.Object) error {
 	tr := body.(*authentication.TokenRequest)
-	for _, must := range []struct{ field, got, want string }{{"name", tr.Name, req.Name}, {"namespace", tr.Namespace, req.Namespace}} {
+	for _, must := range []struct{ field, got, want string }{{"name", tr.Name, req.Name},
+		{"namespace", tr.Namespace, req.Namespace}} {
 		if must.got != "" && must.got != must.want {
 			path := field.NewPath("metadata", must.field)
 			return apierrors.NewInvalid(tokenRequest.GroupKind(), req.Name,
-				field.ErrorList{field.Invalid(path, must.got, "must match the service account "+must.field+" if specified")})
+				field.ErrorList{field.Invalid(path, must.got,
+					"must match the service account "+must.field+" if specified")})
 		}
 	}
 	account, err := k.accountOf(ctx, req, tr)
@@ -61,7 +64,8 @@ func (k *kinds) prepareToken(ctx context.Context, req *resource.Request, body ru
 }
 
 // accountOf returns the account of a request, whose UID must be that of the account if it has one.
-func (k *kinds) accountOf(ctx context.Context, req *resource.Request, tr *authentication.TokenRequest) (*core.ServiceAccount, error) {
+func (k *kinds) accountOf(ctx context.Context, req *resource.Request,
+	tr *authentication.TokenRequest) (*core.ServiceAccount, error) {
 	hub, err := req.Objects.Get(ctx, k.resource("", "serviceaccounts"), req.Namespace, req.Name)
 	if err != nil {
 		return nil, err
@@ -69,7 +73,8 @@ func (k *kinds) accountOf(ctx context.Context, req *resource.Request, tr *authen
 	account := hub.(*core.ServiceAccount)
 	if tr.UID != "" && tr.UID != account.UID {
 		return nil, tokenConflict(tokenRequest, req.Name, fmt.Errorf(
-			"the UID in the token request (%s) does not match the UID of the service account (%s)", tr.UID, account.UID))
+			"the UID in the token request (%s) does not match the UID of the service account (%s)", tr.UID,
+			account.UID))
 	}
 	return account, nil
 }
@@ -112,7 +117,8 @@ func tokenConflict(kind schema.GroupVersionKind, name string, cause error) error
 
 // boundTo returns the object to which a token will be bound. The object must exist and have the
 // given UID. A pod must also run as the service account.
-func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authentication.BoundObjectReference) (bound tokens.Bound, err error) {
+func (k *kinds) boundTo(ctx context.Context, req *resource.Request,
+	ref *authentication.BoundObjectReference) (bound tokens.Bound, err error) {
 	if ref == nil {
 		return bound, nil
 	}
@@ -145,8 +151,9 @@ func (k *kinds) boundTo(ctx context.Context, req *resource.Request, ref *authent
 		return bound, apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", kind))
 	}
 	if uid := uidOf(obj); ref.UID != "" && ref.UID != uid {
-		return bound, tokenConflict(kind, ref.Name, fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. "+
-			"The object might have been deleted and then recreated", ref.UID))
+		return bound, tokenConflict(kind, ref.Name,
+			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. "+
+				"The object might have been deleted and then recreated", ref.UID))
 	}
 	return bound, nil
 }

@@ -27,7 +27,8 @@ func withTokens(t *testing.T) (*server, *tokens.Issuer) {
 		t.Fatal(err)
 	}
 	s := serveStore(t, Config{Tokens: issuer}, st)
-	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", "{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}")
+	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts",
+		"{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}")
 	return s, issuer
 }
 
@@ -47,7 +48,8 @@ func TestTokenRequest(t *testing.T) {
 	}
 	want(t, "kind", answer.GroupVersionKind().String(), tokenRequest.String())
 	want(t, "name", answer.GetNamespace()+"/"+answer.GetName(), "default/robot")
-	if owned := answer.GetManagedFields(); len(owned) != 1 || owned[0].Subresource != "token" || owned[0].APIVersion != "authentication.k8s.io/v1" ||
+	if owned := answer.GetManagedFields(); len(owned) != 1 || owned[0].Subresource != "token" ||
+		owned[0].APIVersion != "authentication.k8s.io/v1" ||
 		string(owned[0].FieldsV1.Raw) != `{"f:spec":{"f:expirationSeconds":{}}}` {
 		t.Errorf("managedFields: %v", owned)
 	}
@@ -57,7 +59,8 @@ func TestTokenRequest(t *testing.T) {
 	if left := expires.Sub(begin); err != nil || left < 59*time.Minute || left > 61*time.Minute {
 		t.Errorf("it expires at %v: %v", expires, err)
 	}
-	answer = s.do(http.StatusCreated, http.MethodPost, tokenOf, tokenBody(", spec: {audiences: [vault], expirationSeconds: 600}"))
+	answer = s.do(http.StatusCreated, http.MethodPost, tokenOf,
+		tokenBody(", spec: {audiences: [vault], expirationSeconds: 600}"))
 	if _, ok, _ := issuer.AuthenticateToken(t.Context(), str(answer, "status", "token")); ok {
 		t.Error("a token for another audience is accepted")
 	}
@@ -68,7 +71,8 @@ func TestTokenRequest(t *testing.T) {
 // with status and reason.
 func TestTokenRequestIsRefused(t *testing.T) {
 	s, _ := withTokens(t)
-	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets", "{apiVersion: v1, kind: Secret, metadata: {name: key}}")
+	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets",
+		"{apiVersion: v1, kind: Secret, metadata: {name: key}}")
 	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/pods",
 		"{apiVersion: v1, kind: Pod, metadata: {name: other}, spec: {serviceAccountName: other, containers: [{name: c, image: i}]}}")
 	for _, test := range []struct {
@@ -77,20 +81,28 @@ func TestTokenRequestIsRefused(t *testing.T) {
 		reason  metav1.StatusReason
 		message string
 	}{
-		{", spec: {expirationSeconds: 599}", 422, metav1.StatusReasonInvalid, "may not specify a duration less than 10 minutes"},
-		{", spec: {expirationSeconds: 4294967297}", 422, metav1.StatusReasonInvalid, "may not specify a duration larger than 2^32 seconds"},
+		{", spec: {expirationSeconds: 599}", 422, metav1.StatusReasonInvalid,
+			"may not specify a duration less than 10 minutes"},
+		{", spec: {expirationSeconds: 4294967297}", 422, metav1.StatusReasonInvalid,
+			"may not specify a duration larger than 2^32 seconds"},
 		{", metadata: {name: x}", 422, metav1.StatusReasonInvalid, "must match the service account name if specified"},
 		{", metadata: {uid: x}", 409, metav1.StatusReasonConflict, "does not match the UID of the service account"},
-		{", spec: {boundObjectRef: {apiVersion: v1, kind: ConfigMap, name: x}}", 400, metav1.StatusReasonBadRequest, "cannot bind token to object of type /v1, Kind=ConfigMap"},
-		{", spec: {boundObjectRef: {apiVersion: v1, kind: Secret, name: x}}", 404, metav1.StatusReasonNotFound, `secrets "x" not found`},
-		{", spec: {boundObjectRef: {apiVersion: v1, kind: Secret, name: key, uid: x}}", 409, metav1.StatusReasonConflict, "The object might have been deleted and then recreated"},
-		{", spec: {boundObjectRef: {apiVersion: v1, kind: Pod, name: other}}", 400, metav1.StatusReasonBadRequest, "different serviceaccount name"},
+		{", spec: {boundObjectRef: {apiVersion: v1, kind: ConfigMap, name: x}}", 400, metav1.StatusReasonBadRequest,
+			"cannot bind token to object of type /v1, Kind=ConfigMap"},
+		{", spec: {boundObjectRef: {apiVersion: v1, kind: Secret, name: x}}", 404, metav1.StatusReasonNotFound,
+			`secrets "x" not found`},
+		{", spec: {boundObjectRef: {apiVersion: v1, kind: Secret, name: key, uid: x}}", 409,
+			metav1.StatusReasonConflict, "The object might have been deleted and then recreated"},
+		{", spec: {boundObjectRef: {apiVersion: v1, kind: Pod, name: other}}", 400, metav1.StatusReasonBadRequest,
+			"different serviceaccount name"},
 	} {
-		if got := s.refused(test.code, test.reason, http.MethodPost, tokenOf, tokenBody(test.body)); !strings.Contains(got, test.message) {
+		if got := s.refused(test.code, test.reason, http.MethodPost, tokenOf,
+			tokenBody(test.body)); !strings.Contains(got, test.message) {
 			t.Errorf("%s: %s", test.body, got)
 		}
 	}
-	s.refused(404, metav1.StatusReasonNotFound, http.MethodPost, strings.Replace(tokenOf, "robot", "nobody", 1), tokenBody(""))
+	s.refused(404, metav1.StatusReasonNotFound, http.MethodPost, strings.Replace(tokenOf, "robot", "nobody", 1),
+		tokenBody(""))
 }
 
 // The token of a Pod carries its name and UID and the name of its node, although the node does not

@@ -54,7 +54,8 @@ func parseRange(text string) (addressRange, error) {
 	}
 	bits := prefix.Addr().BitLen() - prefix.Bits()
 	if bits > 64 {
-		return addressRange{}, fmt.Errorf("shortest allowed prefix length for service CIDR is 64, got %d", prefix.Bits())
+		return addressRange{}, fmt.Errorf("shortest allowed prefix length for service CIDR is 64, got %d",
+			prefix.Bits())
 	}
 	// The network address and the broadcast address of IPv4 are not allocated.
 	r := addressRange{prefix: prefix, first: prefix.Addr().Next()}
@@ -159,7 +160,8 @@ func (s *services) newAllocation(sn *store.Snapshot, service string) (*allocatio
 		if err != nil {
 			return nil, fmt.Errorf("list ServiceCIDRs: %w", err)
 		}
-		if cidr.DeletionTimestamp != nil || !apimeta.IsStatusConditionTrue(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
+		if cidr.DeletionTimestamp != nil || !apimeta.IsStatusConditionTrue(cidr.Status.Conditions,
+			networkingv1.ServiceCIDRConditionReady) {
 			continue
 		}
 		for _, text := range cidr.Spec.CIDRs {
@@ -202,7 +204,9 @@ func (f addressAllocator) Allocate(ip net.IP) error {
 	i := slices.IndexFunc(now.ranges, func(r addressRange) bool { return r.prefix.Contains(address) })
 	switch {
 	case i < 0 && f.dry: // as in Kubernetes, where one range reports the error
-		if i = slices.IndexFunc(now.ranges, func(r addressRange) bool { return family(r.prefix.Addr()) == f.family }); i >= 0 {
+		if i = slices.IndexFunc(now.ranges, func(r addressRange) bool {
+			return family(r.prefix.Addr()) == f.family
+		}); i >= 0 {
 			return &ipallocator.ErrNotInRange{IP: ip, ValidRange: now.ranges[i].prefix.String()}
 		}
 		return ipallocator.ErrMismatchedNetwork

@@ -77,7 +77,8 @@ func (s *services) registry() (*genericregistry.Store, error) {
 	options := generic.RESTOptions{
 		StorageConfig:  &storagebackend.ConfigForResource{},
 		ResourcePrefix: "services",
-		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error),
+			func() runtime.Object, func() runtime.Object,
 			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 			return nil, func() {}, nil // the registry stores nothing
 		},
@@ -87,7 +88,8 @@ func (s *services) registry() (*genericregistry.Store, error) {
 		ipFamily := family(r.prefix.Addr())
 		allocators[ipFamily] = addressAllocator{services: s, family: ipFamily}
 	}
-	rest, _, _, err := servicestorage.NewREST(options, family(s.ranges[0].prefix.Addr()), allocators, s.ports, nil, nil, nil)
+	rest, _, _, err := servicestorage.NewREST(options, family(s.ranges[0].prefix.Addr()), allocators, s.ports, nil, nil,
+		nil)
 	if err != nil {
 		return nil, fmt.Errorf("make service registry: %w", err)
 	}
@@ -99,14 +101,17 @@ func (s *services) hooks() *resource.Hooks {
 	return &resource.Hooks{
 		Early: true,
 		OnCreate: func(ctx context.Context, hub runtime.Object, dryRun bool) ([]store.Op, func(), error) {
-			return s.allocate(ctx, hub, nil, dryRun, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
-				return r.BeginCreate(ctx, hub, &metav1.CreateOptions{DryRun: dryRunOption(dryRun)})
-			})
+			return s.allocate(ctx, hub, nil, dryRun,
+				func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
+					return r.BeginCreate(ctx, hub, &metav1.CreateOptions{DryRun: dryRunOption(dryRun)})
+				})
 		},
 		OnUpdate: func(ctx context.Context, hub, old runtime.Object, dryRun bool) ([]store.Op, func(), error) {
-			return s.allocate(ctx, hub, old, dryRun, func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
-				return r.BeginUpdate(ctx, hub, old.DeepCopyObject(), &metav1.UpdateOptions{DryRun: dryRunOption(dryRun)})
-			})
+			return s.allocate(ctx, hub, old, dryRun,
+				func(r *genericregistry.Store) (genericregistry.FinishFunc, error) {
+					return r.BeginUpdate(ctx, hub, old.DeepCopyObject(),
+						&metav1.UpdateOptions{DryRun: dryRunOption(dryRun)})
+				})
 		},
 		OnRemove: func(_ context.Context, hub runtime.Object) ([]store.Op, error) {
 			svc, _ := hub.(*core.Service)

@@ -28,7 +28,8 @@ func (s *services) shared() bool { return s.kinds.cfg.Store != nil && s.kinds.cf
 
 // allocateShared calls begin for a write of svc, which replaces old; old is nil for a create. It
 // returns the operations that record what the write allocates and releases.
-func (s *services) allocateShared(ctx context.Context, svc, old *core.Service, dryRun bool, begin func() error) ([]store.Op, error) {
+func (s *services) allocateShared(ctx context.Context, svc, old *core.Service, dryRun bool,
+	begin func() error) ([]store.Op, error) {
 	sn, err := s.kinds.cfg.Store.Fresh(ctx)
 	if err != nil {
 		return nil, apierrors.NewServiceUnavailable("the ranges of services could not be read: " + err.Error())

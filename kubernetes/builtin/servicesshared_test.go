@@ -37,7 +37,8 @@ func TestServicesOfSeveralServers(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range created {
 			all.Go(func() {
-				created[i] = servers[i%2].do(201, "POST", servicePath, fmt.Sprintf(`{metadata: {name: n%d}, spec: {type: NodePort, ports: [{port: 80}]}}`, i))
+				created[i] = servers[i%2].do(201, "POST", servicePath,
+					fmt.Sprintf(`{metadata: {name: n%d}, spec: {type: NodePort, ports: [{port: 80}]}}`, i))
 			})
 		}
 		all.Wait()
@@ -51,9 +52,12 @@ func TestServicesOfSeveralServers(t *testing.T) {
 		}
 		taken := str(created[0], "spec", "clusterIP")
 		for _, s := range servers {
-			s.refused(500, "InternalError", "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`)
-			want(t, "taken address", s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: x}, spec: {clusterIP: `+taken+`, ports: [{port: 80}]}}`),
-				`Service "x" is invalid: spec.clusterIPs: Invalid value: ["`+taken+`"]: failed to allocate IP `+taken+`: provided IP is already allocated`)
+			s.refused(500, "InternalError", "POST", servicePath,
+				`{metadata: {name: full}, spec: {ports: [{port: 80}]}}`)
+			want(t, "taken address", s.refused(422, "Invalid", "POST", servicePath,
+				`{metadata: {name: x}, spec: {clusterIP: `+taken+`, ports: [{port: 80}]}}`),
+				`Service "x" is invalid: spec.clusterIPs: Invalid value: ["`+taken+`"]: failed to allocate IP `+taken+
+					`: provided IP is already allocated`)
 		}
 
 		// An address that one server released is available to the other. A dry run does not
@@ -67,7 +71,8 @@ func TestServicesOfSeveralServers(t *testing.T) {
 
 		// A port that an update on one server releases is available to an update on the other.
 		b.do(200, "PATCH", servicePath+"/full", `{"spec":{"type":"ClusterIP"}}`)
-		a.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: x}, spec: {clusterIP: `+taken+`, ports: [{port: 80}]}}`)
+		a.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: x}, spec: {clusterIP: `+taken+
+			`, ports: [{port: 80}]}}`)
 		a.do(200, "PATCH", servicePath+"/n0", `{"metadata":{"labels":{"a":"b"}}}`) // keeps its port
 		a.do(200, "PATCH", servicePath+"/n0", `{"spec":{"type":"ClusterIP"}}`)
 		a.do(200, "PATCH", servicePath+"/n0", `{"spec":{"type":"NodePort"}}`)
@@ -88,7 +93,8 @@ func TestWritesOfSeveralServers(t *testing.T) {
 		// only server a has read this revision
 		updated := b.do(200, "PUT", path+"/x", mustJSON(t, created.Object))
 		a.refused(409, "Conflict", "PUT", path+"/x", mustJSON(t, created.Object))
-		want(t, "read at the other", str(a.do(200, "GET", path+"/x", ""), "metadata", "resourceVersion"), str(updated, "metadata", "resourceVersion"))
+		want(t, "read at the other", str(a.do(200, "GET", path+"/x", ""), "metadata", "resourceVersion"),
+			str(updated, "metadata", "resourceVersion"))
 		a.do(200, "DELETE", path+"/x", "")
 		b.do(201, "POST", path, `{metadata: {name: x}, data: {by: b}}`)
 		a.refused(409, "AlreadyExists", "POST", path, `{metadata: {name: x}}`)

@@ -97,9 +97,11 @@ func agreeClusterIPs(svc, previous *core.Service) {
 
 func hasNodePorts(svc *core.Service) bool {
 	allocate := svc.Spec.AllocateLoadBalancerNodePorts
-	return svc.Spec.Type == core.ServiceTypeNodePort || svc.Spec.Type == core.ServiceTypeLoadBalancer && (allocate == nil || *allocate)
+	return svc.Spec.Type == core.ServiceTypeNodePort ||
+		svc.Spec.Type == core.ServiceTypeLoadBalancer && (allocate == nil || *allocate)
 }
 
 func hasHealthPort(svc *core.Service) bool {
-	return svc.Spec.Type == core.ServiceTypeLoadBalancer && svc.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
+	return svc.Spec.Type == core.ServiceTypeLoadBalancer &&
+		svc.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal
 }

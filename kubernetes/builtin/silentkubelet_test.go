@@ -30,7 +30,8 @@ func TestSilentKubelet(t *testing.T) {
 				}()
 				return ours, nil
 			}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://10.0.0.1:10250/containerLogs/default/a/b", nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"https://10.0.0.1:10250/containerLogs/default/a/b", nil)
 			if err != nil {
 				t.Fatal(err)
 			}

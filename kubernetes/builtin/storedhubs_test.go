@@ -40,7 +40,8 @@ func TestHubsEqualStoredBytes(t *testing.T) {
 			t.Run(r.Plural+"."+version.Name+"."+r.Group, func(t *testing.T) {
 				t.Parallel()
 				for seed := range rounds {
-					sameAsStored(t, r, version.Name, seed, randomHub(r, fuzzer.FuzzerFor(funcs, rand.NewSource(seed), codecs)))
+					sameAsStored(t, r, version.Name, seed,
+						randomHub(r, fuzzer.FuzzerFor(funcs, rand.NewSource(seed), codecs)))
 				}
 			})
 		}

@@ -30,5 +30,6 @@ func table(gr schema.GroupResource) func(string) upstream.TableConvertor {
 
 // printer returns Kubernetes' table printers. It creates them on first use.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
-	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers, apiServiceColumns)}
+	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers,
+		apiServiceColumns)}
 })

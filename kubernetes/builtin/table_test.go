@@ -22,7 +22,8 @@ func TestEveryKindHasATable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if table, err := r.Table(r.StorageVersion).ConvertToTable(t.Context(), hub, &metav1.TableOptions{}); err != nil || len(table.ColumnDefinitions) < 2 {
+			if table, err := r.Table(r.StorageVersion).ConvertToTable(t.Context(), hub,
+				&metav1.TableOptions{}); err != nil || len(table.ColumnDefinitions) < 2 {
 				t.Errorf("%+v, %v", table, err)
 			}
 		})

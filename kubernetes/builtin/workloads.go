@@ -32,8 +32,9 @@ func workloads() []entry {
 			strategy: deployment.Strategy, status: deployment.StatusStrategy,
 			subs: []resource.Subresource{scale(deployment.Strategy, deploymentScale)}},
 		{hub: &apps.ReplicaSet{}, plural: "replicasets", versions: v1, short: []string{"rs"}, categories: all,
-			strategy: replicaset.Strategy, status: replicaset.StatusStrategy, fields: selectable(replicaset.ToSelectableFields),
-			subs: []resource.Subresource{scale(replicaset.Strategy, replicaSetScale)}},
+			strategy: replicaset.Strategy, status: replicaset.StatusStrategy,
+			fields: selectable(replicaset.ToSelectableFields),
+			subs:   []resource.Subresource{scale(replicaset.Strategy, replicaSetScale)}},
 		{hub: &apps.StatefulSet{}, plural: "statefulsets", versions: v1, short: []string{"sts"}, categories: all,
 			strategy: statefulset.Strategy, status: statefulset.StatusStrategy,
 			subs: []resource.Subresource{scale(statefulset.Strategy, statefulSetScale)}},
@@ -44,8 +45,9 @@ func workloads() []entry {
 			strategy: job.Strategy, status: job.StatusStrategy, fields: selectable(job.JobToSelectableFields),
 			hooks: &resource.Hooks{Deleting: warnOfOrphans}},
 
-		{hub: &autoscaling.HorizontalPodAutoscaler{}, plural: "horizontalpodautoscalers", versions: []string{"v2", "v1"},
-			short: []string{"hpa"}, categories: all,
+		{hub: &autoscaling.HorizontalPodAutoscaler{}, plural: "horizontalpodautoscalers",
+			versions: []string{"v2", "v1"},
+			short:    []string{"hpa"}, categories: all,
 			strategy: horizontalpodautoscaler.Strategy, status: horizontalpodautoscaler.StatusStrategy},
 	}
 }
@@ -53,7 +55,8 @@ func workloads() []entry {
 // warnOfOrphans adds kube-apiserver's warning to a DELETE of a job without a propagation policy.
 func warnOfOrphans(ctx context.Context, _ string, opts *metav1.DeleteOptions) error {
 	//nolint:staticcheck // SA1019: old clients send it
-	if opts.PropagationPolicy == nil && opts.OrphanDependents == nil && job.Strategy.DefaultGarbageCollectionPolicy(ctx) == upstream.OrphanDependents {
+	if opts.PropagationPolicy == nil && opts.OrphanDependents == nil &&
+		job.Strategy.DefaultGarbageCollectionPolicy(ctx) == upstream.OrphanDependents {
 		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; "+
 			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
 	}

@@ -23,7 +23,8 @@ func TestTypeChecking(t *testing.T) {
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 						Operations: []admissionregistrationv1.OperationType{"CREATE"},
-						Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+						Rule: admissionregistrationv1.Rule{APIGroups: []string{"apps"},
+							APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
 					},
 				}}},
 				Validations: []admissionregistrationv1.Validation{
@@ -35,14 +36,16 @@ func TestTypeChecking(t *testing.T) {
 		env.Create(t, policy)
 		env.Settle(t)
 		read := func(name string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-			got, err := client.Get[admissionregistrationv1.ValidatingAdmissionPolicy](t.Context(), env.Client(), client.Key{Name: name})
+			got, err := client.Get[admissionregistrationv1.ValidatingAdmissionPolicy](t.Context(), env.Client(),
+				client.Key{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return got
 		}
 		got := read("p")
-		if got.Status.ObservedGeneration != 1 || got.Status.TypeChecking == nil || len(got.Status.TypeChecking.ExpressionWarnings) != 2 {
+		if got.Status.ObservedGeneration != 1 || got.Status.TypeChecking == nil ||
+			len(got.Status.TypeChecking.ExpressionWarnings) != 2 {
 			t.Fatalf("status %+v", got.Status)
 		}
 		for i, want := range []struct{ field, text string }{
@@ -50,7 +53,8 @@ func TestTypeChecking(t *testing.T) {
 			{"spec.validations[1].messageExpression", "undefined field 'nonsense'"},
 		} {
 			w := got.Status.TypeChecking.ExpressionWarnings[i]
-			if w.FieldRef != want.field || !strings.Contains(w.Warning, want.text) || !strings.HasPrefix(w.Warning, "apps/v1, Kind=Deployment: ") {
+			if w.FieldRef != want.field || !strings.Contains(w.Warning, want.text) ||
+				!strings.HasPrefix(w.Warning, "apps/v1, Kind=Deployment: ") {
 				t.Errorf("warning %d: %+v, want %+v", i, w, want)
 			}
 		}
@@ -60,15 +64,18 @@ func TestTypeChecking(t *testing.T) {
 			t.Fatal(err)
 		}
 		env.Settle(t)
-		if got := read("p"); got.Status.ObservedGeneration != 2 || got.Status.TypeChecking != nil && len(got.Status.TypeChecking.ExpressionWarnings) != 0 {
+		if got := read("p"); got.Status.ObservedGeneration != 2 ||
+			got.Status.TypeChecking != nil && len(got.Status.TypeChecking.ExpressionWarnings) != 0 {
 			t.Errorf("status of the corrected policy %+v", got.Status)
 		}
 
-		good := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "good"}, Spec: got.Spec}
+		good := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "good"},
+			Spec: got.Spec}
 		env.Create(t, good)
 		env.Settle(t)
 		// Clients wait for status.typeChecking: an empty result means that the check is done.
-		if got := read("good"); got.Status.ObservedGeneration != 1 || got.Status.TypeChecking == nil || len(got.Status.TypeChecking.ExpressionWarnings) != 0 {
+		if got := read("good"); got.Status.ObservedGeneration != 1 || got.Status.TypeChecking == nil ||
+			len(got.Status.TypeChecking.ExpressionWarnings) != 0 {
 			t.Errorf("status of a good policy %+v", got.Status)
 		}
 	})

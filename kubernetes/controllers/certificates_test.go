@@ -34,7 +34,8 @@ func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env,
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := certificates.Config{Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate, Key: ca.Key()}
+	cfg := certificates.Config{Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate,
+		Key: ca.Key()}
 	for _, set := range options {
 		set(&cfg)
 	}
@@ -50,7 +51,8 @@ func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env,
 }
 
 // request creates a CertificateSigningRequest for a signer.
-func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.Name, usages ...certificatesv1.KeyUsage) {
+func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.Name,
+	usages ...certificatesv1.KeyUsage) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -63,7 +65,8 @@ func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.N
 	env.Create(t, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: signer, Usages: usages,
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: signer,
+			Usages: usages,
 		},
 	})
 }
@@ -123,7 +126,8 @@ func TestApprovedRequestsAreSigned(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
-		if cert.Subject.CommonName != "jane" || cert.IsCA || !cert.NotAfter.Before(time.Now().Add(certificates.DefaultLifetime)) {
+		if cert.Subject.CommonName != "jane" || cert.IsCA ||
+			!cert.NotAfter.Before(time.Now().Add(certificates.DefaultLifetime)) {
 			t.Errorf("%v, authority %v, until %v", cert.Subject, cert.IsCA, cert.NotAfter)
 		}
 	})
@@ -146,7 +150,8 @@ func TestUnsignedRequests(t *testing.T) {
 		}
 
 		request(t, env, "server", certificatesv1.KubeAPIServerClientSignerName, bob, certificatesv1.UsageServerAuth)
-		request(t, env, "no-node", certificatesv1.KubeAPIServerClientKubeletSignerName, bob, certificatesv1.UsageClientAuth)
+		request(t, env, "no-node", certificatesv1.KubeAPIServerClientKubeletSignerName, bob,
+			certificatesv1.UsageClientAuth)
 		for name, why := range map[string]string{
 			"server":  "invalid usage for client certificate: server auth",
 			"no-node": "subject organization is not system:nodes",
@@ -154,7 +159,8 @@ func TestUnsignedRequests(t *testing.T) {
 			decide(t, env, name, certificatesv1.CertificateApproved)
 			csr := get(t, env, name)
 			last := csr.Status.Conditions[len(csr.Status.Conditions)-1]
-			if last.Type != certificatesv1.CertificateFailed || last.Reason != "SignerValidationFailure" || !strings.Contains(last.Message, why) {
+			if last.Type != certificatesv1.CertificateFailed || last.Reason != "SignerValidationFailure" ||
+				!strings.Contains(last.Message, why) {
 				t.Errorf("%s: %+v", name, last)
 			}
 		}
@@ -203,9 +209,11 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env, _ := signing(t)
 		for name, at := range map[string]time.Time{
-			"past": time.Now().Add(-2 * time.Hour), "tomorrow": time.Now().Add(24 * time.Hour), "never": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+			"past": time.Now().Add(-2 * time.Hour), "tomorrow": time.Now().Add(24 * time.Hour),
+			"never": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
 		} {
-			request(t, env, name, certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: name}, certificatesv1.UsageClientAuth)
+			request(t, env, name, certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: name},
+				certificatesv1.UsageClientAuth)
 			decideAt(t, env, name, certificatesv1.CertificateDenied, at)
 		}
 		want := func(when string, want map[string]bool) {
@@ -221,7 +229,8 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 		want("before its time", map[string]bool{"tomorrow": true})
 		time.Sleep(2 * time.Minute)
 		want("after its time", map[string]bool{"tomorrow": false, "never": true})
-		request(t, env, "signed", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "signed"}, certificatesv1.UsageClientAuth)
+		request(t, env, "signed", certificatesv1.KubeAPIServerClientSignerName, pkix.Name{CommonName: "signed"},
+			certificatesv1.UsageClientAuth)
 		decideAt(t, env, "signed", certificatesv1.CertificateApproved, time.Now().Add(-30*time.Minute))
 		block, _ := pem.Decode(get(t, env, "signed").Status.Certificate)
 		if block == nil {
@@ -237,20 +246,26 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 // A request for a kubelet's own certificate is approved if the requester is authorized.
 func TestKubeletRequestsAreApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		onlyJoiners := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-			if a.GetUser().GetName() == "kelson-admin" && a.GetSubresource() == "nodeclient" && a.GetResource() == "certificatesigningrequests" && a.GetVerb() == "create" {
+		onlyJoiners := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
+			string, error) {
+			if a.GetUser().GetName() == "kelson-admin" && a.GetSubresource() == "nodeclient" &&
+				a.GetResource() == "certificatesigningrequests" && a.GetVerb() == "create" {
 				return authorizer.DecisionAllow, "", nil
 			}
 			return authorizer.DecisionNoOpinion, "", nil
 		})
 		env, _ := signing(t, func(c *certificates.Config) { c.Authorizer = onlyJoiners })
 		kubelet := pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}
-		request(t, env, "kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet, certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature)
-		if csr := get(t, env, "kubelet"); len(csr.Status.Certificate) == 0 || csr.Status.Conditions[0].Reason != "AutoApproved" {
+		request(t, env, "kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, kubelet,
+			certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature)
+		if csr := get(t, env, "kubelet"); len(csr.Status.Certificate) == 0 ||
+			csr.Status.Conditions[0].Reason != "AutoApproved" {
 			t.Errorf("%+v", csr.Status)
 		}
-		request(t, env, "other-signer", certificatesv1.KubeAPIServerClientSignerName, kubelet, certificatesv1.UsageClientAuth)
-		request(t, env, "no-kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "bob"}, certificatesv1.UsageClientAuth)
+		request(t, env, "other-signer", certificatesv1.KubeAPIServerClientSignerName, kubelet,
+			certificatesv1.UsageClientAuth)
+		request(t, env, "no-kubelet", certificatesv1.KubeAPIServerClientKubeletSignerName, pkix.Name{CommonName: "bob"},
+			certificatesv1.UsageClientAuth)
 		for _, name := range []string{"other-signer", "no-kubelet"} {
 			if csr := get(t, env, name); len(csr.Status.Conditions) > 0 {
 				t.Errorf("%s: %+v", name, csr.Status)

@@ -18,7 +18,8 @@ import (
 func role(name, to string, resources ...string) *rbacv1.ClusterRole {
 	r := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"to": to}}}
 	for _, resource := range resources {
-		r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"get"}})
+		r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource},
+			Verbs: []string{"get"}})
 	}
 	return r
 }
@@ -63,7 +64,8 @@ func TestAggregation(t *testing.T) {
 		wantRules(t, env, edit, "pods", "nodes", "services", "configmaps")
 		env.Get(t, view)
 		owns := func(m metav1.ManagedFieldsEntry) bool {
-			return m.Manager == clusterroleaggregation.FieldOwner && m.Operation == metav1.ManagedFieldsOperationApply && string(m.FieldsV1.Raw) == `{"f:rules":{}}`
+			return m.Manager == clusterroleaggregation.FieldOwner &&
+				m.Operation == metav1.ManagedFieldsOperationApply && string(m.FieldsV1.Raw) == `{"f:rules":{}}`
 		}
 		if !slices.ContainsFunc(view.ManagedFields, owns) {
 			t.Errorf("the controller does not own the rules: %v", view.ManagedFields)

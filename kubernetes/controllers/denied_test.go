@@ -20,27 +20,31 @@ import (
 
 // forbid creates a policy and its binding. The expression allowed must be true for permitted
 // requests.
-func (p garbage) forbid(name, resource string, operation admissionv1.OperationType, condition, allowed string) *admissionv1.ValidatingAdmissionPolicyBinding {
+func (p garbage) forbid(name, resource string, operation admissionv1.OperationType,
+	condition, allowed string) *admissionv1.ValidatingAdmissionPolicyBinding {
 	p.Helper()
 	group, resource, ok := strings.Cut(resource, "/")
 	if !ok {
 		group, resource = "", group
 	}
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-			RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{operation},
-				Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
-			},
-		}}},
-		Validations: []admissionv1.Validation{{Expression: allowed, Message: "denied by " + name}},
-	}}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{operation},
+					Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"},
+						Resources: []string{resource}},
+				},
+			}}},
+			Validations: []admissionv1.Validation{{Expression: allowed, Message: "denied by " + name}},
+		}}
 	if condition != "" {
 		policy.Spec.MatchConditions = []admissionv1.MatchCondition{{Name: "applies", Expression: condition}}
 	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		}}
 	p.Create(p.T, policy)
 	p.Create(p.T, binding)
 	p.Settle(p.T)
@@ -56,7 +60,8 @@ func TestDeniedDeletionKeepsNamespace(t *testing.T) {
 		binding := p.forbid("protect", "configmaps", admissionv1.Delete, isProtected, "false")
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 		p.Create(p.T, ns)
-		labeled := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", Labels: map[string]string{"protected": ""}}}
+		labeled := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a",
+			Labels: map[string]string{"protected": ""}}}
 		p.Create(p.T, labeled)
 		p.Create(p.T, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "free"}})
 		p.delete(ns, metav1.DeletePropagationBackground)
@@ -69,8 +74,11 @@ func TestDeniedDeletionKeepsNamespace(t *testing.T) {
 			p.Errorf("%d objects of other kinds are left", n)
 		}
 		p.Get(p.T, ns)
-		i := slices.IndexFunc(ns.Status.Conditions, func(c corev1.NamespaceCondition) bool { return c.Type == corev1.NamespaceDeletionContentFailure })
-		if i < 0 || ns.Status.Conditions[i].Status != corev1.ConditionTrue || !strings.Contains(ns.Status.Conditions[i].Message, "denied by protect") {
+		i := slices.IndexFunc(ns.Status.Conditions, func(c corev1.NamespaceCondition) bool {
+			return c.Type == corev1.NamespaceDeletionContentFailure
+		})
+		if i < 0 || ns.Status.Conditions[i].Status != corev1.ConditionTrue ||
+			!strings.Contains(ns.Status.Conditions[i].Message, "denied by protect") {
 			p.Errorf("conditions %v", ns.Status.Conditions)
 		}
 		p.delete(binding, metav1.DeletePropagationBackground)
@@ -104,7 +112,8 @@ func TestDeniedDeletionKeepsDependent(t *testing.T) {
 // The removal of finalizers and references by the garbage collector passes admission too.
 func TestDeniedUpdateByCollector(t *testing.T) {
 	collecting(t, func(p garbage) {
-		binding := p.forbid("freeze", "configmaps", admissionv1.Update, `request.userInfo.username.endsWith(":generic-garbage-collector")`, "false")
+		binding := p.forbid("freeze", "configmaps", admissionv1.Update,
+			`request.userInfo.username.endsWith(":generic-garbage-collector")`, "false")
 		root := p.add("a-root")
 		child := p.add("b-child", ownedBy(root, true))
 		p.delete(root, metav1.DeletePropagationOrphan)
@@ -124,17 +133,20 @@ func TestDeniedUpdateByCollector(t *testing.T) {
 func TestOnlySystemAccountsCreatePods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := garbage{t, testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated), testenv.Log(t))}
-		p.forbid("system-only", "pods", admissionv1.Create, "", `request.userInfo.username.startsWith("system:serviceaccount:kube-system:")`)
+		p.forbid("system-only", "pods", admissionv1.Create, "",
+			`request.userInfo.username.startsWith("system:serviceaccount:kube-system:")`)
 		labels := map[string]string{"app": "web"}
 		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
-		if err := p.Client().Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"}, Spec: spec}); err == nil ||
+		if err := p.Client().Create(t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"}, Spec: spec}); err == nil ||
 			!strings.Contains(err.Error(), "denied") && !strings.Contains(err.Error(), "system-only") {
 			t.Errorf("the policy does not hold against users: %v", err)
 		}
-		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
-		}}
+		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+			}}
 		p.Create(t, web)
 		time.Sleep(time.Minute)
 		p.Get(t, web)

@@ -55,7 +55,8 @@ func (p evictions) pod(name, owner string) {
 
 func (p evictions) ready(name, status string) {
 	p.Helper()
-	p.want(200, "PATCH", ns+"/pods/"+name+"/status", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"`+status+`"}]}}`, merge)
+	p.want(200, "PATCH", ns+"/pods/"+name+"/status",
+		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"`+status+`"}]}}`, merge)
 }
 
 // wantStatus checks a budget's healthy, desired, expected and allowed numbers.
@@ -64,7 +65,8 @@ func (p evictions) wantStatus(name, want string) {
 	synctest.Wait()
 	s := p.want(200, "GET", budgets+"/"+name, "")["status"]
 	number := func(field string) any { return apitest.At(s, field) }
-	got := fmt.Sprint(number("currentHealthy"), number("desiredHealthy"), number("expectedPods"), number("disruptionsAllowed"))
+	got := fmt.Sprint(number("currentHealthy"), number("desiredHealthy"), number("expectedPods"),
+		number("disruptionsAllowed"))
 	if got != want {
 		p.Errorf("%s: healthy, desired, expected, allowed: %s, want %s: %v", name, got, want, s)
 	}
@@ -72,7 +74,8 @@ func (p evictions) wantStatus(name, want string) {
 
 func (p evictions) evict(code int, name string) {
 	p.Helper()
-	p.want(code, "POST", ns+"/pods/"+name+"/eviction", fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, name))
+	p.want(code, "POST", ns+"/pods/"+name+"/eviction",
+		fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, name))
 }
 
 // The status of a budget follows the healthy Pods, and evictions are allowed only within it.
@@ -119,7 +122,8 @@ func TestBudgetsRelativeToReplicas(t *testing.T) {
 		p.pod("d", `,"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing","name":"t","controller":true,"uid":"u"}]`)
 		synctest.Wait()
 		s := p.want(200, "GET", budgets+"/half", "")
-		if n, c := apitest.At(s, "status", "disruptionsAllowed"), fmt.Sprint(apitest.At(s, "status", "conditions")); fmt.Sprint(n) != "0" {
+		if n, c := apitest.At(s, "status", "disruptionsAllowed"),
+			fmt.Sprint(apitest.At(s, "status", "conditions")); fmt.Sprint(n) != "0" {
 			p.Errorf("disruptionsAllowed is %v, want 0: %s", n, c)
 		}
 	})
@@ -133,10 +137,11 @@ func TestEventsOfBudgets(t *testing.T) {
 		p.budget("half", `"maxUnavailable":"50%"`)
 		p.pod("a", "")
 		p.wantEvents(`MultiplePodDisruptionBudgets: Pod "default"/"a" matches multiple PodDisruptionBudgets.  Chose "empty" arbitrarily.`)
-		p.wantEvents("NoPods: No matching pods found", `UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: `+
-			`&LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. `+
-			`As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. `+
-			`To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`)
+		p.wantEvents("NoPods: No matching pods found",
+			`UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: `+
+				`&LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. `+
+				`As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. `+
+				`To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`)
 		p.pod("b", `,"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","controller":true,"uid":"u"}]`)
 		p.wantEvents(`CalculateExpectedPodCountFailed: Failed to calculate the number of expected pods: found no controllers for pod "b"`)
 	})
@@ -165,7 +170,9 @@ func TestDisruptionExpires(t *testing.T) {
 		p.pod("a", "")
 		p.pod("b", "")
 		p.wantStatus("one", "2 1 2 1")
-		p.want(200, "PATCH", budgets+"/one/status", fmt.Sprintf(`{"status":{"disruptionsAllowed":0,"disruptedPods":{"a":%q}}}`, time.Now().UTC().Format(time.RFC3339)), merge)
+		p.want(200, "PATCH", budgets+"/one/status",
+			fmt.Sprintf(`{"status":{"disruptionsAllowed":0,"disruptedPods":{"a":%q}}}`,
+				time.Now().UTC().Format(time.RFC3339)), merge)
 		p.wantStatus("one", "1 1 2 0")
 		time.Sleep(2*time.Minute + time.Second)
 		p.wantStatus("one", "2 1 2 1")

@@ -13,8 +13,10 @@ import (
 
 func put(t *testing.T, s *store.Store, name string, expect uint64) uint64 {
 	t.Helper()
-	data := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"default","creationTimestamp":%q}}`, name, time.Now().UTC().Format(time.RFC3339))
-	objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default", Name: name}, Data: []byte(data), Expect: expect})
+	data := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"default","creationTimestamp":%q}}`, name,
+		time.Now().UTC().Format(time.RFC3339))
+	objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default", Name: name},
+		Data: []byte(data), Expect: expect})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 		for _, step := range []struct {
 			wait time.Duration
 			left int
-		}{{19 * time.Minute, 3}, {2 * time.Minute, 2}, {10 * time.Minute, 1}, {28 * time.Minute, 1}, {2 * time.Minute, 0}} {
+		}{{19 * time.Minute, 3}, {2 * time.Minute, 2}, {10 * time.Minute, 1}, {28 * time.Minute, 1},
+			{2 * time.Minute, 0}} {
 			time.Sleep(step.wait)
 			if got := left(); got != step.left {
 				t.Fatalf("%v: %d left, want %d", time.Now().Format(time.TimeOnly), got, step.left)
@@ -69,8 +72,10 @@ func TestObjectsOfTheFuture(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		future := fmt.Sprintf(`{"metadata":{"name":"future","namespace":"default","creationTimestamp":%q}}`, time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
-		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default", Name: "future"}, Data: []byte(future)}); err != nil {
+		future := fmt.Sprintf(`{"metadata":{"name":"future","namespace":"default","creationTimestamp":%q}}`,
+			time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
+		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default",
+			Name: "future"}, Data: []byte(future)}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

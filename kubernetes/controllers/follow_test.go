@@ -26,7 +26,8 @@ func open(t *testing.T, cfg store.Config) *store.Store {
 func putOfFollow(t *testing.T, st *store.Store, resource, name string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data, Expect: store.AnyRevision}); err != nil {
+	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data,
+		Expect: store.AnyRevision}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -37,7 +37,8 @@ func (p garbage) add(name string, owners ...metav1.OwnerReference) *corev1.Confi
 }
 
 func ownedBy(owner *corev1.ConfigMap, block bool) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: &block}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID,
+		BlockOwnerDeletion: &block}
 }
 
 func (p garbage) delete(obj client.Object, policy metav1.DeletionPropagation) {
@@ -157,7 +158,8 @@ func TestOwnerInAnotherNamespace(t *testing.T) {
 		p.Create(p.T, elsewhere)
 		claims := p.add("b-claims", ownedBy(elsewhere, false))
 		p.left()
-		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "claims", OwnerReferences: claims.OwnerReferences}}
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "claims",
+			OwnerReferences: claims.OwnerReferences}}
 		p.Create(p.T, role) // stays: a reference names no namespace
 		p.Settle(p.T)
 		p.Get(p.T, role)
@@ -230,7 +232,8 @@ func TestNamespaceDeletion(t *testing.T) {
 	collecting(t, func(p garbage) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 		p.Create(p.T, ns)
-		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held", Finalizers: []string{"example.com/wait"}}}
+		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held",
+			Finalizers: []string{"example.com/wait"}}}
 		p.Create(p.T, held)
 		p.Create(p.T, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "free"}})
 		p.delete(ns, metav1.DeletePropagationBackground)
@@ -242,7 +245,8 @@ func TestNamespaceDeletion(t *testing.T) {
 		if n := p.Plane().Store().Snapshot().Count("secrets", "team"); n != 0 {
 			p.Errorf("%d secrets left", n)
 		}
-		err := p.Client().Create(p.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "late"}})
+		err := p.Client().Create(p.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "late"}})
 		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			p.Errorf("create in a terminating namespace: %v", err)
 		}

@@ -17,8 +17,10 @@ func TestIgnoredErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	there, absent := store.Key{Resource: "configmaps", Namespace: "n", Name: "there"}, store.Key{Resource: "configmaps", Namespace: "n", Name: "absent"}
-	written, err := st.Commit(t.Context(), store.Op{Key: there, Data: []byte(`{"metadata":{"namespace":"n","name":"there","uid":"u","resourceVersion":"1"}}`)})
+	there, absent := store.Key{Resource: "configmaps", Namespace: "n", Name: "there"},
+		store.Key{Resource: "configmaps", Namespace: "n", Name: "absent"}
+	written, err := st.Commit(t.Context(), store.Op{Key: there,
+		Data: []byte(`{"metadata":{"namespace":"n","name":"there","uid":"u","resourceVersion":"1"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,8 @@ func newWitness() *witness {
 }
 
 func (w *witness) EvaluatePolicyRule(authorizer.Attributes) audit.RequestAuditConfig {
-	return audit.RequestAuditConfig{Level: auditapi.LevelMetadata, OmitStages: []auditapi.Stage{auditapi.StageRequestReceived}}
+	return audit.RequestAuditConfig{Level: auditapi.LevelMetadata,
+		OmitStages: []auditapi.Stage{auditapi.StageRequestReceived}}
 }
 
 // machine reports whether a user is a component of the control plane.
@@ -86,9 +87,11 @@ func (w *witness) ProcessEvents(events ...*auditapi.Event) bool {
 		}
 		who, code := e.User.Username, e.ResponseStatus.Code
 		if code == 401 || code == 403 && machine(who) {
-			w.refused = append(w.refused, fmt.Sprintf("%s %s %s: %s", who, e.Verb, e.RequestURI, e.ResponseStatus.Message))
+			w.refused = append(w.refused, fmt.Sprintf("%s %s %s: %s", who, e.Verb, e.RequestURI,
+				e.ResponseStatus.Message))
 		}
-		if code >= 300 || !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
+		if code >= 300 || !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"},
+			e.Verb) {
 			continue
 		}
 		ref := e.ObjectRef
@@ -136,12 +139,14 @@ func drive(t *testing.T) *driven {
 	}
 	d := &driven{T: t, witness: newWitness(), stored: map[string]bool{}}
 	d.plane, err = controlplane.Start(t.Context(), controlplane.Config{
-		Audit: controlplane.Audit{Policy: d.witness, Sink: d.witness}, Workloads: true, Node: controlplane.NodeSimulated,
+		Audit: controlplane.Audit{Policy: d.witness, Sink: d.witness}, Workloads: true,
+		Node:   controlplane.NodeSimulated,
 		Nodes:  []simulatednodes.Group{{Count: 2}},
-		RootCA: authority.PEM, Authority: authority, Authentication: controlplane.Authentication{AcceptBootstrapTokens: true},
-		Admission:     controlplane.Admission{Enable: []string{"NodeRestriction"}},
-		LoadBalancers: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")},
-		Endpoints:     controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.200:6443")},
+		RootCA: authority.PEM, Authority: authority,
+		Authentication: controlplane.Authentication{AcceptBootstrapTokens: true},
+		Admission:      controlplane.Admission{Enable: []string{"NodeRestriction"}},
+		LoadBalancers:  []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")},
+		Endpoints:      controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.200:6443")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +165,8 @@ func drive(t *testing.T) *driven {
 		}
 	}, func(e *store.Event) { note(e.Object) })
 	t.Cleanup(func() { d.plane.Stop(); subscription.End() })
-	if d.client, err = client.New(client.Config{REST: d.plane.RESTConfigAs(&user.DefaultInfo{Name: "tester", Groups: []string{user.SystemPrivilegedGroup}})}); err != nil {
+	if d.client, err = client.New(client.Config{
+		REST: d.plane.RESTConfigAs(&user.DefaultInfo{Name: "tester", Groups: []string{user.SystemPrivilegedGroup}})}); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -208,7 +214,8 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 	if err != nil {
 		d.Fatal(err)
 	}
-	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node,
+		Organization: []string{"system:nodes"}}}
 	if len(addresses) > 0 {
 		template.DNSNames = []string{node}
 		for _, address := range addresses {
@@ -221,7 +228,8 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 	}
 	csr := named("certificates.k8s.io/v1", "CertificateSigningRequest", "", name)
 	csr.Object["spec"] = map[string]any{
-		"request":    base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		"request": base64.StdEncoding.EncodeToString(
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
 		"signerName": signer, "usages": []any{"digital signature", usage},
 	}
 	kubelet, err := client.New(client.Config{REST: d.plane.RESTConfigAs(identity.Node(node))})
@@ -253,15 +261,18 @@ func (d *driven) everything() {
 	d.request("client", "node-1", "kubernetes.io/kube-apiserver-client-kubelet", "client auth")
 	d.request("serving", "node-1", "kubernetes.io/kubelet-serving", "server auth", address)
 	// New templates replace pods.
-	rollout := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"revision":"2"}}}}}`))
-	for _, obj := range []client.Object{named("apps/v1", "Deployment", "default", "web"), named("apps/v1", "DaemonSet", "default", "agent")} {
+	rollout := client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"template":{"metadata":{"annotations":{"revision":"2"}}}}}`))
+	for _, obj := range []client.Object{named("apps/v1", "Deployment", "default", "web"),
+		named("apps/v1", "DaemonSet", "default", "agent")} {
 		if err := d.client.Patch(ctx, obj, rollout); err != nil {
 			d.Error("rollout: ", err)
 		}
 	}
 	wait(5 * time.Minute)
 	// An eviction of a pod with a budget.
-	pods, err := client.List[corev1.Pod](ctx, d.client, client.InNamespace("default"), client.MatchingLabels{"app": "web"})
+	pods, err := client.List[corev1.Pod](ctx, d.client, client.InNamespace("default"),
+		client.MatchingLabels{"app": "web"})
 	if err != nil || len(pods) == 0 {
 		d.Fatal("no pods of the Deployment", err)
 	}
@@ -272,29 +283,37 @@ func (d *driven) everything() {
 	wait(time.Minute)
 	// Claims that grow, and classes, claims and volumes that are protected.
 	grow := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`))
-	if err := d.client.Patch(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-db-0"}}, grow); err != nil {
+	if err := d.client.Patch(ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-db-0"}}, grow); err != nil {
 		d.Error("resize: ", err)
 	}
 	wait(time.Minute)
-	taint := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"unschedulable":true,"taints":[{"key":"broken","effect":"NoExecute"}]}}`))
+	taint := client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"unschedulable":true,"taints":[{"key":"broken","effect":"NoExecute"}]}}`))
 	if err := d.client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}, taint); err != nil {
 		d.Error("taint: ", err)
 	}
 	wait(5 * time.Minute)
 	foreground := metav1.DeletePropagationForeground
-	if err := d.client.Delete(ctx, named("apps/v1", "Deployment", "default", "web"), client.PropagationPolicy(foreground)); err != nil {
+	if err := d.client.Delete(ctx, named("apps/v1", "Deployment", "default", "web"),
+		client.PropagationPolicy(foreground)); err != nil {
 		d.Error(err)
 	}
 	orphan := metav1.DeletePropagationOrphan
-	if err := d.client.Delete(ctx, named("v1", "ReplicationController", "default", "old"), client.PropagationPolicy(orphan)); err != nil {
+	if err := d.client.Delete(ctx, named("v1", "ReplicationController", "default", "old"),
+		client.PropagationPolicy(orphan)); err != nil {
 		d.Error(err)
 	}
-	d.remove(named("v1", "Namespace", "", "team"), named("v1", "Service", "default", "balanced"), named("apps/v1", "StatefulSet", "default", "db"),
+	d.remove(named("v1", "Namespace", "", "team"), named("v1", "Service", "default", "balanced"),
+		named("apps/v1", "StatefulSet", "default", "db"),
 		named("v1", "PersistentVolumeClaim", "default", "data-db-0"), named("v1", "PersistentVolume", "", "spare"),
-		named("storage.k8s.io/v1", "VolumeAttributesClass", "", "fast"), named("v1", "ServiceAccount", "default", "robot"),
-		named("networking.k8s.io/v1", "ServiceCIDR", "", "more"), named("v1", "ConfigMap", "kube-public", "kube-root-ca.crt"),
+		named("storage.k8s.io/v1", "VolumeAttributesClass", "", "fast"),
+		named("v1", "ServiceAccount", "default", "robot"),
+		named("networking.k8s.io/v1", "ServiceCIDR", "", "more"),
+		named("v1", "ConfigMap", "kube-public", "kube-root-ca.crt"),
 		named("networking.k8s.io/v1", "IPAddress", "", "10.0.0.1"),
-		named("apiregistration.k8s.io/v1", "APIService", "", "v1.apps"), named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "things.example.com"))
+		named("apiregistration.k8s.io/v1", "APIService", "", "v1.apps"),
+		named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "things.example.com"))
 	if err := d.client.Patch(ctx, named("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", "", "probes"),
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"matchingPrecedence":3}}`))); err != nil {
 		d.Error(err)
@@ -369,7 +388,8 @@ func (d *driven) unseen() {
 	missing := map[string]int{}
 	for key := range d.stored {
 		parts := strings.SplitN(key, "/", 3)
-		if !d.keys[key] && !d.keys[parts[0]+"/"+parts[1]+"/*"] && !d.keys[parts[0]+"/"+parts[1]+"/"] && !direct[parts[0]] {
+		if !d.keys[key] && !d.keys[parts[0]+"/"+parts[1]+"/*"] && !d.keys[parts[0]+"/"+parts[1]+"/"] &&
+			!direct[parts[0]] {
 			missing[parts[0]]++
 		}
 	}
@@ -438,7 +458,8 @@ func directWrites() string {
 func TestComponentsWithoutRBAC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{
-			Authorization: controlplane.Authorization{Modes: []string{authz.ModeAlwaysDeny}}, Node: controlplane.NodeSimulated,
+			Authorization: controlplane.Authorization{Modes: []string{authz.ModeAlwaysDeny}},
+			Node:          controlplane.NodeSimulated,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -97,7 +97,8 @@ func TestAddresses(t *testing.T) {
 		for _, e := range events {
 			found[e.InvolvedObject.Name+" "+e.Reason] = true
 		}
-		for _, want := range []string{"a EnsuringLoadBalancer", "a EnsuredLoadBalancer", "a DeletedLoadBalancer", "f SyncLoadBalancerFailed"} {
+		for _, want := range []string{"a EnsuringLoadBalancer", "a EnsuredLoadBalancer", "a DeletedLoadBalancer",
+			"f SyncLoadBalancerFailed"} {
 			if !found[want] {
 				t.Errorf("no Event %q in %v", want, found)
 			}
@@ -122,7 +123,8 @@ func TestParsePool(t *testing.T) {
 		"192.0.2.1/24": "must be 192.0.2.0/24", "x": "must be a CIDR", "": "must be a CIDR",
 		"192.0.2.0/25,192.0.2.128/25": "one CIDR for each IP family",
 	} {
-		if _, err := loadbalancer.ParsePool(text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := loadbalancer.ParsePool(text); (err == nil) != (want == "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -41,7 +41,8 @@ const notFound = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason"
 func (m *via) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, account, _ := strings.Cut(r.UserAgent(), " kelson/")
 	own := slices.Contains([]string{
-		"namespace-controller", "generic-garbage-collector", "service-account-controller", "ttl-after-finished-controller",
+		"namespace-controller", "generic-garbage-collector", "service-account-controller",
+		"ttl-after-finished-controller",
 		"resourcequota-controller", "disruption-controller", "pvc-protection-controller", "root-ca-cert-publisher",
 	}, account) || strings.HasPrefix(r.UserAgent(), "kubelet/")
 	if !own || r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/events") {
@@ -69,9 +70,10 @@ func (m *via) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNotFoundOfAnotherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &misleading{seen: map[string]bool{}}
-		p := garbage{t, testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads(), testenv.Requests(func(next http.RoundTripper) http.RoundTripper {
-			return &via{m, next}
-		}))}
+		p := garbage{t, testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads(),
+			testenv.Requests(func(next http.RoundTripper) http.RoundTripper {
+				return &via{m, next}
+			}))}
 		p.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
 		time.Sleep(time.Hour)
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "default"}}
@@ -79,18 +81,22 @@ func TestNotFoundOfAnotherObject(t *testing.T) {
 
 		labels := map[string]string{"app": "a"}
 		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
-		p.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", Labels: labels}, Spec: spec})
-		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}, Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		}}
+		p.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", Labels: labels},
+			Spec: spec})
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			}}
 		p.Create(t, budget)
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}, Spec: corev1.ResourceQuotaSpec{
-			Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")},
-		}}
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"},
+			Spec: corev1.ResourceQuotaSpec{
+				Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")},
+			}}
 		p.Create(t, quota)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "once"}, Spec: batchv1.JobSpec{
 			TTLSecondsAfterFinished: new(int32(1)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i", Command: []string{"true"}}},
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers:    []corev1.Container{{Name: "c", Image: "i", Command: []string{"true"}}},
 			}},
 		}}
 		p.Create(t, job)

@@ -41,10 +41,12 @@ func TestPodsAreDeletedFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if err := c.Get(t.Context(), client.Key{Namespace: "lab", Name: "held"}, pod); err != nil || pod.DeletionTimestamp == nil {
+		if err := c.Get(t.Context(), client.Key{Namespace: "lab", Name: "held"}, pod); err != nil ||
+			pod.DeletionTimestamp == nil {
 			t.Errorf("the pod is not being deleted: %v %v", pod.DeletionTimestamp, err)
 		}
-		if err := c.Get(t.Context(), client.Key{Namespace: "lab", Name: "settings"}, settings); err != nil || settings.DeletionTimestamp != nil {
+		if err := c.Get(t.Context(), client.Key{Namespace: "lab", Name: "settings"}, settings); err != nil ||
+			settings.DeletionTimestamp != nil {
 			t.Errorf("the ConfigMap does not wait for the pod: %v %v", settings.DeletionTimestamp, err)
 		}
 		if err := c.Get(t.Context(), client.Key{Name: "lab"}, lab); err != nil {

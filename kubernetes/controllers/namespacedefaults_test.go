@@ -64,7 +64,8 @@ func TestDefaultsInEveryNamespace(t *testing.T) {
 		p.namespace("lab")
 		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease", "lab"} {
 			cm := &corev1.ConfigMap{}
-			if !p.exists(&corev1.ServiceAccount{}, ns, namespacedefaults.ServiceAccount) || !p.exists(cm, ns, namespacedefaults.ConfigMap) {
+			if !p.exists(&corev1.ServiceAccount{}, ns, namespacedefaults.ServiceAccount) ||
+				!p.exists(cm, ns, namespacedefaults.ConfigMap) {
 				p.Errorf("%s lacks the default objects", ns)
 			}
 			if len(cm.Data) != 1 || cm.Data["ca.crt"] != "the certificate" {
@@ -78,7 +79,8 @@ func TestDefaultsInEveryNamespace(t *testing.T) {
 func TestDefaultsAreRestored(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
 		sa, cm := &corev1.ServiceAccount{}, &corev1.ConfigMap{}
-		if !p.exists(sa, "default", namespacedefaults.ServiceAccount) || !p.exists(cm, "default", namespacedefaults.ConfigMap) {
+		if !p.exists(sa, "default", namespacedefaults.ServiceAccount) ||
+			!p.exists(cm, "default", namespacedefaults.ConfigMap) {
 			p.Fatal("the namespace lacks the default objects")
 		}
 		uid := sa.UID
@@ -92,7 +94,8 @@ func TestDefaultsAreRestored(t *testing.T) {
 		if err := p.Update(p.Context(), cm); err != nil {
 			p.Fatal(err)
 		}
-		if p.exists(cm, "default", namespacedefaults.ConfigMap); cm.Data["ca.crt"] != "the certificate" || len(cm.Data) != 1 || len(cm.Annotations) != 1 {
+		if p.exists(cm, "default", namespacedefaults.ConfigMap); cm.Data["ca.crt"] != "the certificate" ||
+			len(cm.Data) != 1 || len(cm.Annotations) != 1 {
 			p.Errorf("the root CA is %v %v", cm.Annotations, cm.Data)
 		}
 		if err := p.Delete(p.Context(), cm); err != nil {
@@ -107,23 +110,27 @@ func TestDefaultsAreRestored(t *testing.T) {
 // A policy or webhook that rejects the ConfigMap does not prevent the service account.
 func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
-		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}}}},
-			Validations: []admissionv1.Validation{{Expression: "false"}},
-		}}
-		binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "no-configmaps", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		}}
+		policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"},
+			Spec: admissionv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"configmaps"}},
+				}}}},
+				Validations: []admissionv1.Validation{{Expression: "false"}},
+			}}
+		binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "no-configmaps"},
+			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: "no-configmaps", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			}}
 		for _, obj := range []client.Object{policy, binding} {
 			if err := p.Create(p.Context(), obj); err != nil {
 				p.Fatal(err)
 			}
 		}
 		p.namespace("lab")
-		if !p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
+		if !p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) ||
+			p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
 			p.Error("want a service account and no root CA")
 		}
 	})
@@ -133,7 +140,8 @@ func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 	withDefaults(t, withCA, func(p defaulting) {
 		ns := p.namespace("lab")
-		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held", Finalizers: []string{"example.com/hold"}}}
+		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held",
+			Finalizers: []string{"example.com/hold"}}}
 		if err := p.Create(p.Context(), held); err != nil {
 			p.Fatal(err)
 		}
@@ -141,7 +149,8 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 		if err := p.Delete(p.Context(), ns); err != nil {
 			p.Fatal(err)
 		}
-		if p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
+		if p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) ||
+			p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
 			p.Error("the controller created objects in a namespace that is being deleted")
 		}
 		p.exists(held, "lab", "held")
@@ -158,12 +167,14 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 // Without a root certificate, only the service account is created, and without controllers neither.
 func TestWithoutAuthorityOrControllers(t *testing.T) {
 	withDefaults(t, controlplane.Config{}, func(p defaulting) {
-		if !p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
+		if !p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) ||
+			p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want a service account and no root CA")
 		}
 	})
 	withDefaults(t, controlplane.Config{NoControllers: true, RootCA: withCA.RootCA}, func(p defaulting) {
-		if p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) || p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
+		if p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) ||
+			p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want nothing without controllers")
 		}
 	})

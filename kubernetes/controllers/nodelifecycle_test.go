@@ -20,7 +20,8 @@ func TestUnreportedNodes(t *testing.T) {
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}})
 		reported := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "heard"}}
 		env.Create(t, reported)
-		reported.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
+		reported.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			Reason: "Test"}}
 		if err := env.Client().Subresource("status").Update(t.Context(), reported, nil); err != nil {
 			t.Fatal(err)
 		}

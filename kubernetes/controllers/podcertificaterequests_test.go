@@ -25,12 +25,14 @@ func TestPodRequestsAreDeleted(t *testing.T) {
 		podRequest(t, env, ns, "open")
 		podRequest(t, env, ns, "denied")
 		podRequest(t, env, ns, "held", "example.com/keeper")
-		denied, err := client.Get[certificatesv1.PodCertificateRequest](t.Context(), env.Client(), client.Key{Namespace: ns, Name: "denied"})
+		denied, err := client.Get[certificatesv1.PodCertificateRequest](t.Context(), env.Client(),
+			client.Key{Namespace: ns, Name: "denied"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		denied.Status.Conditions = []metav1.Condition{{
-			Type: certificatesv1.PodCertificateRequestConditionTypeDenied, Status: metav1.ConditionTrue, Reason: "Test", Message: "no", LastTransitionTime: metav1.Now(),
+			Type: certificatesv1.PodCertificateRequestConditionTypeDenied, Status: metav1.ConditionTrue, Reason: "Test",
+			Message: "no", LastTransitionTime: metav1.Now(),
 		}}
 		if err := env.Client().Subresource("status").Update(t.Context(), denied, nil); err != nil {
 			t.Fatal(err)
@@ -42,7 +44,8 @@ func TestPodRequestsAreDeleted(t *testing.T) {
 			var found []string
 			env.Settle(t)
 			for _, name := range []string{"open", "denied", "held", "late"} {
-				r, err := client.Get[certificatesv1.PodCertificateRequest](t.Context(), env.Client(), client.Key{Namespace: ns, Name: name})
+				r, err := client.Get[certificatesv1.PodCertificateRequest](t.Context(), env.Client(),
+					client.Key{Namespace: ns, Name: name})
 				switch {
 				case apierrors.IsNotFound(err):
 					continue
@@ -79,7 +82,8 @@ func podRequest(t *testing.T, env *testenv.Env, namespace, name string, finalize
 	env.Create(t, &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers},
 		Spec: certificatesv1.PodCertificateRequestSpec{
-			SignerName: "example.com/signer", PodName: "web", PodUID: "p", ServiceAccountName: "default", ServiceAccountUID: "s", NodeName: "n", NodeUID: "n",
+			SignerName: "example.com/signer", PodName: "web", PodUID: "p", ServiceAccountName: "default",
+			ServiceAccountUID: "s", NodeName: "n", NodeUID: "n",
 			StubPKCS10Request: stub,
 		},
 	})

@@ -18,7 +18,8 @@ import (
 )
 
 func service(name string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	for _, change := range change {
 		change(&s.Spec)
 	}
@@ -30,7 +31,8 @@ func at(ip string) func(*corev1.ServiceSpec) {
 }
 
 func cidr(name string, cidrs ...string) *networkingv1.ServiceCIDR {
-	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
 }
 
 func address(name string) *networkingv1.IPAddress {
@@ -81,7 +83,9 @@ func TestAddressesOfServices(t *testing.T) {
 		remove(t, env, service("a"))
 		want(t, "a, deleted", holder(t, env, a.Spec.ClusterIP), "")
 
-		external := func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.com" }
+		external := func(s *corev1.ServiceSpec) {
+			s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.com"
+		}
 		b := service("b", external)
 		env.Create(t, b)
 		b.Spec.Type, b.Spec.ExternalName, b.Spec.ClusterIP = corev1.ServiceTypeClusterIP, "", "10.0.0.99"
@@ -97,15 +101,18 @@ func TestAddressesOfServices(t *testing.T) {
 		want(t, "b, external", holder(t, env, "10.0.0.99"), "")
 
 		gateway := address("10.0.0.98")
-		gateway.Spec.ParentRef = &networkingv1.ParentReference{Group: "example.com", Resource: "gateways", Namespace: "x", Name: "y"}
+		gateway.Spec.ParentRef = &networkingv1.ParentReference{Group: "example.com", Resource: "gateways",
+			Namespace: "x", Name: "y"}
 		env.Create(t, gateway)
 		err := env.Client().Create(t.Context(), service("c", at("10.0.0.98")))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "failed to allocate IP 10.0.0.98: provided IP is already allocated") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+			"failed to allocate IP 10.0.0.98: provided IP is already allocated") {
 			t.Errorf("an address with a client's IPAddress: %v", err)
 		}
 		for _, edge := range []string{"10.0.0.0", "10.0.0.255"} {
 			err := env.Client().Create(t.Context(), service("c", at(edge)))
-			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "is not in the valid range. The range of valid IPs is 10.0.0.0/24") {
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+				"is not in the valid range. The range of valid IPs is 10.0.0.0/24") {
 				t.Errorf("%s: %v", edge, err)
 			}
 		}
@@ -117,7 +124,8 @@ func TestServiceCIDRs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
 		err := env.Client().Create(t.Context(), service("a", at("192.168.7.7")))
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the provided network does not match the current range") {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(),
+			"the provided network does not match the current range") {
 			t.Errorf("without the ServiceCIDR: %v", err)
 		}
 		more := cidr("more", "192.168.7.0/28")
@@ -132,7 +140,8 @@ func TestServiceCIDRs(t *testing.T) {
 		for i := range 253 + 13 {
 			env.Create(t, service(fmt.Sprint("n", i)))
 		}
-		if err := env.Client().Create(t.Context(), service("full")); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "range is full") {
+		if err := env.Client().Create(t.Context(), service("full")); !apierrors.IsInternalError(err) ||
+			!strings.Contains(err.Error(), "range is full") {
 			t.Errorf("all addresses taken: %v", err)
 		}
 		for i := range 253 + 13 {
@@ -142,7 +151,8 @@ func TestServiceCIDRs(t *testing.T) {
 		remove(t, env, cidr("more"))
 		env.Settle(t)
 		env.Get(t, more)
-		if c := apimeta.FindStatusCondition(more.Status.Conditions, "Ready"); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "Terminating" {
+		if c := apimeta.FindStatusCondition(more.Status.Conditions, "Ready"); c == nil ||
+			c.Status != metav1.ConditionFalse || c.Reason != "Terminating" {
 			t.Errorf("deleted but needed: %v", more.Status.Conditions)
 		}
 		if err := env.Client().Create(t.Context(), service("b", at("192.168.7.8"))); !apierrors.IsInvalid(err) {
@@ -167,7 +177,8 @@ func TestRepair(t *testing.T) {
 		want(t, "deleted by a user", holder(t, env, "10.0.0.50"), "default/a")
 
 		stray := address("10.0.0.51")
-		stray.Labels = map[string]string{"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"}
+		stray.Labels = map[string]string{"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+			"ipaddress.kubernetes.io/ip-family": "IPv4"}
 		stray.Spec.ParentRef = &networkingv1.ParentReference{Resource: "services", Namespace: "default", Name: "gone"}
 		env.Create(t, stray)
 		time.Sleep(30 * time.Second)

@@ -28,13 +28,15 @@ func TestServingCertificatesOfKubelets(t *testing.T) {
 
 func servingCertificates(t *testing.T) {
 	env, _ := signing(t, func(c *certificates.Config) { c.ApproveServing = true })
-	for name, address := range map[string]string{"one": "10.1.0.1", "two": "10.1.0.2", "lying": "10.1.0.2", "vip": "10.0.0.1"} {
+	for name, address := range map[string]string{"one": "10.1.0.1", "two": "10.1.0.2", "lying": "10.1.0.2",
+		"vip": "10.0.0.1"} {
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		node, err := client.Get[corev1.Node](t.Context(), env.Client(), client.Key{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}}
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address},
+			{Type: corev1.NodeHostName, Address: name}}
 		if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -55,11 +57,13 @@ func servingCertificates(t *testing.T) {
 		{name: "unknown-address", requester: "one", subject: "one", ips: []string{"10.1.0.1", "10.9.9.9"}},
 		{name: "loopback", requester: "one", subject: "one", ips: []string{"127.0.0.1"}},
 		{name: "cluster-ip", requester: "vip", subject: "vip", ips: []string{"10.0.0.1"}},
-		{name: "name-of-the-server", requester: "one", subject: "one", dns: []string{"kubernetes.default.svc"}, ips: []string{"10.1.0.1"}},
+		{name: "name-of-the-server", requester: "one", subject: "one", dns: []string{"kubernetes.default.svc"},
+			ips: []string{"10.1.0.1"}},
 		{name: "no-node", requester: "gone", subject: "gone", dns: []string{"gone"}},
 	} {
 		config := rest.CopyConfig(env.RESTConfig())
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + test.requester, Groups: []string{"system:nodes", "system:authenticated"}}
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + test.requester,
+			Groups: []string{"system:nodes", "system:authenticated"}}
 		node, err := client.New(client.Config{REST: config, FieldOwner: "kubelet"})
 		if err != nil {
 			t.Fatal(err)
@@ -97,8 +101,9 @@ func servingRequest(t *testing.T, name, node string, dns, ips []string) *certifi
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeletServingSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: certificatesv1.KubeletServingSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},
 	}
 }

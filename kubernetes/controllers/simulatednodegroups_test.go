@@ -38,10 +38,12 @@ func TestParseGroup(t *testing.T) {
 	if n.Labels["disk"] != "ssd" || n.Labels["x"] != "" || n.Labels[corev1.LabelTopologyRegion] != "r" {
 		t.Errorf("labels %v", n.Labels)
 	}
-	if cpu, gpu, pods := n.Status.Capacity.Cpu(), n.Status.Capacity["example.com/gpu"], n.Status.Capacity.Pods(); cpu.Value() != 4 || gpu.Value() != 2 || pods.Value() != 1000 {
+	if cpu, gpu, pods := n.Status.Capacity.Cpu(), n.Status.Capacity["example.com/gpu"],
+		n.Status.Capacity.Pods(); cpu.Value() != 4 || gpu.Value() != 2 || pods.Value() != 1000 {
 		t.Errorf("capacity %v", n.Status.Capacity)
 	}
-	if len(n.Spec.Taints) != 2 || n.Spec.Taints[0] != (corev1.Taint{Key: "dedicated", Value: "db", Effect: "NoSchedule"}) ||
+	if len(n.Spec.Taints) != 2 || n.Spec.Taints[0] != (corev1.Taint{Key: "dedicated", Value: "db",
+		Effect: "NoSchedule"}) ||
 		n.Spec.Taints[1] != (corev1.Taint{Key: "spot", Effect: "NoExecute"}) {
 		t.Errorf("taints %v", n.Spec.Taints)
 	}
@@ -79,7 +81,8 @@ func TestBadGroups(t *testing.T) {
 	}
 	same := &corev1.Node{}
 	same.Name = "a-1"
-	if _, err := simulatednodes.Nodes(twice, simulatednodes.Group{Node: same}); err == nil || !strings.Contains(err.Error(), "given twice") {
+	if _, err := simulatednodes.Nodes(twice, simulatednodes.Group{Node: same}); err == nil ||
+		!strings.Contains(err.Error(), "given twice") {
 		t.Errorf("the same name twice: %v", err)
 	}
 }
@@ -110,7 +113,8 @@ status:
 		t.Fatal(err)
 	}
 	nodes, err := simulatednodes.Nodes(groups...)
-	if err != nil || len(nodes) != 2 || nodes[0].Name != "big" || nodes[0].Status.Allocatable.Cpu().Value() != 7 || nodes[1].Name != "small" {
+	if err != nil || len(nodes) != 2 || nodes[0].Name != "big" || nodes[0].Status.Allocatable.Cpu().Value() != 7 ||
+		nodes[1].Name != "small" {
 		t.Errorf("%v, %v", nodes, err)
 	}
 	for text, want := range map[string]string{

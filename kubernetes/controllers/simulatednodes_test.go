@@ -50,8 +50,10 @@ func podOn(node, name string) *corev1.Pod {
 func TestDeclaredNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Nodes(controlplane.NodeSimulated,
-			simulatednodes.Group{Count: 2, Zones: []string{"a", "b"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse("2")}},
-			simulatednodes.Group{Count: 1, Name: "db", Labels: map[string]string{"disk": "ssd"}, Taints: []corev1.Taint{{Key: "db", Effect: corev1.TaintEffectNoSchedule}}},
+			simulatednodes.Group{Count: 2, Zones: []string{"a", "b"},
+				Capacity: corev1.ResourceList{"cpu": resource.MustParse("2")}},
+			simulatednodes.Group{Count: 1, Name: "db", Labels: map[string]string{"disk": "ssd"},
+				Taints: []corev1.Taint{{Key: "db", Effect: corev1.TaintEffectNoSchedule}}},
 		))
 		env.Settle(t)
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
@@ -69,7 +71,8 @@ func TestDeclaredNodes(t *testing.T) {
 		if len(nodes) != 3 || len(addresses) != 3 {
 			t.Errorf("%d nodes with the addresses %v", len(nodes), addresses)
 		}
-		if n := nodes[1]; n.Status.Allocatable.Cpu().Value() != 2 || n.Labels[corev1.LabelTopologyZone] != "a" || len(n.Spec.Taints) != 0 {
+		if n := nodes[1]; n.Status.Allocatable.Cpu().Value() != 2 || n.Labels[corev1.LabelTopologyZone] != "a" ||
+			len(n.Spec.Taints) != 0 {
 			t.Errorf("%v %v %v", n.Status.Allocatable, n.Labels, n.Spec.Taints)
 		}
 		if n := nodes[0]; len(n.Spec.Taints) != 1 || n.Labels["disk"] != "ssd" {
@@ -118,17 +121,20 @@ func TestNodesAtRunTime(t *testing.T) {
 		time.Sleep(time.Second)
 		env.Settle(t)
 		n := getNode(t, env, "late")
-		if ready(n) != corev1.ConditionTrue || n.Labels[corev1.LabelOSStable] != "plan9" || n.Labels[corev1.LabelHostname] != "late" {
+		if ready(n) != corev1.ConditionTrue || n.Labels[corev1.LabelOSStable] != "plan9" ||
+			n.Labels[corev1.LabelHostname] != "late" {
 			t.Errorf("Ready %q, labels %v", ready(n), n.Labels)
 		}
-		if s := n.Status; s.Allocatable.Cpu().Value() != 7 || s.Capacity.Cpu().Value() != 8 || s.Addresses[0].Address != "10.1.2.3" || s.NodeInfo.KubeletVersion != "fake" {
+		if s := n.Status; s.Allocatable.Cpu().Value() != 7 || s.Capacity.Cpu().Value() != 8 ||
+			s.Addresses[0].Address != "10.1.2.3" || s.NodeInfo.KubeletVersion != "fake" {
 			t.Errorf("status %+v", s)
 		}
 		if got := ready(getNode(t, env, "other")); got == corev1.ConditionTrue {
 			t.Error("a Node without the annotation became ready")
 		}
 		early, own := getPod(t, env, "early"), getPod(t, env, "own")
-		if early.Status.Phase != corev1.PodRunning || early.Status.HostIP != "10.1.2.3" || own.Status.Phase != corev1.PodRunning || early.Status.PodIP == own.Status.PodIP {
+		if early.Status.Phase != corev1.PodRunning || early.Status.HostIP != "10.1.2.3" ||
+			own.Status.Phase != corev1.PodRunning || early.Status.PodIP == own.Status.PodIP {
 			t.Errorf("%+v, %+v", early.Status, own.Status)
 		}
 
@@ -178,7 +184,9 @@ func TestSilentNode(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		env.Settle(t)
 		n := getNode(t, env, "node-1")
-		if ready(n) != corev1.ConditionUnknown || !slices.ContainsFunc(n.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnreachable }) {
+		if ready(n) != corev1.ConditionUnknown || !slices.ContainsFunc(n.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == corev1.TaintNodeUnreachable
+		}) {
 			t.Errorf("a silent node: Ready %q, taints %v", ready(n), n.Spec.Taints)
 		}
 		silence("false")
@@ -188,7 +196,9 @@ func TestSilentNode(t *testing.T) {
 			t.Errorf("after the silence: Ready %q, taints %v", ready(n), n.Spec.Taints)
 		}
 		after := getPod(t, env, "stays")
-		if a, b := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || b.RestartCount != 0 || !b.Ready || before.Status.PodIP != after.Status.PodIP {
+		if a, b := before.Status.ContainerStatuses[0],
+			after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || b.RestartCount != 0 || !b.Ready ||
+			before.Status.PodIP != after.Status.PodIP {
 			t.Errorf("before %+v, after %+v", a, b)
 		}
 	})

@@ -28,10 +28,12 @@ func inCluster(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
 }
 
 func claim(name, size string, class *string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse(size)}},
-	}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{"storage": resource.MustParse(size)}},
+		}}
 }
 
 func podMounting(name, claim string) *corev1.Pod {
@@ -87,10 +89,13 @@ func TestStatefulSet(t *testing.T) {
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(3)), ServiceName: "db", Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}}}},
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim("", "1Gi", nil).Spec}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{
+					{Name: "c", Image: "i", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}}}},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{
+				{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim("", "1Gi", nil).Spec}},
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-				WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
+				WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
 		}}
 		env.Create(t, set)
 		after(t, env, time.Minute)
@@ -107,7 +112,8 @@ func TestStatefulSet(t *testing.T) {
 		if len(volumes) != 3 || len(attachments) != 3 || !attachments[0].Status.Attached {
 			t.Errorf("%d volumes, attachments %+v", len(volumes), attachments)
 		}
-		if nodes := all[storagev1.CSINode](t, env); len(nodes) != 1 || nodes[0].Spec.Drivers[0].Name != simulatedvolumes.Driver {
+		if nodes := all[storagev1.CSINode](t, env); len(nodes) != 1 ||
+			nodes[0].Spec.Drivers[0].Name != simulatedvolumes.Driver {
 			t.Errorf("CSINodes %+v", nodes)
 		}
 		got := reasons(t, env, "data-db-0")
@@ -126,7 +132,8 @@ func TestStatefulSet(t *testing.T) {
 		}
 		deleted(t, env, set)
 		after(t, env, 2*time.Minute)
-		if claims, volumes := all[corev1.PersistentVolumeClaim](t, env), all[corev1.PersistentVolume](t, env); len(claims) != 0 || len(volumes) != 0 {
+		if claims, volumes := all[corev1.PersistentVolumeClaim](t, env),
+			all[corev1.PersistentVolume](t, env); len(claims) != 0 || len(volumes) != 0 {
 			t.Errorf("after the set: claims %+v, volumes %+v", claims, volumes)
 		}
 	})
@@ -139,7 +146,8 @@ func TestWaitForFirstConsumer(t *testing.T) {
 		data := claim("data", "1Gi", nil)
 		env.Create(t, data)
 		after(t, env, time.Hour)
-		if env.Get(t, data); data.Status.Phase != corev1.ClaimPending || !slices.Contains(reasons(t, env, "data"), "WaitForFirstConsumer") {
+		if env.Get(t, data); data.Status.Phase != corev1.ClaimPending ||
+			!slices.Contains(reasons(t, env, "data"), "WaitForFirstConsumer") {
 			t.Errorf("without a consumer: %s", data.Status.Phase)
 		}
 		pod := podMounting("p", "data")
@@ -167,11 +175,14 @@ func TestWaitForFirstConsumer(t *testing.T) {
 // A claim is bound to a volume that was created by hand, which is kept when it is released.
 func TestStaticVolume(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
-		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: corev1.PersistentVolumeSpec{
-			Capacity: corev1.ResourceList{"storage": resource.MustParse("5Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
-		}}
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"},
+			Spec: corev1.PersistentVolumeSpec{
+				Capacity:                      corev1.ResourceList{"storage": resource.MustParse("5Gi")},
+				AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{
+					HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			}}
 		env.Create(t, volume)
 		data := claim("data", "1Gi", new(""))
 		env.Create(t, data)
@@ -202,7 +213,8 @@ func TestResize(t *testing.T) {
 		after(t, env, time.Minute)
 		env.Get(t, data)
 		volumes := all[corev1.PersistentVolume](t, env)
-		if got, volume := data.Status.Capacity.Storage().String(), volumes[0].Spec.Capacity.Storage().String(); got != "3Gi" || volume != "3Gi" {
+		if got, volume := data.Status.Capacity.Storage().String(),
+			volumes[0].Spec.Capacity.Storage().String(); got != "3Gi" || volume != "3Gi" {
 			t.Errorf("claim %s, volume %s", got, volume)
 		}
 		if got := reasons(t, env, "data"); !slices.Contains(got, "VolumeResizeSuccessful") {
@@ -217,7 +229,8 @@ func TestParameters(t *testing.T) {
 		for name, parameters := range map[string]map[string]string{
 			"slow": {"delay": "30s"}, "full": {"error": "quota exceeded"}, "wrong": {"type": "ssd"},
 		} {
-			env.Create(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: simulatedvolumes.Driver, Parameters: parameters})
+			env.Create(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Provisioner: simulatedvolumes.Driver, Parameters: parameters})
 			env.Create(t, claim(name, "1Gi", &name))
 		}
 		phase := func(name string) corev1.PersistentVolumeClaimPhase {
@@ -236,7 +249,8 @@ func TestParameters(t *testing.T) {
 		for name, want := range map[string]string{"full": "quota exceeded", "wrong": `unknown parameter "type"`} {
 			found := false
 			for _, e := range all[corev1.Event](t, env) {
-				found = found || e.InvolvedObject.Name == name && e.Reason == "ProvisioningFailed" && strings.Contains(e.Message, want)
+				found = found || e.InvolvedObject.Name == name && e.Reason == "ProvisioningFailed" &&
+					strings.Contains(e.Message, want)
 			}
 			if !found || phase(name) != corev1.ClaimPending {
 				t.Errorf("%s: %s, Events %v", name, phase(name), reasons(t, env, name))
@@ -254,7 +268,8 @@ func TestEphemeralVolume(t *testing.T) {
 		env.Create(t, pod)
 		after(t, env, time.Minute)
 		env.Get(t, pod)
-		if claims := all[corev1.PersistentVolumeClaim](t, env); pod.Status.Phase != corev1.PodRunning || len(claims) != 1 || claims[0].Name != "p-data" {
+		if claims := all[corev1.PersistentVolumeClaim](t, env); pod.Status.Phase != corev1.PodRunning ||
+			len(claims) != 1 || claims[0].Name != "p-data" {
 			t.Fatalf("pod %s, claims %+v", pod.Status.Phase, claims)
 		}
 		deleted(t, env, pod)
@@ -268,8 +283,10 @@ func TestEphemeralVolume(t *testing.T) {
 func TestInstallKeepsClasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
-		env.Create(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Provisioner: "example.com/disks"})
-		if err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).Install(t.Context()); err != nil {
+		env.Create(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"},
+			Provisioner: "example.com/disks"})
+		if err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).
+			Install(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if found := all[storagev1.StorageClass](t, env); len(found) != 1 {

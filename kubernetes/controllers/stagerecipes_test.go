@@ -58,7 +58,8 @@ func deployment(name, image string, replicas int32, labels map[string]string) *a
 	}
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
 		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: all}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: all},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}}},
 	}}
 }
 
@@ -77,7 +78,8 @@ func deletes(t *testing.T, env *testenv.Env, p *corev1.Pod) {
 // The recipe for image pull failures: a rollout is stuck, and recovers with another image.
 func TestImagePullFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(2), testenv.Stage(recipeStages(t, "Image pull failures")...))
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(2),
+			testenv.Stage(recipeStages(t, "Image pull failures")...))
 		env.Settle(t)
 		web := deployment("web", "example.com/missing:1", 2, nil)
 		env.Create(t, web)
@@ -87,10 +89,13 @@ func TestImagePullFailures(t *testing.T) {
 			t.Fatalf("%d pods, %v", len(pods), err)
 		}
 		for _, p := range pods {
-			if w := p.Status.ContainerStatuses[0].State.Waiting; p.Status.Phase != corev1.PodPending || w == nil || w.Reason != "ImagePullBackOff" {
+			if w := p.Status.ContainerStatuses[0].State.Waiting; p.Status.Phase != corev1.PodPending || w == nil ||
+				w.Reason != "ImagePullBackOff" {
 				t.Errorf("%s %+v", p.Status.Phase, p.Status.ContainerStatuses)
 			}
-			if !slices.ContainsFunc(eventsOf(t, env, p.Name), func(e string) bool { return strings.HasPrefix(e, "Warning Failed Failed to pull image") }) {
+			if !slices.ContainsFunc(eventsOf(t, env, p.Name), func(e string) bool {
+				return strings.HasPrefix(e, "Warning Failed Failed to pull image")
+			}) {
 				t.Errorf("events %q", eventsOf(t, env, p.Name))
 			}
 		}
@@ -110,14 +115,16 @@ func TestImagePullFailures(t *testing.T) {
 // would.
 func TestReadinessProbes(t *testing.T) {
 	probe := func(p *corev1.Pod) *corev1.Pod {
-		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 20, PeriodSeconds: 5, SuccessThreshold: 3,
-			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}}
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 20, PeriodSeconds: 5,
+			SuccessThreshold: 3,
+			ProbeHandler:     corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}}}
 		return p
 	}
 	ready := func(p *corev1.Pod) bool {
-		return p.Status.ContainerStatuses[0].Ready && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
+		return p.Status.ContainerStatuses[0].Ready &&
+			slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1))
@@ -129,7 +136,8 @@ func TestReadinessProbes(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stage(recipeStages(t, "Readiness probes")...))
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1),
+			testenv.Stage(recipeStages(t, "Readiness probes")...))
 		env.Settle(t)
 		p, other := probe(newPod("p")), newPod("other")
 		env.Create(t, p)
@@ -152,7 +160,8 @@ func TestReadinessProbes(t *testing.T) {
 // The recipe for slow starts.
 func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stage(recipeStages(t, "Slow starts")...))
+		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1),
+			testenv.Stage(recipeStages(t, "Slow starts")...))
 		env.Settle(t)
 		slow := deployment("slow", "x", 1, map[string]string{"start": "slow"})
 		env.Create(t, slow)
@@ -188,10 +197,13 @@ func TestCrashLoop(t *testing.T) {
 		env.Create(t, p)
 		letPass(t, env, 2*time.Minute)
 		c := pod(t, env, "crash").Status.ContainerStatuses[0]
-		if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.LastTerminationState.Terminated.ExitCode != 1 || c.RestartCount < 3 {
+		if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" ||
+			c.LastTerminationState.Terminated.ExitCode != 1 || c.RestartCount < 3 {
 			t.Errorf("%+v", c)
 		}
-		if !slices.ContainsFunc(eventsOf(t, env, "crash"), func(e string) bool { return strings.HasPrefix(e, "Warning BackOff") }) {
+		if !slices.ContainsFunc(eventsOf(t, env, "crash"), func(e string) bool {
+			return strings.HasPrefix(e, "Warning BackOff")
+		}) {
 			t.Errorf("events %q", eventsOf(t, env, "crash"))
 		}
 		deletes(t, env, p)
@@ -229,7 +241,9 @@ func TestFlappingReadiness(t *testing.T) {
 				if status, _ := condition(pod(t, env, "steady").Status.Conditions, "Ready"); status != "True" {
 					t.Errorf("the other pod: Ready %s", status)
 				}
-				if !slices.ContainsFunc(eventsOf(t, env, "flaps"), func(e string) bool { return strings.HasPrefix(e, "Warning Unhealthy Readiness probe failed") }) {
+				if !slices.ContainsFunc(eventsOf(t, env, "flaps"), func(e string) bool {
+					return strings.HasPrefix(e, "Warning Unhealthy Readiness probe failed")
+				}) {
 					t.Errorf("events %q", eventsOf(t, env, "flaps"))
 				}
 				deletes(t, env, p)
@@ -246,7 +260,8 @@ func TestOOMKills(t *testing.T) {
 		env.Create(t, p)
 		letPass(t, env, 90*time.Second)
 		c := pod(t, env, "hungry").Status.ContainerStatuses[0]
-		if c.State.Running == nil || c.RestartCount != 1 || c.LastTerminationState.Terminated.Reason != "OOMKilled" || c.LastTerminationState.Terminated.ExitCode != 137 {
+		if c.State.Running == nil || c.RestartCount != 1 || c.LastTerminationState.Terminated.Reason != "OOMKilled" ||
+			c.LastTerminationState.Terminated.ExitCode != 137 {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -259,7 +274,9 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),
 			testenv.Stage(recipeStages(t, "A node that goes silent and comes back")...),
 			testenv.Nodes(controlplane.NodeSimulated,
-				simulatednodes.Group{Count: 1, Labels: map[string]string{"fails": "true"}}, simulatednodes.Group{Count: 1, Name: "spare", Taints: []corev1.Taint{{Key: "spare", Effect: corev1.TaintEffectPreferNoSchedule}}}))
+				simulatednodes.Group{Count: 1, Labels: map[string]string{"fails": "true"}},
+				simulatednodes.Group{Count: 1, Name: "spare",
+					Taints: []corev1.Taint{{Key: "spare", Effect: corev1.TaintEffectPreferNoSchedule}}}))
 		letPass(t, env, time.Second)
 		web := deployment("web", "x", 1, nil)
 		env.Create(t, web)
@@ -295,7 +312,8 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		letPass(t, env, time.Minute)
-		if status, _ := condition(node(t, env).Status.Conditions, "Ready"); status != "True" || len(node(t, env).Spec.Taints) != 0 {
+		if status, _ := condition(node(t, env).Status.Conditions, "Ready"); status != "True" ||
+			len(node(t, env).Spec.Taints) != 0 {
 			t.Errorf("the node is back: Ready %s, taints %v", status, node(t, env).Spec.Taints)
 		}
 		if got := places(); !slices.Equal(got, []string{"spare-1"}) {

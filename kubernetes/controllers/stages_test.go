@@ -97,19 +97,24 @@ func TestKWOKFast(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stages(stages...))
 		env.Settle(t)
 		n := node(t, env)
-		if status, _ := condition(n.Status.Conditions, "Ready"); status != "True" || n.Status.Phase != corev1.NodeRunning ||
-			n.Status.NodeInfo.KubeletVersion != "kwok-"+stage.Version || len(n.Spec.Taints) != 0 || n.Status.Addresses[0].Address == "" {
+		if status, _ := condition(n.Status.Conditions, "Ready"); status != "True" ||
+			n.Status.Phase != corev1.NodeRunning ||
+			n.Status.NodeInfo.KubeletVersion != "kwok-"+stage.Version || len(n.Spec.Taints) != 0 ||
+			n.Status.Addresses[0].Address == "" {
 			t.Errorf("node %+v, taints %v", n.Status, n.Spec.Taints)
 		}
 		env.Create(t, newPod("web"))
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "app", Image: "x"}}},
-		}}}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+					Containers: []corev1.Container{{Name: "app", Image: "x"}}},
+			}}}
 		env.Create(t, job)
 		time.Sleep(10 * time.Second)
 		env.Settle(t)
 		p := pod(t, env, "web")
-		if status, _ := condition(p.Status.Conditions, "Ready"); p.Status.Phase != corev1.PodRunning || status != "True" || p.Status.PodIP == "" ||
+		if status, _ := condition(p.Status.Conditions, "Ready"); p.Status.Phase != corev1.PodRunning ||
+			status != "True" || p.Status.PodIP == "" ||
 			p.Status.HostIP != n.Status.Addresses[0].Address || p.Status.ContainerStatuses[0].ContainerID != "" {
 			t.Errorf("pod %+v", p.Status)
 		}
@@ -141,7 +146,8 @@ func TestKWOKGeneral(t *testing.T) {
 		p := newPod("web")
 		p.Finalizers = nil
 		p.Annotations = map[string]string{}
-		for _, name := range []string{"pod-create", "pod-init-container-running", "pod-init-container-completed", "pod-ready", "pod-delete"} {
+		for _, name := range []string{"pod-create", "pod-init-container-running", "pod-init-container-completed",
+			"pod-ready", "pod-delete"} {
 			p.Annotations[name+".stage.kwok.x-k8s.io/delay"] = "10s"
 			p.Annotations[name+".stage.kwok.x-k8s.io/jitter-delay"] = "10s"
 		}
@@ -167,7 +173,8 @@ func TestKWOKGeneral(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		for _, want := range []string{
-			"Pending", "Pending PodInitializing PodInitializing", "Pending running PodInitializing", "Pending terminated ContainerCreating", "Running terminated running",
+			"Pending", "Pending PodInitializing PodInitializing", "Pending running PodInitializing",
+			"Pending terminated ContainerCreating", "Running terminated running",
 		} {
 			if got := state(); got != want {
 				t.Errorf("%q, want %q", got, want)
@@ -209,10 +216,12 @@ func eventsOf(t *testing.T, env *testenv.Env, name string) (all []string) {
 // KWOK's chaos Stages, unmodified, over its fast Stages, and over the simulation.
 func TestKWOKChaos(t *testing.T) {
 	chaos := kwok(t, "pod/chaos", "node/chaos")
-	for name, base := range map[string][]string{"over fast": kwok(t, "pod/fast", "node/fast"), "over the simulation": nil} {
+	for name, base := range map[string][]string{"over fast": kwok(t, "pod/fast", "node/fast"),
+		"over the simulation": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1), testenv.Stages(append(base, chaos...)...))
+				env := testenv.New(t, testenv.Log(t), testenv.Workloads(), simulatedNodes(1),
+					testenv.Stages(append(base, chaos...)...))
 				failing := newPod("failing")
 				failing.Labels = map[string]string{"pod-container-running-failed.stage.kwok.x-k8s.io": "true"}
 				failing.Annotations = map[string]string{"pod-container-running-failed.stage.kwok.x-k8s.io/reason": "OOMKilled",
@@ -225,7 +234,8 @@ func TestKWOKChaos(t *testing.T) {
 				if p.Status.Phase != corev1.PodFailed {
 					t.Fatalf("phase %s", p.Status.Phase)
 				}
-				if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.Reason != "OOMKilled" || ended.ExitCode != 137 {
+				if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil ||
+					ended.Reason != "OOMKilled" || ended.ExitCode != 137 {
 					t.Errorf("container %+v", p.Status.ContainerStatuses[0])
 				}
 				if p := pod(t, env, "healthy"); p.Status.Phase != corev1.PodRunning {
@@ -238,7 +248,8 @@ func TestKWOKChaos(t *testing.T) {
 				}
 				time.Sleep(1500 * time.Millisecond)
 				env.Settle(t)
-				if status, reason := condition(node(t, env).Status.Conditions, "Ready"); status != "False" || reason != "nodeFailed" {
+				if status, reason := condition(node(t, env).Status.Conditions, "Ready"); status != "False" ||
+					reason != "nodeFailed" {
 					t.Errorf("Ready %s %s", status, reason)
 				}
 			})
@@ -299,7 +310,8 @@ spec:
 		}
 		time.Sleep(2 * time.Second)
 		env.Settle(t)
-		if exists(t, env, object) || !exists(t, env, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}) {
+		if exists(t, env, object) || !exists(t, env,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}) {
 			t.Error("the last Stage did not delete the object, or created no Secret")
 		}
 		if events := eventsOf(t, env, "c"); !slices.Contains(events, "Warning Last the end") {
@@ -310,7 +322,8 @@ spec:
 		}
 
 		// without the Stage, nothing happens
-		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "again", Labels: map[string]string{"run": "yes"}}}
+		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "again",
+			Labels: map[string]string{"run": "yes"}}}
 		env.Create(t, again)
 		env.Settle(t)
 		step := stageObject("step")

@@ -35,7 +35,8 @@ func TestMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
 		definition := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "ats.example.com"},
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": "ats.example.com"},
 			"spec": map[string]any{
 				"group": "example.com", "scope": "Cluster",
 				"names":    map[string]any{"plural": "ats", "singular": "at", "kind": "At", "listKind": "AtList"},
@@ -45,7 +46,8 @@ func TestMigration(t *testing.T) {
 		if err := env.Client().Create(t.Context(), definition); err != nil {
 			t.Fatal(err)
 		}
-		at := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "At", "metadata": map[string]any{"name": "a"}}}
+		at := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "At",
+			"metadata": map[string]any{"name": "a"}}}
 		if err := env.Client().Create(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,9 @@ func TestMigration(t *testing.T) {
 		}
 		migrate := func(name, resource string) {
 			env.Create(t, &migrationv1.StorageVersionMigration{
-				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: migrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: "example.com", Resource: resource}},
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: migrationv1.StorageVersionMigrationSpec{
+					Resource: metav1.GroupResource{Group: "example.com", Resource: resource}},
 			})
 			env.Settle(t)
 		}
@@ -86,13 +90,15 @@ func TestMigration(t *testing.T) {
 		if err := env.Client().Get(t.Context(), client.KeyOf(definition), definition); err != nil {
 			t.Fatal(err)
 		}
-		if left, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions"); !slices.Equal(left, []string{"v2"}) {
+		if left, _, _ := unstructured.NestedStringSlice(definition.Object, "status",
+			"storedVersions"); !slices.Equal(left, []string{"v2"}) {
 			t.Errorf("stored versions %v", left)
 		}
 		all, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 		if !slices.ContainsFunc(all, func(c any) bool {
 			condition := c.(map[string]any)
-			return condition["type"] == "StorageMigrating" && condition["status"] == "False" && condition["reason"] == "MigrationSucceeded"
+			return condition["type"] == "StorageMigrating" && condition["status"] == "False" &&
+				condition["reason"] == "MigrationSucceeded"
 		}) {
 			t.Errorf("conditions of the definition: %v", all)
 		}

@@ -45,15 +45,17 @@ func TestTokensInSecrets(t *testing.T) {
 		env.Create(t, account)
 		make := func(name, account string) {
 			env.Create(t, &corev1.Secret{
-				Type:       corev1.SecretTypeServiceAccountToken,
-				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{corev1.ServiceAccountNameKey: account}},
+				Type: corev1.SecretTypeServiceAccountToken,
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default",
+					Annotations: map[string]string{corev1.ServiceAccountNameKey: account}},
 			})
 		}
 		make("one", "robot")
 		make("two", "robot")
 		one, two := secretOf(t, env, "default", "one"), secretOf(t, env, "default", "two")
 		token := string(one.Data["token"])
-		if token == "" || string(one.Data["namespace"]) != "default" || one.Annotations[corev1.ServiceAccountUIDKey] != string(account.UID) {
+		if token == "" || string(one.Data["namespace"]) != "default" ||
+			one.Annotations[corev1.ServiceAccountUIDKey] != string(account.UID) {
 			t.Fatalf("%+v", one)
 		}
 		time.Sleep(10 * 365 * 24 * time.Hour)
@@ -86,11 +88,13 @@ func TestTokensInSecrets(t *testing.T) {
 func TestBootstrapTokensExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
-		for name, namespace := range map[string]string{"bootstrap-token-aaaaaa": "kube-system", "elsewhere": "default"} {
+		for name, namespace := range map[string]string{"bootstrap-token-aaaaaa": "kube-system",
+			"elsewhere": "default"} {
 			env.Create(t, &corev1.Secret{
 				Type: "bootstrap.kubernetes.io/token", ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 				StringData: map[string]string{
-					"token-id": "aaaaaa", "token-secret": "0123456789abcdef", "expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+					"token-id": "aaaaaa", "token-secret": "0123456789abcdef",
+					"expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
 				},
 			})
 		}
@@ -119,17 +123,20 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 		})
 		for _, name := range []string{"unused", "used", "mounted", "by-hand"} {
 			env.Create(t, &corev1.Secret{
-				Type:       corev1.SecretTypeServiceAccountToken,
-				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"}},
+				Type: corev1.SecretTypeServiceAccountToken,
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default",
+					Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"}},
 			})
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Spec: corev1.PodSpec{
 			ServiceAccountName: "robot", Containers: []corev1.Container{{Name: "c", Image: "i:1"}},
-			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mounted"}}}},
+			Volumes: []corev1.Volume{{Name: "v",
+				VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mounted"}}}},
 		}}
 		env.Create(t, pod)
 		env.Settle(t)
-		tracking, err := client.Get[corev1.ConfigMap](t.Context(), env.Client(), client.Key{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"})
+		tracking, err := client.Get[corev1.ConfigMap](t.Context(), env.Client(),
+			client.Key{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"})
 		if err != nil || tracking.Data["since"] != time.Now().UTC().Format(time.DateOnly) {
 			t.Errorf("%v, %v", tracking, err)
 		}
@@ -138,7 +145,8 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 			t.Helper()
 			var all []string
 			for _, name := range []string{"unused", "used", "mounted", "by-hand"} {
-				if secret := secretOf(t, env, "default", name); secret != nil && secret.Labels["kubernetes.io/legacy-token-invalid-since"] != "" {
+				if secret := secretOf(t, env, "default", name); secret != nil &&
+					secret.Labels["kubernetes.io/legacy-token-invalid-since"] != "" {
 					all = append(all, name+"(invalid)")
 				} else if secret != nil {
 					all = append(all, name)

@@ -17,7 +17,8 @@ import (
 // create creates a Job that owns a pod; ttl is in seconds, and negative for none.
 func create(t *testing.T, env *testenv.Env, name string, ttl int32) *batchv1.Job {
 	t.Helper()
-	template := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	template := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: template}},
@@ -26,9 +27,10 @@ func create(t *testing.T, env *testenv.Env, name string, ttl int32) *batchv1.Job
 		job.Spec.TTLSecondsAfterFinished = &ttl
 	}
 	env.Create(t, job)
-	env.Create(t, &corev1.Pod{Spec: template, ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
-		*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
-	}}})
+	env.Create(t, &corev1.Pod{Spec: template, ObjectMeta: metav1.ObjectMeta{Name: name,
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
+		}}})
 	return job
 }
 
@@ -42,7 +44,8 @@ func finishAt(t *testing.T, env *testenv.Env, job *batchv1.Job, at time.Time) {
 	now := metav1.NewTime(at)
 	job.Status.StartTime, job.Status.CompletionTime = &now, &now
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		job.Status.Conditions = append(job.Status.Conditions,
+			batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}
 	if err := env.Client().Subresource("status").Update(t.Context(), job, nil); err != nil {
 		t.Fatal(err)
@@ -121,7 +124,8 @@ func TestJobsWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Log(t))
 		for name, at := range map[string]time.Time{
-			"past": time.Now().Add(-24 * time.Hour), "tomorrow": time.Now().Add(24 * time.Hour), "never": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+			"past": time.Now().Add(-24 * time.Hour), "tomorrow": time.Now().Add(24 * time.Hour),
+			"never": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
 		} {
 			finishAt(t, env, create(t, env, name, 3600), at)
 		}

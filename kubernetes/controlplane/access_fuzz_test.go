@@ -47,27 +47,32 @@ func FuzzCredentials(f *testing.F) {
 	}
 	write(f, tokens, []byte("letmein,jane,7\n"))
 	write(f, authority, ca.PEM)
-	plane := start(f, controlplane.Config{NoControllers: true, ClientCAs: ca.Pool(), Authentication: controlplane.Authentication{
-		AcceptBootstrapTokens: true, Config: authn.Config{
-			TokenFile: tokens, OIDC: &authn.OIDC{IssuerURL: "https://127.0.0.1:1", ClientID: "kelson", CAFile: authority},
-			RequestHeader: &authn.RequestHeader{ClientCAFile: authority, AllowedNames: []string{"proxy"},
-				Usernames: []string{"X-Remote-User"}, Groups: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"}},
-		},
-	}})
+	plane := start(f, controlplane.Config{NoControllers: true, ClientCAs: ca.Pool(),
+		Authentication: controlplane.Authentication{
+			AcceptBootstrapTokens: true, Config: authn.Config{
+				TokenFile: tokens, OIDC: &authn.OIDC{IssuerURL: "https://127.0.0.1:1", ClientID: "kelson",
+					CAFile: authority},
+				RequestHeader: &authn.RequestHeader{ClientCAFile: authority, AllowedNames: []string{"proxy"},
+					Usernames: []string{"X-Remote-User"}, Groups: []string{"X-Remote-Group"},
+					ExtraPrefixes: []string{"X-Remote-Extra-"}},
+			},
+		}})
 	pair, err := ca.Client("root", user.SystemPrivilegedGroup)
 	if err != nil {
 		f.Fatal(err)
 	}
 	block, _ := pem.Decode(pair.CertPEM)
 	for _, token := range []string{
-		"", " ", "Bearer", "Bearer ", "bearer  x", "Basic bGV0bWVpbg==", "Bearer letmein x", "Bearer a.b.c", "Bearer ...", "Bearer aaaaaa.0123456789abcdef",
+		"", " ", "Bearer", "Bearer ", "bearer  x", "Basic bGV0bWVpbg==", "Bearer letmein x", "Bearer a.b.c",
+		"Bearer ...", "Bearer aaaaaa.0123456789abcdef",
 		"Bearer eyJhbGciOiJub25lIn0.e30.", "Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJodHRwczovL2t1YmVybmV0ZXMuZGVmYXVsdC5zdmMuY2x1c3Rlci5sb2NhbCJ9.AA",
 	} {
 		f.Add(token, "X-Remote-User", "root", []byte(nil))
 		f.Add(token, "Impersonate-User", "root", []byte("x"))
 		f.Add(token, "X-Remote-Extra-%zz", "%", block.Bytes[:len(block.Bytes)-1])
 	}
-	f.Add("", "Impersonate-Group", user.SystemPrivilegedGroup, slices.Concat(block.Bytes[:200], []byte("x"), block.Bytes[201:]))
+	f.Add("", "Impersonate-Group", user.SystemPrivilegedGroup,
+		slices.Concat(block.Bytes[:200], []byte("x"), block.Bytes[201:]))
 	f.Fuzz(func(t *testing.T, authorization, header, value string, der []byte) {
 		req := httptest.NewRequest("GET", "/api/v1/secrets", nil)
 		if authorization != "" {
@@ -90,7 +95,8 @@ func FuzzCredentials(f *testing.F) {
 		case http.StatusUnauthorized, http.StatusForbidden:
 		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError:
 			// impersonation of an invalid user
-			if !strings.HasPrefix(http.CanonicalHeaderKey(header), "Impersonate-") || strings.Contains(w.Body.String(), "panic") {
+			if !strings.HasPrefix(http.CanonicalHeaderKey(header), "Impersonate-") ||
+				strings.Contains(w.Body.String(), "panic") {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		default:
@@ -109,15 +115,19 @@ func FuzzReviews(f *testing.F) {
 		{"/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"status":{"userInfo":{"username":"root"}}}`},
 		{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{"spec":{"user":"u","groups":["g"],"extra":{"k":["v"]},"resourceAttributes":{"verb":"get","resource":"pods",
 			"labelSelector":{"rawSelector":"a in (b)"},"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]}]}}}}`},
-		{"/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", `{"metadata":{"namespace":"default"},"spec":{"user":"u","resourceAttributes":{"namespace":"default"}}}`},
-		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"nonResourceAttributes":{"path":"/x","verb":"*"}}}`},
+		{"/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+			`{"metadata":{"namespace":"default"},"spec":{"user":"u","resourceAttributes":{"namespace":"default"}}}`},
+		{"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+			`{"spec":{"nonResourceAttributes":{"path":"/x","verb":"*"}}}`},
 		{"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`},
-		{"/api/v1/namespaces/default/serviceaccounts/default/token", `{"spec":{"audiences":["a"],"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"u"}}}`},
+		{"/api/v1/namespaces/default/serviceaccounts/default/token",
+			`{"spec":{"audiences":["a"],"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"u"}}}`},
 	}
 	for i, k := range kinds {
 		f.Add(uint8(i), k.body)
 	}
-	for _, body := range []string{`{}`, `{"spec":null}`, `{"spec":{"token":""}}`, `{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`, `[`, `{"spec":{"extra":{"":[]}}}`} {
+	for _, body := range []string{`{}`, `{"spec":null}`, `{"spec":{"token":""}}`,
+		`{"spec":{"resourceAttributes":{},"nonResourceAttributes":{}}}`, `[`, `{"spec":{"extra":{"":[]}}}`} {
 		for i := range kinds {
 			f.Add(uint8(i), body)
 		}
@@ -161,25 +171,31 @@ func FuzzSigningRequest(f *testing.F) {
 		f.Fatal(err)
 	}
 	for i, subject := range []pkix.Name{
-		{CommonName: "ann"}, {CommonName: "root", Organization: []string{user.SystemPrivilegedGroup}}, {CommonName: "system:node:n", Organization: []string{"system:nodes"}},
+		{CommonName: "ann"}, {CommonName: "root", Organization: []string{user.SystemPrivilegedGroup}},
+		{CommonName: "system:node:n", Organization: []string{"system:nodes"}},
 	} {
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject, DNSNames: []string{"a"}[:i%2]}, key)
+		der, err := x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{Subject: subject, DNSNames: []string{"a"}[:i%2]}, key)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for signer := range uint8(4) {
 			f.Add(signer, "client auth", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 		}
-		f.Add(uint8(i), "server auth", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der[:len(der)-5]}))
+		f.Add(uint8(i), "server auth", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST",
+			Bytes: der[:len(der)-5]}))
 	}
 	f.Add(uint8(0), "any", []byte("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----"))
-	signers := []string{"kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving", "kubernetes.io/legacy-unknown"}
+	signers := []string{"kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet",
+		"kubernetes.io/kubelet-serving", "kubernetes.io/legacy-unknown"}
 	const path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 	f.Fuzz(func(t *testing.T, signer uint8, usage string, request []byte) {
 		body := text(map[string]any{
-			"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"name": "r"},
-			"spec": map[string]any{"request": request, "signerName": signers[int(signer)%len(signers)], "usages": []string{"digital signature", usage}},
+			"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+			"metadata": map[string]any{"name": "r"},
+			"spec": map[string]any{"request": request, "signerName": signers[int(signer)%len(signers)],
+				"usages": []string{"digital signature", usage}},
 		})
 		synctest.Test(t, func(t *testing.T) {
 			plane := start(t, controlplane.Config{Authority: ca})
@@ -196,8 +212,10 @@ func FuzzSigningRequest(f *testing.F) {
 			if err := json.Unmarshal([]byte(answer), &created); err != nil {
 				t.Fatal(err)
 			}
-			created["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "r"}}}
-			if code, answer = ask(t, plane, root, "PUT", path+"/r/approval", string(text(created))); code != http.StatusOK {
+			created["status"] = map[string]any{
+				"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "r"}}}
+			if code, answer = ask(t, plane, root, "PUT", path+"/r/approval",
+				string(text(created))); code != http.StatusOK {
 				t.Fatalf("%d %s", code, answer)
 			}
 			synctest.Wait()
@@ -218,7 +236,8 @@ func FuzzSigningRequest(f *testing.F) {
 			if err != nil {
 				t.Fatalf("the signed certificate is invalid: %v", err)
 			}
-			if certificate.IsCA || signer%4 != 3 && slices.Contains(certificate.Subject.Organization, user.SystemPrivilegedGroup) {
+			if certificate.IsCA || signer%4 != 3 && slices.Contains(certificate.Subject.Organization,
+				user.SystemPrivilegedGroup) {
 				t.Errorf("signed: %v, authority: %v", certificate.Subject, certificate.IsCA)
 			}
 		})
@@ -242,21 +261,25 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = w.Write(bytes.ReplaceAll(body, []byte("UID"), []byte(uid)))
 	}))
 	defer server.Close()
-	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: server.Certificate().Raw}))
 	kubeconfig := filepath.Join(f.TempDir(), "kubeconfig")
 	write(f, kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],
 		"users":[{"name":"u","user":{}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`, server.URL, bundle))
 	plane := start(f, controlplane.Config{
-		NoControllers:  true,
-		Authentication: controlplane.Authentication{Config: authn.Config{Webhook: &authn.Webhook{ConfigFile: kubeconfig, Version: "v1"}}},
-		Authorization:  controlplane.Authorization{Modes: []string{"RBAC", "Webhook"}, Webhook: authz.Webhook{ConfigFile: kubeconfig, Version: "v1"}},
+		NoControllers: true,
+		Authentication: controlplane.Authentication{
+			Config: authn.Config{Webhook: &authn.Webhook{ConfigFile: kubeconfig, Version: "v1"}}},
+		Authorization: controlplane.Authorization{Modes: []string{"RBAC", "Webhook"},
+			Webhook: authz.Webhook{ConfigFile: kubeconfig, Version: "v1"}},
 	})
 	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 	for _, kind := range []string{"Validating", "Mutating"} {
 		hook := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"%[1]sWebhookConfiguration","metadata":{"name":"h"},"webhooks":[{"name":"h.example.com",
 			"sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"%[2]s","caBundle":"%[3]s"},"objectSelector":{"matchLabels":{"by":"%[1]s"}},
 			"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}]}]}`, kind, server.URL, bundle)
-		if code, answer := ask(f, plane, root, "POST", "/apis/admissionregistration.k8s.io/v1/"+strings.ToLower(kind)+"webhookconfigurations", hook); code != http.StatusCreated {
+		if code, answer := ask(f, plane, root, "POST", "/apis/admissionregistration.k8s.io/v1/"+strings.ToLower(kind)+
+			"webhookconfigurations", hook); code != http.StatusCreated {
 			f.Fatalf("%d %s", code, answer)
 		}
 	}
@@ -288,7 +311,8 @@ func FuzzAnswers(f *testing.F) {
 			code, said = ask(t, plane, anybody, "GET", "/api/v1/namespaces/default", "")
 		default:
 			code, said = ask(t, plane, root, "POST", "/api/v1/namespaces/default/configmaps?dryRun=All", fmt.Sprintf(
-				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"c-","labels":{"by":%q}}}`, []string{"Validating", "Mutating"}[kind%2]))
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"c-","labels":{"by":%q}}}`,
+				[]string{"Validating", "Mutating"}[kind%2]))
 		}
 		if strings.Contains(said, "panic") {
 			t.Error(said)
@@ -325,7 +349,8 @@ func FuzzAccessFiles(f *testing.F) {
 		f.Add(uint8(kind), []byte("\x00"))
 		f.Add(uint8(kind), []byte("{}"))
 	}
-	question := authorizer.AttributesRecord{User: anybody, Verb: "get", Resource: "secrets", APIVersion: "v1", ResourceRequest: true, Path: "/api/v1/secrets"}
+	question := authorizer.AttributesRecord{User: anybody, Verb: "get", Resource: "secrets", APIVersion: "v1",
+		ResourceRequest: true, Path: "/api/v1/secrets"}
 	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
 		if bytes.Contains(data, []byte("kms")) || bytes.Contains(data, []byte("path:")) && kind%7 == 3 {
 			t.Skip("the fuzzer must not use other files and sockets")
@@ -351,11 +376,13 @@ func FuzzAccessFiles(f *testing.F) {
 			}
 		case 2:
 			pass := func() (authz.Authorizer, error) { return noOpinion{}, nil }
-			authorize, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass}, nil)
+			authorize, err := authz.Open(file, authorizers.Parse, authz.Modes{"RBAC": pass, "Node": pass, "ABAC": pass},
+				nil)
 			if err != nil {
 				return
 			}
-			if decision, _, _ := authorize.Authorize(ctx, question); decision == authorizer.DecisionAllow && !bytes.Contains(data, []byte("AlwaysAllow")) {
+			if decision, _, _ := authorize.Authorize(ctx, question); decision == authorizer.DecisionAllow &&
+				!bytes.Contains(data, []byte("AlwaysAllow")) {
 				t.Error("authorized")
 			}
 		case 3:
@@ -363,7 +390,8 @@ func FuzzAccessFiles(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if plane, err := controlplane.Start(ctx, controlplane.Config{NoControllers: true, Admission: controlplane.Admission{Plugins: plugins}}); err == nil {
+			if plane, err := controlplane.Start(ctx,
+				controlplane.Config{NoControllers: true, Admission: controlplane.Admission{Plugins: plugins}}); err == nil {
 				plane.Stop()
 			}
 		case 4:

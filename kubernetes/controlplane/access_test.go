@@ -39,7 +39,8 @@ func TestAccessOverHTTPS(t *testing.T) {
 		"users":[{"name":"u","user":{}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`, hook.URL))
 	s := onPort(t, controlplane.Config{
 		Authorization: controlplane.Authorization{
-			Modes: []string{"Node", "RBAC", "Webhook", "ABAC"}, PolicyFile: policies, Webhook: authz.Webhook{ConfigFile: kubeconfig, Version: "v1"},
+			Modes: []string{"Node", "RBAC", "Webhook", "ABAC"}, PolicyFile: policies,
+			Webhook: authz.Webhook{ConfigFile: kubeconfig, Version: "v1"},
 		},
 		Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},
 	})
@@ -99,17 +100,20 @@ func TestAccessOverHTTPS(t *testing.T) {
 	// Reviews agree; users without permission can't ask about others.
 	review := func(who, secret string, want int) {
 		t.Helper()
-		ask(who, "", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", fmt.Sprintf(`{"spec":{"user":"ann","resourceAttributes":{"verb":"get","resource":"secrets","namespace":"default","name":%q}}}`, secret), want)
+		ask(who, "", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+			fmt.Sprintf(`{"spec":{"user":"ann","resourceAttributes":{"verb":"get","resource":"secrets","namespace":"default","name":%q}}}`, secret), want)
 	}
 	review("root", "a", http.StatusCreated)
 	review("ann", "a", http.StatusForbidden)
 	for secret, want := range map[string]bool{"a": true, "b": false} {
-		for _, kind := range []string{"selfsubjectaccessreviews", "subjectaccessreviews", "namespaces/default/localsubjectaccessreviews"} {
+		for _, kind := range []string{"selfsubjectaccessreviews", "subjectaccessreviews",
+			"namespaces/default/localsubjectaccessreviews"} {
 			c, body := s.browser(t, "ann"), `"resourceAttributes":{"verb":"get","resource":"secrets","namespace":"default","name":"`+secret+`"}`
 			if !strings.HasPrefix(kind, "self") {
 				c, body = root, body+`,"user":"ann","groups":["system:authenticated"]`
 			}
-			resp, err := c.Post(s.url+"/apis/authorization.k8s.io/v1/"+kind, asJSON, strings.NewReader(`{"spec":{`+body+`}}`))
+			resp, err := c.Post(s.url+"/apis/authorization.k8s.io/v1/"+kind, asJSON,
+				strings.NewReader(`{"spec":{`+body+`}}`))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,8 @@ type Admission struct {
 }
 
 // newAdmission builds the chain of plugins, in Kubernetes' order. Stop ends it.
-func (p *ControlPlane) newAdmission(cfg Config, authorizer authorizer.Authorizer, metrics prometheus.Registerer, resolver *services.Resolver) (upstream.Interface, error) {
+func (p *ControlPlane) newAdmission(cfg Config, authorizer authorizer.Authorizer, metrics prometheus.Registerer,
+	resolver *services.Resolver) (upstream.Interface, error) {
 	chain, err := admission.New(admission.Config(cfg.Admission), plugins.Table(), admission.Deps{
 		Store:        p.store,
 		Registry:     p.registry,

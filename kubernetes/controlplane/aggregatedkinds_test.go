@@ -33,7 +33,8 @@ type wardleServer struct {
 // serveWardle serves flunders, whose type is that of Leases, in the group version example.com/v1.
 func serveWardle(c *cluster) *wardleServer {
 	c.Helper()
-	env := apiservertest.New(c.T, apiserver.Group("example.com", apiserver.Kind(&coordinationv1.Lease{}, apiserver.Names("flunders"))))
+	env := apiservertest.New(c.T, apiserver.Group("example.com",
+		apiserver.Kind(&coordinationv1.Lease{}, apiserver.Names("flunders"))))
 	w := &wardleServer{cluster: c, users: map[string]bool{}}
 	w.handler = http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 		w.mu.Lock()
@@ -60,7 +61,8 @@ const (
 )
 
 // add creates an object with only metadata, and returns a reference to it.
-func (c *cluster) add(path, apiVersion, kind, name, metadata string, owners ...metav1.OwnerReference) metav1.OwnerReference {
+func (c *cluster) add(path, apiVersion, kind, name, metadata string,
+	owners ...metav1.OwnerReference) metav1.OwnerReference {
 	c.Helper()
 	references, err := json.Marshal(owners)
 	if err != nil {
@@ -69,11 +71,13 @@ func (c *cluster) add(path, apiVersion, kind, name, metadata string, owners ...m
 	if len(owners) == 0 {
 		references = []byte("[]")
 	}
-	c.create(path, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"ownerReferences":%s%s}}`, apiVersion, kind, name, references, metadata))
+	c.create(path, fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"ownerReferences":%s%s}}`, apiVersion,
+		kind, name, references, metadata))
 	var created metav1.PartialObjectMetadata
 	c.document(path+"/"+name, "application/json", &created)
 	block := true
-	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: created.UID, BlockOwnerDeletion: &block}
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: created.UID,
+		BlockOwnerDeletion: &block}
 }
 
 func (c *cluster) flunder(name string, owners ...metav1.OwnerReference) metav1.OwnerReference {
@@ -88,7 +92,8 @@ func (c *cluster) configMap(name string, owners ...metav1.OwnerReference) metav1
 
 func (c *cluster) remove(path, policy string) {
 	c.Helper()
-	if code, answer := ask(c, c.plane, root, "DELETE", path+"?propagationPolicy="+policy, ""); code != http.StatusOK && code != http.StatusAccepted {
+	if code, answer := ask(c, c.plane, root, "DELETE", path+"?propagationPolicy="+policy, ""); code != http.StatusOK &&
+		code != http.StatusAccepted {
 		c.Fatalf("DELETE %s: %d %s", path, code, answer)
 	}
 }
@@ -96,7 +101,8 @@ func (c *cluster) remove(path, policy string) {
 // release removes the finalizers of an object.
 func (c *cluster) release(path string) {
 	c.Helper()
-	call := inprocess.Call{Method: "PATCH", Path: path, Body: []byte(`{"metadata":{"finalizers":null}}`), ContentType: "application/merge-patch+json"}
+	call := inprocess.Call{Method: "PATCH", Path: path, Body: []byte(`{"metadata":{"finalizers":null}}`),
+		ContentType: "application/merge-patch+json"}
 	if _, err := call.Do(c.Context(), c.plane.TransportAs(root)); err != nil {
 		c.Fatal(err)
 	}
@@ -159,7 +165,8 @@ func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 		}},
 		{"foreground", func(c *wardleServer) {
 			a := c.flunder("a")
-			b := c.add(strings.TrimSuffix(configMaps, "/"), "v1", "ConfigMap", "b", `,"finalizers":["example.com/wait"]`, a)
+			b := c.add(strings.TrimSuffix(configMaps, "/"), "v1", "ConfigMap", "b",
+				`,"finalizers":["example.com/wait"]`, a)
 			c.flunder("c", b)
 			c.left("a c", "b")
 			c.remove(flunders+"a", "Foreground")
@@ -195,13 +202,15 @@ func TestGarbageCollectionOfAggregatedKinds(t *testing.T) {
 			c.remove(configMaps+"a", "Background")
 			c.left("b c", "")
 			var obj metav1.PartialObjectMetadata
-			if c.document(flunders+"c", "application/json", &obj); len(obj.OwnerReferences) != 1 || obj.OwnerReferences[0].UID != b.UID {
+			if c.document(flunders+"c", "application/json", &obj); len(obj.OwnerReferences) != 1 ||
+				obj.OwnerReferences[0].UID != b.UID {
 				c.Errorf("owners %v", obj.OwnerReferences)
 			}
 		}},
 		{"absent owner", func(c *wardleServer) {
 			block := false
-			absent := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Lease", Name: "x", UID: "1", BlockOwnerDeletion: &block}
+			absent := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Lease", Name: "x", UID: "1",
+				BlockOwnerDeletion: &block}
 			c.configMap("a", absent)
 			c.flunder("b", absent)
 			unknown := absent

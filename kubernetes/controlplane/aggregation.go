@@ -36,16 +36,19 @@ type Aggregation struct {
 }
 
 // newAggregator returns the aggregator, which does nothing yet.
-func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver, metrics prometheus.Registerer) *aggregator.Aggregator {
+func (p *ControlPlane) newAggregator(cfg Config, resolver *services.Resolver,
+	metrics prometheus.Registerer) *aggregator.Aggregator {
 	var proxies authn.RequestHeader
 	if cfg.Authentication.RequestHeader != nil {
 		proxies = *cfg.Authentication.RequestHeader
 	}
 	return aggregator.New(aggregator.Config{
 		Store: p.store, Services: resolver, Client: p.serverTransport(),
-		ProxyClient: cfg.Aggregation.ProxyClient, ForwardRedirects: cfg.Aggregation.ForwardRedirects, Dial: cfg.Aggregation.Dial,
-		UserHeaders: slices.Concat(proxies.Usernames, proxies.UIDs, proxies.Groups), UserPrefixes: proxies.ExtraPrefixes,
-		Priorities: builtin.Priorities, Metrics: metrics, Log: cfg.Log,
+		ProxyClient: cfg.Aggregation.ProxyClient, ForwardRedirects: cfg.Aggregation.ForwardRedirects,
+		Dial:         cfg.Aggregation.Dial,
+		UserHeaders:  slices.Concat(proxies.Usernames, proxies.UIDs, proxies.Groups),
+		UserPrefixes: proxies.ExtraPrefixes,
+		Priorities:   builtin.Priorities, Metrics: metrics, Log: cfg.Log,
 	})
 }
 
@@ -57,7 +60,8 @@ func localVersions(set *resource.Set) []schema.GroupVersion {
 	for _, res := range set.All() {
 		for _, v := range res.Versions {
 			gv := schema.GroupVersion{Group: res.Group, Version: v.Name}
-			if res.Owner != crd.Owner && res.Owner != usage.Owner && res.Group != "apiregistration.k8s.io" && !slices.Contains(out, gv) {
+			if res.Owner != crd.Owner && res.Owner != usage.Owner && res.Group != "apiregistration.k8s.io" &&
+				!slices.Contains(out, gv) {
 				out = append(out, gv)
 			}
 		}
@@ -68,5 +72,6 @@ func localVersions(set *resource.Set) []schema.GroupVersion {
 // serversAs returns the API servers behind this one for a controller. Its requests have the
 // permissions of the controller's service account.
 func (p *ControlPlane) serversAs(others *aggregator.Aggregator, controller string) *aggregated.Servers {
-	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes, REST: p.controllerConfig(controller)})
+	return aggregated.New(aggregated.Config{Discovery: others.Discovery, Changes: others.Changes,
+		REST: p.controllerConfig(controller)})
 }

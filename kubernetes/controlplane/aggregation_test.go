@@ -48,7 +48,8 @@ func TestAggregation(t *testing.T) {
 		c.wantAvailable(wardleName, "True", "Passed", "all checks passed")
 
 		// This server sets the headers with the user; it drops those that the client sends.
-		ann := &user.DefaultInfo{Name: "ann", UID: "7", Groups: []string{"cooks", "guests"}, Extra: map[string][]string{"example.com/Scope": {"a", "b"}}}
+		ann := &user.DefaultInfo{Name: "ann", UID: "7", Groups: []string{"cooks", "guests"},
+			Extra: map[string][]string{"example.com/Scope": {"a", "b"}}}
 		if code, answer := ask(t, c.plane, ann, "GET", flunders, ""); code != http.StatusForbidden {
 			t.Errorf("without permission: %d %s", code, answer)
 		}
@@ -62,7 +63,8 @@ func TestAggregation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, value := range map[string]string{
-			"X-Remote-User": "root", "X-Remote-Uid": "0", "X-Remote-Group": "system:masters", "X-Remote-Extra-Other": "x", "Authorization": "Bearer t", "X-Mine": "kept",
+			"X-Remote-User": "root", "X-Remote-Uid": "0", "X-Remote-Group": "system:masters",
+			"X-Remote-Extra-Other": "x", "Authorization": "Bearer t", "X-Mine": "kept",
 		} {
 			req.Header.Set(name, value)
 		}
@@ -75,12 +77,15 @@ func TestAggregation(t *testing.T) {
 			Path, Query string
 			Header      http.Header
 		}
-		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Path != flunders || got.Query != "limit=5&x=%2F" {
+		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Path != flunders ||
+			got.Query != "limit=5&x=%2F" {
 			t.Errorf("%s: %+v, %v", resp.Status, got, err)
 		}
 		for name, want := range map[string][]string{
-			"X-Remote-User": {"ann"}, "X-Remote-Uid": {"7"}, "X-Remote-Group": {"cooks", "guests", "system:authenticated"},
-			"X-Remote-Extra-Example.com%2fscope": {"a", "b"}, "X-Remote-Extra-Other": nil, "Authorization": nil, "X-Mine": {"kept"},
+			"X-Remote-User": {"ann"}, "X-Remote-Uid": {"7"},
+			"X-Remote-Group":                     {"cooks", "guests", "system:authenticated"},
+			"X-Remote-Extra-Example.com%2fscope": {"a", "b"}, "X-Remote-Extra-Other": nil, "Authorization": nil,
+			"X-Mine": {"kept"},
 		} {
 			if !slices.Equal(got.Header[name], want) {
 				t.Errorf("the server got %s: %q, want %q", name, got.Header[name], want)
@@ -129,7 +134,8 @@ func wantGroups(c *cluster, present bool) {
 	if found := find(c); found != nil || !present {
 		want("aggregated /apis", found != nil)
 		if present && (found.Freshness != apidiscoveryv2.DiscoveryFreshnessCurrent || len(found.Resources) != 1 ||
-			found.Resources[0].Resource != "flunders" || found.Resources[0].ShortNames[0] != "fl" || found.Resources[0].ResponseKind.Group != wardle ||
+			found.Resources[0].Resource != "flunders" || found.Resources[0].ShortNames[0] != "fl" ||
+			found.Resources[0].ResponseKind.Group != wardle ||
 			len(found.Resources[0].Subresources) != 1 || found.Resources[0].Subresources[0].Subresource != "status") {
 			c.Errorf("aggregated /apis: %+v", found)
 		}
@@ -151,7 +157,8 @@ func wantGroups(c *cluster, present bool) {
 	if strings.Contains(string(v2.Definitions["io.k8s.api.core.v1.Pod"]), "not Kubernetes") {
 		c.Error("/openapi/v2: a server changed the definition of another")
 	}
-	if present && !strings.Contains(string(v2.Definitions["example.Flunder"]), "#/definitions/io.k8s.api.core.v1.Pod_v2") {
+	if present && !strings.Contains(string(v2.Definitions["example.Flunder"]),
+		"#/definitions/io.k8s.api.core.v1.Pod_v2") {
 		c.Errorf("/openapi/v2: %s", v2.Definitions["example.Flunder"])
 	}
 	if present {
@@ -181,7 +188,8 @@ func find(c *cluster) *apidiscoveryv2.APIVersionDiscovery {
 // The condition Available has kube-aggregator's reasons, and requests get 503 until it is True.
 func TestAvailability(t *testing.T) {
 	service := func(more string) string {
-		return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"wardle"},"spec":{` + more + `"ports":[{"port":443,"targetPort":8443}]}}`
+		return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"wardle"},"spec":{` + more +
+			`"ports":[{"port":443,"targetPort":8443}]}}`
 	}
 	slice := func(ready bool) string {
 		return fmt.Sprintf(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"wardle-1","labels":{"kubernetes.io/service-name":"wardle"}},
@@ -197,31 +205,46 @@ func TestAvailability(t *testing.T) {
 		status          string
 		reason, message string
 	}{
-		{name: "no service", status: "False", reason: "ServiceNotFound", message: `service/wardle in "default" is not present`},
-		{name: "other port", service: strings.Replace(service(""), `"port":443`, `"port":444`, 1), status: "False", reason: "ServicePortError",
+		{name: "no service", status: "False", reason: "ServiceNotFound",
+			message: `service/wardle in "default" is not present`},
+		{name: "other port", service: strings.Replace(service(""), `"port":443`, `"port":444`, 1), status: "False",
+			reason:  "ServicePortError",
 			message: `service/wardle in "default" is not listening on port 443`},
 		{name: "no endpoints", service: service(""), status: "False", reason: "EndpointsNotFound",
 			message: `cannot find endpointslices for service/wardle in "default"`},
-		{name: "no ready endpoint", service: service(""), slice: slice(false), status: "False", reason: "MissingEndpoints",
+		{name: "no ready endpoint", service: service(""), slice: slice(false), status: "False",
+			reason:  "MissingEndpoints",
 			message: `endpointslices for service/wardle in "default" have no addresses with port name ""`},
-		{name: "endpoints without addresses", service: service(""), slice: strings.Replace(slice(true), `"endpoints":[{"addresses":["10.1.2.3"],"conditions":{"ready":true}}]`, `"endpoints":[]`, 1),
-			status: "False", reason: "MissingEndpoints", message: `endpointslices for service/wardle in "default" have no addresses with port name ""`},
-		{name: "endpoints of another port", service: service(""), slice: strings.Replace(slice(true), `"name":""`, `"name":"other"`, 1),
-			status: "False", reason: "MissingEndpoints", message: `endpointslices for service/wardle in "default" have no addresses with port name ""`},
+		{name: "endpoints without addresses", service: service(""),
+			slice: strings.Replace(slice(true), `"endpoints":[{"addresses":["10.1.2.3"],"conditions":{"ready":true}}]`,
+				`"endpoints":[]`, 1),
+			status: "False", reason: "MissingEndpoints",
+			message: `endpointslices for service/wardle in "default" have no addresses with port name ""`},
+		{name: "endpoints of another port", service: service(""),
+			slice:  strings.Replace(slice(true), `"name":""`, `"name":"other"`, 1),
+			status: "False", reason: "MissingEndpoints",
+			message: `endpointslices for service/wardle in "default" have no addresses with port name ""`},
 		{name: "not modified", service: service(""), slice: slice(true), host: "wardle.default.svc",
-			handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }),
-			status:  "False", reason: "FailedDiscoveryCheck", message: "bad status from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: 304"},
+			handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusNotModified)
+			}),
+			status: "False", reason: "FailedDiscoveryCheck",
+			message: "bad status from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: 304"},
 		{name: "no server", service: service(""), slice: slice(true), status: "False", reason: "FailedDiscoveryCheck",
 			message: `failing or missing response from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: Get "https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1": connection refused`},
-		{name: "wrong certificate", service: service(""), slice: slice(true), host: "other.default.svc", status: "False", reason: "FailedDiscoveryCheck",
+		{name: "wrong certificate", service: service(""), slice: slice(true), host: "other.default.svc",
+			status: "False", reason: "FailedDiscoveryCheck",
 			message: "x509: certificate is valid for other.default.svc, not wardle.default.svc"},
-		{name: "wrong group", service: service(""), slice: slice(true), host: "wardle.default.svc", handler: &api{group: "other.example.com", version: "v1alpha1"},
-			status: "False", reason: "FailedDiscoveryCheck", message: "bad status from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: 404"},
+		{name: "wrong group", service: service(""), slice: slice(true), host: "wardle.default.svc",
+			handler: &api{group: "other.example.com", version: "v1alpha1"},
+			status:  "False", reason: "FailedDiscoveryCheck",
+			message: "bad status from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: 404"},
 		{name: "group of another", service: service(""), slice: slice(true), host: "wardle.default.svc",
 			handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"other.example.com/v1","resources":[]}`)
 			}),
-			status: "False", reason: "FailedDiscoveryCheck", message: `it describes group version "other.example.com/v1" instead of "wardle.example.com/v1alpha1"`},
+			status: "False", reason: "FailedDiscoveryCheck",
+			message: `it describes group version "other.example.com/v1" instead of "wardle.example.com/v1alpha1"`},
 		{name: "endless document", service: service(""), slice: slice(true), host: "wardle.default.svc",
 			handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				for req.Context().Err() == nil {
@@ -230,13 +253,17 @@ func TestAvailability(t *testing.T) {
 					}
 				}
 			}),
-			status: "False", reason: "FailedDiscoveryCheck", message: "the response is too large: limit is 1048576 bytes"},
+			status: "False", reason: "FailedDiscoveryCheck",
+			message: "the response is too large: limit is 1048576 bytes"},
 		{name: "redirect", service: service(""), slice: slice(true), host: "wardle.default.svc",
 			handler: http.RedirectHandler("https://elsewhere.example.com", http.StatusFound),
-			status:  "False", reason: "FailedDiscoveryCheck", message: "bad status from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: 302"},
+			status:  "False", reason: "FailedDiscoveryCheck",
+			message: "bad status from https://10.1.2.3:8443/apis/wardle.example.com/v1alpha1: 302"},
 		{name: "no document", service: service(""), slice: slice(true), host: "wardle.default.svc",
-			handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), status: "True", reason: "Passed", message: "all checks passed"},
-		{name: "good", service: service(""), slice: slice(true), host: "wardle.default.svc", status: "True", reason: "Passed", message: "all checks passed"},
+			handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), status: "True", reason: "Passed",
+			message: "all checks passed"},
+		{name: "good", service: service(""), slice: slice(true), host: "wardle.default.svc", status: "True",
+			reason: "Passed", message: "all checks passed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -281,7 +308,8 @@ func TestAvailability(t *testing.T) {
 				time.Sleep(31 * time.Second)
 				synctest.Wait()
 				c.wantAvailable(wardleName, "False", "FailedDiscoveryCheck", "connection refused")
-				if found := find(c); found.Freshness != apidiscoveryv2.DiscoveryFreshnessStale || len(found.Resources) != 1 {
+				if found := find(c); found.Freshness != apidiscoveryv2.DiscoveryFreshnessStale ||
+					len(found.Resources) != 1 {
 					t.Errorf("discovery of a removed backend: %+v", found)
 				}
 				c.listen(address, "wardle.default.svc", good)
@@ -298,7 +326,8 @@ func TestAPIServiceNames(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	body := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"%s"},
 		"spec":{"group":"wardle.example.com","version":"v1alpha1","groupPriorityMinimum":2000,"versionPriority":15}}`
-	if code, answer := ask(t, plane, root, "POST", apiServicesPath, fmt.Sprintf(body, "another")); code != http.StatusUnprocessableEntity ||
+	if code, answer := ask(t, plane, root, "POST", apiServicesPath,
+		fmt.Sprintf(body, "another")); code != http.StatusUnprocessableEntity ||
 		!strings.Contains(answer, `must be `+"`"+`spec.version+\".\"+spec.group`+"`") {
 		t.Errorf("%d %s", code, answer)
 	}
@@ -351,7 +380,8 @@ func TestHangingBackend(t *testing.T) {
 		}
 		others()
 		took("the document about the group version", 5*time.Second, func() {
-			if answer := c.get(wardlePath, http.StatusServiceUnavailable); !strings.Contains(answer, "error trying to reach service: context deadline exceeded") {
+			if answer := c.get(wardlePath, http.StatusServiceUnavailable); !strings.Contains(answer,
+				"error trying to reach service: context deadline exceeded") {
 				t.Error(answer)
 			}
 		})
@@ -375,9 +405,10 @@ func TestBackendRedirects(t *testing.T) {
 	for _, forward := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, controlplane.Config{Aggregation: controlplane.Aggregation{ForwardRedirects: forward}})
-			c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1", requests: func(w http.ResponseWriter, req *http.Request) {
-				http.Redirect(w, req, "https://elsewhere.example.com/", http.StatusFound)
-			}})
+			c.serve("wardle", "wardle.default.svc",
+				&api{group: wardle, version: "v1alpha1", requests: func(w http.ResponseWriter, req *http.Request) {
+					http.Redirect(w, req, "https://elsewhere.example.com/", http.StatusFound)
+				}})
 			c.register(wardle, "v1alpha1", "wardle")
 			if forward {
 				c.get(flunders, http.StatusFound)
@@ -392,17 +423,18 @@ func TestBackendRedirects(t *testing.T) {
 func TestWatchThroughBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
-		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1", requests: func(w http.ResponseWriter, req *http.Request) {
-			for i := 0; ; i++ {
-				fmt.Fprintf(w, `{"type":"ADDED","object":{"metadata":{"name":"%d"}}}`+"\n", i)
-				w.(http.Flusher).Flush()
-				select {
-				case <-time.After(time.Minute):
-				case <-req.Context().Done():
-					return
+		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1",
+			requests: func(w http.ResponseWriter, req *http.Request) {
+				for i := 0; ; i++ {
+					fmt.Fprintf(w, `{"type":"ADDED","object":{"metadata":{"name":"%d"}}}`+"\n", i)
+					w.(http.Flusher).Flush()
+					select {
+					case <-time.After(time.Minute):
+					case <-req.Context().Done():
+						return
+					}
 				}
-			}
-		}})
+			}})
 		c.register(wardle, "v1alpha1", "wardle")
 		begin := time.Now()
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane"+flunders+"?watch=true", nil)
@@ -416,7 +448,8 @@ func TestWatchThroughBackend(t *testing.T) {
 		defer resp.Body.Close()
 		lines := bufio.NewScanner(resp.Body)
 		for i := range 4 {
-			if !lines.Scan() || !strings.Contains(lines.Text(), fmt.Sprintf(`"name":"%d"`, i)) || time.Since(begin) != time.Duration(i)*time.Minute {
+			if !lines.Scan() || !strings.Contains(lines.Text(), fmt.Sprintf(`"name":"%d"`, i)) ||
+				time.Since(begin) != time.Duration(i)*time.Minute {
 				t.Errorf("event %d after %v: %s %v", i, time.Since(begin), lines.Text(), lines.Err())
 			}
 		}
@@ -427,26 +460,27 @@ func TestWatchThroughBackend(t *testing.T) {
 func TestUpgradeThroughBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{})
-		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1", requests: func(w http.ResponseWriter, req *http.Request) {
-			if req.Header.Get("Upgrade") != "shout" || req.Header.Get("X-Remote-User") != "root" {
-				http.Error(w, "no upgrade", http.StatusBadRequest)
-				return
-			}
-			conn, buffered, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
-			for {
-				line, err := buffered.ReadString('\n')
-				if err != nil {
+		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1",
+			requests: func(w http.ResponseWriter, req *http.Request) {
+				if req.Header.Get("Upgrade") != "shout" || req.Header.Get("X-Remote-User") != "root" {
+					http.Error(w, "no upgrade", http.StatusBadRequest)
 					return
 				}
-				io.WriteString(conn, strings.ToUpper(line))
-			}
-		}})
+				conn, buffered, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+				for {
+					line, err := buffered.ReadString('\n')
+					if err != nil {
+						return
+					}
+					io.WriteString(conn, strings.ToUpper(line))
+				}
+			}})
 		c.register(wardle, "v1alpha1", "wardle")
 		front := servePipes(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			c.plane.Handler().ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), root)))
@@ -509,8 +543,10 @@ func TestAuditOfBackends(t *testing.T) {
 			t.Fatal("no event")
 		}
 		e := trail.events[i]
-		if e.Verb != "get" || e.User.Username != "root" || e.ResponseStatus.Code != http.StatusOK || e.ObjectRef.APIGroup != wardle ||
-			e.ObjectRef.Resource != "flunders" || e.ObjectRef.Name != "a" || got.Header.Get("Audit-Id") != string(e.AuditID) {
+		if e.Verb != "get" || e.User.Username != "root" || e.ResponseStatus.Code != http.StatusOK ||
+			e.ObjectRef.APIGroup != wardle ||
+			e.ObjectRef.Resource != "flunders" || e.ObjectRef.Name != "a" ||
+			got.Header.Get("Audit-Id") != string(e.AuditID) {
 			t.Errorf("%+v; the server got the ID %s", e, got.Header.Get("Audit-Id"))
 		}
 	})
@@ -521,12 +557,13 @@ func TestAuditOfBackends(t *testing.T) {
 func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, controlplane.Config{Limits: controlplane.Limits{InFlight: 10, MutatingInFlight: 10}})
-		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1", requests: func(w http.ResponseWriter, req *http.Request) {
-			if req.URL.Query().Get("watch") != "" {
-				w.(http.Flusher).Flush()
-				<-req.Context().Done()
-			}
-		}})
+		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1",
+			requests: func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Query().Get("watch") != "" {
+					w.(http.Flusher).Flush()
+					<-req.Context().Done()
+				}
+			}})
 		c.register(wardle, "v1alpha1", "wardle")
 		c.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding",
 			"metadata":{"name":"ann"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
@@ -546,7 +583,8 @@ func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 			}
 			defer resp.Body.Close()
 		}
-		if code, answer := ask(t, c.plane, ann, "GET", "/api/v1/namespaces", ""); code != http.StatusOK || time.Since(begin) != 0 {
+		if code, answer := ask(t, c.plane, ann, "GET", "/api/v1/namespaces", ""); code != http.StatusOK ||
+			time.Since(begin) != 0 {
 			t.Errorf("%d %s after %v", code, answer, time.Since(begin))
 		}
 	})

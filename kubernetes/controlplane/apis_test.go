@@ -62,10 +62,12 @@ func TestRuntimeConfig(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %.200s", path, got, code, body)
 		}
 	}
-	if _, group := fetch(t, plane, "/apis/resource.k8s.io"); !strings.Contains(group, `"preferredVersion":{"groupVersion":"resource.k8s.io/v1",`) || !strings.Contains(group, "v1beta1") {
+	if _, group := fetch(t, plane, "/apis/resource.k8s.io"); !strings.Contains(group,
+		`"preferredVersion":{"groupVersion":"resource.k8s.io/v1",`) || !strings.Contains(group, "v1beta1") {
 		t.Errorf("group %s", group)
 	}
-	if _, doc := fetch(t, plane, "/openapi/v2"); strings.Contains(doc, "/apis/batch/v1/") || !strings.Contains(doc, "/apis/resource.k8s.io/v1beta1/") {
+	if _, doc := fetch(t, plane, "/openapi/v2"); strings.Contains(doc, "/apis/batch/v1/") ||
+		!strings.Contains(doc, "/apis/resource.k8s.io/v1beta1/") {
 		t.Error("the OpenAPI v2 document has other paths")
 	}
 }

@@ -124,18 +124,29 @@ func TestAudit(t *testing.T) {
 		code                             int
 		level, verb, request, response   string
 	}{
-		{"POST", maps, r.token, jsonMedia, `{"metadata":{"name":"a"},"data":{"k":"v1"}}`, 201, "RequestResponse", "create", `"k":"v1"`, `"uid":`},
-		{"PUT", maps + "/a", r.token, "application/yaml", "metadata: {name: a}\ndata: {k: v2}", 200, "RequestResponse", "update", `"k":"v2"`, `"k":"v2"`},
-		{"PATCH", maps + "/a", r.token, "application/merge-patch+json", `{"data":{"k":"v3"}}`, 200, "RequestResponse", "patch", `{"data":{"k":"v3"}}`, `"k":"v3"`},
-		{"PATCH", maps + "/b?fieldManager=m", r.token, "application/apply-patch+yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}", 201, "RequestResponse", "patch", `"name":"b"`, `"name":"b"`},
+		{"POST", maps, r.token, jsonMedia, `{"metadata":{"name":"a"},"data":{"k":"v1"}}`, 201, "RequestResponse",
+			"create", `"k":"v1"`, `"uid":`},
+		{"PUT", maps + "/a", r.token, "application/yaml", "metadata: {name: a}\ndata: {k: v2}", 200, "RequestResponse",
+			"update", `"k":"v2"`, `"k":"v2"`},
+		{"PATCH", maps + "/a", r.token, "application/merge-patch+json", `{"data":{"k":"v3"}}`, 200, "RequestResponse",
+			"patch", `{"data":{"k":"v3"}}`, `"k":"v3"`},
+		{"PATCH", maps + "/b?fieldManager=m", r.token, "application/apply-patch+yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}", 201, "RequestResponse", "patch", `"name":"b"`,
+			`"name":"b"`},
 		{"GET", maps + "/a", r.token, "", "", 200, "RequestResponse", "get", "", `"k":"v3"`},
 		{"GET", maps, r.token, "", "", 200, "RequestResponse", "list", "", `"kind":"ConfigMapList"`},
-		{"DELETE", maps + "/a", r.token, jsonMedia, `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, 200, "RequestResponse", "delete", `"propagationPolicy":"Background"`, `"status":"Success"`},
+		{"DELETE", maps + "/a", r.token, jsonMedia,
+			`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, 200, "RequestResponse",
+			"delete", `"propagationPolicy":"Background"`, `"status":"Success"`},
 		{"GET", maps + "/a", r.token, "", "", 404, "RequestResponse", "get", "", `"reason":"NotFound"`},
-		{"POST", "/api/v1/namespaces/default/secrets", r.token, jsonMedia, `{"metadata":{"name":"s"},"data":{"k":"aGlkZGVu"}}`, 201, "Metadata", "create", "", ""},
-		{"POST", "/api/v1/namespaces/default/services", r.token, jsonMedia, `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`, 201, "Request", "create", `"port":80`, ""},
-		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", "other", jsonMedia, `{"kind":"TokenRequest"}`, 403, "Request", "create", "", ""},
-		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", r.token, jsonMedia, `{"kind":"TokenRequest","spec":{"audiences":["a"]}}`, 201, "Request", "create", `"audiences":["a"]`, ""},
+		{"POST", "/api/v1/namespaces/default/secrets", r.token, jsonMedia,
+			`{"metadata":{"name":"s"},"data":{"k":"aGlkZGVu"}}`, 201, "Metadata", "create", "", ""},
+		{"POST", "/api/v1/namespaces/default/services", r.token, jsonMedia,
+			`{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`, 201, "Request", "create", `"port":80`, ""},
+		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", "other", jsonMedia,
+			`{"kind":"TokenRequest"}`, 403, "Request", "create", "", ""},
+		{"POST", "/api/v1/namespaces/default/serviceaccounts/default/token", r.token, jsonMedia,
+			`{"kind":"TokenRequest","spec":{"audiences":["a"]}}`, 201, "Request", "create", `"audiences":["a"]`, ""},
 		{"GET", "/api/v1/namespaces/default/endpoints", r.token, "", "", 200, "Metadata", "list", "", ""},
 		{"GET", "/version", "", "", "", 200, "Metadata", "get", "", ""},
 		{"GET", "/healthz", "", "", "", 200, "", "", "", ""},
@@ -170,7 +181,8 @@ func TestAudit(t *testing.T) {
 		if (request == "") != (step.request == "") || !strings.Contains(request, step.request) {
 			t.Errorf("%s %s: request %q, want %q", step.method, step.path, request, step.request)
 		}
-		if (response == "") != (step.response == "") || !strings.Contains(response, step.response) || strings.Contains(response, "managedFields") {
+		if (response == "") != (step.response == "") || !strings.Contains(response, step.response) ||
+			strings.Contains(response, "managedFields") {
 			t.Errorf("%s %s: response %q, want %q", step.method, step.path, response, step.response)
 		}
 		decision := map[bool]string{true: "forbid", false: "allow"}[step.code == 403]
@@ -185,7 +197,8 @@ func TestAudit(t *testing.T) {
 	if code := r.do("GET", maps, "wrong", "", ""); code != http.StatusUnauthorized {
 		t.Fatal(code)
 	}
-	if events := r.events(t)[before:]; len(events) != 1 || events[0].ResponseStatus.Code != 401 || events[0].ResponseStatus.Reason != "Unauthorized" {
+	if events := r.events(t)[before:]; len(events) != 1 || events[0].ResponseStatus.Code != 401 ||
+		events[0].ResponseStatus.Reason != "Unauthorized" {
 		t.Errorf("refused: %+v", events)
 	}
 }
@@ -193,7 +206,8 @@ func TestAudit(t *testing.T) {
 // A watch is recorded when it starts and when it ends.
 func TestAuditOfWatch(t *testing.T) {
 	r := record(t, nil)
-	if code := r.do("GET", "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1", r.token, "", ""); code != http.StatusOK {
+	if code := r.do("GET", "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1", r.token, "",
+		""); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	var stages []string

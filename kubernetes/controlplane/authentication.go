@@ -29,15 +29,18 @@ type Authentication struct {
 func (p *ControlPlane) newAuthenticator(ctx context.Context, cfg Config) (*tokens.Issuer, error) {
 	accounts := cfg.ServiceAccounts
 	issuer, err := tokens.New(tokens.Config{
-		Store: p.store, Key: accounts.Key, Keys: accounts.Keys, Issuers: accounts.Issuers, Audiences: accounts.Audiences,
-		KeySetURL: accounts.KeySetURL, NoLookup: accounts.NoLookup, NoExtension: accounts.NoExtension, MaxLifetime: accounts.MaxLifetime,
-		Patch: p.patchSecret,
+		Store: p.store, Key: accounts.Key, Keys: accounts.Keys, Issuers: accounts.Issuers,
+		Audiences: accounts.Audiences,
+		KeySetURL: accounts.KeySetURL, NoLookup: accounts.NoLookup, NoExtension: accounts.NoExtension,
+		MaxLifetime: accounts.MaxLifetime,
+		Patch:       p.patchSecret,
 	})
 	if err != nil {
 		return nil, err
 	}
 	all := cfg.Authentication.Config
-	all.ClientCAs, all.ServiceAccounts, all.OwnIssuers, all.Audiences, all.Log = cfg.ClientCAs, issuer, issuer.Issuers(), issuer.Audiences(), cfg.Log
+	all.ClientCAs, all.ServiceAccounts, all.OwnIssuers, all.Audiences, all.Log = cfg.ClientCAs, issuer,
+		issuer.Issuers(), issuer.Audiences(), cfg.Log
 	if cfg.Authentication.AcceptBootstrapTokens {
 		all.BootstrapTokens = tokens.Bootstrap(p.store)
 	}

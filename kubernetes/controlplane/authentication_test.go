@@ -63,7 +63,8 @@ func onPort(t testing.TB, cfg controlplane.Config) *site {
 		t.Fatal(err)
 	}
 	server, err := serving.New(serving.Config{
-		Listener: listener, Handler: plane.Handler(), Certificate: ca.Serving("127.0.0.1"), ClientCAs: plane.ClientCAs, Grace: time.Second,
+		Listener: listener, Handler: plane.Handler(), Certificate: ca.Serving("127.0.0.1"), ClientCAs: plane.ClientCAs,
+		Grace: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,8 @@ func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	body := `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
-	req, err := http.NewRequestWithContext(t.Context(), "POST", s.url+"/apis/authentication.k8s.io/v1/selfsubjectreviews", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), "POST",
+		s.url+"/apis/authentication.k8s.io/v1/selfsubjectreviews", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +175,8 @@ func write(t testing.TB, name string, data []byte) {
 func TestClientCertificates(t *testing.T) {
 	first, second, file := newAuthority(t, "first"), newAuthority(t, "second"), filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, first.PEM)
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: file}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{
+		Config: authn.Config{ClientCAFile: file}}})
 	want(t, "own", s.who(t, certified(t, s.ca, "root", "ops")), "root ops")
 	want(t, "file's", s.who(t, certified(t, first, "jane", "dev")), "jane dev")
 	want(t, "stranger's", s.who(t, certified(t, second, "jane")), refused)
@@ -193,11 +196,13 @@ func TestClientCertificates(t *testing.T) {
 func TestStaticTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("letmein,jane,7,\"dev,qa\"\nplain,bob,8\n"))
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{TokenFile: file}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{
+		Config: authn.Config{TokenFile: file}}})
 	want(t, "known", s.bearer(t, "letmein"), "jane dev,qa")
 	want(t, "without groups", s.bearer(t, "plain"), "bob")
 	want(t, "unknown", s.bearer(t, "letmeout"), refused)
-	want(t, "valid token, and a certificate of an unknown authority", s.who(t, certified(t, newAuthority(t, "x"), "eve"), "Authorization: Bearer letmein"), "jane dev,qa")
+	want(t, "valid token, and a certificate of an unknown authority",
+		s.who(t, certified(t, newAuthority(t, "x"), "eve"), "Authorization: Bearer letmein"), "jane dev,qa")
 	write(t, file, []byte("other,jane,7\n"))
 	want(t, "removed", s.bearer(t, "letmein"), refused)
 	want(t, "added", s.bearer(t, "other"), "jane")
@@ -216,7 +221,8 @@ func TestBootstrapTokens(t *testing.T) {
 	secret(s, "aaaaaa", `,"auth-extra-groups":"system:bootstrappers:lab"`)
 	secret(s, "bbbbbb", fmt.Sprintf(`,"expiration":%q`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)))
 	secret(off, "aaaaaa", "")
-	want(t, "good", s.bearer(t, "aaaaaa.0123456789abcdef"), "system:bootstrap:aaaaaa system:bootstrappers,system:bootstrappers:lab")
+	want(t, "good", s.bearer(t, "aaaaaa.0123456789abcdef"),
+		"system:bootstrap:aaaaaa system:bootstrappers,system:bootstrappers:lab")
 	want(t, "wrong secret", s.bearer(t, "aaaaaa.fedcba9876543210"), refused)
 	want(t, "expired", s.bearer(t, "bbbbbb.0123456789abcdef"), refused)
 	want(t, "none", s.bearer(t, "cccccc.0123456789abcdef"), refused)
@@ -225,7 +231,8 @@ func TestBootstrapTokens(t *testing.T) {
 
 func (s *site) post(t *testing.T, path, body string) []byte {
 	t.Helper()
-	resp, err := (&http.Client{Transport: s.Transport()}).Post("http://kelson"+path, "application/json", strings.NewReader(body))
+	resp, err := (&http.Client{Transport: s.Transport()}).Post("http://kelson"+path, "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +316,8 @@ func TestOpenIDConnect(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, i.ca())
 	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{OIDC: &authn.OIDC{
-		IssuerURL: i.URL, ClientID: "kelson", CAFile: file, UsernamePrefix: "oidc:", GroupsClaim: "groups", GroupsPrefix: "g:",
+		IssuerURL: i.URL, ClientID: "kelson", CAFile: file, UsernamePrefix: "oidc:", GroupsClaim: "groups",
+		GroupsPrefix:   "g:",
 		RequiredClaims: map[string]string{"team": "lab"}, SigningAlgs: []string{"ES256"},
 	}}}})
 	if i.asked.Load() != 0 {
@@ -360,12 +368,15 @@ func TestAuthenticationConfiguration(t *testing.T) {
 	}
 	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nanonymous: {enabled: true, conditions: [{path: /healthz}]}\njwt:"
 	write(t, file, []byte(head+section(one, "'one:' + claims.sub")+section(two, "claims.sub")))
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{ConfigFile: file}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{
+		Config: authn.Config{ConfigFile: file}}})
 	claims := map[string]any{"team": "lab", "groups": []string{"dev"}, "scopes": []string{"a"}}
 	want(t, "one", s.bearer(t, one.token(t, claims)), "one:jane dev")
 	want(t, "two", s.bearer(t, two.token(t, claims)), "jane dev")
-	want(t, "validation", s.bearer(t, one.token(t, map[string]any{"team": "x", "groups": []string{}, "scopes": []string{}})), refused)
-	want(t, "reserved", s.bearer(t, two.token(t, map[string]any{"team": "lab", "sub": "system:admin", "groups": []string{}, "scopes": []string{}})), refused)
+	want(t, "validation", s.bearer(t, one.token(t,
+		map[string]any{"team": "x", "groups": []string{}, "scopes": []string{}})), refused)
+	want(t, "reserved", s.bearer(t, two.token(t, map[string]any{"team": "lab", "sub": "system:admin",
+		"groups": []string{}, "scopes": []string{}})), refused)
 	want(t, "anonymous elsewhere", s.who(t, nil), refused)
 	health := httptest.NewRecorder()
 	s.Handler().ServeHTTP(health, httptest.NewRequest("GET", "/healthz", nil))
@@ -400,12 +411,14 @@ func TestTokenWebhook(t *testing.T) {
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		var review authenticationv1.TokenReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.APIVersion != "authentication.k8s.io/v1" {
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil ||
+			review.APIVersion != "authentication.k8s.io/v1" {
 			http.Error(w, "bad", http.StatusBadRequest)
 			return
 		}
 		if review.Spec.Token == "remote" {
-			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "zoe", Groups: []string{"far"}}}
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true,
+				User: authenticationv1.UserInfo{Username: "zoe", Groups: []string{"far"}}}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(review)
@@ -437,9 +450,11 @@ func TestAuthenticatingProxy(t *testing.T) {
 	write(t, file, proxies.PEM)
 	header := authn.RequestHeader{
 		ClientCAFile: file, AllowedNames: []string{"front"},
-		Usernames: []string{"X-Remote-User"}, Groups: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
+		Usernames: []string{"X-Remote-User"}, Groups: []string{"X-Remote-Group"},
+		ExtraPrefixes: []string{"X-Remote-Extra-"},
 	}
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{RequestHeader: &header}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{
+		Config: authn.Config{RequestHeader: &header}}})
 	headers := []string{"X-Remote-User: jane", "X-Remote-Group: dev", "X-Remote-Group: qa", "X-Remote-Extra-Scopes: a"}
 	want(t, "proxy", s.who(t, certified(t, proxies, "front"), headers...), "jane dev,qa scopes[a]")
 	want(t, "another name", s.who(t, certified(t, proxies, "back"), headers...), refused)
@@ -447,8 +462,10 @@ func TestAuthenticatingProxy(t *testing.T) {
 	want(t, "no certificate", s.who(t, nil, headers...), "anonymous")
 	want(t, "proxy without a user", s.who(t, certified(t, proxies, "front")), refused)
 
-	overlap := authn.Config{ClientCAFile: file, RequestHeader: &authn.RequestHeader{ClientCAFile: file, Usernames: []string{"X-Remote-User"}}}
-	if _, err := authn.New(t.Context(), overlap); err == nil || !strings.Contains(err.Error(), "--requestheader-allowed-names must be specified") {
+	overlap := authn.Config{ClientCAFile: file, RequestHeader: &authn.RequestHeader{ClientCAFile: file,
+		Usernames: []string{"X-Remote-User"}}}
+	if _, err := authn.New(t.Context(), overlap); err == nil ||
+		!strings.Contains(err.Error(), "--requestheader-allowed-names must be specified") {
 		t.Errorf("with the same authority for users and proxies: %v", err)
 	}
 	overlap.RequestHeader.AllowedNames = []string{"front"}
@@ -481,7 +498,8 @@ func TestTrustIsPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer plane.Stop()
-		read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").
+			Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -497,11 +515,15 @@ func TestTrustIsPublished(t *testing.T) {
 	if len(first) != 1 || first["client-ca-file"] != string(own.PEM) {
 		t.Errorf("%v", first)
 	}
-	cfg := controlplane.Config{RootCA: own.PEM, Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: filepath.Join(dir, "more.crt"),
-		RequestHeader: &authn.RequestHeader{ClientCAFile: filepath.Join(dir, "proxies.crt"), Usernames: []string{"X-Remote-User"}, AllowedNames: []string{"a"}}}}}
+	cfg := controlplane.Config{RootCA: own.PEM,
+		Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: filepath.Join(dir, "more.crt"),
+			RequestHeader: &authn.RequestHeader{ClientCAFile: filepath.Join(dir, "proxies.crt"),
+				Usernames: []string{"X-Remote-User"}, AllowedNames: []string{"a"}}}}}
 	all := published(cfg)
-	if all["client-ca-file"] != string(own.PEM)+string(more.PEM) || all["requestheader-client-ca-file"] != string(proxies.PEM) ||
-		all["requestheader-username-headers"] != `["X-Remote-User"]` || all["requestheader-group-headers"] != "[]" || all["requestheader-allowed-names"] != `["a"]` {
+	if all["client-ca-file"] != string(own.PEM)+string(more.PEM) ||
+		all["requestheader-client-ca-file"] != string(proxies.PEM) ||
+		all["requestheader-username-headers"] != `["X-Remote-User"]` || all["requestheader-group-headers"] != "[]" ||
+		all["requestheader-allowed-names"] != `["a"]` {
 		t.Errorf("%v", all)
 	}
 	revision := st.Snapshot().Revision()
@@ -520,10 +542,12 @@ func TestChangedTrustIsPublished(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, first.PEM)
 	synctest.Test(t, func(t *testing.T) {
-		plane := start(t, controlplane.Config{NoControllers: true, Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: file}}})
+		plane := start(t, controlplane.Config{NoControllers: true,
+			Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: file}}})
 		published := func() string {
 			t.Helper()
-			read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+			read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").
+				Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -545,7 +569,8 @@ func TestChangedTrustIsPublished(t *testing.T) {
 // credentials are always refused.
 func TestAnonymous(t *testing.T) {
 	no := false
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{Anonymous: &no}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{
+		Config: authn.Config{Anonymous: &no}}})
 	want(t, "no credentials", s.who(t, nil), refused)
 	want(t, "bad token", s.bearer(t, "x"), refused)
 	want(t, "certificate", s.who(t, certified(t, s.ca, "root")), "root")
@@ -559,7 +584,8 @@ func TestAnonymous(t *testing.T) {
 func TestTokenReview(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	write(t, file, []byte("letmein,jane,7\n"))
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{TokenFile: file}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{
+		Config: authn.Config{TokenFile: file}}})
 	for token, name := range map[string]string{"letmein": "jane", "wrong": ""} {
 		var review authenticationv1.TokenReview
 		answer := s.post(t, "/apis/authentication.k8s.io/v1/tokenreviews",
@@ -575,7 +601,8 @@ func TestTokenReview(t *testing.T) {
 
 // The issuer's documents, with which other services verify tokens.
 func TestIssuerDiscovery(t *testing.T) {
-	s := onPort(t, controlplane.Config{ServiceAccounts: controlplane.ServiceAccounts{Issuers: []string{"https://lab.example"}}})
+	s := onPort(t, controlplane.Config{ServiceAccounts: controlplane.ServiceAccounts{
+		Issuers: []string{"https://lab.example"}}})
 	get := func(path string) (string, string) {
 		t.Helper()
 		resp, err := (&http.Client{Transport: s.Transport()}).Get("http://kelson" + path)
@@ -590,12 +617,14 @@ func TestIssuerDiscovery(t *testing.T) {
 		return resp.Header.Get("Content-Type"), string(body)
 	}
 	media, body := get("/.well-known/openid-configuration")
-	if media != "application/json" || !strings.Contains(body, `"issuer":"https://lab.example"`) || !strings.Contains(body, `"jwks_uri":"https://lab.example/openid/v1/jwks"`) {
+	if media != "application/json" || !strings.Contains(body, `"issuer":"https://lab.example"`) ||
+		!strings.Contains(body, `"jwks_uri":"https://lab.example/openid/v1/jwks"`) {
 		t.Error(media, body)
 	}
 	media, body = get("/openid/v1/jwks")
 	var keys jose.JSONWebKeySet
-	if err := json.Unmarshal([]byte(body), &keys); err != nil || media != "application/jwk-set+json" || len(keys.Keys) != 1 || !keys.Keys[0].IsPublic() {
+	if err := json.Unmarshal([]byte(body), &keys); err != nil || media != "application/jwk-set+json" ||
+		len(keys.Keys) != 1 || !keys.Keys[0].IsPublic() {
 		t.Error(media, body, err)
 	}
 }
@@ -607,16 +636,21 @@ func TestMalformedCredentials(t *testing.T) {
 	i := newIssuer(t)
 	authority := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, authority, i.ca())
-	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{AcceptBootstrapTokens: true, Config: authn.Config{
-		TokenFile: file, OIDC: &authn.OIDC{IssuerURL: i.URL, ClientID: "kelson", CAFile: authority, SigningAlgs: []string{"ES256"}},
-		RequestHeader: &authn.RequestHeader{ClientCAFile: authority, Usernames: []string{"X-Remote-User"}, ExtraPrefixes: []string{"X-Remote-Extra-"}},
-	}}})
+	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{AcceptBootstrapTokens: true,
+		Config: authn.Config{
+			TokenFile: file, OIDC: &authn.OIDC{IssuerURL: i.URL, ClientID: "kelson", CAFile: authority,
+				SigningAlgs: []string{"ES256"}},
+			RequestHeader: &authn.RequestHeader{ClientCAFile: authority, Usernames: []string{"X-Remote-User"},
+				ExtraPrefixes: []string{"X-Remote-Extra-"}},
+		}}})
 	seed := storetest.Seed(t)
 	random := mathrand.New(mathrand.NewPCG(seed, 1))
 	good := i.token(t, nil)
 	seeds := []string{
-		"", " ", "Bearer", "Bearer ", "bearer  x", "Basic bGV0bWVpbg==", "Bearer letmein x", "Bearer letmein\t", "Bearer a.b.c", "Bearer ...", "Bearer " + good + ".x",
-		"Bearer " + strings.Repeat("A", 1<<16), "Bearer aaaaaa.", "Bearer aaaaaa.0123456789abcdef", "Bearer eyJhbGciOiJub25lIn0.e30.", "Bearer {\"payload\":\"\"}",
+		"", " ", "Bearer", "Bearer ", "bearer  x", "Basic bGV0bWVpbg==", "Bearer letmein x", "Bearer letmein\t",
+		"Bearer a.b.c", "Bearer ...", "Bearer " + good + ".x",
+		"Bearer " + strings.Repeat("A", 1<<16), "Bearer aaaaaa.", "Bearer aaaaaa.0123456789abcdef",
+		"Bearer eyJhbGciOiJub25lIn0.e30.", "Bearer {\"payload\":\"\"}",
 	}
 	for range 300 {
 		raw := []byte(good)

@@ -30,7 +30,9 @@ func (p *ControlPlane) newAuthorizer(cfg Config) (authz.Authorizer, rbac.Rules, 
 	modes := authz.Modes{
 		authz.ModeNode: sync.OnceValues(func() (authz.Authorizer, error) { return authorizers.Node(p.store), nil }),
 		authz.ModeRBAC: func() (authz.Authorizer, error) { return roles, nil },
-		authz.ModeABAC: sync.OnceValues(func() (authz.Authorizer, error) { return authorizers.ABAC(options.PolicyFile) }),
+		authz.ModeABAC: sync.OnceValues(func() (authz.Authorizer, error) {
+			return authorizers.ABAC(options.PolicyFile)
+		}),
 	}
 	var authorizer authz.Authorizer
 	var err error

@@ -79,11 +79,13 @@ func ref(kind, name string) rbacv1.RoleRef {
 }
 
 func binding(name, kind, to, who string) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref(kind, to), Subjects: subject(who)}
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref(kind, to),
+		Subjects: subject(who)}
 }
 
 func clusterBinding(name, to, who string) *rbacv1.ClusterRoleBinding {
-	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref("ClusterRole", to), Subjects: subject(who)}
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref("ClusterRole", to),
+		Subjects: subject(who)}
 }
 
 var (
@@ -98,7 +100,8 @@ func TestRightsApplyToTheNextRequest(t *testing.T) {
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
 	_, err := ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err, `pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "default"`)
-	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx, binding("view", "ClusterRole", "view", "ann"), createOpts))
+	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx,
+		binding("view", "ClusterRole", "view", "ann"), createOpts))
 	// allowed by the rules of an aggregated role
 	must[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 	_, err = ann.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
@@ -127,14 +130,16 @@ func TestRightsApplyToTheNextRequest(t *testing.T) {
 // kind of write.
 func TestEscalation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
-	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(), client(plane, "ann").RbacV1()
+	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(),
+		client(plane, "ann").RbacV1()
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, clusterRole("writer",
 		rule("*", rbacv1.GroupName, "*"), rule("get", "", "pods")), createOpts))
 	// ann may write roles, but does not have the verbs escalate and bind.
 	writer := must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Get(ctx, "writer", getOpts))
 	writer.Rules[0].Verbs = []string{"get", "list", "create", "update", "patch", "delete"}
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Update(ctx, writer, updateOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("ann", "writer", "ann"), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("ann", "writer", "ann"),
+		createOpts))
 
 	const grant = "user \"ann\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n" +
 		`{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`
@@ -163,7 +168,8 @@ func TestEscalation(t *testing.T) {
 		_, err = ann.Roles("default").Patch(ctx, "mine", kind, []byte(patch), opts)
 		wantForbidden(t, err, grant)
 		if kind == types.ApplyPatchType { // apply also creates
-			_, err = ann.Roles("default").Patch(ctx, "new", kind, []byte(strings.Replace(patch, "mine", "new", 1)), opts)
+			_, err = ann.Roles("default").Patch(ctx, "new", kind, []byte(strings.Replace(patch, "mine", "new", 1)),
+				opts)
 			wantForbidden(t, err, grant)
 		}
 	}
@@ -196,7 +202,8 @@ func TestEscalation(t *testing.T) {
 			return err
 		},
 	} {
-		if err := create("ClusterRole", "nowhere"); !apierrors.IsNotFound(err) || err.Error() != kind+`.rbac.authorization.k8s.io "nowhere" not found` {
+		if err := create("ClusterRole", "nowhere"); !apierrors.IsNotFound(err) ||
+			err.Error() != kind+`.rbac.authorization.k8s.io "nowhere" not found` {
 			t.Error(err)
 		}
 		if err := create("ClusterRole", ""); !apierrors.IsBadRequest(err) || err.Error() != "Name parameter required." {
@@ -210,26 +217,32 @@ func TestEscalation(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("gone", "gone", "ann"), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("gone", "gone", "ann"),
+		createOpts))
 	_, err = ann.Roles("default").Create(ctx, role("r", secrets), createOpts)
 	wantForbidden(t, err, grant+`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`)
 	if err := admin.ClusterRoleBindings().Delete(ctx, "gone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	must[*rbacv1.RoleBinding](t)(ann.RoleBindings("default").Create(ctx, binding("own", "Role", "mine", "bob"), createOpts))
+	must[*rbacv1.RoleBinding](t)(ann.RoleBindings("default").Create(ctx, binding("own", "Role", "mine", "bob"),
+		createOpts))
 
 	gather := clusterRole("gather")
-	gather.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}}}
+	gather.AggregationRule = &rbacv1.AggregationRule{
+		ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}}}
 	_, err = ann.ClusterRoles().Create(ctx, gather, createOpts)
 	wantForbidden(t, err, "must have cluster-admin privileges to use the aggregationRule")
 
 	// With the verbs escalate and bind, the writes are allowed.
-	allows := clusterRole("may", rule("escalate", rbacv1.GroupName, "roles"), rule("bind", rbacv1.GroupName, "clusterroles"))
+	allows := clusterRole("may", rule("escalate", rbacv1.GroupName, "roles"),
+		rule("bind", rbacv1.GroupName, "clusterroles"))
 	allows.Rules[1].ResourceNames = []string{"view"}
 	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, allows, createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("may", "may", "ann"), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("may", "may", "ann"),
+		createOpts))
 	must[*rbacv1.Role](t)(ann.Roles("default").Create(ctx, role("r", secrets), createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(ann.ClusterRoleBindings().Create(ctx, clusterBinding("view", "view", "bob"), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(ann.ClusterRoleBindings().Create(ctx, clusterBinding("view", "view", "bob"),
+		createOpts))
 	_, err = ann.ClusterRoles().Create(ctx, clusterRole("r", secrets), createOpts)
 	wantForbidden(t, err, grant)
 	_, err = ann.ClusterRoleBindings().Create(ctx, clusterBinding("edit", "edit", "bob"), createOpts)
@@ -241,7 +254,8 @@ func TestEscalation(t *testing.T) {
 func TestAccessReviews(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
-	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx, binding("view", "ClusterRole", "view", "ann"), createOpts))
+	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx,
+		binding("view", "ClusterRole", "view", "ann"), createOpts))
 	pods := func(namespace, verb string) *authorizationv1.ResourceAttributes {
 		return &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Version: "v1", Resource: "pods"}
 	}
@@ -253,34 +267,45 @@ func TestAccessReviews(t *testing.T) {
 	}
 	const byView = `RBAC: allowed by RoleBinding "view/default" of ClusterRole "view" to User "ann"`
 	review := func(a *authorizationv1.ResourceAttributes) *authorizationv1.SubjectAccessReview {
-		return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "ann", ResourceAttributes: a}}
+		return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "ann",
+			ResourceAttributes: a}}
 	}
 	v1 := admin.AuthorizationV1()
-	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx, review(pods("default", "list")), createOpts)).Status, true, byView)
-	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx, review(pods("default", "delete")), createOpts)).Status, false, "")
-	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx, review(pods("kube-system", "list")), createOpts)).Status, false, "")
+	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
+		review(pods("default", "list")), createOpts)).Status, true, byView)
+	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
+		review(pods("default", "delete")), createOpts)).Status, false, "")
+	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
+		review(pods("kube-system", "list")), createOpts)).Status, false, "")
 	if _, err := v1.SubjectAccessReviews().Create(ctx, review(nil), createOpts); !apierrors.IsInvalid(err) {
 		t.Error(err)
 	}
-	local := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: review(pods("default", "list")).Spec}
-	wantAnswer(must[*authorizationv1.LocalSubjectAccessReview](t)(v1.LocalSubjectAccessReviews("default").Create(ctx, local, createOpts)).Status, true, byView)
+	local := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
+		Spec: review(pods("default", "list")).Spec}
+	wantAnswer(must[*authorizationv1.LocalSubjectAccessReview](t)(v1.LocalSubjectAccessReviews("default").Create(ctx,
+		local, createOpts)).Status, true, byView)
 	local.Spec.ResourceAttributes = pods("kube-system", "list")
-	if _, err := v1.LocalSubjectAccessReviews("default").Create(ctx, local, createOpts); !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+	if _, err := v1.LocalSubjectAccessReviews("default").Create(ctx, local, createOpts); !apierrors.IsInvalid(err) &&
+		!apierrors.IsBadRequest(err) {
 		t.Error(err)
 	}
 
 	// every authenticated user may create reviews about the user itself
 	ann := client(plane, "ann").AuthorizationV1()
 	self := func(a *authorizationv1.ResourceAttributes) *authorizationv1.SelfSubjectAccessReview {
-		return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
+		return &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
 	}
-	wantAnswer(must[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx, self(pods("default", "list")), createOpts)).Status, true, byView)
-	wantAnswer(must[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx, self(pods("", "list")), createOpts)).Status, false, "")
+	wantAnswer(must[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx,
+		self(pods("default", "list")), createOpts)).Status, true, byView)
+	wantAnswer(must[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx,
+		self(pods("", "list")), createOpts)).Status, false, "")
 	_, err := ann.SubjectAccessReviews().Create(ctx, review(pods("default", "list")), createOpts)
 	wantForbidden(t, err)
-	rules := must[*authorizationv1.SelfSubjectRulesReview](t)(ann.SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
-		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"},
-	}, createOpts)).Status
+	rules := must[*authorizationv1.SelfSubjectRulesReview](t)(ann.SelfSubjectRulesReviews().Create(ctx,
+		&authorizationv1.SelfSubjectRulesReview{
+			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"},
+		}, createOpts)).Status
 	lists := func(r authorizationv1.ResourceRule) bool {
 		return slices.Contains(r.Resources, "pods") && slices.Contains(r.Verbs, "list")
 	}
@@ -299,7 +324,8 @@ func TestImpersonation(t *testing.T) {
 		return kubernetes.NewForConfigOrDie(config)
 	}
 	whoami := func(ctx context.Context, c kubernetes.Interface) (string, []string, error) {
-		review, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, createOpts)
+		review, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+			createOpts)
 		if err != nil {
 			return "", nil, err
 		}
@@ -318,7 +344,8 @@ func TestImpersonation(t *testing.T) {
 	imp := clusterRole("imp", rule("impersonate", "", "users"))
 	imp.Rules[0].ResourceNames = []string{"ann"}
 	must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, imp, createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx, clusterBinding("imp", "imp", "bob"), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx,
+		clusterBinding("imp", "imp", "bob"), createOpts))
 	if name, _, err := whoami(ctx, clientAs(rest.CopyConfig(bob), "ann")); name != "ann" || err != nil {
 		t.Error(name, err)
 	}
@@ -333,9 +360,11 @@ func TestImpersonation(t *testing.T) {
 func TestReadersGetNoTokens(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
-	reader := clusterRole("reader", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"*"}, Resources: []string{"*"}})
+	reader := clusterRole("reader", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"*"},
+		Resources: []string{"*"}})
 	must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, reader, createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx, clusterBinding("reader", "reader", "ann"), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx,
+		clusterBinding("reader", "reader", "ann"), createOpts))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
 	must[*corev1.ServiceAccount](t)(admin.CoreV1().ServiceAccounts("default").Create(ctx, account, createOpts))
 	body := []byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`)

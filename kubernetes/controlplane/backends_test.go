@@ -90,7 +90,8 @@ var root = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilege
 
 func newCluster(t *testing.T, cfg controlplane.Config) *cluster {
 	t.Helper()
-	c := &cluster{T: t, authority: newAuthority(t, "backends"), front: newAuthority(t, "front-proxy"), backends: map[string]*pipes{}}
+	c := &cluster{T: t, authority: newAuthority(t, "backends"), front: newAuthority(t, "front-proxy"),
+		backends: map[string]*pipes{}}
 	pair, err := c.front.Client("aggregator")
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,9 @@ func newCluster(t *testing.T, cfg controlplane.Config) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Aggregation.ProxyClient = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
+	cfg.Aggregation.ProxyClient = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &certificate, nil
+	}
 	cfg.Aggregation.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
 		c.mu.Lock()
 		p := c.backends[address]
@@ -135,7 +138,8 @@ func (c *cluster) listen(address, host string, handler http.Handler) {
 		c.Fatal(err)
 	}
 	p := servePipes(c.T, handler, &tls.Config{
-		Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: c.front.Pool(),
+		Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs:  c.front.Pool(),
 		NextProtos: []string{"h2", "http/1.1"},
 	})
 	c.mu.Lock()
@@ -235,7 +239,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		for _, name := range []string{"Audit-Id", "Cache-Control", "X-Kubernetes-Pf-Flowschema-Uid"} {
 			w.Header().Set(name, "backend")
 		}
-		json.NewEncoder(w).Encode(map[string]any{"path": req.URL.Path, "query": req.URL.RawQuery, "header": req.Header, "method": req.Method})
+		json.NewEncoder(w).Encode(map[string]any{"path": req.URL.Path, "query": req.URL.RawQuery, "header": req.Header,
+			"method": req.Method})
 	case req.URL.Path == "/openapi/v2" && a.openAPI != "":
 		io.WriteString(w, a.openAPI)
 	default:

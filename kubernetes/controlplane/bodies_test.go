@@ -57,7 +57,8 @@ func TestNeed(t *testing.T) {
 		t.Fatal(code, answer)
 	}
 	pod := func(n int) string {
-		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[` + strings.Repeat("{},", n-1) + `{}]}}`
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[` +
+			strings.Repeat("{},", n-1) + `{}]}}`
 	}
 	bag := func(spec string) string {
 		return `{"apiVersion":"x.io/v1","kind":"Bag","metadata":{"name":"b"},"spec":` + spec + `}`
@@ -69,30 +70,50 @@ func TestNeed(t *testing.T) {
 	}
 	const n = 30_000
 	for _, test := range []struct{ what, path, media, body string }{
-		{"one string, JSON", maps, "application/json", `{"metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("x", 900_000) + `"}}`},
+		{"one string, JSON", maps, "application/json", `{"metadata":{"name":"a"},"data":{"a":"` +
+			strings.Repeat("x", 900_000) + `"}}`},
 		{"empty containers, JSON", pods, "application/json", pod(n / 10)},
 		{"empty containers, YAML", pods, "application/yaml", pod(n / 10)},
 		{"empty containers, protobuf", pods, "application/vnd.kubernetes.protobuf", podInProtobuf(n / 10)},
 		{"many empty containers, JSON", pods, "application/json", pod(2 * n)},
 		{"many empty containers, protobuf", pods, "application/vnd.kubernetes.protobuf", podInProtobuf(2 * n)},
 		{"empty volumes, JSON", pods, "application/json", strings.Replace(pod(n/10), "containers", "volumes", 1)},
-		{"empty variables, JSON", pods, "application/json", `{"metadata":{"name":"p"},"spec":{"containers":[{"env":` + empties(n/10) + `}]}}`},
-		{"empty ports, JSON", "/api/v1/namespaces/default/services?dryRun=All", "application/json", `{"metadata":{"name":"s"},"spec":{"ports":` + empties(n/10) + `}}`},
-		{"empty rules, JSON", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies?dryRun=All", "application/json", `{"metadata":{"name":"p"},"spec":{"ingress":` + empties(n/10) + `}}`},
-		{"empty webhooks, JSON", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?dryRun=All", "application/json", `{"metadata":{"name":"w"},"webhooks":` + empties(n/10) + `}`},
+		{"empty variables, JSON", pods, "application/json",
+			`{"metadata":{"name":"p"},"spec":{"containers":[{"env":` + empties(n/10) + `}]}}`},
+		{"empty ports, JSON", "/api/v1/namespaces/default/services?dryRun=All", "application/json",
+			`{"metadata":{"name":"s"},"spec":{"ports":` + empties(n/10) + `}}`},
+		{"empty rules, JSON", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies?dryRun=All",
+			"application/json", `{"metadata":{"name":"p"},"spec":{"ingress":` + empties(n/10) + `}}`},
+		{"empty webhooks, JSON", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?dryRun=All",
+			"application/json", `{"metadata":{"name":"w"},"webhooks":` + empties(n/10) + `}`},
 		{"named containers, JSON", pods, "application/json", strings.Replace(pod(1), "[{}]", named(n), 1)},
-		{"named volumes, JSON", pods, "application/json", strings.Replace(pod(1), "[{}]", `[{}],"volumes":`+named(n), 1)},
-		{"named containers in a Deployment, JSON", "/apis/apps/v1/namespaces/default/deployments?dryRun=All", "application/json", `{"metadata":{"name":"d"},"spec":{"template":{"spec":{"containers":` + named(n) + `}}}}`},
-		{"empty containers in a Deployment, JSON", "/apis/apps/v1/namespaces/default/deployments?dryRun=All", "application/json", `{"metadata":{"name":"d"},"spec":{"template":{"spec":{"containers":` + empties(n) + `}}}}`},
-		{"empty claims, JSON", "/apis/apps/v1/namespaces/default/statefulsets?dryRun=All", "application/json", `{"metadata":{"name":"d"},"spec":{"volumeClaimTemplates":` + empties(n) + `}}`},
-		{"empty metrics, JSON", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers?dryRun=All", "application/json", `{"metadata":{"name":"d"},"spec":{"metrics":` + empties(n) + `}}`},
-		{"empty subsets, JSON", "/api/v1/namespaces/default/endpoints?dryRun=All", "application/json", `{"metadata":{"name":"d"},"subsets":` + empties(n) + `}`},
-		{"empty addresses, JSON", "/api/v1/namespaces/default/endpoints?dryRun=All", "application/json", `{"metadata":{"name":"d"},"subsets":[{"addresses":` + empties(n) + `}]}`},
-		{"empty paths, JSON", "/apis/networking.k8s.io/v1/namespaces/default/ingresses?dryRun=All", "application/json", `{"metadata":{"name":"d"},"spec":{"rules":` + empties(n) + `}}`},
-		{"empty schemas in a list, JSON", definitions + "?dryRun=All", "application/json", strings.NewReplacer("bags", "sacks", "Bag", "Sack", `"type":"object"`, `"type":"object","anyOf":`+empties(n)).Replace(bagDefinition)},
-		{"empty versions, JSON", definitions + "?dryRun=All", "application/json", `{"metadata":{"name":"sacks.x.io"},"spec":{"group":"x.io","names":{"plural":"sacks","kind":"Sack"},"scope":"Namespaced","versions":` + empties(n) + `}}`},
+		{"named volumes, JSON", pods, "application/json",
+			strings.Replace(pod(1), "[{}]", `[{}],"volumes":`+named(n), 1)},
+		{"named containers in a Deployment, JSON", "/apis/apps/v1/namespaces/default/deployments?dryRun=All",
+			"application/json", `{"metadata":{"name":"d"},"spec":{"template":{"spec":{"containers":` + named(n) +
+				`}}}}`},
+		{"empty containers in a Deployment, JSON", "/apis/apps/v1/namespaces/default/deployments?dryRun=All",
+			"application/json", `{"metadata":{"name":"d"},"spec":{"template":{"spec":{"containers":` + empties(n) +
+				`}}}}`},
+		{"empty claims, JSON", "/apis/apps/v1/namespaces/default/statefulsets?dryRun=All", "application/json",
+			`{"metadata":{"name":"d"},"spec":{"volumeClaimTemplates":` + empties(n) + `}}`},
+		{"empty metrics, JSON", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers?dryRun=All",
+			"application/json", `{"metadata":{"name":"d"},"spec":{"metrics":` + empties(n) + `}}`},
+		{"empty subsets, JSON", "/api/v1/namespaces/default/endpoints?dryRun=All", "application/json",
+			`{"metadata":{"name":"d"},"subsets":` + empties(n) + `}`},
+		{"empty addresses, JSON", "/api/v1/namespaces/default/endpoints?dryRun=All", "application/json",
+			`{"metadata":{"name":"d"},"subsets":[{"addresses":` + empties(n) + `}]}`},
+		{"empty paths, JSON", "/apis/networking.k8s.io/v1/namespaces/default/ingresses?dryRun=All", "application/json",
+			`{"metadata":{"name":"d"},"spec":{"rules":` + empties(n) + `}}`},
+		{"empty schemas in a list, JSON", definitions + "?dryRun=All", "application/json",
+			strings.NewReplacer("bags", "sacks", "Bag", "Sack", `"type":"object"`,
+				`"type":"object","anyOf":`+empties(n)).Replace(bagDefinition)},
+		{"empty versions, JSON", definitions + "?dryRun=All", "application/json",
+			`{"metadata":{"name":"sacks.x.io"},"spec":{"group":"x.io","names":{"plural":"sacks","kind":"Sack"},"scope":"Namespaced","versions":` + empties(n) + `}}`},
 		{"containers, PATCH apply", pods, "application/apply-patch+yaml", strings.Replace(pod(1), "[{}]", named(n), 1)},
-		{"empty schemas, JSON", definitions + "?dryRun=All", "application/json", strings.NewReplacer("bags", "sacks", "Bag", "Sack", `"type":"object"`, `"type":"object","properties":{`+schemas(n/10)+`}`).Replace(bagDefinition)},
+		{"empty schemas, JSON", definitions + "?dryRun=All", "application/json",
+			strings.NewReplacer("bags", "sacks", "Bag", "Sack", `"type":"object"`,
+				`"type":"object","properties":{`+schemas(n/10)+`}`).Replace(bagDefinition)},
 		{"empty objects, JSON", bags, "application/json", bag("[" + strings.Repeat("{},", n) + "{}]")},
 		{"small objects, JSON", bags, "application/json", bag("[" + strings.Repeat(`{"a":1},`, n) + "{}]")},
 		{"objects in objects, JSON", bags, "application/json", bag("[" + strings.Repeat(`{"a":{"b":{}}},`, n) + "{}]")},
@@ -131,7 +152,8 @@ func TestNeed(t *testing.T) {
 		close(stop)
 		used := int64(max(<-peak, before.HeapAlloc) - before.HeapAlloc)
 		need, err := wire.Need(test.media, []byte(test.body), 3<<20)
-		t.Logf("%-32s %8d bytes: estimated %4d MiB, used %4d MiB, %.2f; %v, %d %.60s %v", test.what, len(test.body), need>>20, used>>20, float64(used)/float64(need), took, code, answer, err)
+		t.Logf("%-32s %8d bytes: estimated %4d MiB, used %4d MiB, %.2f; %v, %d %.60s %v", test.what, len(test.body),
+			need>>20, used>>20, float64(used)/float64(need), took, code, answer, err)
 	}
 }
 
@@ -139,7 +161,8 @@ func TestNeed(t *testing.T) {
 func podInProtobuf(n int) string {
 	spec := strings.Repeat("\x12\x00", n)
 	kind := append(field(1, []byte("v1")), field(2, []byte("Pod"))...)
-	return "k8s\x00" + string(append(field(1, kind), field(2, append(field(1, field(1, []byte("p"))), field(2, []byte(spec))...))...))
+	return "k8s\x00" + string(append(field(1, kind),
+		field(2, append(field(1, field(1, []byte("p"))), field(2, []byte(spec))...))...))
 }
 
 func empties(n int) string { return "[" + strings.Repeat("{},", n-1) + "{}]" }

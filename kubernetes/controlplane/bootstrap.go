@@ -27,8 +27,10 @@ import (
 // bootstrap creates, through the API, the objects that every cluster always has and that state
 // lacks: namespaces, the ServiceCIDR of the configured ranges and the Service "kubernetes". It
 // omits kinds that are not served.
-func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper,
+	serviceRange string, log *slog.Logger) error {
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
+		corev1.NamespaceNodeLease} {
 		if !lacks(state, served, store.Key{Resource: "namespaces", Name: name}) {
 			continue
 		}
@@ -76,12 +78,14 @@ func bootstrap(ctx context.Context, state *store.Snapshot, served *resource.Set,
 
 // initialObjects are the objects that bootstrap creates, with their resources.
 var initialObjects = map[store.Key]schema.GroupVersionResource{
-	{Resource: "namespaces", Name: metav1.NamespaceDefault}:                        corev1.SchemeGroupVersion.WithResource("namespaces"),
-	{Resource: "namespaces", Name: metav1.NamespaceSystem}:                         corev1.SchemeGroupVersion.WithResource("namespaces"),
-	{Resource: "namespaces", Name: metav1.NamespacePublic}:                         corev1.SchemeGroupVersion.WithResource("namespaces"),
-	{Resource: "namespaces", Name: corev1.NamespaceNodeLease}:                      corev1.SchemeGroupVersion.WithResource("namespaces"),
-	{Resource: "servicecidrs.networking.k8s.io", Name: builtin.DefaultServiceCIDR}: networkingv1.SchemeGroupVersion.WithResource("servicecidrs"),
-	{Resource: "services", Namespace: metav1.NamespaceDefault, Name: "kubernetes"}: corev1.SchemeGroupVersion.WithResource("services"),
+	{Resource: "namespaces", Name: metav1.NamespaceDefault}:   corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "namespaces", Name: metav1.NamespaceSystem}:    corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "namespaces", Name: metav1.NamespacePublic}:    corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "namespaces", Name: corev1.NamespaceNodeLease}: corev1.SchemeGroupVersion.WithResource("namespaces"),
+	{Resource: "servicecidrs.networking.k8s.io",
+		Name: builtin.DefaultServiceCIDR}: networkingv1.SchemeGroupVersion.WithResource("servicecidrs"),
+	{Resource: "services", Namespace: metav1.NamespaceDefault,
+		Name: "kubernetes"}: corev1.SchemeGroupVersion.WithResource("services"),
 }
 
 // lacks reports whether an initial object does not exist, although its kind is served.
@@ -91,9 +95,11 @@ func lacks(state *store.Snapshot, served *resource.Set, key store.Key) bool {
 
 // createPriorityClasses creates the priority classes that state lacks. kube-apiserver, too, creates
 // them only when it starts.
-func createPriorityClasses(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper) error {
+func createPriorityClasses(ctx context.Context, state *store.Snapshot, served *resource.Set,
+	transport http.RoundTripper) error {
 	for _, class := range priorityClasses() {
-		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil || !served.Serves(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "") {
+		if state.Get(store.Key{Resource: "priorityclasses.scheduling.k8s.io", Name: class.Name}) != nil ||
+			!served.Serves(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), "") {
 			continue
 		}
 		if err := create(ctx, transport, "/apis/scheduling.k8s.io/v1/priorityclasses", class); err != nil {
@@ -115,15 +121,18 @@ func priorityClasses() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
 		class("system-cluster-critical", system,
 			"Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-		class("system-node-critical", system+1000, "Used for system critical pods that must not be moved from their current node."),
+		class("system-node-critical", system+1000,
+			"Used for system critical pods that must not be moved from their current node."),
 	}
 }
 
 // metricsReader creates the role that lets the users with the roles view, edit and admin read
 // metrics.k8s.io, as the manifests of metrics-server do.
-func metricsReader(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper) error {
+func metricsReader(ctx context.Context, state *store.Snapshot, served *resource.Set,
+	transport http.RoundTripper) error {
 	const name = "system:aggregated-metrics-reader"
-	if state.Get(store.Key{Resource: "clusterroles.rbac.authorization.k8s.io", Name: name}) != nil || !served.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "") {
+	if state.Get(store.Key{Resource: "clusterroles.rbac.authorization.k8s.io", Name: name}) != nil ||
+		!served.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "") {
 		return nil
 	}
 	err := create(ctx, transport, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &rbacv1.ClusterRole{
@@ -133,7 +142,8 @@ func metricsReader(ctx context.Context, state *store.Snapshot, served *resource.
 			"rbac.authorization.k8s.io/aggregate-to-edit":  "true",
 			"rbac.authorization.k8s.io/aggregate-to-admin": "true",
 		}},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1beta1.GroupName}, Resources: []string{"pods", "nodes"}, Verbs: []string{"get", "list", "watch"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1beta1.GroupName}, Resources: []string{"pods", "nodes"},
+			Verbs: []string{"get", "list", "watch"}}},
 	})
 	if err != nil {
 		return fmt.Errorf("cluster role %s: %w", name, err)

@@ -42,12 +42,16 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 	for _, kind := range []struct{ name, path, content string }{
 		{"ConfigMap", "api/v1/namespaces/default/configmaps", `"data":{"color":"blue","size":"%d"}`},
 		{"Secret", "api/v1/namespaces/default/secrets", `"type":"Opaque","data":{"key":"dmFsdWU=","word":"%08d"}`},
-		{"Deployment", "apis/apps/v1/namespaces/default/deployments", `"spec":{"replicas":%d,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},` +
-			`"spec":{"containers":[{"name":"web","image":"example.com/web:v1","ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}]}]}}}`},
-		{"Service", "api/v1/namespaces/default/services", `"spec":{"clusterIP":"None","selector":{"app":"web-%d"},"ports":[{"name":"http","port":80,"targetPort":8080}]}`},
-		{"Pod", "api/v1/namespaces/default/pods", `"spec":{"nodeName":"n-%d","containers":[{"name":"web","image":"example.com/web:v1","ports":[{"containerPort":80}],"resources":{"requests":{"cpu":"100m"}}}]}`},
+		{"Deployment", "apis/apps/v1/namespaces/default/deployments",
+			`"spec":{"replicas":%d,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},` +
+				`"spec":{"containers":[{"name":"web","image":"example.com/web:v1","ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}]}]}}}`},
+		{"Service", "api/v1/namespaces/default/services",
+			`"spec":{"clusterIP":"None","selector":{"app":"web-%d"},"ports":[{"name":"http","port":80,"targetPort":8080}]}`},
+		{"Pod", "api/v1/namespaces/default/pods",
+			`"spec":{"nodeName":"n-%d","containers":[{"name":"web","image":"example.com/web:v1","ports":[{"containerPort":80}],"resources":{"requests":{"cpu":"100m"}}}]}`},
 	} {
-		version := strings.TrimPrefix(strings.TrimPrefix(strings.SplitN(kind.path, "/namespaces/", 2)[0], "apis/"), "api/")
+		version := strings.TrimPrefix(strings.TrimPrefix(strings.SplitN(kind.path, "/namespaces/", 2)[0], "apis/"),
+			"api/")
 		object := func(name string) string {
 			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":"default","labels":{"app":"bench","part":"of-it"},"ownerReferences":[`+
 				`{"apiVersion":"bench.kelson.dev/v1","kind":"Widget","name":"w","uid":"5b0f1bd4-8f4b-4b77-8f0d-0c0ffee0c0de","controller":true,"blockOwnerDeletion":true}]},`+
@@ -66,7 +70,8 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 			for b.Loop() {
 				n++
 				name := fmt.Sprintf("a%d", n)
-				do(b, http.MethodPatch, url+"/"+name+"?force=true&"+options, "application/apply-patch+yaml", object(name))
+				do(b, http.MethodPatch, url+"/"+name+"?force=true&"+options, "application/apply-patch+yaml",
+					object(name))
 			}
 		})
 		b.Run("apply same "+kind.name, func(b *testing.B) {
@@ -81,7 +86,8 @@ func BenchmarkBuiltInKinds(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n++
-				do(b, http.MethodPatch, url+"/one?"+options, "application/merge-patch+json", fmt.Sprintf(`{"metadata":{"labels":{"app":"%d"}}}`, n))
+				do(b, http.MethodPatch, url+"/one?"+options, "application/merge-patch+json",
+					fmt.Sprintf(`{"metadata":{"labels":{"app":"%d"}}}`, n))
 			}
 		})
 		b.Run("apply other "+kind.name, func(b *testing.B) {

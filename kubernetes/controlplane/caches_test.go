@@ -27,7 +27,8 @@ func TestCachesThatDoNotFill(t *testing.T) {
 		}
 		var log bytes.Buffer
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{
-			APIs: apis, Workloads: true, Node: controlplane.NodeSimulated, Controllers: workloads.Selection{"*", "-simulated-volumes"}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			APIs: apis, Workloads: true, Node: controlplane.NodeSimulated,
+			Controllers: workloads.Selection{"*", "-simulated-volumes"}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,8 @@ func TestCachesThatDoNotFill(t *testing.T) {
 		defer plane.Stop()
 		root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		synctest.Wait()
-		if code, answer := ask(t, plane, root, "GET", "/readyz?verbose", ""); code != http.StatusOK || !strings.Contains(answer, "[+]informer-sync ok\n") {
+		if code, answer := ask(t, plane, root, "GET", "/readyz?verbose", ""); code != http.StatusOK ||
+			!strings.Contains(answer, "[+]informer-sync ok\n") {
 			t.Errorf("before: %d %s", code, answer)
 		}
 		for path, body := range map[string]string{
@@ -51,7 +53,8 @@ func TestCachesThatDoNotFill(t *testing.T) {
 		}
 		time.Sleep(cachesync.Patience + time.Second)
 		synctest.Wait()
-		if code, answer := ask(t, plane, root, "GET", "/readyz?verbose", ""); code != http.StatusInternalServerError || !strings.Contains(answer, "[-]informer-sync failed") {
+		if code, answer := ask(t, plane, root, "GET", "/readyz?verbose", ""); code != http.StatusInternalServerError ||
+			!strings.Contains(answer, "[-]informer-sync failed") {
 			t.Errorf("after: %d %s", code, answer)
 		}
 		_, answer := ask(t, plane, root, "GET", "/readyz/informer-sync", "")
@@ -73,7 +76,8 @@ func TestCachesThatDoNotFill(t *testing.T) {
 		if code, answer := ask(t, plane, root, "GET", "/livez", ""); code != http.StatusOK {
 			t.Errorf("/livez: %d %s", code, answer)
 		}
-		if _, answer := ask(t, plane, root, "GET", "/api/v1/namespaces/default/pods", ""); !strings.Contains(answer, `"generateName":"j-"`) {
+		if _, answer := ask(t, plane, root, "GET", "/api/v1/namespaces/default/pods", ""); !strings.Contains(answer,
+			`"generateName":"j-"`) {
 			t.Errorf("the job controller reads no kind that is not served, but has created no pod: %s", answer)
 		}
 	})

@@ -72,15 +72,18 @@ func TestComponentStatusForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		if warning := resp.Header.Get("Warning"); resp.StatusCode == http.StatusOK && !strings.Contains(warning, "v1 ComponentStatus is deprecated in v1.19+") {
+		if warning := resp.Header.Get("Warning"); resp.StatusCode == http.StatusOK &&
+			!strings.Contains(warning, "v1 ComponentStatus is deprecated in v1.19+") {
 			t.Errorf("%s: Warning %q", path, warning)
 		}
 		return resp.StatusCode, resp.Header.Get("Content-Type")
 	}
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
-	for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf", "application/cbor", table} {
+	for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf", "application/cbor",
+		table} {
 		for _, path := range []string{"", "/etcd-0"} {
-			if code, got := do("GET", path, accept); code != http.StatusOK || !strings.HasPrefix(accept, got) && got != accept {
+			if code, got := do("GET", path, accept); code != http.StatusOK ||
+				!strings.HasPrefix(accept, got) && got != accept {
 				t.Errorf("%s as %s: %d %s", path, accept, code, got)
 			}
 		}
@@ -93,7 +96,8 @@ func TestComponentStatusForms(t *testing.T) {
 	if code, _ := do("GET", "?watch=1", "*/*"); code != http.StatusMethodNotAllowed {
 		t.Errorf("watch: %d", code)
 	}
-	_, err := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoreV1().ComponentStatuses().Watch(t.Context(), metav1.ListOptions{})
+	_, err := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoreV1().ComponentStatuses().Watch(t.Context(),
+		metav1.ListOptions{})
 	if err == nil || err.Error() != `watch is not supported on resources of kind "componentstatuses"` {
 		t.Errorf("watch: %v", err)
 	}

@@ -33,7 +33,8 @@ import (
 const collector = "generic-garbage-collector"
 
 // startControllers starts the controllers that are part of the API's expected behavior.
-func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer, authorizer authorizer.UnconditionalAuthorizer, others *aggregator.Aggregator) error {
+func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg Config, issue *issuer.Issuer,
+	authorizer authorizer.UnconditionalAuthorizer, others *aggregator.Aggregator) error {
 	for _, run := range cfg.Once {
 		parts.run(ctx, "run once", run)
 	}
@@ -53,37 +54,50 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	if restoresObjects(cfg) {
 		// These are parts of kube-apiserver, so --controllers does not select them.
 		p.keepInitialObjects(ctx, parts, cfg)
-		parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: as.server, Log: cfg.Log}).Run)
+		parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: as.server,
+			Log: cfg.Log}).Run)
 	}
 	if !cfg.NoControllers || p.nodes.exist() {
 		// The control plane's own node needs this controller even with NoControllers: without it,
 		// the node stays tainted.
-		run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Client: as.controller("node-controller"), Log: cfg.Log}).Run)
+		run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store,
+			Client: as.controller("node-controller"), Log: cfg.Log}).Run)
 	}
 	if cfg.NoControllers {
 		return nil
 	}
-	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store, Client: as.controller("service-cidrs-controller"), Log: cfg.Log}).Run)
+	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store,
+		Client: as.controller("service-cidrs-controller"), Log: cfg.Log}).Run)
 	run("garbage-collector-controller", garbagecollector.New(garbagecollector.Config{
-		Store: p.store, Registry: p.registry, Objects: objects.New(p.controllerConfig(collector)), Client: as.controller(collector),
+		Store: p.store, Registry: p.registry, Objects: objects.New(p.controllerConfig(collector)),
+		Client:  as.controller(collector),
 		Servers: p.serversAs(others, collector), Log: cfg.Log,
 	}).Run)
 	run(defaultsNames[0], namespacedefaults.New(namespacedefaults.Config{
-		Store: p.store, Accounts: as.controller("service-account-controller"), ConfigMaps: as.controller("root-ca-cert-publisher"), RootCA: cfg.RootCA, Log: cfg.Log,
+		Store: p.store, Accounts: as.controller("service-account-controller"),
+		ConfigMaps: as.controller("root-ca-cert-publisher"), RootCA: cfg.RootCA, Log: cfg.Log,
 	}).Run)
-	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store, Client: as.controller("ttl-after-finished-controller"), Log: cfg.Log}).Run)
-	run("clusterrole-aggregation-controller", clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store, Client: as.controller("clusterrole-aggregation-controller"), Log: cfg.Log}).Run)
+	run("ttl-after-finished-controller", ttlafterfinished.New(ttlafterfinished.Config{Store: p.store,
+		Client: as.controller("ttl-after-finished-controller"), Log: cfg.Log}).Run)
+	run("clusterrole-aggregation-controller",
+		clusterroleaggregation.New(clusterroleaggregation.Config{Store: p.store,
+			Client: as.controller("clusterrole-aggregation-controller"), Log: cfg.Log}).Run)
 	run(protectionNames[0], storageprotection.New(storageprotection.Config{
-		Store: p.store, Claims: as.controller("pvc-protection-controller"), Volumes: as.controller("pv-protection-controller"),
+		Store: p.store, Claims: as.controller("pvc-protection-controller"),
+		Volumes: as.controller("pv-protection-controller"),
 		Classes: as.controller("volumeattributesclass-protection-controller"), Log: cfg.Log,
 	}).Run)
 	run("disruption-controller", disruption.New(disruption.Config{
-		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: as.controller("disruption-controller"), Log: cfg.Log,
+		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: as.controller("disruption-controller"),
+		Log: cfg.Log,
 	}).Run)
-	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Client: as.controller("node-controller"), Log: cfg.Log}).Run)
-	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store, Client: as.controller("resourcequota-controller"), Log: cfg.Log}).Run)
+	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store,
+		Client: as.controller("node-controller"), Log: cfg.Log}).Run)
+	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store,
+		Client: as.controller("resourcequota-controller"), Log: cfg.Log}).Run)
 	run("validatingadmissionpolicy-status-controller", admissionpolicystatus.New(admissionpolicystatus.Config{
-		Store: p.store, Registry: p.registry, REST: p.controllerConfig("validatingadmissionpolicy-status-controller"), Log: cfg.Log,
+		Store: p.store, Registry: p.registry, REST: p.controllerConfig("validatingadmissionpolicy-status-controller"),
+		Log: cfg.Log,
 	}).Run)
 	run("storage-version-migrator-controller", storagemigration.New(storagemigration.Config{
 		Store: p.store, Registry: p.registry, REST: p.controllerConfig("storage-version-migrator-controller"),
@@ -91,14 +105,17 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	}).Run)
 	run("namespace-controller", namespace.New(namespace.Config{
 		Store: p.store, Registry: p.registry, Objects: objects.New(p.controllerConfig("namespace-controller")),
-		Client: as.controller("namespace-controller"), Servers: p.serversAs(others, "namespace-controller"), Log: cfg.Log,
+		Client: as.controller("namespace-controller"), Servers: p.serversAs(others, "namespace-controller"),
+		Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, as, issue, authorizer)
 	if len(cfg.LoadBalancers) > 0 {
-		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store, Client: as.controller("service-controller"), Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
+		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store,
+			Client: as.controller("service-controller"), Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
 	}
 	if simulatesVolumes(cfg) {
-		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store, Client: as.controller(identity.SimulatedVolumes), Log: cfg.Log})
+		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store,
+			Client: as.controller(identity.SimulatedVolumes), Log: cfg.Log})
 		if err := volumes.Install(ctx); err != nil {
 			return err
 		}
@@ -106,7 +123,8 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	}
 	if cfg.Workloads {
 		parts.run(ctx, "workloads", workloads.New(workloads.Config{
-			Store: p.store, As: p.RESTConfigAs, Selected: cfg.Controllers, PodRanges: cfg.PodRanges, Waits: p.waits, Log: cfg.Log,
+			Store: p.store, As: p.RESTConfigAs, Selected: cfg.Controllers, PodRanges: cfg.PodRanges, Waits: p.waits,
+			Log: cfg.Log,
 		}).Run)
 	}
 	return nil

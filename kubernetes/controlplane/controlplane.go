@@ -81,7 +81,8 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		cfg.EventLifetime = time.Hour
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(), parts: parts{log: cfg.Log}, requests: cfg.Requests, waits: cachesync.New(cfg.Log)}
+	p := &ControlPlane{store: cfg.Store, log: cfg.Log, cancel: cancel, registry: resource.NewRegistry(),
+		parts: parts{log: cfg.Log}, requests: cfg.Requests, waits: cachesync.New(cfg.Log)}
 	defer func() {
 		if err != nil {
 			p.Stop()
@@ -133,10 +134,12 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	others := p.newAggregator(cfg, resolver, registry)
-	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs, definitions, others, p.waits); err != nil {
+	if p.chain, err = newChain(cfg, registry, flows, p.store, issuer, p.identify, authorizer, p.registry, p.verbs,
+		definitions, others, p.waits); err != nil {
 		return nil, err
 	}
-	policy := bootstrappolicy.Config{Store: p.store, REST: p.serverConfig, Visible: p.observed(cfg), Aggregated: !cfg.NoControllers, Log: cfg.Log}
+	policy := bootstrappolicy.Config{Store: p.store, REST: p.serverConfig, Visible: p.observed(cfg),
+		Aggregated: !cfg.NoControllers, Log: cfg.Log}
 	if err := p.createInitialObjects(ctx, cfg, policy); err != nil {
 		return nil, err
 	}
@@ -154,12 +157,16 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	p.goRun(ctx, "aggregator", others.Run)
 	if flows != nil {
 		p.goRun(ctx, "flow control", flows.Run)
-		p.goRun(ctx, "flow control objects", func(ctx context.Context) error { return bootstrappolicy.MaintainFlows(ctx, policy) })
+		p.goRun(ctx, "flow control objects", func(ctx context.Context) error {
+			return bootstrappolicy.MaintainFlows(ctx, policy)
+		})
 	}
 	if cfg.Endpoints.Address.IsValid() {
 		// leaveEndpoints returns when the server's address is removed, so that clients are not sent
 		// to a server that refuses them.
-		p.leaveEndpoints = p.goUntil(ctx, "endpoints", func(ctx context.Context) error { return p.maintainEndpoints(ctx, cfg.Endpoints) })
+		p.leaveEndpoints = p.goUntil(ctx, "endpoints", func(ctx context.Context) error {
+			return p.maintainEndpoints(ctx, cfg.Endpoints)
+		})
 	}
 	err = p.whileLeading(ctx, func(ctx context.Context, parts *parts) error {
 		if err := p.startControllers(ctx, parts, cfg, issuer, authorizer, others); err != nil {
@@ -197,17 +204,21 @@ func (p *ControlPlane) openStore(ctx context.Context, cfg Config) (err error) {
 }
 
 // registerKinds adds the built-in kinds and the stored custom kinds to the registry.
-func (p *ControlPlane) registerKinds(cfg Config, issuer *tokens.Issuer, authorizer authz.Authorizer, rules rbac.Rules, resolver *services.Resolver) (*crd.Definitions, error) {
+func (p *ControlPlane) registerKinds(cfg Config, issuer *tokens.Issuer, authorizer authz.Authorizer, rules rbac.Rules,
+	resolver *services.Resolver) (*crd.Definitions, error) {
 	objects := func() resource.Objects { return p.verbs }
 	kinds, err := builtin.Resources(builtin.Config{
-		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets, ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs, Version: cfg.Version,
+		Objects: objects, Store: p.store, Logs: p.nodes.logs, Node: p.nodes.named, Kubelets: cfg.Kubelets,
+		ServiceRange: cfg.ServiceRange, NodePorts: cfg.NodePorts, APIs: cfg.APIs, Version: cfg.Version,
 		Tokens: issuer, Authenticator: p.identify, Audiences: issuer.Audiences(),
-		Authorizer: authorizer, Rules: rules, Registry: p.registry, Components: p.components(cfg), NoFastPaths: cfg.NoFastPaths,
+		Authorizer: authorizer, Rules: rules, Registry: p.registry, Components: p.components(cfg),
+		NoFastPaths: cfg.NoFastPaths,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create built-in kinds: %w", err)
 	}
-	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver, Dial: cfg.DialWebhooks, NoFastPaths: cfg.NoFastPaths})
+	definitions, err := crd.New(crd.Config{Store: p.store, Registry: p.registry, Objects: objects, Services: resolver,
+		Dial: cfg.DialWebhooks, NoFastPaths: cfg.NoFastPaths})
 	if err != nil {
 		return nil, fmt.Errorf("create custom kinds: %w", err)
 	}
@@ -226,7 +237,8 @@ func (p *ControlPlane) registerKinds(cfg Config, issuer *tokens.Issuer, authoriz
 
 // createInitialObjects creates the objects that every cluster has.
 func (p *ControlPlane) createInitialObjects(ctx context.Context, cfg Config, policy bootstrappolicy.Config) error {
-	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport(), cfg.ServiceRange, cfg.Log); err != nil {
+	if err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport(), cfg.ServiceRange,
+		cfg.Log); err != nil {
 		return fmt.Errorf("create initial objects: %w", err)
 	}
 	if err := createPriorityClasses(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport()); err != nil {

@@ -66,12 +66,14 @@ func TestFailedDisk(t *testing.T) {
 		}
 		defer plane.Stop()
 		synctest.Wait()
-		if code, body := get(t, plane, "/readyz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]store ok") {
+		if code, body := get(t, plane, "/readyz?verbose"); code != http.StatusOK ||
+			!strings.Contains(body, "[+]store ok") {
 			t.Fatalf("readyz: %d %s", code, body)
 		}
 		disk.fails = true
-		resp, err := (&http.Client{Transport: plane.Transport()}).Post("http://plane/api/v1/namespaces/default/configmaps", "application/json",
-			strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
+		resp, err := (&http.Client{Transport: plane.Transport()}).
+			Post("http://plane/api/v1/namespaces/default/configmaps", "application/json",
+				strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,8 +113,9 @@ func TestFullDisk(t *testing.T) {
 		synctest.Wait()
 		for _, full := range []bool{true, false} {
 			disk.full = full
-			resp, err := (&http.Client{Transport: plane.Transport()}).Post("http://plane/api/v1/namespaces/default/configmaps?fieldManager=t", "application/json",
-				strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x"}}`))
+			resp, err := (&http.Client{Transport: plane.Transport()}).
+				Post("http://plane/api/v1/namespaces/default/configmaps?fieldManager=t", "application/json",
+					strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x"}}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +125,8 @@ func TestFullDisk(t *testing.T) {
 			if full {
 				ready = http.StatusInternalServerError
 			}
-			for path, want := range map[string]int{"/livez": http.StatusOK, "/livez/store": http.StatusOK, "/readyz": ready, "/api/v1/namespaces/default": http.StatusOK} {
+			for path, want := range map[string]int{"/livez": http.StatusOK, "/livez/store": http.StatusOK,
+				"/readyz": ready, "/api/v1/namespaces/default": http.StatusOK} {
 				if code, body := get(t, plane, path); code != want {
 					t.Errorf("full: %v: %s: %d, want %d: %s", full, path, code, want, body)
 				}
@@ -141,11 +145,13 @@ func TestInitialObjects(t *testing.T) {
 		}
 		defer plane.Stop()
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
-			if code, body := get(t, plane, "/api/v1/namespaces/"+name); code != http.StatusOK || !strings.Contains(body, `"phase":"Active"`) {
+			if code, body := get(t, plane, "/api/v1/namespaces/"+name); code != http.StatusOK ||
+				!strings.Contains(body, `"phase":"Active"`) {
 				t.Errorf("namespace %s: %d %s", name, code, body)
 			}
 		}
-		if code, body := get(t, plane, "/api/v1/namespaces/default/services/kubernetes"); code != http.StatusOK || !strings.Contains(body, `"clusterIP":"10.96.0.1"`) {
+		if code, body := get(t, plane, "/api/v1/namespaces/default/services/kubernetes"); code != http.StatusOK ||
+			!strings.Contains(body, `"clusterIP":"10.96.0.1"`) {
 			t.Errorf("service kubernetes: %d %s", code, body)
 		}
 	})

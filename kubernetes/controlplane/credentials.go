@@ -12,10 +12,12 @@ import (
 )
 
 // startCredentials starts the controllers of credentials: tokens in Secrets and certificates.
-func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, as *controllerClients, issue *issuer.Issuer, authorizer authorizer.UnconditionalAuthorizer) {
+func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, as *controllerClients,
+	issue *issuer.Issuer, authorizer authorizer.UnconditionalAuthorizer) {
 	if cfg.Controllers.Runs(tokenNames[0]) {
 		parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
-			Store: p.store, Client: as.manager(), Bootstrap: as.controller("token-cleaner"), Unused: as.controller("legacy-service-account-token-cleaner"),
+			Store: p.store, Client: as.manager(), Bootstrap: as.controller("token-cleaner"),
+			Unused: as.controller("legacy-service-account-token-cleaner"),
 			Server: as.server, Issue: issue.IssueSecret, Uses: issuer.Uses, RootCA: cfg.RootCA, Log: cfg.Log,
 		}).Run)
 	}
@@ -23,8 +25,9 @@ func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg C
 		return
 	}
 	requests := certificates.Config{
-		Store: p.store, Client: as.controller("certificate-controller"), PodRequests: as.controller("podcertificaterequestcleaner"),
-		Authorizer: authorizer, ApproveServing: cfg.Authentication.AcceptBootstrapTokens, Log: cfg.Log,
+		Store: p.store, Client: as.controller("certificate-controller"),
+		PodRequests: as.controller("podcertificaterequestcleaner"),
+		Authorizer:  authorizer, ApproveServing: cfg.Authentication.AcceptBootstrapTokens, Log: cfg.Log,
 	}
 	if requests.ApproveServing {
 		requests.Serving = as.controller(identity.ServingApprover)

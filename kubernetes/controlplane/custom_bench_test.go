@@ -49,7 +49,8 @@ func BenchmarkCustomResources(b *testing.B) {
 		}
 		return string(answer)
 	}
-	do(http.MethodPost, "http://plane/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", widgetDefinition)
+	do(http.MethodPost, "http://plane/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json",
+		widgetDefinition)
 	spec := fmt.Sprintf(`"owner":"team-a","paused":false,"labels":{"tier":"backend","region":"north","stage":"canary"},"steps":[`+
 		`{"name":"fetch","image":"registry.example.com/fetch:v1.2.3","replicas":2,"args":["--from","https://example.com/data","--retries","3"]},`+
 		`{"name":"build","image":"registry.example.com/build:v1.2.3","replicas":1,"args":["--target","release","--jobs","8"]},`+
@@ -81,8 +82,9 @@ func BenchmarkCustomResources(b *testing.B) {
 		for b.Loop() {
 			n++
 			revision, _, _ := strings.Cut(rest, `"`)
-			answer := do(http.MethodPut, one+"/status", "application/json", widget("one", `,"resourceVersion":"`+revision+`"`, fmt.Sprintf(
-				`,"status":{"observed":%d,"phase":"Ready","conditions":[{"type":"Ready","status":"True","reason":"AllStepsDone","message":"all three steps have run"}]}`, n)))
+			answer := do(http.MethodPut, one+"/status", "application/json",
+				widget("one", `,"resourceVersion":"`+revision+`"`, fmt.Sprintf(
+					`,"status":{"observed":%d,"phase":"Ready","conditions":[{"type":"Ready","status":"True","reason":"AllStepsDone","message":"all three steps have run"}]}`, n)))
 			_, rest, _ = strings.Cut(answer, `"resourceVersion":"`)
 		}
 	})
@@ -90,7 +92,8 @@ func BenchmarkCustomResources(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			n++
-			do(http.MethodPatch, one+"?fieldManager=bench&force=true", "application/apply-patch+yaml", widget("one", "", ""))
+			do(http.MethodPatch, one+"?fieldManager=bench&force=true", "application/apply-patch+yaml",
+				widget("one", "", ""))
 		}
 	})
 	b.Run("get", func(b *testing.B) {

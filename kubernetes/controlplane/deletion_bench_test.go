@@ -21,7 +21,8 @@ const deleted = 10_000
 func BenchmarkNamespaceDeletion(b *testing.B) {
 	benchmarkDeletion(b, func(b *testing.B, client kubernetes.Interface) (from store.Key) {
 		ctx := b.Context()
-		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		fill(b, client, "full", nil)
@@ -35,15 +36,18 @@ func BenchmarkNamespaceDeletion(b *testing.B) {
 // until the owner is gone.
 func BenchmarkOwnerDeletion(b *testing.B) {
 	benchmarkDeletion(b, func(b *testing.B, client kubernetes.Interface) (from store.Key) {
-		owner, err := client.CoreV1().ConfigMaps("default").Create(b.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+		owner, err := client.CoreV1().ConfigMaps("default").Create(b.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		fill(b, client, "default", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: new(true)}})
+		fill(b, client, "default", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name,
+			UID: owner.UID, BlockOwnerDeletion: new(true)}})
 		return store.Key{Resource: "configmaps", Namespace: "default", Name: "owner"}
 	}, func(ctx context.Context, client kubernetes.Interface) error {
 		foreground := metav1.DeletePropagationForeground
-		return client.CoreV1().ConfigMaps("default").Delete(ctx, "owner", metav1.DeleteOptions{PropagationPolicy: &foreground})
+		return client.CoreV1().ConfigMaps("default").Delete(ctx, "owner",
+			metav1.DeleteOptions{PropagationPolicy: &foreground})
 	})
 }
 
@@ -51,7 +55,8 @@ func fill(b *testing.B, client kubernetes.Interface, namespace string, owners []
 	b.Helper()
 	for i := range deleted {
 		_, err := client.CoreV1().ConfigMaps(namespace).Create(b.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%05d", i), OwnerReferences: owners}, Data: map[string]string{"a": "b"},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%05d", i), OwnerReferences: owners},
+			Data:       map[string]string{"a": "b"},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			b.Fatal(err)
@@ -60,7 +65,8 @@ func fill(b *testing.B, client kubernetes.Interface, namespace string, owners []
 }
 
 // benchmarkDeletion prepares a state once and measures the deletion in forks of it.
-func benchmarkDeletion(b *testing.B, prepare func(*testing.B, kubernetes.Interface) store.Key, remove func(context.Context, kubernetes.Interface) error) {
+func benchmarkDeletion(b *testing.B, prepare func(*testing.B, kubernetes.Interface) store.Key,
+	remove func(context.Context, kubernetes.Interface) error) {
 	b.Helper()
 	start := func(cfg controlplane.Config) (*controlplane.ControlPlane, kubernetes.Interface) {
 		plane, err := controlplane.Start(b.Context(), cfg)

@@ -14,7 +14,8 @@ import (
 // diagnostics returns Kubernetes' own pages about the process: /statusz has its version, its start
 // and the paths that it serves, and /flagz the values of its flags. The first request for a page
 // builds it.
-func diagnostics(flags map[string]string, effective compatibility.EffectiveVersion, paths func() []string) map[string]http.Handler {
+func diagnostics(flags map[string]string, effective compatibility.EffectiveVersion,
+	paths func() []string) map[string]http.Handler {
 	all := pages{}
 	if utilfeature.DefaultFeatureGate.Enabled(zpages.ComponentStatusz) {
 		all[statusz.DefaultStatuszPath] = lazily(func(m pages) {

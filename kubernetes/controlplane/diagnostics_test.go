@@ -36,7 +36,8 @@ func TestDiagnosticPages(t *testing.T) {
 		t.Errorf("another user got /flagz: %d %s", w, answer)
 	}
 	without := start(t, controlplane.Config{})
-	if code, _ := ask(t, without, &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, "GET", "/flagz", ""); code != http.StatusNotFound {
+	if code, _ := ask(t, without, &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, "GET",
+		"/flagz", ""); code != http.StatusNotFound {
 		t.Errorf("/flagz without flags: %d", code)
 	}
 }

@@ -69,7 +69,8 @@ func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) err
 	adapter := reconcilers.NewEndpointsAdapter(client.CoreV1(), client.DiscoveryV1())
 	reconciler := reconcilers.NewMasterCountEndpointReconciler(max(cfg.Servers, 1), adapter)
 	if p.store.Follows() && cfg.Servers == 0 {
-		reconciler = reconcilers.NewLeaseEndpointReconciler(adapter, &serverLeases{client: client.CoordinationV1().Leases(metav1.NamespaceSystem)})
+		reconciler = reconcilers.NewLeaseEndpointReconciler(adapter,
+			&serverLeases{client: client.CoordinationV1().Leases(metav1.NamespaceSystem)})
 	}
 	ip := net.IP(cfg.Address.Addr().AsSlice())
 	if err := reconciler.ValidateIP(ip); err != nil {
@@ -83,7 +84,8 @@ func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) err
 		} else if !p.store.Follows() {
 			// No other server writes the endpoints, so they are correct until a client changes
 			// them.
-			_ = p.store.Await(ctx, max(revision, p.store.Changed("endpoints", endpointSlices)), "endpoints", endpointSlices)
+			_ = p.store.Await(ctx, max(revision, p.store.Changed("endpoints", endpointSlices)), "endpoints",
+				endpointSlices)
 		}
 		select {
 		case <-ctx.Done():
@@ -92,7 +94,9 @@ func (p *ControlPlane) maintainEndpoints(ctx context.Context, cfg Endpoints) err
 	}
 	reconciler.StopReconciling()
 	// Servers that stop at the same moment update the same object.
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return reconciler.RemoveEndpoints("kubernetes", ip, ports) })
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		return reconciler.RemoveEndpoints("kubernetes", ip, ports)
+	})
 	if err != nil {
 		p.log.Warn("remove this server from the endpoints of the Service kubernetes", "err", err)
 	}
@@ -152,7 +156,8 @@ func (l *serverLeases) UpdateLease(ip string) error {
 	lease, err := l.client.Get(context.Background(), leaseOf(ip), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = l.client.Create(context.Background(), &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: leaseOf(ip), Labels: map[string]string{endpointsLabel: strings.ReplaceAll(ip, ":", "-")}}, Spec: spec,
+			ObjectMeta: metav1.ObjectMeta{Name: leaseOf(ip),
+				Labels: map[string]string{endpointsLabel: strings.ReplaceAll(ip, ":", "-")}}, Spec: spec,
 		}, metav1.CreateOptions{})
 		return err
 	}

@@ -27,7 +27,8 @@ func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) 
 			}
 		}
 	}
-	if s, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err == nil {
+	if s, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes",
+		metav1.GetOptions{}); err == nil {
 		for _, e := range s.Endpoints {
 			slice = append(slice, e.Addresses...)
 		}
@@ -38,7 +39,8 @@ func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) 
 // The Service "kubernetes" has the address of the server, even after a client changed it.
 func TestEndpointsOfKubernetes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := Start(context.Background(), Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})
+		plane, err := Start(context.Background(),
+			Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +51,10 @@ func TestEndpointsOfKubernetes(t *testing.T) {
 			t.Fatalf("endpoints %v, slice %v", endpoints, slice)
 		}
 		client := kubernetes.NewForConfigOrDie(plane.RESTConfig())
-		service, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
-		if err != nil || service.Labels[discoveryv1.LabelServiceName] != "kubernetes" || *service.Ports[0].Port != 6443 {
+		service, err := client.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes",
+			metav1.GetOptions{})
+		if err != nil || service.Labels[discoveryv1.LabelServiceName] != "kubernetes" ||
+			*service.Ports[0].Port != 6443 {
 			t.Errorf("%v %+v", err, service)
 		}
 		wrong := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}}                                      //nolint:staticcheck
@@ -72,7 +76,8 @@ func TestServerLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer plane.Stop()
-		leases := &serverLeases{client: kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().Leases("kube-system")}
+		leases := &serverLeases{client: kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().
+			Leases("kube-system")}
 		live := func(want ...string) {
 			t.Helper()
 			got, err := leases.ListLeases()

@@ -36,7 +36,8 @@ func (s *schemer) rules() (rules []rbacv1.PolicyRule) {
 		return []rbacv1.PolicyRule{rule("get", "", "pods")} // the rights that every user has here
 	}
 	for range 1 + s.IntN(2) {
-		r := rule(s.one("get", "list", "create", "update", "*"), s.one("", "apps", "*"), s.one("pods", "secrets", "configmaps", "*"))
+		r := rule(s.one("get", "list", "create", "update", "*"), s.one("", "apps", "*"),
+			s.one("pods", "secrets", "configmaps", "*"))
 		if s.IntN(4) == 0 {
 			r.ResourceNames = []string{s.one("a", "b")}
 		}
@@ -59,7 +60,8 @@ func (s *schemer) clusterRole() *rbacv1.ClusterRole {
 		r.Labels = map[string]string{"gather": s.one("1", "2")}
 	case 1:
 		r.Rules = nil
-		r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"gather": s.one("1", "2")}}}}
+		r.AggregationRule = &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"gather": s.one("1", "2")}}}}
 	}
 	return r
 }
@@ -98,7 +100,8 @@ func (s *schemer) write(ctx context.Context) error {
 	case 5:
 		_, err = c.ClusterRoles().Update(ctx, s.clusterRole(), updateOpts)
 	case 6:
-		_, err = c.ClusterRoles().Patch(ctx, s.name(), types.StrategicMergePatchType, text(s.clusterRole()), metav1.PatchOptions{})
+		_, err = c.ClusterRoles().Patch(ctx, s.name(), types.StrategicMergePatchType, text(s.clusterRole()),
+			metav1.PatchOptions{})
 	case 7:
 		err = c.ClusterRoles().Delete(ctx, s.name(), del)
 	case 8:
@@ -106,7 +109,8 @@ func (s *schemer) write(ctx context.Context) error {
 	case 9:
 		_, err = c.RoleBindings(in).Update(ctx, s.roleBinding(), updateOpts)
 	case 10:
-		_, err = c.RoleBindings(in).Patch(ctx, s.name(), types.MergePatchType, text(map[string]any{"subjects": s.subjects()}), metav1.PatchOptions{})
+		_, err = c.RoleBindings(in).Patch(ctx, s.name(), types.MergePatchType,
+			text(map[string]any{"subjects": s.subjects()}), metav1.PatchOptions{})
 	case 11:
 		err = c.RoleBindings(in).Delete(ctx, s.name(), del)
 	case 12:
@@ -114,7 +118,8 @@ func (s *schemer) write(ctx context.Context) error {
 	case 13:
 		_, err = c.ClusterRoleBindings().Update(ctx, s.clusterBinding(), updateOpts)
 	case 14:
-		_, err = c.ClusterRoleBindings().Patch(ctx, s.name(), types.MergePatchType, text(map[string]any{"subjects": s.subjects()}), metav1.PatchOptions{})
+		_, err = c.ClusterRoleBindings().Patch(ctx, s.name(), types.MergePatchType,
+			text(map[string]any{"subjects": s.subjects()}), metav1.PatchOptions{})
 	case 15:
 		err = c.ClusterRoleBindings().Delete(ctx, s.name(), del)
 	}
@@ -132,14 +137,16 @@ func text(v any) []byte {
 // rights returns the permissions of the caller in a namespace.
 func rights(t *testing.T, c kubernetes.Interface, namespace string) (rules []rbacv1.PolicyRule) {
 	t.Helper()
-	review, err := c.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
-		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
-	}, createOpts)
+	review, err := c.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+		&authorizationv1.SelfSubjectRulesReview{
+			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+		}, createOpts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range review.Status.ResourceRules {
-		rules = append(rules, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
+		rules = append(rules, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources,
+			ResourceNames: r.ResourceNames})
 	}
 	return rules
 }
@@ -156,10 +163,12 @@ func TestNoSequenceOfRequestsEscalates(t *testing.T) {
 				admin.write(t.Context())
 			}
 			writes := clusterRole("writes", rbacv1.PolicyRule{
-				Verbs: []string{"get", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName}, Resources: []string{"*"},
+				Verbs: []string{"get", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName},
+				Resources: []string{"*"},
 			}, rule("get", "", "pods"), rule("get", "apps", "*"))
 			must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(t.Context(), writes, createOpts))
-			must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("writes", "writes", "mallory"), createOpts))
+			must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+				clusterBinding("writes", "writes", "mallory"), createOpts))
 			synctest.Wait() // until rules are aggregated
 
 			mallory := &schemer{chance, client(plane, "mallory")}

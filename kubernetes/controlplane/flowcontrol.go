@@ -20,7 +20,8 @@ func (p *ControlPlane) newFlowControl(cfg Config, metrics *prometheus.Registry) 
 	if cfg.Limits.NoPriorityAndFairness {
 		return nil, nil
 	}
-	seats := seatsOf(cfg.Limits.InFlight, defaultInFlight) + seatsOf(cfg.Limits.MutatingInFlight, defaultMutatingInFlight)
+	seats := seatsOf(cfg.Limits.InFlight, defaultInFlight) + seatsOf(cfg.Limits.MutatingInFlight,
+		defaultMutatingInFlight)
 	if seats == 0 {
 		return nil, fmt.Errorf("priority and fairness needs a positive limit of requests in flight: InFlight=%d, MutatingInFlight=%d",
 			cfg.Limits.InFlight, cfg.Limits.MutatingInFlight)

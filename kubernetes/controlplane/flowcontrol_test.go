@@ -50,29 +50,35 @@ func TestPriorityAndFairness(t *testing.T) {
 			}
 		}
 		levels, err := flows.PriorityLevelConfigurations().List(ctx, metav1.ListOptions{})
-		if err != nil || len(levels.Items) != len(bootstrap.MandatoryPriorityLevelConfigurations)+len(bootstrap.SuggestedPriorityLevelConfigurations) {
+		if err != nil || len(levels.Items) != len(bootstrap.MandatoryPriorityLevelConfigurations)+
+			len(bootstrap.SuggestedPriorityLevelConfigurations) {
 			t.Fatalf("%d levels, %v", len(levels.Items), err)
 		}
 		for _, pl := range levels.Items {
 			uids["level "+pl.Name] = string(pl.UID)
 		}
-		account := &user.DefaultInfo{Name: "system:serviceaccount:x:y", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:x"}}
+		account := &user.DefaultInfo{Name: "system:serviceaccount:x:y",
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:x"}}
 		for _, test := range []struct {
 			user                *user.DefaultInfo
 			path, schema, level string
 		}{
-			{&user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, "/api/v1/pods", "exempt", "exempt"},
+			{&user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, "/api/v1/pods", "exempt",
+				"exempt"},
 			{&user.DefaultInfo{Name: "ann"}, "/api/v1/pods", "global-default", "global-default"},
 			{&user.DefaultInfo{Name: "ann"}, "/readyz", "probes", "exempt"},
 			{account, "/api/v1/pods", "service-accounts", "workload-low"},
-			{&user.DefaultInfo{Name: user.KubeScheduler}, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", "system-leader-election", "leader-election"},
+			{&user.DefaultInfo{Name: user.KubeScheduler},
+				"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", "system-leader-election",
+				"leader-election"},
 		} {
 			resp, err := (&http.Client{Transport: plane.TransportAs(test.user)}).Get("http://plane" + test.path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			schema, level := resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID), resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+			schema, level := resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID),
+				resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
 			if schema != uids[test.schema] || level != uids["level "+test.level] {
 				t.Errorf("%s of %s is classified as %s, %s", test.path, test.user.Name, schema, level)
 			}
@@ -83,7 +89,8 @@ func TestPriorityAndFairness(t *testing.T) {
 		if code, page := get(t, plane, "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1"); code != http.StatusOK || !strings.Contains(page, "dump_requests") {
 			t.Errorf("the request itself is not among the executing ones: %d %s", code, page)
 		}
-		if code, page := get(t, plane, "/metrics"); code != http.StatusOK || !strings.Contains(page, `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`) {
+		if code, page := get(t, plane, "/metrics"); code != http.StatusOK ||
+			!strings.Contains(page, `apiserver_flowcontrol_nominal_limit_seats{priority_level="workload-low"} 245`) {
 			t.Errorf("%d %s", code, page)
 		}
 		statusOfSchemas(t, ctx, plane)
@@ -133,7 +140,8 @@ func maintained(t *testing.T, ctx context.Context, plane *controlplane.ControlPl
 		if err != nil {
 			t.Fatal(err)
 		}
-		pl.Annotations[flowcontrolv1.AutoUpdateAnnotationKey], pl.Spec.Limited.NominalConcurrencyShares = update, &shares
+		pl.Annotations[flowcontrolv1.AutoUpdateAnnotationKey], pl.Spec.Limited.NominalConcurrencyShares = update,
+			&shares
 		if _, err := flows.PriorityLevelConfigurations().Update(ctx, pl, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +153,8 @@ func maintained(t *testing.T, ctx context.Context, plane *controlplane.ControlPl
 			t.Errorf("%s has %d shares, want %d; %v", name, *pl.Spec.Limited.NominalConcurrencyShares, want, err)
 		}
 	}
-	if fs, err := flows.FlowSchemas().Get(ctx, "catch-all", metav1.GetOptions{}); apierrors.IsNotFound(err) || dangling(fs) != flowcontrolv1.ConditionFalse {
+	if fs, err := flows.FlowSchemas().Get(ctx, "catch-all", metav1.GetOptions{}); apierrors.IsNotFound(err) ||
+		dangling(fs) != flowcontrolv1.ConditionFalse {
 		t.Errorf("catch-all: %v", err)
 	}
 }

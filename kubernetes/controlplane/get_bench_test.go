@@ -34,11 +34,13 @@ func BenchmarkSmallGet(b *testing.B) {
 		if i == 500 {
 			who = "ann"
 		}
-		if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding(who, "ClusterRole", "view", who), createOpts); err != nil {
+		if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding(who, "ClusterRole", "view", who),
+			createOpts); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, createOpts); err != nil {
+	if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, createOpts); err != nil {
 		b.Fatal(err)
 	}
 	const path = "/api/v1/namespaces/default/configmaps/c"
@@ -47,7 +49,8 @@ func BenchmarkSmallGet(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
+	transport := &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 
@@ -112,7 +115,8 @@ func beforeDispatch(b *testing.B, s *site) (gates http.Handler, seen *int) {
 	}
 	seen = new(int)
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { *seen++ })
-	return filters.New(filters.Config{Resources: count, Authenticator: identify, Authorizer: authorizer, Metrics: prometheus.NewRegistry()}), seen
+	return filters.New(filters.Config{Resources: count, Authenticator: identify, Authorizer: authorizer,
+		Metrics: prometheus.NewRegistry()}), seen
 }
 
 // nowhere is a ResponseWriter that discards everything.

@@ -43,11 +43,13 @@ func TestWebhooksByService(t *testing.T) {
 				obj["apiVersion"] = review.Request.DesiredAPIVersion
 				obj["converted"] = true
 			}
-			response["convertedObjects"], response["result"] = review.Request.Objects, map[string]string{"status": "Success"}
+			response["convertedObjects"], response["result"] = review.Request.Objects,
+				map[string]string{"status": "Success"}
 		} else {
 			response["allowed"], response["status"] = false, map[string]string{"message": "not today"}
 		}
-		json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind, "response": response})
+		json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind,
+			"response": response})
 	}))
 	hook.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	hook.StartTLS()
@@ -67,14 +69,17 @@ func TestWebhooksByService(t *testing.T) {
 			"clientConfig":{"caBundle":%q,"service":{"namespace":"default","name":"hook","path":"/convert"}}}},
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
 			{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, bundle))
-	create("/apis/probe.example.com/v1/namespaces/default/things", `{"apiVersion":"probe.example.com/v1","kind":"Thing","metadata":{"name":"a"}}`)
+	create("/apis/probe.example.com/v1/namespaces/default/things",
+		`{"apiVersion":"probe.example.com/v1","kind":"Thing","metadata":{"name":"a"}}`)
 	const v2 = "/apis/probe.example.com/v2/namespaces/default/things/a"
-	if code, answer := ask(t, plane, root, "GET", v2, ""); code != http.StatusInternalServerError || !strings.Contains(answer, `services \"hook\" not found`) {
+	if code, answer := ask(t, plane, root, "GET", v2, ""); code != http.StatusInternalServerError ||
+		!strings.Contains(answer, `services \"hook\" not found`) {
 		t.Errorf("without the Service: %d %s", code, answer)
 	}
 	create("/api/v1/namespaces/default/services", fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook","annotations":{"kelson.dev/url":%q}},
 		"spec":{"ports":[{"port":443}]}}`, hook.URL))
-	if code, answer := ask(t, plane, root, "GET", v2, ""); code != http.StatusOK || !strings.Contains(answer, `"converted":true`) {
+	if code, answer := ask(t, plane, root, "GET", v2, ""); code != http.StatusOK ||
+		!strings.Contains(answer, `"converted":true`) {
 		t.Errorf("converted by the Service: %d %s", code, answer)
 	}
 
@@ -82,7 +87,8 @@ func TestWebhooksByService(t *testing.T) {
 		"kind":"ValidatingWebhookConfiguration","metadata":{"name":"hook"},"webhooks":[{"name":"hook.example.com","sideEffects":"None",
 		"admissionReviewVersions":["v1"],"clientConfig":{"caBundle":%q,"service":{"namespace":"default","name":"hook"}},
 		"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}]}]}`, bundle))
-	if code, answer := ask(t, plane, root, "POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"}}`); code < 400 || !strings.Contains(answer, "not today") {
+	if code, answer := ask(t, plane, root, "POST", "/api/v1/namespaces/default/configmaps",
+		`{"metadata":{"name":"a"}}`); code < 400 || !strings.Contains(answer, "not today") {
 		t.Errorf("admission by the Service: %d %s", code, answer)
 	}
 }

@@ -76,7 +76,8 @@ func (c *controllerClients) manager() client.Client {
 // each further identity costs a start little.
 func (c *controllerClients) create(config *rest.Config) client.Client {
 	made, err := client.New(client.Config{
-		REST: config, FieldOwner: identity.ControllerManagerProgram, Scheme: c.server.Scheme(), Mapper: c.server.Mapper(),
+		REST: config, FieldOwner: identity.ControllerManagerProgram, Scheme: c.server.Scheme(),
+		Mapper: c.server.Mapper(),
 	})
 	if err != nil {
 		panic(err) // the configuration differs from that of the server's client only in the user
@@ -86,7 +87,8 @@ func (c *controllerClients) create(config *rest.Config) client.Client {
 
 // createOwnRoles creates the roles of the components of this control plane that Kubernetes does not
 // have, and their bindings, unless state has them.
-func (p *ControlPlane) createOwnRoles(ctx context.Context, cfg Config, state *store.Snapshot, served *resource.Set) error {
+func (p *ControlPlane) createOwnRoles(ctx context.Context, cfg Config, state *store.Snapshot,
+	served *resource.Set) error {
 	if !served.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "") {
 		return nil
 	}
@@ -97,12 +99,15 @@ func (p *ControlPlane) createOwnRoles(ctx context.Context, cfg Config, state *st
 		name, group := role.Name(), rbacv1.SchemeGroupVersion.String()
 		for path, obj := range map[string]any{
 			"clusterroles": &rbacv1.ClusterRole{
-				TypeMeta: metav1.TypeMeta{APIVersion: group, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: role.Rules,
+				TypeMeta:   metav1.TypeMeta{APIVersion: group, Kind: "ClusterRole"},
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: role.Rules,
 			},
 			"clusterrolebindings": &rbacv1.ClusterRoleBinding{
-				TypeMeta: metav1.TypeMeta{APIVersion: group, Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: name},
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: role.Account}},
+				TypeMeta:   metav1.TypeMeta{APIVersion: group, Kind: "ClusterRoleBinding"},
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem,
+					Name: role.Account}},
 			},
 		} {
 			if state.Get(store.Key{Resource: path + "." + rbacv1.GroupName, Name: name}) != nil {
@@ -131,8 +136,10 @@ func (p *ControlPlane) runs(cfg Config, account string) bool {
 
 // admissionKinds are the kinds whose objects make admission examine requests.
 var admissionKinds = []string{
-	"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-	"validatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicies.admissionregistration.k8s.io",
+	"validatingwebhookconfigurations.admissionregistration.k8s.io",
+	"mutatingwebhookconfigurations.admissionregistration.k8s.io",
+	"validatingadmissionpolicies.admissionregistration.k8s.io",
+	"mutatingadmissionpolicies.admissionregistration.k8s.io",
 }
 
 // observed reports whether admission or audit may have an interest in the objects that the control

@@ -24,8 +24,10 @@ func TestIndex(t *testing.T) {
 		return slices.Contains(paths, any(path))
 	}
 	for _, path := range []string{
-		"/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/", "/apis/apps", "/apis/apps/v1", "/apis/autoscaling/v1", "/healthz",
-		"/healthz/ping", "/livez/store", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz/store", "/version",
+		"/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/", "/apis/apps", "/apis/apps/v1",
+		"/apis/autoscaling/v1", "/healthz",
+		"/healthz/ping", "/livez/store", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz/store",
+		"/version",
 	} {
 		if !lists(path) {
 			t.Errorf("missing %s", path)

@@ -40,7 +40,8 @@ func (p *ControlPlane) keepInitialObjects(ctx context.Context, parts *parts, cfg
 			// before the snapshot, so that a later deletion starts the next run
 			pending.Store(false)
 			// The log would only repeat what bootstrap logged at the start.
-			err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport(), cfg.ServiceRange, slog.New(slog.DiscardHandler))
+			err := bootstrap(ctx, p.store.Snapshot(), p.registry.Current(), p.serverTransport(), cfg.ServiceRange,
+				slog.New(slog.DiscardHandler))
 			err = errors.Join(err, p.publishTrust(ctx, cfg.RootCA))
 			if err != nil && ctx.Err() == nil {
 				p.log.Warn("restore initial objects: trying again later", "err", err)

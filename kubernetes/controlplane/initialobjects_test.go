@@ -23,7 +23,8 @@ const (
 // do sends a request that must succeed.
 func do(t *testing.T, plane *controlplane.ControlPlane, method, path string, body any) {
 	t.Helper()
-	if _, err := (inprocess.Call{Method: method, Path: path, Body: body}).Do(t.Context(), plane.Transport()); err != nil {
+	if _, err := (inprocess.Call{Method: method, Path: path, Body: body}).Do(t.Context(),
+		plane.Transport()); err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
 }
@@ -56,7 +57,8 @@ func TestInitialObjectsAreRestored(t *testing.T) {
 				}
 				// Running controllers finalize the namespace and keep the ServiceCIDR themselves.
 				if cfg.NoControllers {
-					do(t, plane, http.MethodPut, nodeLeases+"/finalize", map[string]any{"metadata": map[string]any{"name": "kube-node-lease"}})
+					do(t, plane, http.MethodPut, nodeLeases+"/finalize",
+						map[string]any{"metadata": map[string]any{"name": "kube-node-lease"}})
 					do(t, plane, http.MethodDelete, serviceCIDR, nil)
 					objects = append(objects, serviceCIDR)
 				}

@@ -58,7 +58,8 @@ func (p *ControlPlane) whileLeading(ctx context.Context, run func(ctx context.Co
 
 // lead waits for the Lease and calls run. When the Lease is lost or ctx ends, it waits for all
 // started components to end and releases the Lease.
-func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface, run func(context.Context, *parts) error) error {
+func (p *ControlPlane) lead(ctx context.Context, lock resourcelock.Interface,
+	run func(context.Context, *parts) error) error {
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, Name: leaseName, ReleaseOnCancel: true,

@@ -94,57 +94,84 @@ func TestLimitsOfBodies(t *testing.T) {
 	_, before := do("GET", bags, jsonMedia, "")
 	large := `"` + strings.Repeat("x", 2<<20) + `"`
 	operation := `{"op":"test","path":"/kind","value":"Bag"}`
-	copies := `{"op":"add","path":"/spec/list/-","value":"` + strings.Repeat("x", 1_000) + `"}` + strings.Repeat(`,{"op":"copy","from":"/spec/list","path":"/spec/list/-"}`, 40)
+	copies := `{"op":"add","path":"/spec/list/-","value":"` + strings.Repeat("x", 1_000) + `"}` +
+		strings.Repeat(`,{"op":"copy","from":"/spec/list","path":"/spec/list/-"}`, 40)
 
 	for _, test := range []struct {
 		name, method, path, media, body string
 		code                            int
 		words                           string
 	}{
-		{"large", "POST", bags, jsonMedia, strings.Repeat(" ", 3<<20+1), 413, "Request entity too large: limit is 3145728"},
-		{"large patch", "PATCH", bags + "/small", mergeMedia, strings.Repeat(" ", 3<<20+1), 413, "Request entity too large: limit is 3145728"},
-		{"large options", "DELETE", bags + "/small", jsonMedia, strings.Repeat(" ", 3<<20+1), 413, "Request entity too large: limit is 3145728"},
+		{"large", "POST", bags, jsonMedia, strings.Repeat(" ", 3<<20+1), 413,
+			"Request entity too large: limit is 3145728"},
+		{"large patch", "PATCH", bags + "/small", mergeMedia, strings.Repeat(" ", 3<<20+1), 413,
+			"Request entity too large: limit is 3145728"},
+		{"large options", "DELETE", bags + "/small", jsonMedia, strings.Repeat(" ", 3<<20+1), 413,
+			"Request entity too large: limit is 3145728"},
 		{"deep JSON", "POST", bags, jsonMedia, bag("x", nestedJSON(500_000, "1")), 400, "exceeded max depth"},
 		{"deep arrays", "POST", bags, jsonMedia, bag("x", strings.Repeat("[", 3_000_000)), 400, "exceeded max depth"},
 		{"deep YAML", "POST", bags, yamlMedia, bag("x", strings.Repeat("[", 400_000)), 400, "exceeded max depth"},
 		{"deep YAML in blocks", "POST", bags, yamlMedia, strings.Repeat("- ", 400_000), 400, "exceeded max depth"},
 		{"YAML aliases", "POST", bags, yamlMedia, billionLaughs(), 400, "document contains excessive aliasing"},
-		{"applied YAML aliases", "PATCH", bags + "/y?fieldManager=m", applyMedia, billionLaughs(), 400, "document contains excessive aliasing"},
-		{"deep applied YAML", "PATCH", bags + "/y?fieldManager=m", applyMedia, strings.Repeat("[", 400_000), 400, "exceeded max depth"},
-		{"YAML nodes", "POST", bags, yamlMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "Request entity too large: limit is 500000 YAML nodes"},
-		{"applied YAML nodes", "PATCH", bags + "/y?fieldManager=m", applyMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "limit is 500000 YAML nodes"},
-		{"large YAML aliases", "POST", bags, yamlMedia, `a: &a "` + strings.Repeat("x", 1<<20) + "\"\nb: [" + strings.Repeat("*a,", 100_000) + "*a]",
+		{"applied YAML aliases", "PATCH", bags + "/y?fieldManager=m", applyMedia, billionLaughs(), 400,
+			"document contains excessive aliasing"},
+		{"deep applied YAML", "PATCH", bags + "/y?fieldManager=m", applyMedia, strings.Repeat("[", 400_000), 400,
+			"exceeded max depth"},
+		{"YAML nodes", "POST", bags, yamlMedia, "a: [" + strings.Repeat("a,", 600_000) + "a]", 413,
+			"Request entity too large: limit is 500000 YAML nodes"},
+		{"applied YAML nodes", "PATCH", bags + "/y?fieldManager=m", applyMedia,
+			"a: [" + strings.Repeat("a,", 600_000) + "a]", 413, "limit is 500000 YAML nodes"},
+		{"large YAML aliases", "POST", bags, yamlMedia, `a: &a "` + strings.Repeat("x", 1<<20) + "\"\nb: [" +
+			strings.Repeat("*a,", 100_000) + "*a]",
 			400, "document contains excessive aliasing"},
-		{"objects", "POST", bags, jsonMedia, bag("x", "["+strings.Repeat("{},", 900_000)+"{}]"), 413, "Request entity too large: decoding it takes about"},
-		{"messages", "POST", pods, "application/VND.Kubernetes.Protobuf; x=yaml", podInProtobuf(1_000_000), 413, "Request entity too large: decoding it takes about"},
-		{"objects of a built-in kind", "POST", pods, jsonMedia, `{"spec":{"containers":[` + strings.Repeat("{},", 900_000) + `{}]}}`, 413, "Request entity too large: decoding it takes about"},
+		{"objects", "POST", bags, jsonMedia, bag("x", "["+strings.Repeat("{},", 900_000)+"{}]"), 413,
+			"Request entity too large: decoding it takes about"},
+		{"messages", "POST", pods, "application/VND.Kubernetes.Protobuf; x=yaml", podInProtobuf(1_000_000), 413,
+			"Request entity too large: decoding it takes about"},
+		{"objects of a built-in kind", "POST", pods, jsonMedia,
+			`{"spec":{"containers":[` + strings.Repeat("{},", 900_000) + `{}]}}`, 413,
+			"Request entity too large: decoding it takes about"},
 		{"gzip", "POST", bags, jsonMedia, zipped(bag("x", "{}")), 400, "invalid character"},
-		{"false length in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xa1\x61a\x5b\x00\x00\x00\x7f\xff\xff\xff\xff", 400, "unexpected EOF"},
+		{"false length in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xa1\x61a\x5b\x00\x00\x00\x7f\xff\xff\xff\xff",
+			400, "unexpected EOF"},
 		{"false count in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9a\x7f\xff\xff\xff\x01", 400, "unexpected EOF"},
-		{"false count of a map in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xba\x00\x1f\xff\xff\x61a\x01", 400, "unexpected EOF"},
-		{"false length in protobuf", "POST", definitions, protoMedia, "k8s\x00\x12\xff\xff\xff\xff\x07a", 400, "unexpected EOF"},
+		{"false count of a map in CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\xba\x00\x1f\xff\xff\x61a\x01", 400,
+			"unexpected EOF"},
+		{"false length in protobuf", "POST", definitions, protoMedia, "k8s\x00\x12\xff\xff\xff\xff\x07a", 400,
+			"unexpected EOF"},
 		{"false length within protobuf", "POST", definitions, protoMedia,
-			"k8s\x00" + string(append(field(1, append(field(1, []byte("apiextensions.k8s.io/v1")), field(2, []byte("CustomResourceDefinition"))...)), field(2, []byte("\x0a\xff\xff\xff\xff\x07a"))...)), 400, "unexpected EOF"},
-		{"deep CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7" + strings.Repeat("\x81", 3_000_000), 400, "exceeded max nested level"},
-		{"wide CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", 400, "exceeded max number of elements"},
+			"k8s\x00" + string(append(field(1, append(field(1, []byte("apiextensions.k8s.io/v1")),
+				field(2, []byte("CustomResourceDefinition"))...)), field(2, []byte("\x0a\xff\xff\xff\xff\x07a"))...)),
+			400, "unexpected EOF"},
+		{"deep CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7" + strings.Repeat("\x81", 3_000_000), 400,
+			"exceeded max nested level"},
+		{"wide CBOR", "POST", bags, cborMedia, "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", 400,
+			"exceeded max number of elements"},
 		{"deep protobuf", "POST", definitions, protoMedia, protobufDefinition(2_900_000), 400, "exceeded max depth"},
-		{"protobuf of the maximum depth", "POST", definitions, protoMedia, protobufDefinition(10_000), 422, "is invalid"},
-		{"operations", "PATCH", bags + "/small", patchMedia, "[" + strings.Repeat(operation+",", 10_000) + operation + "]",
+		{"protobuf of the maximum depth", "POST", definitions, protoMedia, protobufDefinition(10_000), 422,
+			"is invalid"},
+		{"operations", "PATCH", bags + "/small", patchMedia,
+			"[" + strings.Repeat(operation+",", 10_000) + operation + "]",
 			413, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
-		{"copies", "PATCH", bags + "/small", patchMedia, "[" + copies + "]", 422, "the server rejected our request due to an error in our request"},
-		{"deep merge patch", "PATCH", bags + "/small", mergeMedia, `{"spec":` + nestedJSON(3_000, large) + `}`, 413, "nested too deeply"},
+		{"copies", "PATCH", bags + "/small", patchMedia, "[" + copies + "]", 422,
+			"the server rejected our request due to an error in our request"},
+		{"deep merge patch", "PATCH", bags + "/small", mergeMedia, `{"spec":` + nestedJSON(3_000, large) + `}`, 413,
+			"nested too deeply"},
 		{"large value at a deep path", "PATCH", bags + "/deep", patchMedia,
-			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413, "nested too deeply"},
+			`[{"op":"add","path":"/spec` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, 413,
+			"nested too deeply"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			code, answer := do(test.method, test.path, test.media, test.body)
 			runtime.ReadMemStats(&after)
-			if took := (after.TotalAlloc - before.TotalAlloc) >> 20; strings.HasPrefix(test.name, "false") && took > 50 {
+			if took := (after.TotalAlloc - before.TotalAlloc) >> 20; strings.HasPrefix(test.name, "false") &&
+				took > 50 {
 				t.Errorf("%d MiB were allocated", took)
 			}
-			if code != test.code || !strings.Contains(answer, test.words) || !strings.Contains(answer, `"kind":"Status"`) {
+			if code != test.code || !strings.Contains(answer, test.words) ||
+				!strings.Contains(answer, `"kind":"Status"`) {
 				t.Errorf("%d %.400s\nwant %d and %q", code, answer, test.code, test.words)
 			}
 		})
@@ -152,7 +179,8 @@ func TestLimitsOfBodies(t *testing.T) {
 	if _, after := do("GET", bags, jsonMedia, ""); after != before {
 		t.Error("a request changed the state")
 	}
-	if code, answer := do("PATCH", bags+"/small", patchMedia, "["+strings.Repeat(operation+",", 9_999)+operation+"]"); code != 200 {
+	if code, answer := do("PATCH", bags+"/small", patchMedia,
+		"["+strings.Repeat(operation+",", 9_999)+operation+"]"); code != 200 {
 		t.Errorf("the maximum number of operations: %d %.400s", code, answer)
 	}
 	if code, answer := do("PATCH", bags+"/deep", patchMedia, `[{"op":"add","path":"/spec/b","value":1}]`); code != 200 {

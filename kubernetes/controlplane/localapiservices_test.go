@@ -42,7 +42,8 @@ func TestLocalAPIServices(t *testing.T) {
 		plane := start(t, controlplane.Config{})
 		synctest.Wait()
 		got := automanaged(t, plane)
-		for _, name := range []string{"v1.", "v1.apps", "v2.autoscaling", "v1.autoscaling", "v1.apiextensions.k8s.io", "v1.rbac.authorization.k8s.io"} {
+		for _, name := range []string{"v1.", "v1.apps", "v2.autoscaling", "v1.autoscaling", "v1.apiextensions.k8s.io",
+			"v1.rbac.authorization.k8s.io"} {
 			if got[name] != "onstart" {
 				t.Errorf("%s: %q", name, got[name])
 			}
@@ -103,7 +104,8 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 		}
 		send := func(plane *controlplane.ControlPlane, method, name, body string, want int) {
 			t.Helper()
-			req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+apiServicesPath+name, strings.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+apiServicesPath+name,
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,17 +134,21 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 			if _, ok := got["v1.gone.example.com"]; ok {
 				t.Error("an APIService of a group version that is no longer served still exists")
 			}
-			for name, want := range map[string]string{"v1.apps": `"groupPriorityMinimum":17800`, "v1.policy": `"groupPriorityMinimum":5,`} {
-				if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/"+name, ""); !strings.Contains(answer, want) || strings.Contains(answer, `"service"`) {
+			for name, want := range map[string]string{"v1.apps": `"groupPriorityMinimum":17800`,
+				"v1.policy": `"groupPriorityMinimum":5,`} {
+				if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/"+name, ""); !strings.Contains(answer,
+					want) || strings.Contains(answer, `"service"`) {
 					t.Errorf("%s: %s", name, answer)
 				}
 			}
-			if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/v1.apps", ""); !strings.Contains(answer, `"reason":"Local"`) {
+			if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/v1.apps", ""); !strings.Contains(answer,
+				`"reason":"Local"`) {
 				t.Errorf("the condition of an APIService that is local again: %s", answer)
 			}
 			// The priorities of APIServices order the groups.
 			_, groups := ask(t, plane, root, "GET", "/apis", "")
-			if i, j := strings.Index(groups, `"name":"policy"`), strings.Index(groups, `"name":"discovery.k8s.io"`); i < j {
+			if i, j := strings.Index(groups, `"name":"policy"`),
+				strings.Index(groups, `"name":"discovery.k8s.io"`); i < j {
 				t.Errorf("a group of low priority is not last: %s", groups)
 			}
 		})
@@ -195,8 +201,12 @@ func TestCustomAPIServices(t *testing.T) {
 			"service":{"namespace":"default","name":"none"}}}`
 		send("POST", apiServicesPath, `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.probe.example.com"},`+remote, http.StatusConflict)
 		_, stored := ask(t, plane, root, "GET", apiServicesPath+"/v1.probe.example.com", "")
-		send("PUT", apiServicesPath+"/v1.probe.example.com", strings.Replace(stored, `"spec":{`, `"spec":{"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"none"},`, 1), http.StatusOK)
-		if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/v1.probe.example.com", ""); strings.Contains(answer, `"service"`) ||
+		send("PUT", apiServicesPath+"/v1.probe.example.com",
+			strings.Replace(stored, `"spec":{`,
+				`"spec":{"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"none"},`, 1),
+			http.StatusOK)
+		if _, answer := ask(t, plane, root, "GET", apiServicesPath+"/v1.probe.example.com",
+			""); strings.Contains(answer, `"service"`) ||
 			!strings.Contains(answer, `"reason":"Local"`) {
 			t.Errorf("a changed APIService of a custom kind: %s", answer)
 		}

@@ -86,19 +86,23 @@ func TestLogsHaveNoContents(t *testing.T) {
 		check(err)
 		replicas := int32(2)
 		deployment, err := client.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template},
+			ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template},
 		}, metav1.CreateOptions{})
 		check(err)
 		_, err = client.AppsV1().StatefulSets("default").Create(ctx, &appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Name: "set"}, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, ServiceName: "set"},
+			ObjectMeta: metav1.ObjectMeta{Name: "set"},
+			Spec:       appsv1.StatefulSetSpec{Selector: selector, Template: template, ServiceName: "set"},
 		}, metav1.CreateOptions{})
 		check(err)
 		_, err = client.AppsV1().DaemonSets("default").Create(ctx, &appsv1.DaemonSet{
-			ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template},
+			ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+			Spec:       appsv1.DaemonSetSpec{Selector: selector, Template: template},
 		}, metav1.CreateOptions{})
 		check(err)
 		_, err = client.BatchV1().CronJobs("default").Create(ctx, &batchv1.CronJob{
-			ObjectMeta: metav1.ObjectMeta{Name: "cron"}, Spec: batchv1.CronJobSpec{Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Name: "cron"},
+			Spec: batchv1.CronJobSpec{Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{
 				Spec: batchv1.JobSpec{Template: *once},
 			}},
 		}, metav1.CreateOptions{})

@@ -77,10 +77,11 @@ spec: {policyName: owner.static.k8s.io}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	plane := start(t, controlplane.Config{NoControllers: true, Admission: controlplane.Admission{Plugins: map[string][]byte{
-		"ValidatingAdmissionPolicy": pluginConfig("ValidatingAdmissionPolicyConfiguration", dir),
-		"MutatingAdmissionPolicy":   pluginConfig("MutatingAdmissionPolicyConfiguration", mutations),
-	}}})
+	plane := start(t, controlplane.Config{NoControllers: true,
+		Admission: controlplane.Admission{Plugins: map[string][]byte{
+			"ValidatingAdmissionPolicy": pluginConfig("ValidatingAdmissionPolicyConfiguration", dir),
+			"MutatingAdmissionPolicy":   pluginConfig("MutatingAdmissionPolicyConfiguration", mutations),
+		}}})
 	const maps = "/api/v1/namespaces/default/configmaps?dryRun=All"
 	create := func(name string) (int, string) {
 		return ask(t, plane, root, "POST", maps, `{"metadata":{"name":"`+name+`"}}`)
@@ -88,16 +89,19 @@ spec: {policyName: owner.static.k8s.io}
 	if code, answer := create("good"); code != http.StatusCreated || !strings.Contains(answer, `"owner":"team-a"`) {
 		t.Errorf("%d %s", code, answer)
 	}
-	if code, answer := create("bad"); code != http.StatusUnprocessableEntity || !strings.Contains(answer, "names.static.k8s.io") {
+	if code, answer := create("bad"); code != http.StatusUnprocessableEntity ||
+		!strings.Contains(answer, "names.static.k8s.io") {
 		t.Errorf("%d %s", code, answer)
 	}
 	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 	policy := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"bad"},"spec":{"validations":[{"expression":"true"}],
 		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["pods"]}]}}}`
-	if code, answer := ask(t, plane, root, "POST", policies, policy); code != http.StatusUnprocessableEntity || !strings.Contains(answer, "names.static.k8s.io") {
+	if code, answer := ask(t, plane, root, "POST", policies, policy); code != http.StatusUnprocessableEntity ||
+		!strings.Contains(answer, "names.static.k8s.io") {
 		t.Errorf("a policy of a folder does not apply to policies: %d %s", code, answer)
 	}
-	if code, answer := ask(t, plane, root, "GET", policies, ""); code != http.StatusOK || strings.Contains(answer, "static.k8s.io") {
+	if code, answer := ask(t, plane, root, "GET", policies, ""); code != http.StatusOK ||
+		strings.Contains(answer, "static.k8s.io") {
 		t.Errorf("policies of a folder are stored: %d %s", code, answer)
 	}
 
@@ -129,12 +133,14 @@ func TestWebhooksOfManifests(t *testing.T) {
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: review.Request.Name != "bad"}
 		if req.URL.Path == "/mutate" {
 			kind := admissionv1.PatchTypeJSONPatch
-			review.Response.PatchType, review.Response.Patch = &kind, []byte(`[{"op":"add","path":"/metadata/labels","value":{"owner":"team-a"}}]`)
+			review.Response.PatchType, review.Response.Patch = &kind,
+				[]byte(`[{"op":"add","path":"/metadata/labels","value":{"owner":"team-a"}}]`)
 		}
 		json.NewEncoder(w).Encode(&review)
 	}))
 	defer hook.Close()
-	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: hook.Certificate().Raw}))
 	manifest := func(kind, path, rule string) string {
 		dir := t.TempDir()
 		text := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `","metadata":{"name":"h.static.k8s.io"},"webhooks":[{
@@ -146,13 +152,17 @@ func TestWebhooksOfManifests(t *testing.T) {
 		return dir
 	}
 	const configMaps = `{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}`
-	plane := start(t, controlplane.Config{NoControllers: true, Admission: controlplane.Admission{Plugins: map[string][]byte{
-		"ValidatingAdmissionWebhook": pluginConfig("WebhookAdmissionConfiguration", manifest("ValidatingWebhookConfiguration", "/validate",
-			configMaps+`,{"apiGroups":["admissionregistration.k8s.io"],"apiVersions":["v1"],"resources":["*"],"operations":["CREATE"]}`)),
-		"MutatingAdmissionWebhook": pluginConfig("WebhookAdmissionConfiguration", manifest("MutatingWebhookConfiguration", "/mutate", configMaps)),
-	}}})
+	plane := start(t, controlplane.Config{NoControllers: true,
+		Admission: controlplane.Admission{Plugins: map[string][]byte{
+			"ValidatingAdmissionWebhook": pluginConfig("WebhookAdmissionConfiguration",
+				manifest("ValidatingWebhookConfiguration", "/validate",
+					configMaps+`,{"apiGroups":["admissionregistration.k8s.io"],"apiVersions":["v1"],"resources":["*"],"operations":["CREATE"]}`)),
+			"MutatingAdmissionWebhook": pluginConfig("WebhookAdmissionConfiguration",
+				manifest("MutatingWebhookConfiguration", "/mutate", configMaps)),
+		}}})
 	const maps = "/api/v1/namespaces/default/configmaps"
-	if code, answer := ask(t, plane, root, "POST", maps, `{"metadata":{"name":"good"}}`); code != http.StatusCreated || !strings.Contains(answer, `"owner":"team-a"`) {
+	if code, answer := ask(t, plane, root, "POST", maps, `{"metadata":{"name":"good"}}`); code != http.StatusCreated ||
+		!strings.Contains(answer, `"owner":"team-a"`) {
 		t.Errorf("%d %s", code, answer)
 	}
 	if code, answer := ask(t, plane, root, "POST", maps, `{"metadata":{"name":"bad"}}`); code != http.StatusBadRequest || !strings.Contains(answer, `admission webhook \"h.example.com\" denied the request`) {
@@ -160,7 +170,8 @@ func TestWebhooksOfManifests(t *testing.T) {
 	}
 	const configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 	for name, want := range map[string]int{"good": http.StatusCreated, "bad": http.StatusBadRequest} {
-		if code, answer := ask(t, plane, root, "POST", configurations, `{"metadata":{"name":"`+name+`"}}`); code != want {
+		if code, answer := ask(t, plane, root, "POST", configurations,
+			`{"metadata":{"name":"`+name+`"}}`); code != want {
 			t.Errorf("%s: %d %s", name, code, answer)
 		}
 	}
@@ -169,9 +180,12 @@ func TestWebhooksOfManifests(t *testing.T) {
 // A server whose manifests are invalid does not start.
 func TestInvalidManifests(t *testing.T) {
 	for _, test := range []struct{ name, plugin, kind, text, want string }{
-		{"name", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", staticPolicy("names", "true"), `must have a name ending with ".static.k8s.io"`},
-		{"expression", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", staticPolicy("names.static.k8s.io", "nonsense ("), "compilation failed"},
-		{"kind", "ValidatingAdmissionWebhook", "WebhookAdmissionConfiguration", staticPolicy("names.static.k8s.io", "true"), "unsupported resource type"},
+		{"name", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration", staticPolicy("names", "true"),
+			`must have a name ending with ".static.k8s.io"`},
+		{"expression", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration",
+			staticPolicy("names.static.k8s.io", "nonsense ("), "compilation failed"},
+		{"kind", "ValidatingAdmissionWebhook", "WebhookAdmissionConfiguration",
+			staticPolicy("names.static.k8s.io", "true"), "unsupported resource type"},
 		{"service", "MutatingAdmissionWebhook", "WebhookAdmissionConfiguration", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration",
 			"metadata":{"name":"h.static.k8s.io"},"webhooks":[{"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],
 			"clientConfig":{"service":{"name":"a","namespace":"b"}}}]}`, "clientConfig.service is not supported"},
@@ -187,7 +201,8 @@ func TestInvalidManifests(t *testing.T) {
 			if err == nil {
 				plane.Stop()
 			}
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.plugin) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.plugin) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line with %q", err, test.want)
 			}
 		})

@@ -89,8 +89,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s %s: %v more, want %v", test.name, test.labels, more, test.more)
 		}
 	}
-	for _, name := range []string{"apiserver_current_inflight_requests", "kelson_store_watch_log_bytes", "kelson_store_append_duration_seconds",
-		"kelson_store_checkpoints_total", "go_goroutines", "process_cpu_seconds_total", "apiserver_request_duration_seconds",
+	for _, name := range []string{"apiserver_current_inflight_requests", "kelson_store_watch_log_bytes",
+		"kelson_store_append_duration_seconds",
+		"kelson_store_checkpoints_total", "go_goroutines", "process_cpu_seconds_total",
+		"apiserver_request_duration_seconds",
 		"kelson_store_queue_length", "kelson_store_pinned_snapshots", "kelson_store_checkpoint_duration_seconds"} {
 		if after[name] == nil {
 			t.Errorf("missing %s; have %v", name, slices.Sorted(maps.Keys(after)))
@@ -131,21 +133,28 @@ func TestMetricsOfPolicies(t *testing.T) {
 	const match = `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`
 	p.Want(t, 201, "POST", group+"validatingadmissionpolicies", `{"metadata":{"name":"counted"},"spec":{`+match+`,
 		"validations":[{"expression":"!has(object.data.bad)","message":"it is bad"}]}}`)
-	p.Want(t, 201, "POST", group+"validatingadmissionpolicybindings", `{"metadata":{"name":"here"},"spec":{"policyName":"counted","validationActions":["Deny","Audit"]}}`)
+	p.Want(t, 201, "POST", group+"validatingadmissionpolicybindings",
+		`{"metadata":{"name":"here"},"spec":{"policyName":"counted","validationActions":["Deny","Audit"]}}`)
 	p.Want(t, 201, "POST", group+"mutatingadmissionpolicies", `{"metadata":{"name":"counted"},"spec":{"reinvocationPolicy":"Never",`+match+`,
 		"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: \"add\", path: \"/metadata/labels\", value: {\"a\": \"b\"}}]"}}]}}`)
-	p.Want(t, 201, "POST", group+"mutatingadmissionpolicybindings", `{"metadata":{"name":"there"},"spec":{"policyName":"counted"}}`)
-	const ns, pod = "/api/v1/namespaces/default/", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	p.Want(t, 201, "POST", group+"mutatingadmissionpolicybindings",
+		`{"metadata":{"name":"there"},"spec":{"policyName":"counted"}}`)
+	const ns, pod = "/api/v1/namespaces/default/",
+		`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	p.Want(t, 201, "POST", ns+"serviceaccounts", `{"metadata":{"name":"default"}}`)
 	bound := apitest.At(p.Want(t, 201, "POST", ns+"pods", pod), "metadata", "uid")
-	p.Want(t, 200, "PATCH", "/api/v1/namespaces/default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`, "Content-Type: application/merge-patch+json")
+	p.Want(t, 200, "PATCH", "/api/v1/namespaces/default",
+		`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`,
+		"Content-Type: application/merge-patch+json")
 	before := scrape(t, cp.Transport())
 	p.Want(t, 201, "POST", ns+"configmaps", `{"metadata":{"name":"good"},"data":{"a":"b"}}`)
 	p.Want(t, 422, "POST", ns+"configmaps", `{"metadata":{"name":"bad"},"data":{"bad":"yes"}}`)
 	// kubelets request this lifetime; later uses are counted as stale
 	token := p.Want(t, 201, "POST", ns+"serviceaccounts/default/token", fmt.Sprintf(
-		`{"spec":{"expirationSeconds":3607,"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q}}}`, bound))
-	p.Want(t, 201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"spec":{"token":%q}}`, apitest.At(token, "status", "token")))
+		`{"spec":{"expirationSeconds":3607,"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q}}}`,
+		bound))
+	p.Want(t, 201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews",
+		fmt.Sprintf(`{"spec":{"token":%q}}`, apitest.At(token, "status", "token")))
 	p.Want(t, 403, "POST", ns+"pods", strings.Replace(pod, `"p"`, `"q"`, 1))
 	after := scrape(t, cp.Transport())
 	for _, test := range []struct {
@@ -178,7 +187,8 @@ func value(family *dto.MetricFamily, label string) (sum float64) {
 		if !found {
 			continue
 		}
-		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetSummary().GetSampleSum() + float64(m.GetHistogram().GetSampleCount())
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetSummary().GetSampleSum() +
+			float64(m.GetHistogram().GetSampleCount())
 	}
 	return sum
 }

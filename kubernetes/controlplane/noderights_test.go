@@ -35,7 +35,8 @@ func TestRightsOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Other tests check the permissions of all authenticated users.
-	open := map[string]bool{"selfsubjectreviews": true, "selfsubjectaccessreviews": true, "selfsubjectrulesreviews": true}
+	open := map[string]bool{"selfsubjectreviews": true, "selfsubjectaccessreviews": true,
+		"selfsubjectrulesreviews": true}
 	refused, granted := 0, 0
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -46,13 +47,15 @@ func TestRightsOfNodes(t *testing.T) {
 			if open[res.Name] {
 				continue
 			}
-			for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+			for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete",
+				"deletecollection"} {
 				resource, subresource, _ := strings.Cut(res.Name, "/")
 				if subresource != "" && (verb == "list" || verb == "watch" || verb == "deletecollection") {
 					continue // subresources have no collections
 				}
 				asked := authorizer.AttributesRecord{
-					User: node, Verb: verb, ResourceRequest: true, APIGroup: gv.Group, APIVersion: gv.Version, Resource: resource, Subresource: subresource, Name: "b",
+					User: node, Verb: verb, ResourceRequest: true, APIGroup: gv.Group, APIVersion: gv.Version,
+					Resource: resource, Subresource: subresource, Name: "b",
 				}
 				if rulesAllow(asked) {
 					granted++
@@ -84,7 +87,8 @@ func rulesAllow(asked authorizer.AttributesRecord) bool {
 
 // tryVerb makes the request of a verb on an object or collection and returns the code and body of
 // its response.
-func tryVerb(t *testing.T, client *http.Client, verb string, gv schema.GroupVersion, resource string, namespaced bool) (int, string) {
+func tryVerb(t *testing.T, client *http.Client, verb string, gv schema.GroupVersion, resource string,
+	namespaced bool) (int, string) {
 	t.Helper()
 	path := "/apis/" + gv.String()
 	if gv.Group == "" {
@@ -101,7 +105,8 @@ func tryVerb(t *testing.T, client *http.Client, verb string, gv schema.GroupVers
 	if subresource != "" {
 		path += "/" + subresource
 	}
-	method := map[string]string{"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}[verb]
+	method := map[string]string{"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE",
+		"deletecollection": "DELETE"}[verb]
 	if method == "" {
 		method = "GET"
 	}

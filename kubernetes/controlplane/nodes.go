@@ -64,7 +64,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 			drivers = []string{simulatedvolumes.Driver}
 		}
 		if n.stages, err = stages.New(stages.Config{
-			Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime, Stages: cfg.Stages, Log: cfg.Log,
+			Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime,
+			Stages: cfg.Stages, Log: cfg.Log,
 		}); err != nil {
 			return nil, err
 		}
@@ -74,7 +75,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 			groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
 		}
 		if n.simulated, err = simulatednodes.New(simulatednodes.Config{
-			Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime, Groups: groups, Stages: n.stages, Drivers: drivers,
+			Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime,
+			Groups: groups, Stages: n.stages, Drivers: drivers,
 			LeaseDuration: cfg.NodeLease, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
 		}); err != nil {
 			return nil, err
@@ -85,7 +87,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 		}
 	case NodeProcess:
 		processes, err := process.New(process.Config{
-			Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined, Images: cfg.NodeImages, HostIP: machineAddress(),
+			Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined, Images: cfg.NodeImages,
+			HostIP: machineAddress(),
 		})
 		if err != nil {
 			return nil, err
@@ -98,7 +101,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
 	if n.agent, err = node.NewAgent(node.AgentConfig{
-		Config: p.RESTConfigAs(identity.Node(nodeName)), Name: nodeName, Runtime: containers, Server: cfg.NodeServer, Drivers: drivers,
+		Config: p.RESTConfigAs(identity.Node(nodeName)), Name: nodeName, Runtime: containers, Server: cfg.NodeServer,
+		Drivers:       drivers,
 		ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, KeepTaints: true, Log: cfg.Log,
 	}); err != nil {
 		return nil, err
@@ -118,7 +122,8 @@ func machineAddress() string {
 
 // simulatesVolumes reports whether the control plane provisions volumes.
 func simulatesVolumes(cfg Config) bool {
-	return cfg.Workloads && !cfg.NoControllers && (cfg.Node == NodeSimulated || cfg.Node == NodeProcess) && cfg.Controllers.Runs(simulatedVolumesName)
+	return cfg.Workloads && !cfg.NoControllers && (cfg.Node == NodeSimulated || cfg.Node == NodeProcess) &&
+		cfg.Controllers.Runs(simulatedVolumesName)
 }
 
 // exist reports whether the control plane runs nodes itself.
@@ -143,7 +148,8 @@ func (n *ownNodes) start(ctx context.Context, parts *parts) {
 func (n *ownNodes) logs(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
 	agent := n.agentOf(pod.Spec.NodeName)
 	if agent == nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("node %q is unreachable: it has no known address", pod.Spec.NodeName))
+		return nil, apierrors.NewInternalError(fmt.Errorf("node %q is unreachable: it has no known address",
+			pod.Spec.NodeName))
 	}
 	return agent.Logs(ctx, pod, opts)
 }

@@ -57,7 +57,8 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 		strategic   = "application/strategic-merge-patch+json"
 	)
 	grow := func(version, name, spec string) string {
-		return fmt.Sprintf(`{"apiVersion":"x.io/%s","kind":"Grow","metadata":{"name":%q},"spec":%s}`, version, name, spec)
+		return fmt.Sprintf(`{"apiVersion":"x.io/%s","kind":"Grow","metadata":{"name":%q},"spec":%s}`, version, name,
+			spec)
 	}
 	deployment := func(name, args string) string {
 		return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q},"spec":{"selector":{"matchLabels":{"a":"b"}},
@@ -83,20 +84,29 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 	for _, test := range []struct{ name, method, path, media, body string }{
 		{"an object", "POST", grows, "application/json", grow("v1", "x", `{"a":`+large+`}`)},
 		{"an object of a built-in kind", "POST", deployments, "application/json", deployment("x", large)},
-		{"an update", "PUT", grows + "/there", "application/json", strings.Replace(grow("v1", "there", `{"a":`+large+`}`), `"name"`, `"resourceVersion":"`+revision+`","name"`, 1)},
+		{"an update", "PUT", grows + "/there", "application/json",
+			strings.Replace(grow("v1", "there", `{"a":`+large+`}`), `"name"`, `"resourceVersion":"`+revision+`","name"`,
+				1)},
 		{"an update of a built-in kind", "PUT", deployments + "/there", "application/json", deployment("there", large)},
 		{"an apply", "PATCH", grows + "/y?fieldManager=m", applyMedia, grow("v1", "y", `{"a":`+large+`}`)},
-		{"an apply to an object", "PATCH", deployments + "/there?fieldManager=m&force=true", applyMedia, deployment("there", large)},
+		{"an apply to an object", "PATCH", deployments + "/there?fieldManager=m&force=true", applyMedia,
+			deployment("there", large)},
 		{"a merge patch", "PATCH", grows + "/there", mergeMedia, `{"spec":{"a":` + half + `}}`},
-		{"a merge patch of a built-in kind", "PATCH", deployments + "/there", mergeMedia, `{"metadata":{"managedFields":[]},"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","args":[` + large + `]}]}}}}`},
-		{"a strategic merge patch", "PATCH", deployments + "/there", strategic, `{"spec":{"template":{"spec":{"containers":[{"name":"d","image":"i","args":[` + half + `]}]}}}}`},
+		{"a merge patch of a built-in kind", "PATCH", deployments + "/there", mergeMedia,
+			`{"metadata":{"managedFields":[]},"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","args":[` + large + `]}]}}}}`},
+		{"a strategic merge patch", "PATCH", deployments + "/there", strategic,
+			`{"spec":{"template":{"spec":{"containers":[{"name":"d","image":"i","args":[` + half + `]}]}}}}`},
 		{"a JSON patch that copies", "PATCH", grows + "/there", patchMedia, copies},
-		{"a JSON patch that adds", "PATCH", deployments + "/there", patchMedia, `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":` + half + `}]`},
+		{"a JSON patch that adds", "PATCH", deployments + "/there", patchMedia,
+			`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":` + half + `}]`},
 		{"defaults", "POST", grows, "application/json", grow("v1", "x", `{"list":`+elements+`}`)},
-		{"defaults after conversion", "POST", strings.Replace(grows, "v1", "v2", 1), "application/json", grow("v2", "x", `{"list":`+elements+`}`)},
+		{"defaults after conversion", "POST", strings.Replace(grows, "v1", "v2", 1), "application/json",
+			grow("v2", "x", `{"list":`+elements+`}`)},
 		{"defaults after a merge patch", "PATCH", grows + "/there", mergeMedia, `{"spec":{"list":` + elements + `}}`},
-		{"defaults after an apply", "PATCH", grows + "/there?fieldManager=m", applyMedia, grow("v1", "there", `{"list":`+elements+`}`)},
-		{"defaults after a JSON patch", "PATCH", grows + "/there", patchMedia, `[{"op":"add","path":"/spec/list","value":` + elements + `}]`},
+		{"defaults after an apply", "PATCH", grows + "/there?fieldManager=m", applyMedia,
+			grow("v1", "there", `{"list":`+elements+`}`)},
+		{"defaults after a JSON patch", "PATCH", grows + "/there", patchMedia,
+			`[{"op":"add","path":"/spec/list","value":` + elements + `}]`},
 		{"defaults in YAML", "POST", grows, "application/yaml", grow("v1", "x", `{"list":`+elements+`}`)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -153,7 +163,8 @@ func TestManagedFieldsThatAreTooLarge(t *testing.T) {
 		{"PUT", "/api/v1/namespaces/default/configmaps/wide", "application/json", 200},
 		{"PATCH", "/api/v1/namespaces/default/configmaps/wide", "application/merge-patch+json", 200},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), test.method, "http://plane"+test.path, strings.NewReader(strings.Replace(body, `0":""`, `0":"`+test.method+`"`, 1)))
+		req, err := http.NewRequestWithContext(t.Context(), test.method, "http://plane"+test.path,
+			strings.NewReader(strings.Replace(body, `0":""`, `0":"`+test.method+`"`, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}

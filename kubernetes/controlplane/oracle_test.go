@@ -179,7 +179,8 @@ func newOracle(t *testing.T) *oracle {
 		o.samples[gvk.GroupKind()] = sample
 	}
 	o.samples[schema.GroupKind{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}]["spec"].(map[string]any)["request"] = certificateRequest(t)
-	if r := o.send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", widgets); r.Code != http.StatusCreated {
+	if r := o.send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml",
+		widgets); r.Code != http.StatusCreated {
 		t.Fatalf("create definition: %d %s", r.Code, r.Body)
 	}
 	o.samples[schema.GroupKind{Group: "shop.example", Kind: "Widget"}] = map[string]any{
@@ -194,10 +195,12 @@ func newOracle(t *testing.T) *oracle {
 		gvk := schema.FromAPIVersionAndKind(sample["apiVersion"].(string), sample["kind"].(string))
 		o.samples[gvk.GroupKind()] = sample
 	}
-	if r := o.send(http.MethodPost, "/api/v1/namespaces", "", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"oracle"}}`); r.Code != http.StatusCreated {
+	if r := o.send(http.MethodPost, "/api/v1/namespaces", "",
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"oracle"}}`); r.Code != http.StatusCreated {
 		t.Fatalf("create namespace: %d %s", r.Code, r.Body)
 	}
-	if r := o.send(http.MethodPost, "/api/v1/namespaces/oracle/pods", "application/yaml", unbound); r.Code != http.StatusCreated {
+	if r := o.send(http.MethodPost, "/api/v1/namespaces/oracle/pods", "application/yaml",
+		unbound); r.Code != http.StatusCreated {
 		t.Fatalf("create pod: %d %s", r.Code, r.Body)
 	}
 	return o
@@ -229,7 +232,8 @@ spec:
 
 // definition returns the sample of another definition.
 func definition(t *testing.T) (sample map[string]any) {
-	text := strings.NewReplacer("widgets", "gizmos", "shop.example", "oracle.example", "Widget", "Gizmo").Replace(widgets)
+	text := strings.NewReplacer("widgets", "gizmos", "shop.example", "oracle.example", "Widget",
+		"Gizmo").Replace(widgets)
 	if err := yaml.Unmarshal([]byte(text), &sample); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +266,8 @@ func (o *oracle) send(method, path, contentType, body string) *httptest.Response
 }
 
 func (o *oracle) subresources(t *testing.T, gv schema.GroupVersion, plural string) (subs []metav1.APIResource) {
-	list, err := discovery.NewDiscoveryClientForConfigOrDie(o.plane.RESTConfig()).ServerResourcesForGroupVersion(gv.String())
+	list, err := discovery.NewDiscoveryClientForConfigOrDie(o.plane.RESTConfig()).
+		ServerResourcesForGroupVersion(gv.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,30 +326,36 @@ func (p *probe) run() bool {
 	if !can("create") {
 		t.Skipf("verbs %v", p.res.Verbs)
 	}
-	if r := p.send(http.MethodPost, p.collection+"?dryRun=All", "", p.object(p.name, "try")); r.Code != http.StatusCreated {
+	if r := p.send(http.MethodPost, p.collection+"?dryRun=All", "",
+		p.object(p.name, "try")); r.Code != http.StatusCreated {
 		if len(p.admitted) > 1 || len(p.authorized) != 1 {
 			t.Errorf("create: authorized %d times, admitted %d times", len(p.authorized), len(p.admitted))
 		}
 		t.Fatalf("the sample is not accepted under the name %s: %s", p.name, r.Body)
 	}
 	if !can("get") { // the server answers the kind but does not store it
-		p.write(http.MethodPost, p.collection, "", p.object(p.name, "one"), expect{verb: "create", op: admission.Create, obj: text("")})
+		p.write(http.MethodPost, p.collection, "", p.object(p.name, "one"),
+			expect{verb: "create", op: admission.Create, obj: text("")})
 		return true
 	}
 	one := p.collection + "/" + p.name
-	p.write(http.MethodPost, p.collection, "", p.object(p.name, "one"), expect{verb: "create", op: admission.Create, obj: text("one")})
+	p.write(http.MethodPost, p.collection, "", p.object(p.name, "one"),
+		expect{verb: "create", op: admission.Create, obj: text("one")})
 	p.read(one, "get")
 	p.read(p.collection, "list")
 	before := "one"
 	if can("update") {
-		p.write(http.MethodPut, one, "", p.current(one, "put"), expect{verb: "update", op: admission.Update, obj: text("put"), old: text("one")})
+		p.write(http.MethodPut, one, "", p.current(one, "put"),
+			expect{verb: "update", op: admission.Update, obj: text("put"), old: text("one")})
 		before = "put"
 	}
 	for _, patch := range []struct{ state, kind, body string }{
 		{"json", "application/json-patch+json", `[{"op":"add","path":"/metadata/labels/state","value":"json"}]`},
 		{"merge", "application/merge-patch+json", `{"metadata":{"labels":{"state":"merge"}}}`},
 		{"strategic", "application/strategic-merge-patch+json", `{"metadata":{"labels":{"state":"strategic"}}}`},
-		{"apply", "application/apply-patch+yaml", fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{"state":"apply"}}}`, p.gv, p.res.Kind, p.name)},
+		{"apply", "application/apply-patch+yaml",
+			fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{"state":"apply"}}}`, p.gv,
+				p.res.Kind, p.name)},
 	} {
 		if !can("patch") {
 			break
@@ -358,14 +369,16 @@ func (p *probe) run() bool {
 		if patch.state == "apply" {
 			path += "?fieldManager=oracle&force=true"
 		}
-		p.write(http.MethodPatch, path, patch.kind, patch.body, expect{verb: "patch", op: admission.Update, obj: text(patch.state), old: &before})
+		p.write(http.MethodPatch, path, patch.kind, patch.body,
+			expect{verb: "patch", op: admission.Update, obj: text(patch.state), old: &before})
 		before = patch.state
 	}
 	for _, sub := range p.subs {
 		p.subresource(one, sub)
 	}
 	if can("delete") {
-		p.write(http.MethodDelete, one+"?gracePeriodSeconds=0", "", "", expect{verb: "delete", op: admission.Delete, old: text(before)})
+		p.write(http.MethodDelete, one+"?gracePeriodSeconds=0", "", "",
+			expect{verb: "delete", op: admission.Delete, old: text(before)})
 	}
 	if can("deletecollection") && names[p.res.Kind] == "" {
 		p.removeAll()
@@ -410,8 +423,10 @@ func (p *probe) current(path, state string) string {
 func (p *probe) read(path, verb string) {
 	p.t.Helper()
 	r := p.send(http.MethodGet, path, "", "")
-	if r.Code != http.StatusOK || len(p.admitted)+len(p.validated) != 0 || len(p.authorized) != 1 || p.authorized[0].GetVerb() != verb {
-		p.t.Errorf("GET %s: %d, authorized %d times, admitted %d times", path, r.Code, len(p.authorized), len(p.admitted))
+	if r.Code != http.StatusOK || len(p.admitted)+len(p.validated) != 0 || len(p.authorized) != 1 ||
+		p.authorized[0].GetVerb() != verb {
+		p.t.Errorf("GET %s: %d, authorized %d times, admitted %d times", path, r.Code, len(p.authorized),
+			len(p.admitted))
 	}
 }
 
@@ -430,7 +445,8 @@ func (p *probe) write(method, path, contentType, body string, want expect) {
 		p.refuse = half
 		r := p.send(method, path, contentType, body)
 		p.refuse = ""
-		if reached := half == "mutate" || len(p.validated) > 0; reached && (r.Code != http.StatusForbidden || !strings.Contains(r.Body.String(), errGate.Error())) {
+		if reached := half == "mutate" || len(p.validated) > 0; reached &&
+			(r.Code != http.StatusForbidden || !strings.Contains(r.Body.String(), errGate.Error())) {
 			p.t.Errorf("%s %s refused in %s: %d %s", method, path, half, r.Code, r.Body)
 		} else if !reached && !want.fails {
 			p.t.Errorf("%s %s does not reach validating admission: %d %s", method, path, r.Code, r.Body)
@@ -472,8 +488,11 @@ func (p *probe) check(method, path string, r *httptest.ResponseRecorder, want ex
 	}
 	if len(p.authorized) != 1 {
 		p.t.Errorf("%s %s: authorized %d times", method, path, len(p.authorized))
-	} else if a := p.authorized[0]; a.GetVerb() != want.verb || strings.TrimSuffix(a.GetResource()+"/"+a.GetSubresource(), "/") != want.resource || a.GetAPIGroup() != p.gv.Group {
-		p.t.Errorf("%s %s: authorized as %s %s/%s, want %s %s", method, path, a.GetVerb(), a.GetResource(), a.GetSubresource(), want.verb, want.resource)
+	} else if a := p.authorized[0]; a.GetVerb() != want.verb ||
+		strings.TrimSuffix(a.GetResource()+"/"+a.GetSubresource(), "/") != want.resource ||
+		a.GetAPIGroup() != p.gv.Group {
+		p.t.Errorf("%s %s: authorized as %s %s/%s, want %s %s", method, path, a.GetVerb(), a.GetResource(),
+			a.GetSubresource(), want.verb, want.resource)
 	}
 	if len(p.recorded) != 1 || p.recorded[0].Verb != want.verb || int(p.recorded[0].ResponseStatus.Code) != r.Code {
 		p.t.Errorf("%s %s: recorded as %v", method, path, p.recorded)
@@ -489,10 +508,12 @@ func (p *probe) check(method, path string, r *httptest.ResponseRecorder, want ex
 		}
 		g := got[0]
 		if g.op != want.op || g.resource != want.resource || g.kind != want.kind || g.dryRun != dryRun {
-			p.t.Errorf("%s %s: %s admission saw %s %s %s, dry run %v", method, path, phase, g.op, g.resource, g.kind, g.dryRun)
+			p.t.Errorf("%s %s: %s admission saw %s %s %s, dry run %v", method, path, phase, g.op, g.resource, g.kind,
+				g.dryRun)
 		}
 		if !same(g.obj, want.obj, want.any) || !same(g.old, want.old, want.any) {
-			p.t.Errorf("%s %s: %s admission saw object %s, old %s; want %s, %s", method, path, phase, show(g.obj), show(g.old), show(want.obj), show(want.old))
+			p.t.Errorf("%s %s: %s admission saw object %s, old %s; want %s, %s", method, path, phase, show(g.obj),
+				show(g.old), show(want.obj), show(want.old))
 		}
 	}
 }
@@ -519,7 +540,8 @@ func (p *probe) subresource(object string, sub metav1.APIResource) {
 	if sub.Group != "" || sub.Version != "" {
 		kind = schema.GroupVersionKind{Group: sub.Group, Version: sub.Version, Kind: sub.Kind}
 	}
-	want := expect{resource: sub.Name, kind: kind, op: admission.Update, obj: text(""), old: text(""), any: true, fails: true}
+	want := expect{resource: sub.Name, kind: kind, op: admission.Update, obj: text(""), old: text(""), any: true,
+		fails: true}
 	path := object + "/" + name
 	switch {
 	case strings.HasSuffix(sub.Kind, "Options"): // the resource itself answers
@@ -538,7 +560,8 @@ func (p *probe) subresource(object string, sub metav1.APIResource) {
 		}
 	case name == "binding", name == "eviction", name == "token":
 		want.verb, want.op, want.old = "create", admission.Create, nil
-		body := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, kind.GroupVersion(), kind.Kind, p.name)
+		body := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}}`, kind.GroupVersion(), kind.Kind,
+			p.name)
 		if name == "binding" {
 			body = fmt.Sprintf(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":%q},"target":{"kind":"Node","name":"n"}}`, p.name)
 		}

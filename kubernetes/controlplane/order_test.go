@@ -44,12 +44,14 @@ func (c *conversation) send(method, path, body string) uint32 {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	encoder.SetMaxDynamicTableSize(0)
-	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path}, {"content-type", "application/json"}} {
+	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "x"}, {":path", path},
+		{"content-type", "application/json"}} {
 		c.must(encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
 	id := c.next
 	c.next += 2
-	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: body == ""}))
+	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true,
+		EndStream: body == ""}))
 	if body != "" {
 		c.must(c.framer.WriteData(id, true, []byte(body)))
 	}
@@ -132,7 +134,8 @@ func TestEventsInTheOrderOfResponses(t *testing.T) {
 	c.read(c.send("POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"last"}}`), true)
 	t.Logf("%d rounds: %d inversions", rounds, inversions)
 	if inversions > 0 || children != rounds {
-		t.Errorf("in %d rounds, %d events of a namespace came after that of an object in it; %d such objects", rounds, inversions, children)
+		t.Errorf("in %d rounds, %d events of a namespace came after that of an object in it; %d such objects", rounds,
+			inversions, children)
 	}
 }
 
@@ -163,7 +166,8 @@ func TestImmediateDeletion(t *testing.T) {
 	inversions := 0
 	for i := range rounds {
 		name := fmt.Sprint("p", i)
-		c.read(c.send("POST", pods, `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`), true)
+		c.read(c.send("POST", pods, `{"metadata":{"name":"`+name+
+			`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`), true)
 		c.read(c.send("DELETE", pods+"/"+name+"?gracePeriodSeconds=0", ""), true)
 	}
 	// The last write waits for the events before it.
@@ -193,10 +197,12 @@ func TestImmediateDeletionInProcess(t *testing.T) {
 		defer plane.Stop()
 		admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		const pods = "/api/v1/namespaces/default/pods"
-		if code, answer := ask(t, plane, admin, "POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`); code != http.StatusCreated {
+		if code, answer := ask(t, plane, admin, "POST", "/api/v1/namespaces/default/serviceaccounts",
+			`{"metadata":{"name":"default"}}`); code != http.StatusCreated {
 			t.Fatal(code, answer)
 		}
-		if code, answer := ask(t, plane, admin, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); code != http.StatusCreated {
+		if code, answer := ask(t, plane, admin, "POST", pods,
+			`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); code != http.StatusCreated {
 			t.Fatal(code, answer)
 		}
 		begin := time.Now()
@@ -219,7 +225,8 @@ func TestUnreadWatchDelaysNoWriter(t *testing.T) {
 		n++
 		begin := time.Now()
 		body := fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n)
-		if code := s.code(t.Context(), ann, "POST", "/api/v1/namespaces/default/configmaps", "application/json", strings.NewReader(body)); code != http.StatusCreated {
+		if code := s.code(t.Context(), ann, "POST", "/api/v1/namespaces/default/configmaps", "application/json",
+			strings.NewReader(body)); code != http.StatusCreated {
 			t.Fatal(code)
 		}
 		return time.Since(begin)
@@ -267,7 +274,8 @@ func BenchmarkWatchedCreates(b *testing.B) {
 			b.ReportAllocs()
 			before := cpu()
 			for n := 0; b.Loop(); n++ {
-				c.read(c.send("POST", "/api/v1/namespaces/default/configmaps", fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n)), true)
+				c.read(c.send("POST", "/api/v1/namespaces/default/configmaps",
+					fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n)), true)
 			}
 			b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
 		})

@@ -33,12 +33,16 @@ import (
 )
 
 // newChain builds the request pipeline in front of the handlers of resources and paths.
-func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store, issuer *tokens.Issuer, identify *authn.Authenticator, authorizer authorizer.Authorizer, registry *resource.Registry, resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator, waits *cachesync.Waits) (*filters.Chain, error) {
+func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Controller, st *store.Store,
+	issuer *tokens.Issuer, identify *authn.Authenticator, authorizer authorizer.Authorizer, registry *resource.Registry,
+	resources *verbs.Handler, definitions *crd.Definitions, others *aggregator.Aggregator,
+	waits *cachesync.Waits) (*filters.Chain, error) {
 	effective, err := cfg.Version.Effective()
 	if err != nil {
 		return nil, err
 	}
-	found := discovery.New(discovery.Config{Registry: registry, Others: others.Discovery, Priorities: builtin.Priorities})
+	found := discovery.New(discovery.Config{Registry: registry, Others: others.Discovery,
+		Priorities: builtin.Priorities})
 	groups := others.Handler(caughtUp(catchUp(st, definitions), found))
 	documents := caughtUp(catchUp(st, definitions), openapi.New(openapi.Config{
 		Registry: registry, Custom: usage.Describe(definitions), Others: others.OpenAPI, Packed: openapispec.Archive,
@@ -83,9 +87,10 @@ func newChain(cfg Config, metrics *prometheus.Registry, flows *flowcontrol.Contr
 		Metrics:       metrics,
 		Serves:        serves(registry),
 		FlowControl:   flows,
-		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight, MaxLongRunningPerUser: cfg.Limits.LongRunningPerUser,
-		Timeout: cfg.RequestTimeout,
-		Log:     cfg.Log,
+		MaxInFlight:   cfg.Limits.InFlight, MaxMutatingInFlight: cfg.Limits.MutatingInFlight,
+		MaxLongRunningPerUser: cfg.Limits.LongRunningPerUser,
+		Timeout:               cfg.RequestTimeout,
+		Log:                   cfg.Log,
 	})
 	return chain, nil
 }
@@ -102,9 +107,11 @@ func serves(registry *resource.Registry) func(*request.RequestInfo) bool {
 // kubernetesVersion is the document at /version, from which clients derive the supported features.
 func kubernetesVersion(effective compatibility.EffectiveVersion) version.Info {
 	number := func(n uint) string { return strconv.FormatUint(uint64(n), 10) }
-	binary, emulated, least := effective.BinaryVersion(), effective.EmulationVersion(), effective.MinCompatibilityVersion()
+	binary, emulated, least := effective.BinaryVersion(), effective.EmulationVersion(),
+		effective.MinCompatibilityVersion()
 	return version.Info{
-		Major: number(binary.Major()), Minor: number(binary.Minor()), GitVersion: KubernetesVersion, GitTreeState: "clean",
+		Major: number(binary.Major()), Minor: number(binary.Minor()), GitVersion: KubernetesVersion,
+		GitTreeState:   "clean",
 		EmulationMajor: number(emulated.Major()), EmulationMinor: number(emulated.Minor()),
 		MinCompatibilityMajor: number(least.Major()), MinCompatibilityMinor: number(least.Minor()),
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,

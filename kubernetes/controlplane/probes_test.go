@@ -47,11 +47,14 @@ func ask(t testing.TB, plane *controlplane.ControlPlane, who user.Info, method, 
 // everywhere.
 func probed(t *testing.T) (plane *controlplane.ControlPlane, admin, ann user.Info) {
 	plane = start(t, controlplane.Config{})
-	admin, ann = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, &user.DefaultInfo{Name: "ann"}
+	admin, ann = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}},
+		&user.DefaultInfo{Name: "ann"}
 	for _, body := range []string{
-		definition("things", "Thing", "Namespaced"), definition("others", "Other", "Namespaced"), definition("globals", "Global", "Cluster"),
+		definition("things", "Thing", "Namespaced"), definition("others", "Other", "Namespaced"),
+		definition("globals", "Global", "Cluster"),
 	} {
-		if code, answer := ask(t, plane, admin, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body); code != http.StatusCreated {
+		if code, answer := ask(t, plane, admin, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+			body); code != http.StatusCreated {
 			t.Fatalf("%d %s", code, answer)
 		}
 	}
@@ -69,9 +72,12 @@ func probed(t *testing.T) (plane *controlplane.ControlPlane, admin, ann user.Inf
 	ctx, root := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
 	all := rule("*", "probe.example.com", "*")
 	must[*rbacv1.Role](t)(root.RbacV1().Roles("default").Create(ctx, role("all", all), createOpts))
-	must[*rbacv1.RoleBinding](t)(root.RbacV1().RoleBindings("default").Create(ctx, binding("all", "Role", "all", "ann"), createOpts))
-	must[*rbacv1.ClusterRole](t)(root.RbacV1().ClusterRoles().Create(ctx, clusterRole("list", rule("list", "probe.example.com", "things")), createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(root.RbacV1().ClusterRoleBindings().Create(ctx, clusterBinding("list", "list", "ann"), createOpts))
+	must[*rbacv1.RoleBinding](t)(root.RbacV1().RoleBindings("default").Create(ctx, binding("all", "Role", "all", "ann"),
+		createOpts))
+	must[*rbacv1.ClusterRole](t)(root.RbacV1().ClusterRoles().Create(ctx,
+		clusterRole("list", rule("list", "probe.example.com", "things")), createOpts))
+	must[*rbacv1.ClusterRoleBinding](t)(root.RbacV1().ClusterRoleBindings().Create(ctx,
+		clusterBinding("list", "list", "ann"), createOpts))
 	return plane, admin, ann
 }
 
@@ -79,17 +85,20 @@ func probed(t *testing.T) (plane *controlplane.ControlPlane, admin, ann user.Inf
 // cluster-scoped ones by a path with that namespace.
 func TestClusterScopedResourcesInNamespacePaths(t *testing.T) {
 	plane, admin, ann := probed(t)
-	for _, path := range []string{"/globals", "/globals/hidden", "/globals/hidden/status", "/globals?watch=1&timeoutSeconds=1"} {
+	for _, path := range []string{"/globals", "/globals/hidden", "/globals/hidden/status",
+		"/globals?watch=1&timeoutSeconds=1"} {
 		for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "POST"} {
 			for _, who := range []user.Info{admin, ann} {
 				code, answer := ask(t, plane, who, method, "/apis/probe.example.com/v1/namespaces/default"+path, "{}")
-				if code != http.StatusNotFound && code != http.StatusForbidden && code != http.StatusMethodNotAllowed || strings.Contains(answer, `"kind":"Global"`) {
+				if code != http.StatusNotFound && code != http.StatusForbidden && code != http.StatusMethodNotAllowed ||
+					strings.Contains(answer, `"kind":"Global"`) {
 					t.Errorf("%s %s as %s: %d %s", method, path, who.GetName(), code, answer)
 				}
 			}
 		}
 	}
-	if code, _ := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/globals/hidden", ""); code != http.StatusForbidden {
+	if code, _ := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/globals/hidden",
+		""); code != http.StatusForbidden {
 		t.Errorf("without the namespace: %d", code)
 	}
 	if code, _ := ask(t, plane, admin, "GET", "/apis/probe.example.com/v1/globals/hidden", ""); code != http.StatusOK {
@@ -116,14 +125,16 @@ func TestNamesDoNotTraversePaths(t *testing.T) {
 		"/api/v1/namespaces/%2E%2E/secrets",
 		"/api/v1/namespaces/default/..%2Fkube-system%2Fsecrets",
 		"/api/v1/namespaces/..%2Fkube-system/secrets/hidden",
-		"/apis/probe.example.com/v1/namespaces/default/things?continue=" + "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLi4vLi4vb3RoZXJzLyJ9",
+		"/apis/probe.example.com/v1/namespaces/default/things?continue=" +
+			"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLi4vLi4vb3RoZXJzLyJ9",
 	} {
 		if code, answer := ask(t, plane, ann, "GET", path, ""); leak(answer) {
 			t.Errorf("%s: %d %s", path, code, answer)
 		}
 	}
 	// Make sure that ann can read something, so that the requests above could have succeeded.
-	if code, answer := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/namespaces/default/things", ""); code != http.StatusOK || !strings.Contains(answer, `"name":"mine"`) {
+	if code, answer := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/namespaces/default/things",
+		""); code != http.StatusOK || !strings.Contains(answer, `"name":"mine"`) {
 		t.Errorf("%d %s", code, answer)
 	}
 	if _, answer := ask(t, plane, ann, "GET", "/apis/probe.example.com/v1/things", ""); !leak(answer) {
@@ -132,7 +143,8 @@ func TestNamesDoNotTraversePaths(t *testing.T) {
 	// Objects with such names can't be created.
 	for _, name := range []string{"..", ".", "a/b", "../x", "a%2Fb"} {
 		body := fmt.Sprintf(`{"apiVersion":"probe.example.com/v1","kind":"Thing","metadata":{"name":%q}}`, name)
-		if code, answer := ask(t, plane, ann, "POST", "/apis/probe.example.com/v1/namespaces/default/things", body); code != http.StatusUnprocessableEntity {
+		if code, answer := ask(t, plane, ann, "POST", "/apis/probe.example.com/v1/namespaces/default/things",
+			body); code != http.StatusUnprocessableEntity {
 			t.Errorf("%q: %d %s", name, code, answer)
 		}
 	}
@@ -145,15 +157,19 @@ func TestNoRedirects(t *testing.T) {
 	service := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.elsewhere.example.com"},
 		"spec":{"group":"elsewhere.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,
 		"service":{"namespace":"default","name":"kubernetes"}}}`
-	if code, answer := ask(t, plane, admin, "POST", "/apis/apiregistration.k8s.io/v1/apiservices", service); code != http.StatusCreated {
+	if code, answer := ask(t, plane, admin, "POST", "/apis/apiregistration.k8s.io/v1/apiservices",
+		service); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, answer)
 	}
 	for _, path := range []string{
-		"/apis/elsewhere.example.com/v1", "/apis/elsewhere.example.com/v1/things", "/apis/elsewhere.example.com/v1/namespaces/default/things/x",
-		"/api/", "/api//v1", "/apis//", "//api/v1/pods", "/api/v1/namespaces/default/pods/", "/version/", "/openapi/v3/",
+		"/apis/elsewhere.example.com/v1", "/apis/elsewhere.example.com/v1/things",
+		"/apis/elsewhere.example.com/v1/namespaces/default/things/x",
+		"/api/", "/api//v1", "/apis//", "//api/v1/pods", "/api/v1/namespaces/default/pods/", "/version/",
+		"/openapi/v3/",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
-			if code, _ := ask(t, plane, admin, method, path, ""); code >= 300 && code < 400 && code != http.StatusNotModified {
+			if code, _ := ask(t, plane, admin, method, path, ""); code >= 300 && code < 400 &&
+				code != http.StatusNotModified {
 				t.Errorf("%s %s: %d", method, path, code)
 			}
 		}

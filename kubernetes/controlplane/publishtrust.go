@@ -53,7 +53,8 @@ func (p *ControlPlane) publishTrust(ctx context.Context, rootCA []byte) error {
 		return nil
 	}
 	for range 20 { // conflicts come from other servers that start at the same time
-		stored, err := derived.Get[corev1.ConfigMap](p.store.Snapshot(), "configmaps", metav1.NamespaceSystem, trustName)
+		stored, err := derived.Get[corev1.ConfigMap](p.store.Snapshot(), "configmaps", metav1.NamespaceSystem,
+			trustName)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

@@ -24,7 +24,8 @@ func (s *site) browser(t testing.TB, name string, groups ...string) *http.Client
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
+	transport := &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
@@ -68,7 +69,8 @@ func TestOtherClientsAreServed(t *testing.T) {
 		{"nodes of YAML", "POST", path, "application/yaml", strings.Repeat("[", 3_000_000), "", 413},
 		{"aliases", "POST", path, "application/yaml", billionLaughs(), "", 400},
 		{"width", "POST", path, "application/cbor", "\xd9\xd9\xf7\x9b\x7f\xff\xff\xff\xff\xff\xff\xff\x01", "", 400},
-		{"operations", "PATCH", path + "/c", "application/json-patch+json", "[" + strings.Repeat(operation+",", 10_000) + operation + "]", "", 413},
+		{"operations", "PATCH", path + "/c", "application/json-patch+json",
+			"[" + strings.Repeat(operation+",", 10_000) + operation + "]", "", 413},
 		{"headers", "GET", path, asJSON, "", strings.Repeat("x", 2<<20), 431},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,7 +78,8 @@ func TestOtherClientsAreServed(t *testing.T) {
 			for range 2 {
 				attack.Go(func() {
 					for range 3 {
-						req, err := http.NewRequestWithContext(t.Context(), test.method, s.url+test.path, strings.NewReader(test.body))
+						req, err := http.NewRequestWithContext(t.Context(), test.method, s.url+test.path,
+							strings.NewReader(test.body))
 						if err != nil {
 							t.Error(err)
 							return
@@ -111,7 +114,8 @@ func TestOtherClientsAreServed(t *testing.T) {
 				if code := s.code(t.Context(), ann, "GET", path+"/c", asJSON, nil); code != http.StatusOK {
 					t.Fatalf("GET: %d", code)
 				}
-				if code := s.code(t.Context(), ann, "PATCH", path+"/c", "application/merge-patch+json", strings.NewReader(fmt.Sprintf(`{"data":{"n":"%d"}}`, served))); code != http.StatusOK {
+				if code := s.code(t.Context(), ann, "PATCH", path+"/c", "application/merge-patch+json",
+					strings.NewReader(fmt.Sprintf(`{"data":{"n":"%d"}}`, served))); code != http.StatusOK {
 					t.Fatalf("PATCH: %d", code)
 				}
 			}
@@ -125,14 +129,16 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: most}})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	for _, name := range []string{"mallory", "ann"} {
-		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding(name, "cluster-admin", name), createOpts); err != nil {
+		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+			clusterBinding(name, "cluster-admin", name), createOpts); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var watches sync.WaitGroup
 	// watch starts a watch that lasts until ctx ends, and returns the status code immediately.
 	watch := func(ctx context.Context, c *http.Client) int {
-		req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=true&timeoutSeconds=600", nil)
+		req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=true&timeoutSeconds=600",
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,10 +182,12 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 // Requests whose bodies never arrive take no seats: reads, watches and writes of any user are still
 // served.
 func TestUnsentBodiesTakeNoSeats(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
+	s := onPort(t, controlplane.Config{NoControllers: true,
+		Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
-	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("all", "cluster-admin", "mallory"), createOpts); err != nil {
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+		clusterBinding("all", "cluster-admin", "mallory"), createOpts); err != nil {
 		t.Fatal(err)
 	}
 	mallory := s.browser(t, "mallory")
@@ -216,13 +224,15 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 		t.Fatalf("never reached %d concurrent writes", want)
 	}
 	until(0)
-	if code := s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code != http.StatusCreated {
+	if code := s.code(t.Context(), mallory, "POST", path, "application/json",
+		object("more")); code != http.StatusCreated {
 		t.Errorf("one more write: %d", code)
 	}
 	if code := s.code(t.Context(), mallory, "GET", path, "", nil); code != http.StatusOK {
 		t.Errorf("reading: %d", code)
 	}
-	if code := s.code(t.Context(), mallory, "GET", path+"?watch=true&timeoutSeconds=1&resourceVersion=0", "", nil); code != http.StatusOK {
+	if code := s.code(t.Context(), mallory, "GET", path+"?watch=true&timeoutSeconds=1&resourceVersion=0", "",
+		nil); code != http.StatusOK {
 		t.Errorf("watching: %d", code)
 	}
 	if code := s.code(t.Context(), root, "POST", path, "application/json", object("root")); code != http.StatusCreated {
@@ -233,7 +243,8 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 	}
 	held.Wait()
 	until(0) // the server has noticed the end
-	if code := s.code(t.Context(), mallory, "POST", path, "application/json", object("more")); code != http.StatusCreated {
+	if code := s.code(t.Context(), mallory, "POST", path, "application/json",
+		object("more")); code != http.StatusCreated {
 		t.Errorf("afterwards: %d", code)
 	}
 }

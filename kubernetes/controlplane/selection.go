@@ -17,9 +17,11 @@ const (
 
 // The controllers of kube-controller-manager that each of our controllers replaces.
 var (
-	defaultsNames    = []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"}
-	protectionNames  = []string{"persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller", "volumeattributesclass-protection-controller"}
-	tokenNames       = []string{"serviceaccount-token-controller", "token-cleaner-controller", "legacy-serviceaccount-token-cleaner-controller"}
+	defaultsNames   = []string{"serviceaccount-controller", "root-ca-certificate-publisher-controller"}
+	protectionNames = []string{"persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller",
+		"volumeattributesclass-protection-controller"}
+	tokenNames = []string{"serviceaccount-token-controller", "token-cleaner-controller",
+		"legacy-serviceaccount-token-cleaner-controller"}
 	certificateNames = []string{
 		"certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller",
 		"certificatesigningrequest-cleaner-controller", "podcertificaterequest-cleaner-controller",
@@ -29,8 +31,10 @@ var (
 // ControllerNames returns the names that Config.Controllers can select, sorted.
 func ControllerNames() []string {
 	names := slices.Concat(workloads.Names, defaultsNames, protectionNames, tokenNames, certificateNames, []string{
-		"garbage-collector-controller", "ttl-after-finished-controller", "clusterrole-aggregation-controller", "disruption-controller",
-		"resourcequota-controller", "storage-version-migrator-controller", "validatingadmissionpolicy-status-controller", "namespace-controller",
+		"garbage-collector-controller", "ttl-after-finished-controller", "clusterrole-aggregation-controller",
+		"disruption-controller",
+		"resourcequota-controller", "storage-version-migrator-controller",
+		"validatingadmissionpolicy-status-controller", "namespace-controller",
 		"service-cidr-controller", schedulerName, simulatedVolumesName, loadBalancersName,
 	})
 	slices.Sort(names)

@@ -24,7 +24,8 @@ func TestSelection(t *testing.T) {
 		{nil, map[string]bool{"job-controller": true}},
 		{workloads.Selection{"*"}, map[string]bool{"job-controller": true}},
 		{workloads.Selection{"-*"}, map[string]bool{"job-controller": false}},
-		{workloads.Selection{"*", "-job-controller"}, map[string]bool{"job-controller": false, "cronjob-controller": true}},
+		{workloads.Selection{"*", "-job-controller"},
+			map[string]bool{"job-controller": false, "cronjob-controller": true}},
 		{workloads.Selection{"job-controller"}, map[string]bool{"job-controller": true, "cronjob-controller": false}},
 		{workloads.Selection{"-job-controller", "job-controller", "*"}, map[string]bool{"job-controller": false}},
 	} {
@@ -46,7 +47,8 @@ func TestSelection(t *testing.T) {
 // and a deleted owner keeps its dependents.
 func TestSelectedControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		selected, err := controlplane.ParseControllers([]string{"deployment-controller", "job-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller"})
+		selected, err := controlplane.ParseControllers([]string{"deployment-controller", "job-controller",
+			"serviceaccount-controller", "root-ca-certificate-publisher-controller"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,15 +65,17 @@ func TestSelectedControllers(t *testing.T) {
 		}
 		ctx, labels := t.Context(), map[string]string{"app": "web"}
 		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
-		_, err = client.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
-		}}, metav1.CreateOptions{})
+		_, err = client.AppsV1().Deployments("default").Create(ctx,
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+			}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
 		if _, err := client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +92,8 @@ func TestSelectedControllers(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if sets, err = client.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{}); err != nil || len(sets.Items) != 1 {
+		if sets, err = client.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{}); err != nil ||
+			len(sets.Items) != 1 {
 			t.Errorf("without the garbage collector: %d ReplicaSets, %v", len(sets.Items), err)
 		}
 	})

@@ -38,7 +38,8 @@ var (
 // name that no earlier request had.
 var earlyRequests = []earlyRequest{
 	{code: 400, as: anyone, path: "/apis/%[1]s/v1/%[1]s", header: []string{"Impersonate-Uid: 1"}},
-	{code: 422, as: master, method: "POST", path: "/api/v1/namespaces/%[1]s/configmaps?dryRun=%[1]s", body: sends(`{"metadata":{"name":"a"}}`)},
+	{code: 422, as: master, method: "POST", path: "/api/v1/namespaces/%[1]s/configmaps?dryRun=%[1]s",
+		body: sends(`{"metadata":{"name":"a"}}`)},
 	{code: 401, path: "/apis/%[1]s/v1/%[1]s", header: []string{"Authorization: Bearer %[1]s"}},
 	{code: 403, as: anyone, path: "/apis/%[1]s/v1/%[1]s"},
 	{code: 403, as: anyone, path: "/apis/%[1]s/v1/%[1]s/%[1]s/%[1]s?watch=1&dryRun=%[1]s"},
@@ -57,9 +58,13 @@ var earlyRequests = []earlyRequest{
 	{code: 405, as: master, method: "%[1]s", path: "/api/v1/namespaces/%[1]s/pods"},
 	{code: 405, as: master, method: "PUT", path: "/api/v1/namespaces/%[1]s/pods"},
 	{code: 405, as: master, method: "%[1]s", path: "/apis/stable.example.com/v1/namespaces/x/things/%[1]s"},
-	{code: 413, as: master, method: "POST", path: "/api/v1/namespaces/%[1]s/configmaps", body: func() io.Reader { return tooLarge{} }},
-	{code: 415, as: master, method: "PATCH", path: "/api/v1/namespaces/%[1]s/configmaps/%[1]s", header: []string{"Content-Type: application/%[1]s"}, body: sends(`{}`)},
-	{code: 415, as: master, method: "POST", path: "/apis/stable.example.com/v1/namespaces/%[1]s/things", header: []string{"Content-Type: application/%[1]s"}, body: sends(`{}`)},
+	{code: 413, as: master, method: "POST", path: "/api/v1/namespaces/%[1]s/configmaps", body: func() io.Reader {
+		return tooLarge{}
+	}},
+	{code: 415, as: master, method: "PATCH", path: "/api/v1/namespaces/%[1]s/configmaps/%[1]s",
+		header: []string{"Content-Type: application/%[1]s"}, body: sends(`{}`)},
+	{code: 415, as: master, method: "POST", path: "/apis/stable.example.com/v1/namespaces/%[1]s/things",
+		header: []string{"Content-Type: application/%[1]s"}, body: sends(`{}`)},
 	{code: 429, as: anyone, path: "/apis/%[1]s/v1/%[1]s?watch=1"},
 	{code: 429, as: anyone, path: "/api/v1/namespaces/%[1]s/%[1]s?watch=1"},
 	{code: 429, as: anyone, path: "/apis/%[1]s/v1/namespaces/%[1]s/%[1]s/%[1]s/log"},
@@ -182,7 +187,8 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 	}
 	const most = 8 << 20
 	if heldAfter > heldBefore+most {
-		t.Errorf("%d MiB are in use after %d requests, %d MiB before", heldAfter>>20, count*len(earlyRequests), heldBefore>>20)
+		t.Errorf("%d MiB are in use after %d requests, %d MiB before", heldAfter>>20, count*len(earlyRequests),
+			heldBefore>>20)
 	}
 	t.Logf("%d series, %d KiB more than before", len(after), (int(heldAfter)-int(heldBefore))>>10)
 }

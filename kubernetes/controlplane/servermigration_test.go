@@ -78,13 +78,15 @@ func TestMigrationOfAServer(t *testing.T) {
 		const count = 600
 		for i := range count {
 			if err := first.Transact(t.Context(), func(tx *apiserver.Tx) error {
-				return tx.Create(&cake{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("c-", i)}, Layers: 2})
+				return tx.Create(&cake{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("c-", i)},
+					Layers: 2})
 			}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		second := newBakery(t, apiserver.Group(bakery,
-			apiserver.Kind(&tart{TypeMeta: cakeMeta("v2")}, apiserver.Version(&cake{TypeMeta: cakeMeta("v1")}))), apiserver.Fork(first.Store().Snapshot()))
+			apiserver.Kind(&tart{TypeMeta: cakeMeta("v2")}, apiserver.Version(&cake{TypeMeta: cakeMeta("v1")}))),
+			apiserver.Fork(first.Store().Snapshot()))
 		storedIn := func(version string) (n int) {
 			for obj := range second.Store().Snapshot().Scan("cakes."+bakery, "", store.Key{}) {
 				if strings.Contains(string(obj.Data), `"apiVersion":"`+bakery+"/"+version+`"`) {
@@ -100,10 +102,11 @@ func TestMigrationOfAServer(t *testing.T) {
 		c.serve("bakery", "bakery.default.svc", second.Handler())
 		c.register(bakery, "v2", "bakery")
 		c.register(bakery, "v1", "bakery")
-		c.serve("wardle", "wardle.default.svc", &api{group: "wardle.example.com", version: "v1", requests: func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"MethodNotAllowed","code":405}`)
-		}})
+		c.serve("wardle", "wardle.default.svc", &api{group: "wardle.example.com", version: "v1",
+			requests: func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"MethodNotAllowed","code":405}`)
+			}})
 		c.register("wardle.example.com", "v1", "wardle")
 		const path = "/apis/storagemigration.k8s.io/v1/storageversionmigrations"
 		migrate := func(group, resource string) string {
@@ -119,7 +122,8 @@ func TestMigrationOfAServer(t *testing.T) {
 		if old, now := storedIn("v1"), storedIn("v2"); old != 0 || now != count {
 			t.Errorf("%d stored in v1, %d in v2", old, now)
 		}
-		if status := migrate("wardle.example.com", "flunders"); !strings.Contains(status, `"type":"Failed","status":"True"`) {
+		if status := migrate("wardle.example.com", "flunders"); !strings.Contains(status,
+			`"type":"Failed","status":"True"`) {
 			t.Errorf("migration on a server that refuses: %s", status)
 		}
 	})

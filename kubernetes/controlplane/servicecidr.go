@@ -32,7 +32,8 @@ const (
 // ready immediately. It adds a second range to an existing ServiceCIDR. Like kube-apiserver, it
 // keeps an existing one with other ranges: Services get their addresses from the stored
 // ServiceCIDR, not from the configured ranges.
-func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper, serviceRange string, log *slog.Logger) error {
+func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *resource.Set, transport http.RoundTripper,
+	serviceRange string, log *slog.Logger) error {
 	if !served.Serves(networkingv1.SchemeGroupVersion.WithResource("servicecidrs"), "") {
 		return nil
 	}
@@ -67,7 +68,8 @@ func defaultServiceCIDR(ctx context.Context, state *store.Snapshot, served *reso
 	case err != nil:
 		return err
 	case slices.Equal(now.Spec.CIDRs, ranges):
-		if now.DeletionTimestamp == nil && apimeta.FindStatusCondition(now.Status.Conditions, networkingv1.ServiceCIDRConditionReady) == nil {
+		if now.DeletionTimestamp == nil && apimeta.FindStatusCondition(now.Status.Conditions,
+			networkingv1.ServiceCIDRConditionReady) == nil {
 			return makeReady(ctx, transport, cidr)
 		}
 	case len(ranges) == 2 && slices.Equal(now.Spec.CIDRs, ranges[:1]):
@@ -94,7 +96,8 @@ func makeReady(ctx context.Context, transport http.RoundTripper, cidr *networkin
 		}}},
 	}
 	_, err := inprocess.Call{
-		Method: http.MethodPatch, Path: serviceCIDRsPath + "/" + cidr.Name + "/status?force=true&fieldManager=" + serviceCIDRManager,
+		Method: http.MethodPatch, Path: serviceCIDRsPath + "/" + cidr.Name + "/status?force=true&fieldManager=" +
+			serviceCIDRManager,
 		Body: status, ContentType: "application/apply-patch+yaml",
 	}.Do(ctx, transport)
 	if err != nil {
@@ -115,7 +118,8 @@ func adoptAddresses(ctx context.Context, state *store.Snapshot, transport http.R
 			if err != nil {
 				continue // "None"
 			}
-			if err := create(ctx, transport, ipAddressesPath, builtin.NewIPAddress(address, svc.Namespace, svc.Name)); err != nil {
+			if err := create(ctx, transport, ipAddressesPath,
+				builtin.NewIPAddress(address, svc.Namespace, svc.Name)); err != nil {
 				return fmt.Errorf("IPAddress %s: %w", address, err)
 			}
 		}

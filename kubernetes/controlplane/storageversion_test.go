@@ -20,7 +20,8 @@ func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 	versions := func(storage string) string {
 		var all []string
 		for _, v := range []string{"v1", "v2"} {
-			all = append(all, `{"name":"`+v+`","served":true,"storage":`+map[bool]string{true: "true", false: "false"}[v == storage]+
+			all = append(all, `{"name":"`+v+`","served":true,"storage":`+
+				map[bool]string{true: "true", false: "false"}[v == storage]+
 				`,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`)
 		}
 		return `"versions":[` + strings.Join(all, ",") + `]`
@@ -40,7 +41,8 @@ func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	patch, err := http.NewRequestWithContext(t.Context(), "PATCH", "http://plane"+definitions+"/things.probe.example.com",
+	patch, err := http.NewRequestWithContext(t.Context(), "PATCH",
+		"http://plane"+definitions+"/things.probe.example.com",
 		strings.NewReader(`{"spec":{`+versions("v2")+`}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,8 @@ func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 		t.Fatal(changed, err)
 	}
 	changed.Body.Close()
-	if code, answer := ask(t, plane, admin, "POST", things, `{"apiVersion":"probe.example.com/v1","kind":"Thing","metadata":{"name":"a"}}`); code != http.StatusCreated {
+	if code, answer := ask(t, plane, admin, "POST", things,
+		`{"apiVersion":"probe.example.com/v1","kind":"Thing","metadata":{"name":"a"}}`); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, answer)
 	}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -60,7 +63,8 @@ func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 		}
 	}
 	// The scanner has ended, and therefore the watch.
-	if code, answer := ask(t, plane, admin, "GET", things+"?watch=1&timeoutSeconds=1", ""); code != http.StatusOK || !strings.Contains(answer, "probe.example.com/v1") {
+	if code, answer := ask(t, plane, admin, "GET", things+"?watch=1&timeoutSeconds=1", ""); code != http.StatusOK ||
+		!strings.Contains(answer, "probe.example.com/v1") {
 		t.Errorf("%d %s", code, answer)
 	}
 }

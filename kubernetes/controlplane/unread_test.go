@@ -41,7 +41,8 @@ func (s *site) framed(t testing.TB, window uint32, name string, groups ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"),
+		&tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +72,12 @@ func (u *unread) get(n int, path string) {
 	encoder := hpack.NewEncoder(&block)
 	for range n {
 		block.Reset()
-		for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", path}} {
+		for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"},
+			{":path", path}} {
 			u.must(encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 		}
-		u.must(u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.next, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}))
+		u.must(u.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: u.next, BlockFragment: block.Bytes(),
+			EndHeaders: true, EndStream: true}))
 		u.next += 2
 	}
 	for n > 0 {
@@ -119,9 +122,11 @@ func TestUnreadWatches(t *testing.T) {
 	)
 	s := onPort(t, controlplane.Config{NoControllers: true})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
-	for namespace, shape := range map[string]struct{ objects, size int }{"default": {10, 1_000_000}, "kube-public": {2000, 5000}} {
+	for namespace, shape := range map[string]struct{ objects, size int }{"default": {10, 1_000_000},
+		"kube-public": {2000, 5000}} {
 		for i := range shape.objects {
-			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i)}, Data: map[string]string{"x": strings.Repeat("x", shape.size)}}
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i)},
+				Data: map[string]string{"x": strings.Repeat("x", shape.size)}}
 			if _, err := admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, createOpts); err != nil {
 				t.Fatal(err)
 			}

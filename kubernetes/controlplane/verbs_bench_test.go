@@ -41,7 +41,8 @@ func BenchmarkConfigMaps(b *testing.B) {
 	var n atomic.Int64
 	create := func(b *testing.B) {
 		do(b, http.MethodPost, collection,
-			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"k":"%s"}}`, n.Add(1), value), http.StatusCreated)
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"data":{"k":"%s"}}`, n.Add(1),
+				value), http.StatusCreated)
 	}
 	b.Run("create", func(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {

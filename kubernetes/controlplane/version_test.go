@@ -27,8 +27,9 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := version.Info{
-		Major: "1", Minor: "37", EmulationMajor: "1", EmulationMinor: "37", MinCompatibilityMajor: "1", MinCompatibilityMinor: "36",
-		GitVersion: controlplane.KubernetesVersion, GitTreeState: "clean",
+		Major: "1", Minor: "37", EmulationMajor: "1", EmulationMinor: "37", MinCompatibilityMajor: "1",
+		MinCompatibilityMinor: "36",
+		GitVersion:            controlplane.KubernetesVersion, GitTreeState: "clean",
 		GoVersion: got.GoVersion, Compiler: got.Compiler, Platform: got.Platform,
 	}
 	if got != want {

@@ -39,14 +39,18 @@ func newAttacked(t testing.TB) *attacked {
 			t.Fatal(err)
 		}
 	}
-	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(), clusterRole("attack", rule("*", "attack.example.com", "*"), rule("create", "authorization.k8s.io", "*")), createOpts); err != nil {
+	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(),
+		clusterRole("attack", rule("*", "attack.example.com", "*"), rule("create", "authorization.k8s.io", "*")),
+		createOpts); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("attack", "attack", "mallory"), createOpts); err != nil {
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("attack", "attack", "mallory"),
+		createOpts); err != nil {
 		t.Fatal(err)
 	}
 	return &attacked{plane: plane, root: &http.Client{Transport: plane.Transport()},
-		user: &http.Client{Transport: plane.TransportAs(&user.DefaultInfo{Name: "mallory", Groups: []string{user.AllAuthenticated}})}}
+		user: &http.Client{Transport: plane.TransportAs(&user.DefaultInfo{Name: "mallory",
+			Groups: []string{user.AllAuthenticated}})}}
 }
 
 // send sends a request and returns the status code and the beginning of the response.
@@ -173,7 +177,8 @@ func TestSweep(t *testing.T) {
 				code, answer, cost := newAttacked(t).run(t, bodies.All(scale)[i])
 				var m runtime.MemStats
 				runtime.ReadMemStats(&m)
-				fmt.Printf("%-50s %6.3f %8.2fs %5d MB  %d %.150q\n", attack.Name, scale, cost.Seconds(), m.HeapSys>>20, code, answer)
+				fmt.Printf("%-50s %6.3f %8.2fs %5d MB  %d %.150q\n", attack.Name, scale, cost.Seconds(), m.HeapSys>>20,
+					code, answer)
 				if cost > 3*time.Second {
 					break
 				}
@@ -235,9 +240,11 @@ func TestScan(t *testing.T) {
 						continue
 					}
 					before := cpu()
-					code, answer := a.send(t, a.root, bodies.Request{Method: "POST", Path: path, Media: bodies.JSON, Body: string(raw)})
+					code, answer := a.send(t, a.root,
+						bodies.Request{Method: "POST", Path: path, Media: bodies.JSON, Body: string(raw)})
 					if cost := cpu() - before; cost > time.Second/2 {
-						fmt.Printf("SCAN %8.2fs %4d kB %s %s %s: %d %.100q\n", cost.Seconds(), len(raw)>>10, res.Kind, strings.Join(at, "."), variant, code, answer)
+						fmt.Printf("SCAN %8.2fs %4d kB %s %s %s: %d %.100q\n", cost.Seconds(), len(raw)>>10, res.Kind,
+							strings.Join(at, "."), variant, code, answer)
 					}
 				}
 			})

@@ -26,7 +26,8 @@ func TestDeployment(t *testing.T) {
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		plane, err := controlplane.Start(context.Background(), controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1, Workloads: true})
+		plane, err := controlplane.Start(context.Background(),
+			controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1, Workloads: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,14 +38,15 @@ func TestDeployment(t *testing.T) {
 		}
 		deployments, labels := client.AppsV1().Deployments("default"), map[string]string{"app": "web"}
 		replicas := int32(3)
-		_, err = deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-			},
-		}}, metav1.CreateOptions{})
+		_, err = deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: &replicas,
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+				},
+			}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -176,7 +176,8 @@ func (v Version) Use() error {
 func use(effective compatibility.EffectiveVersion) error {
 	next := effective.String()
 	if claims.running > 0 && claims.current != next {
-		return fmt.Errorf("emulate Kubernetes %s: %w: they emulate %s", effective.EmulationVersion(), ErrOtherVersion, utilfeature.DefaultMutableFeatureGate.EmulationVersion())
+		return fmt.Errorf("emulate Kubernetes %s: %w: they emulate %s", effective.EmulationVersion(), ErrOtherVersion,
+			utilfeature.DefaultMutableFeatureGate.EmulationVersion())
 	}
 	if claims.current == next {
 		return nil
@@ -186,7 +187,8 @@ func use(effective compatibility.EffectiveVersion) error {
 	if !ok {
 		return errors.New("emulate a version: Kubernetes' version cannot be changed")
 	}
-	if err := utilfeature.DefaultMutableFeatureGate.SetEmulationVersionAndMinCompatibilityVersion(effective.EmulationVersion(), effective.MinCompatibilityVersion()); err != nil {
+	if err := utilfeature.DefaultMutableFeatureGate.SetEmulationVersionAndMinCompatibilityVersion(
+		effective.EmulationVersion(), effective.MinCompatibilityVersion()); err != nil {
 		return err
 	}
 	global.SetEmulationVersion(effective.EmulationVersion())

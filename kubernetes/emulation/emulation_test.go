@@ -64,7 +64,8 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (emulation.Version{}).Claim(); !errors.Is(err, emulation.ErrOtherVersion) || !strings.Contains(err.Error(), "they emulate 1.34") {
+	if _, err := (emulation.Version{}).Claim(); !errors.Is(err, emulation.ErrOtherVersion) ||
+		!strings.Contains(err.Error(), "they emulate 1.34") {
 		t.Errorf("another version: %v", err)
 	}
 	release()

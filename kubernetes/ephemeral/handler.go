@@ -102,7 +102,8 @@ func (p *Planes) Front(next http.Handler) http.Handler {
 func planeOf(req *http.Request) (id string, ok bool) {
 	rest, below := strings.CutPrefix(req.URL.Path, prefix)
 	id, _, deeper := strings.Cut(rest, "/")
-	return id, below && rest != "" && !strings.HasPrefix(req.URL.Path, saved) && (deeper || req.Method != http.MethodDelete)
+	return id, below && rest != "" && !strings.HasPrefix(req.URL.Path, saved) &&
+		(deeper || req.Method != http.MethodDelete)
 }
 
 // ServeHTTP serves the requests that manage planes and bases.
@@ -260,7 +261,8 @@ var origins = http.NewCrossOriginProtection()
 
 func notAllowed(w http.ResponseWriter, req *http.Request, methods string) {
 	w.Header().Set("Allow", methods)
-	wire.Error(w, req, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "planes"}, strings.ToLower(req.Method)))
+	wire.Error(w, req, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "planes"},
+		strings.ToLower(req.Method)))
 }
 
 // fail responds with err as a Kubernetes Status.

@@ -47,7 +47,8 @@ var (
 // Controller returns the service account in kube-system of a controller. name is that of
 // kube-controller-manager's client, for example "deployment-controller".
 func Controller(name string) user.Info {
-	return newComponent(serviceaccount.MakeUsername(metav1.NamespaceSystem, name), serviceaccount.MakeGroupNames(metav1.NamespaceSystem)...)
+	return newComponent(serviceaccount.MakeUsername(metav1.NamespaceSystem, name),
+		serviceaccount.MakeGroupNames(metav1.NamespaceSystem)...)
 }
 
 // Node returns the user of a node's kubelet.

@@ -23,7 +23,8 @@ type DirectWrite struct {
 
 // serviceAccount returns the component of a controller of kube-controller-manager.
 func serviceAccount(name, account string, writes ...string) Component {
-	return Component{Name: name, User: "system:serviceaccount:kube-system:" + account, Role: "system:controller:" + account, Writes: writes}
+	return Component{Name: name, User: "system:serviceaccount:kube-system:" + account,
+		Role: "system:controller:" + account, Writes: writes}
 }
 
 // own returns a component that Kubernetes does not have.
@@ -308,7 +309,8 @@ func Direct() []DirectWrite {
 			"One unit: no IPAddress exists without its Service. kube-apiserver creates them with requests of `system:apiserver`."},
 		{"resourcequotas", "the usage that a write adds, with this write",
 			"One unit: the status is exact. kube-apiserver updates it with a request of `system:apiserver`. The controller's updates are requests."},
-		{"roles, bindings, FlowSchemas, PriorityLevelConfigurations, local APIServices", "their creation at the start, if audit is off, and no webhook, policy or configuration of a plugin exists",
+		{"roles, bindings, FlowSchemas, PriorityLevelConfigurations, local APIServices",
+			"their creation at the start, if audit is off, and no webhook, policy or configuration of a plugin exists",
 			"Nothing could see these requests. Otherwise they are requests of `system:apiserver`."},
 		{"objects of a StorageVersionMigration", "the same object in its current form",
 			"The content does not change. kube-controller-manager sends patches that change nothing; objects of aggregated servers get these patches here, too."},

@@ -14,7 +14,8 @@ func (things) OpenAPIHashes() map[schema.GroupVersion]string {
 }
 
 func (things) OpenAPIV3(schema.GroupVersion) (*spec3.OpenAPI, error) {
-	return &spec3.OpenAPI{Version: "3.0.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "Things", Version: "v1"}}, Paths: &spec3.Paths{}}, nil
+	return &spec3.OpenAPI{Version: "3.0.0", Info: &spec.Info{InfoProps: spec.InfoProps{Title: "Things", Version: "v1"}},
+		Paths: &spec3.Paths{}}, nil
 }
 
 func (things) OpenAPIV2(schema.GroupVersion) (*spec.Swagger, error) {
@@ -24,8 +25,9 @@ func (things) OpenAPIV2(schema.GroupVersion) (*spec.Swagger, error) {
 			"com.example.v1.Thing":                            thing,
 			"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {SchemaProps: spec.SchemaProps{Description: "not this"}},
 		},
-		Parameters: map[string]spec.Parameter{"thing-parameter": {ParamProps: spec.ParamProps{Name: "p", In: "query"}, SimpleSchema: spec.SimpleSchema{Type: "string"}}},
-		Paths:      &spec.Paths{Paths: map[string]spec.PathItem{"/apis/example.com/v1/things": {}}},
+		Parameters: map[string]spec.Parameter{"thing-parameter": {ParamProps: spec.ParamProps{Name: "p", In: "query"},
+			SimpleSchema: spec.SimpleSchema{Type: "string"}}},
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{"/apis/example.com/v1/things": {}}},
 	}}, nil
 }
 

@@ -15,7 +15,8 @@ import (
 
 // The index lists the group versions that the registry serves.
 func Example() {
-	registry := resource.NewRegistry(&resource.Resource{Group: "apps", Plural: "deployments", Kind: "Deployment", Versions: []resource.Version{{Name: "v1"}}})
+	registry := resource.NewRegistry(&resource.Resource{Group: "apps", Plural: "deployments", Kind: "Deployment",
+		Versions: []resource.Version{{Name: "v1"}}})
 	handler := openapi.New(openapi.Config{Registry: registry, Packed: openapispec.Archive})
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi/v3", nil))

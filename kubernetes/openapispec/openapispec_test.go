@@ -47,13 +47,15 @@ func TestArchiveIsCurrent(t *testing.T) {
 		t.Errorf("the archive has %d documents, the module has %d", len(entries), len(files))
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "v3", file.Name()))
+		data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "v3",
+			file.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := strings.ReplaceAll(strings.TrimSuffix(file.Name(), "_openapi.json"), "__", "/")
 		entry := entries[path]
-		if !reflect.DeepEqual(bare(t, entry.data), bare(t, data)) || entry.comment != fmt.Sprintf("%X", sha256.Sum256(entry.data)) {
+		if !reflect.DeepEqual(bare(t, entry.data), bare(t, data)) ||
+			entry.comment != fmt.Sprintf("%X", sha256.Sum256(entry.data)) {
 			t.Errorf("%s differs from the module", path)
 		}
 	}
@@ -130,14 +132,16 @@ func TestEnums(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := doc.Components.Schemas["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]
-	if len(policy.Enum) != 3 || !strings.Contains(policy.Description, "Possible enum values") || doc.Info.Version != "1.37" {
+	if len(policy.Enum) != 3 || !strings.Contains(policy.Description, "Possible enum values") ||
+		doc.Info.Version != "1.37" {
 		t.Errorf("%s: %v %s", doc.Info.Version, policy.Enum, policy.Description)
 	}
 	var swagger spec.Swagger
 	if err := json.Unmarshal(get(h, "/openapi/v2").Body.Bytes(), &swagger); err != nil {
 		t.Fatal(err)
 	}
-	if policy := swagger.Definitions["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]; len(policy.Enum) != 3 || swagger.Info.Version != "1.37" {
+	if policy := swagger.Definitions["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]; len(policy.Enum) != 3 ||
+		swagger.Info.Version != "1.37" {
 		t.Errorf("%s: %v", swagger.Info.Version, policy.Enum)
 	}
 	for name := range swagger.Parameters {
@@ -151,13 +155,15 @@ func TestEnums(t *testing.T) {
 func TestPartsOfDocuments(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	w := get(h, "/openapi/v3", "Range", "bytes=0-8")
-	if w.Code != http.StatusPartialContent || w.Body.String() != `{"paths":` || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+	if w.Code != http.StatusPartialContent || w.Body.String() != `{"paths":` ||
+		w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 	}
 	if got := get(h, "/openapi/v3", "If-None-Match", w.Header().Get("Etag")).Code; got != http.StatusNotModified {
 		t.Errorf("If-None-Match: %d", got)
 	}
-	for path, body := range map[string]string{"/openapi/v2/": "404 page not found\n", "/openapi/v3/apis/nothing": "", "/openapi/v3/": ""} {
+	for path, body := range map[string]string{"/openapi/v2/": "404 page not found\n", "/openapi/v3/apis/nothing": "",
+		"/openapi/v3/": ""} {
 		if w := get(h, path); w.Code != 404 || w.Body.String() != body {
 			t.Errorf("%s: %d %q", path, w.Code, w.Body)
 		}
@@ -169,7 +175,8 @@ func serving(custom openapi.Custom, gvs ...string) (*openapi.Handler, *resource.
 	registry := resource.NewRegistry()
 	for i, gv := range gvs {
 		parsed, _ := schema.ParseGroupVersion(gv)
-		registry.Put(&resource.Resource{Group: parsed.Group, Plural: fmt.Sprintf("r%d", i), Versions: []resource.Version{{Name: parsed.Version}}})
+		registry.Put(&resource.Resource{Group: parsed.Group, Plural: fmt.Sprintf("r%d", i),
+			Versions: []resource.Version{{Name: parsed.Version}}})
 	}
 	return openapi.New(openapi.Config{Registry: registry, Custom: custom, Packed: openapispec.Archive}), registry
 }
@@ -215,27 +222,32 @@ func paths(t testing.TB, h http.Handler) map[string]string {
 func TestV3(t *testing.T) {
 	h, _ := serving(nil, "v1", "apps/v1")
 	index := paths(t, h)
-	for path, want := range map[string]bool{"api/v1": true, "apis/apps/v1": true, "apis/apps": true, "version": true, "apis/batch/v1": false} {
+	for path, want := range map[string]bool{"api/v1": true, "apis/apps/v1": true, "apis/apps": true, "version": true,
+		"apis/batch/v1": false} {
 		if _, ok := index[path]; ok != want {
 			t.Errorf("%s in the index: %v, want %v", path, ok, want)
 		}
 	}
 	url := index["apis/apps/v1"]
 	w := get(h, url, "Accept", "application/json")
-	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "public, immutable" || w.Header().Get("Expires") == "" {
+	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" ||
+		w.Header().Get("Cache-Control") != "public, immutable" || w.Header().Get("Expires") == "" {
 		t.Errorf("%s: %d %v", url, w.Code, w.Header())
 	}
 	var doc spec3.OpenAPI
-	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || doc.Components.Schemas["io.k8s.api.apps.v1.Deployment"] == nil {
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil ||
+		doc.Components.Schemas["io.k8s.api.apps.v1.Deployment"] == nil {
 		t.Errorf("no Deployment: %v", err)
 	}
 	zipped := get(h, url, "Accept-Encoding", "gzip")
-	if zipped.Header().Get("Content-Encoding") != "gzip" || !bytes.Equal(unzip(t, zipped.Body.Bytes()), w.Body.Bytes()) {
+	if zipped.Header().Get("Content-Encoding") != "gzip" ||
+		!bytes.Equal(unzip(t, zipped.Body.Bytes()), w.Body.Bytes()) {
 		t.Error("the compressed document differs")
 	}
 	var pb openapiv3.Document
 	asProto := get(h, url, "Accept", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
-	if err := proto.Unmarshal(asProto.Body.Bytes(), &pb); err != nil || len(pb.GetPaths().GetPath()) != len(doc.Paths.Paths) {
+	if err := proto.Unmarshal(asProto.Body.Bytes(), &pb); err != nil ||
+		len(pb.GetPaths().GetPath()) != len(doc.Paths.Paths) {
 		t.Errorf("protobuf: %v", err)
 	}
 	if got := get(h, url, "If-None-Match", w.Header().Get("Etag")).Code; got != http.StatusNotModified {
@@ -268,13 +280,16 @@ func TestV2(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var pb openapiv2.Document
-		if err := proto.Unmarshal(get(h, "/openapi/v2", "Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf").Body.Bytes(), &pb); err != nil {
+		if err := proto.Unmarshal(get(h, "/openapi/v2", "Accept",
+			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf").Body.Bytes(), &pb); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for what, names := range map[string][2][]string{
-			"paths":       {slices.Collect(maps.Keys(doc.Paths.Paths)), names(pb.GetPaths().GetPath())},
-			"definitions": {slices.Collect(maps.Keys(doc.Definitions)), names(pb.GetDefinitions().GetAdditionalProperties())},
-			"parameters":  {slices.Collect(maps.Keys(doc.Parameters)), names(pb.GetParameters().GetAdditionalProperties())},
+			"paths": {slices.Collect(maps.Keys(doc.Paths.Paths)), names(pb.GetPaths().GetPath())},
+			"definitions": {slices.Collect(maps.Keys(doc.Definitions)),
+				names(pb.GetDefinitions().GetAdditionalProperties())},
+			"parameters": {slices.Collect(maps.Keys(doc.Parameters)),
+				names(pb.GetParameters().GetAdditionalProperties())},
 		} {
 			slices.Sort(names[0])
 			if slices.Sort(names[1]); !slices.Equal(names[0], names[1]) {
@@ -287,7 +302,8 @@ func TestV2(t *testing.T) {
 		if more := name == "more"; deployments != more || thing != more || parameter != more {
 			t.Errorf("%s: deployments %v, thing %v, parameter %v", name, deployments, thing, parameter)
 		}
-		if got := doc.Definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"].Description; got == "not this" || got == "" {
+		if got := doc.Definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"].Description; got == "not this" ||
+			got == "" {
 			t.Errorf("%s: ObjectMeta is described as %q", name, got)
 		}
 		zipped := get(h, "/openapi/v2", "Accept-Encoding", "gzip")

@@ -38,8 +38,9 @@ func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string
 		t.Fatal(err)
 	}
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	return object("certificates.k8s.io/v1", "CertificateSigningRequest", name, fmt.Sprintf(`,"spec":{"signerName":%q,"usages":["client auth"],"request":%q}`,
-		signer, base64.StdEncoding.EncodeToString(block)))
+	return object("certificates.k8s.io/v1", "CertificateSigningRequest", name,
+		fmt.Sprintf(`,"spec":{"signerName":%q,"usages":["client auth"],"request":%q}`,
+			signer, base64.StdEncoding.EncodeToString(block)))
 }
 
 const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -49,27 +50,34 @@ const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 func TestCertificatePlugins(t *testing.T) {
 	inBubble(t, func(p plane) {
 		const client = "kubernetes.io/kube-apiserver-client"
-		p.refused("POST", requests, signingRequest(t, "root", client, pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}),
+		p.refused("POST", requests, signingRequest(t, "root", client,
+			pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}),
 			"use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed")
 		p.want(201, "POST", requests, signingRequest(t, "a", client, pkix.Name{CommonName: "x"}))
-		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", object("rbac.authorization.k8s.io/v1", "ClusterRole", "requests",
-			`,"rules":[{"apiGroups":["certificates.k8s.io"],"resources":["certificatesigningrequests","certificatesigningrequests/approval","certificatesigningrequests/status"],"verbs":["*"]}]`))
-		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "requests",
-			`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"requests"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+			object("rbac.authorization.k8s.io/v1", "ClusterRole", "requests",
+				`,"rules":[{"apiGroups":["certificates.k8s.io"],"resources":["certificatesigningrequests","certificatesigningrequests/approval","certificatesigningrequests/status"],"verbs":["*"]}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+			object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "requests",
+				`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"requests"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
 		const approval = `{"status":{"conditions":[{"type":"Approved","status":"True","reason":"r"}]}}`
 		jo := p.as("jo")
 		deny := func(path, body, want string) {
 			t.Helper()
-			if message := fmt.Sprint(jo.Want(t, 403, "PATCH", path, body, merge)["message"]); !strings.Contains(message, want) {
+			if message := fmt.Sprint(jo.Want(t, 403, "PATCH", path, body, merge)["message"]); !strings.Contains(message,
+				want) {
 				t.Errorf("%s, want %s", message, want)
 			}
 		}
 		deny(requests+"/a/approval", approval, `user not permitted to approve requests with signerName "`+client+`"`)
-		deny(requests+"/a/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"r"}]}}`, `user not permitted to sign requests with signerName "`+client+`"`)
+		deny(requests+"/a/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"r"}]}}`,
+			`user not permitted to sign requests with signerName "`+client+`"`)
 		p.want(200, "PATCH", requests+"/a/approval", approval, merge)
 	})
 	inBubble(t, func(p plane) { // another signer has no rules for subjects
-		created := p.want(201, "POST", requests, signingRequest(t, "a", "example.com/s", pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}))
+		created := p.want(201, "POST", requests,
+			signingRequest(t, "a", "example.com/s",
+				pkix.Name{CommonName: "x", Organization: []string{"system:masters"}}))
 		p.wantField(created, "example.com/s", "spec", "signerName")
 	})
 }
@@ -100,17 +108,20 @@ func TestNodesRequestPodCertificates(t *testing.T) {
 		// bypass the authorizer, which is not under test
 		kubelet := p.as("system:node:n1", "system:nodes", "system:masters")
 		for body, why := range map[string]string{
-			request("a", "example.com/s", "far", far, "n1"): `pod "default/far" is not running on node "n1" named in the PodCertificateRequest`,
+			request("a", "example.com/s", "far", far,
+				"n1"): `pod "default/far" is not running on node "n1" named in the PodCertificateRequest`,
 			request("a", "example.com/s", "far", far, "n2"): `which is not the requesting node "n1"`,
 		} {
-			if message := fmt.Sprint(kubelet.Want(t, 403, "POST", path, body)["message"]); !strings.Contains(message, why) {
+			if message := fmt.Sprint(kubelet.Want(t, 403, "POST", path, body)["message"]); !strings.Contains(message,
+				why) {
 				t.Errorf("%s, want %s", message, why)
 			}
 		}
 		// the plugin may not have received the pod yet
 		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1"))
 		kubelet.Want(t, 201, "POST", path, request("a", "example.com/s", "web", web, "n1"))
-		p.as("system:node:n1", "system:nodes").Want(t, 403, "POST", path, request("b", "example.com/t", "web", web, "n1"))
+		p.as("system:node:n1", "system:nodes").Want(t, 403, "POST", path,
+			request("b", "example.com/t", "web", web, "n1"))
 		p.want(201, "POST", path, request("c", "example.com/t", "far", far, "n2")) // without a node
 	}, "NodeRestriction")
 }

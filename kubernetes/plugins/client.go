@@ -95,7 +95,8 @@ func (r runtimeClasses) Get(_ context.Context, name string, _ metav1.GetOptions)
 }
 
 // Create creates a namespace through the whole request pipeline.
-func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.CreateOptions) (*corev1.Namespace, error) {
+func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace,
+	_ metav1.CreateOptions) (*corev1.Namespace, error) {
 	ns = ns.DeepCopy()
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	answer, err := inprocess.Call{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: ns}.Do(ctx, n.transport)
@@ -123,7 +124,8 @@ func (m mapper) RESTMappings(kind schema.GroupKind, versions ...string) ([]*meta
 	var all []*meta.RESTMapping
 	for _, version := range versions {
 		if _, ok := res.Serves(version); ok {
-			all = append(all, &meta.RESTMapping{Resource: res.GVR(version), GroupVersionKind: res.GVK(version), Scope: scope})
+			all = append(all, &meta.RESTMapping{Resource: res.GVR(version), GroupVersionKind: res.GVK(version),
+				Scope: scope})
 		}
 	}
 	if len(all) == 0 {

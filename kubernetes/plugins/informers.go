@@ -158,7 +158,8 @@ func (g scheduling) V1() schedulinginformers.Interface { return schedulingV1{st:
 func (g storage) V1() storageinformers.Interface       { return storageV1{st: g.st} }
 
 func (v coreV1) Namespaces() coreinformers.TypedNamespaceInformer {
-	return newInformer[corev1.Namespace, coreinformers.NamespaceIndexInformer](v.st, "namespaces", corelisters.NewNamespaceLister)
+	return newInformer[corev1.Namespace, coreinformers.NamespaceIndexInformer](v.st, "namespaces",
+		corelisters.NewNamespaceLister)
 }
 
 func (v coreV1) Nodes() coreinformers.TypedNodeInformer {
@@ -170,37 +171,46 @@ func (v coreV1) Pods() coreinformers.TypedPodInformer {
 }
 
 func (v coreV1) LimitRanges() coreinformers.TypedLimitRangeInformer {
-	return newInformer[corev1.LimitRange, coreinformers.LimitRangeIndexInformer](v.st, "limitranges", corelisters.NewLimitRangeLister)
+	return newInformer[corev1.LimitRange, coreinformers.LimitRangeIndexInformer](v.st, "limitranges",
+		corelisters.NewLimitRangeLister)
 }
 
 func (v coreV1) ServiceAccounts() coreinformers.TypedServiceAccountInformer {
-	return newInformer[corev1.ServiceAccount, coreinformers.ServiceAccountIndexInformer](v.st, "serviceaccounts", corelisters.NewServiceAccountLister)
+	return newInformer[corev1.ServiceAccount, coreinformers.ServiceAccountIndexInformer](v.st, "serviceaccounts",
+		corelisters.NewServiceAccountLister)
 }
 
 func (v coreV1) PersistentVolumeClaims() coreinformers.TypedPersistentVolumeClaimInformer {
-	return newInformer[corev1.PersistentVolumeClaim, coreinformers.PersistentVolumeClaimIndexInformer](v.st, "persistentvolumeclaims", corelisters.NewPersistentVolumeClaimLister)
+	return newInformer[corev1.PersistentVolumeClaim, coreinformers.PersistentVolumeClaimIndexInformer](v.st,
+		"persistentvolumeclaims", corelisters.NewPersistentVolumeClaimLister)
 }
 
 func (v coreV1) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer {
-	return newInformer[corev1.PersistentVolume, coreinformers.PersistentVolumeIndexInformer](v.st, "persistentvolumes", corelisters.NewPersistentVolumeLister)
+	return newInformer[corev1.PersistentVolume, coreinformers.PersistentVolumeIndexInformer](v.st, "persistentvolumes",
+		corelisters.NewPersistentVolumeLister)
 }
 
 func (v networkingV1) IngressClasses() networkinginformers.TypedIngressClassInformer {
-	return newInformer[networkingv1.IngressClass, networkinginformers.IngressClassIndexInformer](v.st, "ingressclasses.networking.k8s.io", networkinglisters.NewIngressClassLister)
+	return newInformer[networkingv1.IngressClass, networkinginformers.IngressClassIndexInformer](v.st,
+		"ingressclasses.networking.k8s.io", networkinglisters.NewIngressClassLister)
 }
 
 func (v nodesV1) RuntimeClasses() nodeinformers.TypedRuntimeClassInformer {
-	return newInformer[nodev1.RuntimeClass, nodeinformers.RuntimeClassIndexInformer](v.st, "runtimeclasses.node.k8s.io", nodelisters.NewRuntimeClassLister)
+	return newInformer[nodev1.RuntimeClass, nodeinformers.RuntimeClassIndexInformer](v.st, "runtimeclasses.node.k8s.io",
+		nodelisters.NewRuntimeClassLister)
 }
 
 func (v schedulingV1) PriorityClasses() schedulinginformers.TypedPriorityClassInformer {
-	return newInformer[schedulingv1.PriorityClass, schedulinginformers.PriorityClassIndexInformer](v.st, "priorityclasses.scheduling.k8s.io", schedulinglisters.NewPriorityClassLister)
+	return newInformer[schedulingv1.PriorityClass, schedulinginformers.PriorityClassIndexInformer](v.st,
+		"priorityclasses.scheduling.k8s.io", schedulinglisters.NewPriorityClassLister)
 }
 
 func (v storageV1) StorageClasses() storageinformers.TypedStorageClassInformer {
-	return newInformer[storagev1.StorageClass, storageinformers.StorageClassIndexInformer](v.st, "storageclasses.storage.k8s.io", storagelisters.NewStorageClassLister)
+	return newInformer[storagev1.StorageClass, storageinformers.StorageClassIndexInformer](v.st,
+		"storageclasses.storage.k8s.io", storagelisters.NewStorageClassLister)
 }
 
 func (v storageV1) CSIDrivers() storageinformers.TypedCSIDriverInformer {
-	return newInformer[storagev1.CSIDriver, storageinformers.CSIDriverIndexInformer](v.st, "csidrivers.storage.k8s.io", storagelisters.NewCSIDriverLister)
+	return newInformer[storagev1.CSIDriver, storageinformers.CSIDriverIndexInformer](v.st, "csidrivers.storage.k8s.io",
+		storagelisters.NewCSIDriverLister)
 }

@@ -11,28 +11,32 @@ import (
 // defaults and validation.
 func Manifests() *initializer.ManifestLoaders {
 	return &initializer.ManifestLoaders{
-		LoadValidatingWebhookManifests: func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
+		LoadValidatingWebhookManifests: func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration,
+			string, error) {
 			all, err := webhooks.LoadValidatingManifests(dir)
 			if err != nil {
 				return nil, "", err
 			}
 			return all.Configurations, all.Hash, nil
 		},
-		LoadMutatingWebhookManifests: func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string, error) {
+		LoadMutatingWebhookManifests: func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string,
+			error) {
 			all, err := webhooks.LoadMutatingManifests(dir)
 			if err != nil {
 				return nil, "", err
 			}
 			return all.Configurations, all.Hash, nil
 		},
-		LoadValidatingPolicyManifests: func(dir string) ([]*admissionregistrationv1.ValidatingAdmissionPolicy, []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, string, error) {
+		LoadValidatingPolicyManifests: func(dir string) ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
+			[]*admissionregistrationv1.ValidatingAdmissionPolicyBinding, string, error) {
 			all, err := policies.LoadValidatingManifestsFromDirectory(dir)
 			if err != nil {
 				return nil, nil, "", err
 			}
 			return all.Policies, all.Bindings, all.Hash, nil
 		},
-		LoadMutatingPolicyManifests: func(dir string) ([]*admissionregistrationv1.MutatingAdmissionPolicy, []*admissionregistrationv1.MutatingAdmissionPolicyBinding, string, error) {
+		LoadMutatingPolicyManifests: func(dir string) ([]*admissionregistrationv1.MutatingAdmissionPolicy,
+			[]*admissionregistrationv1.MutatingAdmissionPolicyBinding, string, error) {
 			all, err := policies.LoadMutatingManifestsFromDirectory(dir)
 			if err != nil {
 				return nil, nil, "", err

@@ -20,10 +20,12 @@ import (
 // Pods get the node selector of the configuration or of the namespace's annotation. A Pod with a
 // conflicting selector is refused.
 func TestPodNodeSelector(t *testing.T) {
-	config := map[string][]byte{"PodNodeSelector": []byte("podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: zone=a\n")}
+	config := map[string][]byte{"PodNodeSelector": []byte(
+		"podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: zone=a\n")}
 	withConfig(t, config, func(p plane) {
 		p.wantField(p.want(201, "POST", ns+"/pods", pod("a", "", "")), "map[zone:a]", "spec", "nodeSelector")
-		p.refused("POST", ns+"/pods", pod("b", "", `,"nodeSelector":{"zone":"b"}`), "pod node label selector conflicts with its namespace node label selector")
+		p.refused("POST", ns+"/pods", pod("b", "", `,"nodeSelector":{"zone":"b"}`),
+			"pod node label selector conflicts with its namespace node label selector")
 		p.want(200, "PATCH", ns, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"disk=ssd"}}}`, merge)
 		p.wantField(p.want(201, "POST", ns+"/pods", pod("b", "", "")), "map[disk:ssd]", "spec", "nodeSelector")
 	}, "PodNodeSelector")
@@ -40,15 +42,18 @@ func TestPriority(t *testing.T) {
 		p.wantField(p.want(200, "GET", classes+"/system-node-critical", ""), "2.000001e+09", "value")
 		p.wantField(p.want(200, "GET", classes+"/system-cluster-critical", ""), "2e+09", "value")
 		p.wantField(p.want(201, "POST", ns+"/pods", pod("a", "", "")), "0", "spec", "priority")
-		p.refused("POST", ns+"/pods", pod("b", "", `,"priorityClassName":"high"`), "no PriorityClass with name high was found")
+		p.refused("POST", ns+"/pods", pod("b", "", `,"priorityClassName":"high"`),
+			"no PriorityClass with name high was found")
 		p.want(201, "POST", classes, class("high", 1000, `,"preemptionPolicy":"Never"`))
 		created := p.want(201, "POST", ns+"/pods", pod("b", "", `,"priorityClassName":"high"`))
 		p.wantField(created, "1000", "spec", "priority")
 		p.wantField(created, "Never", "spec", "preemptionPolicy")
-		p.refused("POST", ns+"/pods", pod("c", "", `,"priority":5`), "the integer value of priority (5) must not be provided in pod spec")
+		p.refused("POST", ns+"/pods", pod("c", "", `,"priority":5`),
+			"the integer value of priority (5) must not be provided in pod spec")
 		p.want(201, "POST", classes, class("usual", 7, `,"globalDefault":true`))
 		p.wantField(p.want(201, "POST", ns+"/pods", pod("c", "", "")), "7", "spec", "priority")
-		p.refused("POST", classes, class("another", 8, `,"globalDefault":true`), "PriorityClass usual is already marked as default")
+		p.refused("POST", classes, class("another", 8, `,"globalDefault":true`),
+			"PriorityClass usual is already marked as default")
 	})
 }
 
@@ -58,12 +63,14 @@ func TestTolerations(t *testing.T) {
 	inBubble(t, func(p plane) {
 		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
 		p.wantField(created, "[map[effect:NoExecute key:node.kubernetes.io/not-ready operator:Exists tolerationSeconds:300] "+
-			"map[effect:NoExecute key:node.kubernetes.io/unreachable operator:Exists tolerationSeconds:300]]", "spec", "tolerations")
+			"map[effect:NoExecute key:node.kubernetes.io/unreachable operator:Exists tolerationSeconds:300]]", "spec",
+			"tolerations")
 	})
 	const gpu = `,"resources":{"limits":{"example.com/gpu":"1"}}`
 	inBubble(t, func(p plane) {
 		created := p.want(201, "POST", ns+"/pods", pod("a", gpu, ""))
-		p.wantField(item(apitest.At(created, "spec", "tolerations"), 2), "map[effect:NoSchedule key:example.com/gpu operator:Exists]")
+		p.wantField(item(apitest.At(created, "spec", "tolerations"), 2),
+			"map[effect:NoSchedule key:example.com/gpu operator:Exists]")
 	}, "ExtendedResourceToleration")
 	config := map[string][]byte{"PodTolerationRestriction": []byte(`
 apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1
@@ -92,7 +99,8 @@ func TestEventRateLimit(t *testing.T) {
 	}, "EventRateLimit")
 	cfg := controlplane.Config{}
 	cfg.Admission.Enable = []string{"EventRateLimit"}
-	cfg.Admission.Plugins = map[string][]byte{"EventRateLimit": []byte("apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n")}
+	cfg.Admission.Plugins = map[string][]byte{
+		"EventRateLimit": []byte("apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n")}
 	if cp, err := controlplane.Start(t.Context(), cfg); err == nil {
 		cp.Stop()
 		t.Error("a configuration without limits was accepted")
@@ -103,7 +111,8 @@ func TestEventRateLimit(t *testing.T) {
 func TestDefaultClasses(t *testing.T) {
 	inBubble(t, func(p plane) {
 		claim := func(name string) string {
-			return object("v1", "PersistentVolumeClaim", name, `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
+			return object("v1", "PersistentVolumeClaim", name,
+				`,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
 		}
 		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim("a")), "<nil>", "spec", "storageClassName")
 		p.want(201, "POST", "/apis/storage.k8s.io/v1/storageclasses", `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","provisioner":"p",
@@ -111,7 +120,8 @@ func TestDefaultClasses(t *testing.T) {
 		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim("b")), "std", "spec", "storageClassName")
 
 		ingress := func(name string) string {
-			return object("networking.k8s.io/v1", "Ingress", name, `,"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":1}}}}`)
+			return object("networking.k8s.io/v1", "Ingress", name,
+				`,"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":1}}}}`)
 		}
 		const ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
 		p.wantField(p.want(201, "POST", ingresses, ingress("a")), "<nil>", "spec", "ingressClassName")
@@ -125,14 +135,17 @@ func TestDefaultClasses(t *testing.T) {
 func TestPersistentVolumeClaimResize(t *testing.T) {
 	inBubble(t, func(p plane) {
 		for _, class := range []string{"fixed", "grows"} {
-			p.want(201, "POST", "/apis/storage.k8s.io/v1/storageclasses", object("storage.k8s.io/v1", "StorageClass", class,
-				fmt.Sprintf(`,"provisioner":"p","allowVolumeExpansion":%v`, class == "grows")))
+			p.want(201, "POST", "/apis/storage.k8s.io/v1/storageclasses",
+				object("storage.k8s.io/v1", "StorageClass", class,
+					fmt.Sprintf(`,"provisioner":"p","allowVolumeExpansion":%v`, class == "grows")))
 			p.want(201, "POST", ns+"/persistentvolumeclaims", object("v1", "PersistentVolumeClaim", class,
-				`,"spec":{"storageClassName":"`+class+`","volumeName":"v","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`))
+				`,"spec":{"storageClassName":"`+class+
+					`","volumeName":"v","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`))
 			p.want(200, "PATCH", ns+"/persistentvolumeclaims/"+class+"/status", `{"status":{"phase":"Bound"}}`, merge)
 		}
 		const more = `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`
-		p.refused("PATCH", ns+"/persistentvolumeclaims/fixed", more, "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize", merge)
+		p.refused("PATCH", ns+"/persistentvolumeclaims/fixed", more,
+			"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize", merge)
 		p.want(200, "PATCH", ns+"/persistentvolumeclaims/grows", more, merge)
 	})
 }
@@ -140,8 +153,10 @@ func TestPersistentVolumeClaimResize(t *testing.T) {
 // A deleted claim stays while a Pod uses it, and a deleted volume stays while it is bound.
 func TestStorageObjectInUseProtection(t *testing.T) {
 	inBubble(t, func(p plane) {
-		claim := object("v1", "PersistentVolumeClaim", "c", `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
-		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim), "[kubernetes.io/pvc-protection]", "metadata", "finalizers")
+		claim := object("v1", "PersistentVolumeClaim", "c",
+			`,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`)
+		p.wantField(p.want(201, "POST", ns+"/persistentvolumeclaims", claim), "[kubernetes.io/pvc-protection]",
+			"metadata", "finalizers")
 		const mounts = `,"nodeName":"n","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]`
 		p.want(201, "POST", ns+"/pods", pod("a", "", mounts))
 		p.want(200, "DELETE", ns+"/persistentvolumeclaims/c", "")
@@ -151,8 +166,10 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 		synctest.Wait()
 		p.want(404, "GET", ns+"/persistentvolumeclaims/c", "")
 
-		volume := object("v1", "PersistentVolume", "v", `,"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"}}`)
-		p.wantField(p.want(201, "POST", "/api/v1/persistentvolumes", volume), "[kubernetes.io/pv-protection]", "metadata", "finalizers")
+		volume := object("v1", "PersistentVolume", "v",
+			`,"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"}}`)
+		p.wantField(p.want(201, "POST", "/api/v1/persistentvolumes", volume), "[kubernetes.io/pv-protection]",
+			"metadata", "finalizers")
 		p.want(200, "PATCH", "/api/v1/persistentvolumes/v/status", `{"status":{"phase":"Bound"}}`, merge)
 		p.want(200, "DELETE", "/api/v1/persistentvolumes/v", "")
 		synctest.Wait()
@@ -167,10 +184,12 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	inBubble(t, func(p plane) {
 		owner := p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "owner", ""))
-		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", object("rbac.authorization.k8s.io/v1", "Role", "r",
-			`,"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["create","patch","get"]}]`))
-		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", object("rbac.authorization.k8s.io/v1", "RoleBinding", "b",
-			`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+			object("rbac.authorization.k8s.io/v1", "Role", "r",
+				`,"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["create","patch","get"]}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+			object("rbac.authorization.k8s.io/v1", "RoleBinding", "b",
+				`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
 		jo := p.as("jo")
 		dependent := func(name, blocks string) string {
 			return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner",
@@ -178,7 +197,8 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 		}
 		jo.Want(t, 201, "POST", ns+"/configmaps", dependent("a", ""))
 		status := jo.Want(t, 403, "POST", ns+"/configmaps", dependent("b", `,"blockOwnerDeletion":true`))
-		if message := fmt.Sprint(status["message"]); !strings.Contains(message, "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on") {
+		if message := fmt.Sprint(status["message"]); !strings.Contains(message,
+			"cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on") {
 			t.Error(message)
 		}
 		jo.Want(t, 403, "PATCH", ns+"/configmaps/a", `{"metadata":{"ownerReferences":null}}`, merge)
@@ -197,7 +217,8 @@ func TestRuntimeClass(t *testing.T) {
 		created := p.want(201, "POST", ns+"/pods", pod("a", "", uses))
 		p.wantField(created, "map[cpu:10m]", "spec", "overhead")
 		p.wantField(created, "map[vm:yes]", "spec", "nodeSelector")
-		p.refused("POST", ns+"/pods", pod("b", "", uses+`,"overhead":{"cpu":"20m"}`), "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+		p.refused("POST", ns+"/pods", pod("b", "", uses+`,"overhead":{"cpu":"20m"}`),
+			"pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 	})
 }
 
@@ -238,7 +259,8 @@ func TestImagePolicyWebhook(t *testing.T) {
 	cfg := controlplane.Config{}
 	cfg.Admission.Enable = []string{"ImagePolicyWebhook"}
 	cfg.Admission.Plugins = map[string][]byte{"ImagePolicyWebhook": fmt.Appendf(nil,
-		`{imagePolicy: {kubeConfigFile: %q, allowTTL: 50, denyTTL: 50, retryBackoff: 500, defaultAllow: false}}`, kubeconfig)}
+		`{imagePolicy: {kubeConfigFile: %q, allowTTL: 50, denyTTL: 50, retryBackoff: 500, defaultAllow: false}}`,
+		kubeconfig)}
 	cp, err := controlplane.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +271,8 @@ func TestImagePolicyWebhook(t *testing.T) {
 	evil := strings.Replace(pod("evil", "", ""), "i:1", "evil:1", 1)
 	p.refused("POST", ns+"/pods", evil, "image policy webhook backend denied one or more images: not this one")
 	// CVE-2023-2727: containers added later are also checked.
-	p.refused("PATCH", ns+"/pods/good/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil:2"}]}}`, "not this one",
+	p.refused("PATCH", ns+"/pods/good/ephemeralcontainers",
+		`{"spec":{"ephemeralContainers":[{"name":"e","image":"evil:2"}]}}`, "not this one",
 		"Content-Type: application/strategic-merge-patch+json")
 	if got := strings.Join(asked, " "); got != "i:1 evil:1 evil:2" && got != "i:1 evil:1 i:1 evil:2" {
 		t.Errorf("requested %s", got)

@@ -90,7 +90,8 @@ func object(version, kind, name, more string) string {
 
 // pod returns a pod with one container; the arguments have members for the container and the spec.
 func pod(name, container, spec string) string {
-	return object("v1", "Pod", name, fmt.Sprintf(`,"spec":{"containers":[{"name":"c","image":"i:1"%s}]%s}`, container, spec))
+	return object("v1", "Pod", name, fmt.Sprintf(`,"spec":{"containers":[{"name":"c","image":"i:1"%s}]%s}`, container,
+		spec))
 }
 
 func item(list any, i int) any {
@@ -148,12 +149,16 @@ func TestLimitRanger(t *testing.T) {
 			{"type":"PersistentVolumeClaim","max":{"storage":"1Gi"}}]}`))
 		// A LimitRange applies to the next request, and until it is deleted.
 		created := p.want(201, "POST", ns+"/pods", pod("a", "", ""))
-		p.wantField(item(apitest.At(created, "spec", "containers"), 0), "map[limits:map[cpu:500m] requests:map[cpu:100m]]", "resources")
-		p.refused("POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""), "maximum cpu usage per Container is 1, but limit is 2")
+		p.wantField(item(apitest.At(created, "spec", "containers"), 0),
+			"map[limits:map[cpu:500m] requests:map[cpu:100m]]", "resources")
+		p.refused("POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""),
+			"maximum cpu usage per Container is 1, but limit is 2")
 		claim := func(size string) string {
-			return object("v1", "PersistentVolumeClaim", "c", `,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"`+size+`"}}}`)
+			return object("v1", "PersistentVolumeClaim", "c",
+				`,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"`+size+`"}}}`)
 		}
-		p.refused("POST", ns+"/persistentvolumeclaims", claim("2Gi"), "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi")
+		p.refused("POST", ns+"/persistentvolumeclaims", claim("2Gi"),
+			"maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi")
 		p.want(201, "POST", ns+"/persistentvolumeclaims", claim("1Gi"))
 		p.want(200, "DELETE", ns+"/limitranges/l", "")
 		p.want(201, "POST", ns+"/pods", pod("b", `,"resources":{"limits":{"cpu":"2"}}`, ""))
@@ -170,8 +175,10 @@ func TestServiceAccount(t *testing.T) {
 		p.wantField(mount, "/var/run/secrets/kubernetes.io/serviceaccount", "mountPath")
 		volume := item(apitest.At(created, "spec", "volumes"), 0)
 		p.wantField(volume, fmt.Sprint(apitest.At(mount, "name")), "name")
-		p.wantField(item(apitest.At(volume, "projected", "sources"), 0), "map[expirationSeconds:3607 path:token]", "serviceAccountToken")
-		p.wantField(p.want(201, "POST", ns+"/pods", pod("b", "", `,"automountServiceAccountToken":false`)), "<nil>", "spec", "volumes")
+		p.wantField(item(apitest.At(volume, "projected", "sources"), 0), "map[expirationSeconds:3607 path:token]",
+			"serviceAccountToken")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("b", "", `,"automountServiceAccountToken":false`)), "<nil>",
+			"spec", "volumes")
 		p.refused("POST", ns+"/pods", pod("c", "", `,"serviceAccountName":"missing"`),
 			`error looking up service account default/missing: serviceaccount "missing" not found`)
 
@@ -185,9 +192,12 @@ func TestServiceAccount(t *testing.T) {
 			"annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}},"secrets":[{"name":"own"}]}`)
 		const strict = `,"serviceAccountName":"strict","automountServiceAccountToken":false`
 		from := func(secret string) string { return `,"envFrom":[{"secretRef":{"name":"` + secret + `"}}]` }
-		p.refused("POST", ns+"/pods", pod("d", from("other"), strict), `with envFrom referencing secret.secretName="other" is not allowed`)
-		p.refused("POST", ns+"/pods", pod("d", `,"env":[{"name":"E","valueFrom":{"secretKeyRef":{"name":"other","key":"k"}}}]`, strict), "is not allowed")
-		p.refused("POST", ns+"/pods", pod("d", "", strict+`,"volumes":[{"name":"v","secret":{"secretName":"other"}}]`), "is not allowed")
+		p.refused("POST", ns+"/pods", pod("d", from("other"), strict),
+			`with envFrom referencing secret.secretName="other" is not allowed`)
+		p.refused("POST", ns+"/pods", pod("d",
+			`,"env":[{"name":"E","valueFrom":{"secretKeyRef":{"name":"other","key":"k"}}}]`, strict), "is not allowed")
+		p.refused("POST", ns+"/pods", pod("d", "", strict+`,"volumes":[{"name":"v","secret":{"secretName":"other"}}]`),
+			"is not allowed")
 		p.want(201, "POST", ns+"/pods", pod("d", from("own"), strict))
 		debug := func(secret string) string {
 			return `{"spec":{"ephemeralContainers":[{"name":"e","image":"i"` + from(secret) + `}]}}`
@@ -195,7 +205,8 @@ func TestServiceAccount(t *testing.T) {
 		const strategic = "Content-Type: application/strategic-merge-patch+json"
 		// upstream returns this code
 		status := p.want(500, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("other"), strategic)
-		if message := fmt.Sprint(status["message"]); !strings.Contains(message, `ephemeral container e with envFrom referencing secret.secretName="other" is not allowed`) {
+		if message := fmt.Sprint(status["message"]); !strings.Contains(message,
+			`ephemeral container e with envFrom referencing secret.secretName="other" is not allowed`) {
 			p.Error(message)
 		}
 		p.want(200, "PATCH", ns+"/pods/d/ephemeralcontainers", debug("own"), strategic)
@@ -217,7 +228,8 @@ func TestNodeRestriction(t *testing.T) {
 		}
 		do(403, "POST", "/api/v1/nodes", object("v1", "Node", "n2", ""), `node "n1" is not allowed to modify node "n2"`)
 		do(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", ""), "")
-		do(403, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"labels":{"node-restriction.kubernetes.io/x":"y"}}}`, "is not allowed to modify labels")
+		do(403, "PATCH", "/api/v1/nodes/n1", `{"metadata":{"labels":{"node-restriction.kubernetes.io/x":"y"}}}`,
+			"is not allowed to modify labels")
 		do(403, "PATCH", "/api/v1/nodes/n1", `{"spec":{"taints":[]}}`, "is not allowed to modify taints")
 		// CVE-2025-5187: a node could set an owner that it can delete, and the garbage collector
 		// would delete the node.
@@ -228,11 +240,13 @@ func TestNodeRestriction(t *testing.T) {
 		do(403, "POST", ns+"/pods", pod("a", "", `,"nodeName":"n1"`), `can only create mirror pods`)
 		p.want(201, "POST", ns+"/pods", pod("theirs", "", `,"nodeName":"n2"`))
 		do(403, "DELETE", ns+"/pods/theirs", "", `node "n1" can only delete pods with spec.nodeName set to itself`)
-		do(403, "PATCH", ns+"/pods/theirs/status", `{"status":{"phase":"Failed"}}`, `can only update pod status for pods with spec.nodeName set to itself`)
+		do(403, "PATCH", ns+"/pods/theirs/status", `{"status":{"phase":"Failed"}}`,
+			`can only update pod status for pods with spec.nodeName set to itself`)
 		p.want(201, "POST", ns+"/pods", pod("own", "", `,"nodeName":"n1"`))
 		do(200, "PATCH", ns+"/pods/own/status", `{"status":{"phase":"Running"}}`, "")
 		// CVE-2025-4563: a node can't set resource claim statuses that the pod did not request.
-		do(403, "PATCH", ns+"/pods/own/status", `{"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"mine"}]}}`, "esource")
+		do(403, "PATCH", ns+"/pods/own/status",
+			`{"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"mine"}]}}`, "esource")
 	}, "NodeRestriction")
 	inBubble(t, func(p plane) {
 		node := p.as("system:node:n1", "system:nodes", "system:masters")
@@ -249,12 +263,14 @@ func TestNodeRestrictionOfEveryKind(t *testing.T) {
 		p.want(201, "POST", ns+"/pods", pod("own", "", `,"nodeName":"n1"`))
 		p.want(201, "POST", ns+"/pods", pod("theirs", "", `,"nodeName":"n2"`))
 		node := p.as("system:node:n1", "system:nodes", "system:masters")
-		const leases, tokens = "/apis/coordination.k8s.io/v1/namespaces/%s/leases", ns + "/serviceaccounts/default/token"
+		const leases, tokens = "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
+			ns + "/serviceaccounts/default/token"
 		token := func(pod string) string {
 			return `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["https://kubernetes.default.svc.cluster.local"]` + pod + `}}`
 		}
 		slice := func(node string) string {
-			return `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s-` + node + `"},"spec":{"driver":"d.example.com","nodeName":"` + node +
+			return `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s-` + node +
+				`"},"spec":{"driver":"d.example.com","nodeName":"` + node +
 				`","pool":{"name":"p","generation":1,"resourceSliceCount":1}}}`
 		}
 		for _, test := range []struct {
@@ -272,8 +288,10 @@ func TestNodeRestrictionOfEveryKind(t *testing.T) {
 			{403, "POST", fmt.Sprintf(leases, "default"), object("coordination.k8s.io/v1", "Lease", "n1", "")},
 			{403, "POST", fmt.Sprintf(leases, "kube-node-lease"), object("coordination.k8s.io/v1", "Lease", "n2", "")},
 			{201, "POST", fmt.Sprintf(leases, "kube-node-lease"), object("coordination.k8s.io/v1", "Lease", "n1", "")},
-			{403, "POST", "/apis/storage.k8s.io/v1/csinodes", object("storage.k8s.io/v1", "CSINode", "n2", `,"spec":{"drivers":[]}`)},
-			{201, "POST", "/apis/storage.k8s.io/v1/csinodes", object("storage.k8s.io/v1", "CSINode", "n1", `,"spec":{"drivers":[]}`)},
+			{403, "POST", "/apis/storage.k8s.io/v1/csinodes",
+				object("storage.k8s.io/v1", "CSINode", "n2", `,"spec":{"drivers":[]}`)},
+			{201, "POST", "/apis/storage.k8s.io/v1/csinodes",
+				object("storage.k8s.io/v1", "CSINode", "n1", `,"spec":{"drivers":[]}`)},
 			{403, "POST", "/apis/resource.k8s.io/v1/resourceslices", slice("n2")},
 			{201, "POST", "/apis/resource.k8s.io/v1/resourceslices", slice("n1")},
 			{403, "POST", tokens, token("")},
@@ -298,7 +316,8 @@ func TestTaintNodesByCondition(t *testing.T) {
 		created := p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", ""))
 		p.wantField(created, "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
 		synctest.Wait()
-		p.wantField(p.want(200, "GET", "/api/v1/nodes/n", ""), "[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
+		p.wantField(p.want(200, "GET", "/api/v1/nodes/n", ""),
+			"[map[effect:NoSchedule key:node.kubernetes.io/not-ready]]", "spec", "taints")
 		ready := func(status string) string {
 			return `{"status":{"conditions":[{"type":"Ready","status":"` + status + `"}]}}`
 		}
@@ -309,7 +328,8 @@ func TestTaintNodesByCondition(t *testing.T) {
 		p.want(200, "PATCH", "/api/v1/nodes/n/status", ready("Unknown"), merge)
 		synctest.Wait()
 		taints := fmt.Sprint(apitest.At(p.want(200, "GET", "/api/v1/nodes/n", ""), "spec", "taints"))
-		if !strings.Contains(taints, "unschedulable") || !strings.Contains(taints, "unreachable") || strings.Contains(taints, "not-ready") {
+		if !strings.Contains(taints, "unschedulable") || !strings.Contains(taints, "unreachable") ||
+			strings.Contains(taints, "not-ready") {
 			p.Errorf("taints: %s", taints)
 		}
 	})

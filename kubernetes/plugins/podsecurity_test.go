@@ -60,26 +60,33 @@ func warned(t *testing.T, p *apitest.Plane, code int, method, path, body, warnin
 func TestByLabels(t *testing.T) {
 	p := start(t, "")
 	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", standardsPod("free", privileged))
-	p.Want(t, 201, "POST", "/api/v1/namespaces", namespace("strict", `"pod-security.kubernetes.io/enforce":"restricted"`))
+	p.Want(t, 201, "POST", "/api/v1/namespaces",
+		namespace("strict", `"pod-security.kubernetes.io/enforce":"restricted"`))
 	const pods = "/api/v1/namespaces/strict/pods"
 	status := p.Want(t, 403, "POST", pods, standardsPod("a", privileged))
-	if message := fmt.Sprint(status["message"]); !strings.Contains(message, `violates PodSecurity "restricted:latest": privileged (container "c" must not set securityContext.privileged=true)`) {
+	if message := fmt.Sprint(status["message"]); !strings.Contains(message,
+		`violates PodSecurity "restricted:latest": privileged (container "c" must not set securityContext.privileged=true)`) {
 		t.Error(message)
 	}
 	p.Want(t, 201, "POST", pods, standardsPod("a", restricted))
-	p.Want(t, 403, "PATCH", pods+"/a/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"e","image":"i","securityContext":{"privileged":true}}]}}`,
+	p.Want(t, 403, "PATCH", pods+"/a/ephemeralcontainers",
+		`{"spec":{"ephemeralContainers":[{"name":"e","image":"i","securityContext":{"privileged":true}}]}}`,
 		"Content-Type: application/strategic-merge-patch+json")
 	// Workloads that create pods are admitted with a warning.
-	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/strict/deployments", deployment("d", privileged), "would violate PodSecurity")
+	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/strict/deployments", deployment("d", privileged),
+		"would violate PodSecurity")
 	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/strict/deployments", deployment("e", restricted), "")
 
 	p.Want(t, 201, "POST", "/api/v1/namespaces", namespace("told", `"pod-security.kubernetes.io/warn":"baseline"`))
-	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/told/deployments", deployment("d", privileged), `would violate PodSecurity \"baseline:latest\"`)
-	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", standardsPod("a", privileged), `would violate PodSecurity \"baseline:latest\"`)
+	warned(t, p, 201, "POST", "/apis/apps/v1/namespaces/told/deployments", deployment("d", privileged),
+		`would violate PodSecurity \"baseline:latest\"`)
+	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", standardsPod("a", privileged),
+		`would violate PodSecurity \"baseline:latest\"`)
 	warned(t, p, 201, "POST", "/api/v1/namespaces/told/pods", standardsPod("b", restricted), "")
 
 	p.Want(t, 422, "POST", "/api/v1/namespaces", namespace("wrong", `"pod-security.kubernetes.io/enforce":"nonsense"`))
-	warned(t, p, 200, "PATCH", "/api/v1/namespaces/told", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`,
+	warned(t, p, 200, "PATCH", "/api/v1/namespaces/told",
+		`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`,
 		`existing pods in namespace \"told\" violate the new PodSecurity enforce level \"baseline:latest\"`, merge)
 	p.Want(t, 403, "POST", "/api/v1/namespaces/told/pods", standardsPod("c", privileged))
 }

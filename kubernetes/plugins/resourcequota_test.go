@@ -87,7 +87,8 @@ func TestConcurrentCreators(t *testing.T) {
 						deleted.Add(1)
 					}
 				case 403:
-					if !strings.Contains(string(text), "exceeded quota: q, requested: count/secrets=1, used: count/secrets=100, limited: count/secrets=100") {
+					if !strings.Contains(string(text),
+						"exceeded quota: q, requested: count/secrets=1, used: count/secrets=100, limited: count/secrets=100") {
 						t.Errorf("%s", text)
 					}
 					forbidden.Add(1)
@@ -113,7 +114,8 @@ func TestConcurrentCreators(t *testing.T) {
 	for {
 		q := p.Want(t, 200, "GET", many+"/resourcequotas/q", "")
 		w := p.Want(t, 200, "GET", many+"/resourcequotas/wide", "")
-		if apitest.At(q, "status", "used", "count/secrets") == want && apitest.At(w, "status", "used", "secrets") == want {
+		if apitest.At(q, "status", "used", "count/secrets") == want &&
+			apitest.At(w, "status", "used", "secrets") == want {
 			return
 		}
 		events.Next(t)
@@ -141,11 +143,13 @@ func TestNewQuotaAppliesImmediately(t *testing.T) {
 		refused(t, p, "POST", ns+"/configmaps?dryRun=All", configMap("c"),
 			`configmaps "c" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1`)
 		// New limits apply to the next request; other namespaces are not affected.
-		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q", `{"spec":{"hard":{"configmaps":"2"}}}`, "Content-Type: application/merge-patch+json")
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q", `{"spec":{"hard":{"configmaps":"2"}}}`,
+			"Content-Type: application/merge-patch+json")
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("c"))
 		p.Want(t, 201, "POST", "/api/v1/namespaces/kube-public/configmaps", configMap("c"))
 		// The controller corrects a status that a client writes.
-		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"9"},"used":{"configmaps":"7"}}}`,
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status",
+			`{"status":{"hard":{"configmaps":"9"},"used":{"configmaps":"7"}}}`,
 			"Content-Type: application/merge-patch+json")
 		synctest.Wait()
 		used(t, p, "q", "configmaps", "2")
@@ -157,7 +161,8 @@ func TestNewQuotaAppliesImmediately(t *testing.T) {
 // A failed write uses nothing.
 func TestFailedWriteUsesNothing(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
-		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
+		p.Want(t, 201, "POST", ns+"/resourcequotas",
+			quota("q", `{"hard":{"configmaps":"3","services.nodeports":"2","services":"5"}}`))
 		synctest.Wait()
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 409, "POST", ns+"/configmaps", configMap("a"))
@@ -188,7 +193,8 @@ func TestUpdates(t *testing.T) {
 		if message := fmt.Sprint(resp["message"]); !strings.Contains(message, "services.loadbalancers=1") {
 			t.Error(message)
 		}
-		p.Want(t, 200, "PATCH", ns+"/services/a", `{"spec":{"type":"ClusterIP","ports":[{"port":1,"nodePort":null}]}}`, merge)
+		p.Want(t, 200, "PATCH", ns+"/services/a", `{"spec":{"type":"ClusterIP","ports":[{"port":1,"nodePort":null}]}}`,
+			merge)
 		synctest.Wait()
 		used(t, p, "q", "services.nodeports", "0")
 		p.Want(t, 200, "PATCH", ns+"/services/b", `{"spec":{"type":"NodePort"}}`, merge)
@@ -205,7 +211,8 @@ func TestUpdates(t *testing.T) {
 func TestPodsByScope(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("best", `{"hard":{"pods":"1"},"scopes":["BestEffort"]}`))
-		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("others", `{"hard":{"pods":"5","requests.cpu":"1"},"scopes":["NotBestEffort"]}`))
+		p.Want(t, 201, "POST", ns+"/resourcequotas",
+			quota("others", `{"hard":{"pods":"5","requests.cpu":"1"},"scopes":["NotBestEffort"]}`))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("ending", `{"hard":{"pods":"1"},"scopes":["Terminating"]}`))
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("critical",
 			`{"hard":{"pods":"0"},"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"In","values":["high"]}]}}`))
@@ -213,7 +220,8 @@ func TestPodsByScope(t *testing.T) {
 			`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":1000}`)
 		synctest.Wait()
 		p.Want(t, 201, "POST", ns+"/pods", quotaPod("a", `}]}`))
-		refused(t, p, "POST", ns+"/pods", quotaPod("b", `}]}`), `pods "b" is forbidden: exceeded quota: best, requested: pods=1, used: pods=1, limited: pods=1`)
+		refused(t, p, "POST", ns+"/pods", quotaPod("b", `}]}`),
+			`pods "b" is forbidden: exceeded quota: best, requested: pods=1, used: pods=1, limited: pods=1`)
 		const cpu = `,"resources":{"requests":{"cpu":"600m"}}}]`
 		p.Want(t, 201, "POST", ns+"/pods", quotaPod("c", cpu+`}`))
 		used(t, p, "others", "requests.cpu", "600m")
@@ -228,7 +236,8 @@ func TestPodsByScope(t *testing.T) {
 		p.Want(t, 201, "POST", ns+"/pods", quotaPod("g", little+`,"activeDeadlineSeconds":60}`))
 		p.Want(t, 403, "POST", ns+"/pods", quotaPod("h", little+`,"activeDeadlineSeconds":60}`))
 		// The end of a pod releases what it used.
-		p.Want(t, 200, "PATCH", ns+"/pods/c/status", `{"status":{"phase":"Succeeded"}}`, "Content-Type: application/merge-patch+json")
+		p.Want(t, 200, "PATCH", ns+"/pods/c/status", `{"status":{"phase":"Succeeded"}}`,
+			"Content-Type: application/merge-patch+json")
 		synctest.Wait()
 		used(t, p, "others", "requests.cpu", "1m")
 		p.Want(t, 201, "POST", ns+"/pods", quotaPod("d", cpu+`}`))
@@ -244,10 +253,12 @@ func TestCountsOfAnyKind(t *testing.T) {
 			"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},
 			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
 		synctest.Wait()
-		const widgets, widget = "/apis/example.com/v1/namespaces/default/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q}}`
+		const widgets, widget = "/apis/example.com/v1/namespaces/default/widgets",
+			`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q}}`
 		p.Want(t, 201, "POST", widgets, fmt.Sprintf(widget, "a"))
-		refused(t, p, "POST", widgets, fmt.Sprintf(widget, "b"), `widgets.example.com "b" is forbidden: exceeded quota: q, requested: count/widgets.example.com=1, `+
-			`used: count/widgets.example.com=1, limited: count/widgets.example.com=1`)
+		refused(t, p, "POST", widgets, fmt.Sprintf(widget, "b"),
+			`widgets.example.com "b" is forbidden: exceeded quota: q, requested: count/widgets.example.com=1, `+
+				`used: count/widgets.example.com=1, limited: count/widgets.example.com=1`)
 		p.Want(t, 200, "DELETE", widgets+"/a", "")
 		synctest.Wait()
 		p.Want(t, 201, "POST", widgets, fmt.Sprintf(widget, "b"))
@@ -267,7 +278,8 @@ func TestCountsOfAnyKind(t *testing.T) {
 func TestDeviceClasses(t *testing.T) {
 	quotaBubble(t, controlplane.Config{}, func(t *testing.T, p *apitest.Plane) {
 		const class = `{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":%q},"spec":{"extendedResourceName":%q}}`
-		const classes, claims = "/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+		const classes, claims = "/apis/resource.k8s.io/v1/deviceclasses",
+			"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 		claim := func(name, class string, count int) string {
 			return fmt.Sprintf(`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":%q},
 				"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":%q,"count":%d}}]}}}`, name, class, count)
@@ -280,8 +292,9 @@ func TestDeviceClasses(t *testing.T) {
 		used(t, p, "q", "gpu.deviceclass.resource.k8s.io/devices", "3")
 		used(t, p, "q", "requests.example.com/gpu", "3")
 		used(t, p, "q", "count/resourceclaims.resource.k8s.io", "1")
-		refused(t, p, "POST", claims, claim("b", "gpu", 2), `resourceclaims.resource.k8s.io "b" is forbidden: exceeded quota: q, `+
-			`requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3, limited: requests.example.com/gpu=4`)
+		refused(t, p, "POST", claims, claim("b", "gpu", 2),
+			`resourceclaims.resource.k8s.io "b" is forbidden: exceeded quota: q, `+
+				`requested: requests.example.com/gpu=2, used: requests.example.com/gpu=3, limited: requests.example.com/gpu=4`)
 
 		// The usage changes with the classes.
 		p.Want(t, 201, "POST", claims, claim("n", "nic", 7))
@@ -294,7 +307,8 @@ func TestDeviceClasses(t *testing.T) {
 		used(t, p, "q", "requests.example.com/gpu", "0")
 
 		// The claim that the scheduler creates for a pod counts only once, with the pod.
-		created := p.Want(t, 201, "POST", ns+"/pods", quotaPod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
+		created := p.Want(t, 201, "POST", ns+"/pods",
+			quotaPod("p", `,"resources":{"requests":{"example.com/gpu":"2"},"limits":{"example.com/gpu":"2"}}}]}`))
 		used(t, p, "q", "requests.example.com/gpu", "2")
 		own := strings.Replace(claim("p-gpu", "gpu", 2), `"name":"p-gpu"`, fmt.Sprintf(`"name":"p-gpu","annotations":{"resource.kubernetes.io/extended-resource-claim":"true"},
 			"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q,"controller":true}]`, apitest.At(created, "metadata", "uid")), 1)
@@ -329,7 +343,8 @@ func TestManagersOfTheStatus(t *testing.T) {
 			t.Errorf("managers\n%s\nwant\n%s", got, want)
 		}
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
-		want := `kube-apiserver status {"f:status":{"f:used":{"f:configmaps":{}}}}` + "\n" + fmt.Sprintf(controller, ``) + "\n" + me
+		want := `kube-apiserver status {"f:status":{"f:used":{"f:configmaps":{}}}}` + "\n" +
+			fmt.Sprintf(controller, ``) + "\n" + me
 		if got := managers(); got != want {
 			t.Errorf("managers\n%s\nwant\n%s", got, want)
 		}
@@ -352,7 +367,8 @@ limitedResources:
 	quotaBubble(t, cfg, func(t *testing.T, p *apitest.Plane) {
 		refused(t, p, "POST", ns+"/persistentvolumeclaims", claim,
 			`persistentvolumeclaims "c" is forbidden: insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage`)
-		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
+		p.Want(t, 201, "POST", ns+"/resourcequotas",
+			quota("q", `{"hard":{"gold.storageclass.storage.k8s.io/requests.storage":"1Gi"}}`))
 		p.Want(t, 201, "POST", ns+"/persistentvolumeclaims", claim)
 	})
 	cfg.Admission.Plugins["ResourceQuota"] = []byte("kind: Nonsense\n")
@@ -368,7 +384,8 @@ func TestWithoutControllers(t *testing.T) {
 	quotaBubble(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
-		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status", `{"status":{"hard":{"configmaps":"1"},"used":{"configmaps":"0"}}}`,
+		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status",
+			`{"status":{"hard":{"configmaps":"1"},"used":{"configmaps":"0"}}}`,
 			"Content-Type: application/merge-patch+json")
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("b"))
 		p.Want(t, 403, "POST", ns+"/configmaps", configMap("c"))

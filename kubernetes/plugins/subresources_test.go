@@ -16,8 +16,9 @@ func TestPolicySeesCompletedTokenRequest(t *testing.T) {
 			"validations":[
 				{"expression":"object.spec.audiences.all(a, a == 'vault')","message":"only tokens for vault"},
 				{"expression":"object.metadata.name == 'robot' && object.metadata.uid != ''","message":"incomplete"}]}`))
-		p.want(201, "POST", group+"/validatingadmissionpolicybindings", object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "tokens",
-			`,"spec":{"policyName":"tokens","validationActions":["Deny"]}`))
+		p.want(201, "POST", group+"/validatingadmissionpolicybindings",
+			object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "tokens",
+				`,"spec":{"policyName":"tokens","validationActions":["Deny"]}`))
 		p.want(201, "POST", ns+"/serviceaccounts", object("v1", "ServiceAccount", "robot", ""))
 		const path = ns + "/serviceaccounts/robot/token"
 		request := func(spec string) string {
@@ -30,7 +31,8 @@ func TestPolicySeesCompletedTokenRequest(t *testing.T) {
 		p.want(201, "POST", path, request(`"audiences":["vault"]`))
 		// The account and the request are checked first.
 		p.want(404, "POST", ns+"/serviceaccounts/none/token", request(""))
-		if got := p.want(422, "POST", path, request(`"expirationSeconds":1`))["message"]; !contains(got, "may not specify a duration less than 10 minutes") {
+		if got := p.want(422, "POST", path, request(`"expirationSeconds":1`))["message"]; !contains(got,
+			"may not specify a duration less than 10 minutes") {
 			p.Errorf("%v", got)
 		}
 	})

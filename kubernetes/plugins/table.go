@@ -54,7 +54,8 @@ func Table() admission.Table {
 		*generic.Find("ValidatingAdmissionPolicy"),
 		*generic.Find("ValidatingAdmissionWebhook"),
 		{Name: resourcequota.Name, On: true, New: func(d admission.Deps) (upstream.Interface, error) {
-			return resourcequota.New(resourcequota.Config{Store: d.Store, Registry: d.Registry, Controller: d.Controllers, Config: d.Config})
+			return resourcequota.New(resourcequota.Config{Store: d.Store, Registry: d.Registry,
+				Controller: d.Controllers, Config: d.Config})
 		}},
 		*generic.Find("AlwaysDeny"),
 	}

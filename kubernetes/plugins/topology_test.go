@@ -24,18 +24,22 @@ func TestPodTopologyLabels(t *testing.T) {
 	const zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 	node := fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{%q:"a","other":"x"}}}`, zone)
 	bind := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`
-	withLabels := strings.Replace(pod("made", "", `,"nodeName":"n"`), `{"name":"made"}`, fmt.Sprintf(`{"name":"made","labels":{%q:"lie",%q:"mine"}}`, zone, region), 1)
+	withLabels := strings.Replace(pod("made", "", `,"nodeName":"n"`), `{"name":"made"}`,
+		fmt.Sprintf(`{"name":"made","labels":{%q:"lie",%q:"mine"}}`, zone, region), 1)
 	inBubble(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/nodes", node)
 		p.want(201, "POST", ns+"/pods", pod("p", "", ""))
 		p.want(201, "POST", ns+"/pods/p/binding", bind)
 		p.wantField(p.want(200, "GET", ns+"/pods/p", ""), "map["+zone+":a]", "metadata", "labels")
-		p.wantField(p.want(201, "POST", ns+"/pods", withLabels), "map["+region+":mine "+zone+":a]", "metadata", "labels")
-		p.wantField(p.want(201, "POST", ns+"/pods", pod("elsewhere", "", `,"nodeName":"unknown"`)), "<nil>", "metadata", "labels")
+		p.wantField(p.want(201, "POST", ns+"/pods", withLabels), "map["+region+":mine "+zone+":a]", "metadata",
+			"labels")
+		p.wantField(p.want(201, "POST", ns+"/pods", pod("elsewhere", "", `,"nodeName":"unknown"`)), "<nil>", "metadata",
+			"labels")
 	})
 	withoutPlugins(t, func(p plane) {
 		p.want(201, "POST", "/api/v1/nodes", node)
-		p.wantField(p.want(201, "POST", ns+"/pods", withLabels), "map["+region+":mine "+zone+":lie]", "metadata", "labels")
+		p.wantField(p.want(201, "POST", ns+"/pods", withLabels), "map["+region+":mine "+zone+":lie]", "metadata",
+			"labels")
 	}, "PodTopologyLabels")
 }
 
@@ -59,8 +63,10 @@ func TestPodResizeValidator(t *testing.T) {
 	}
 	inBubble(t, func(p plane) {
 		prepare(p)
-		p.refused("PATCH", ns+"/pods/a/resize", resize("2"), "node didn't have enough allocatable resources: cpu, requested: 2000, allocatable: 1000", strategic)
-		p.refused("PATCH", ns+"/pods/b/resize", resize("200m"), `pod resize is only supported on linux nodes, node "w" is "windows"`, strategic)
+		p.refused("PATCH", ns+"/pods/a/resize", resize("2"),
+			"node didn't have enough allocatable resources: cpu, requested: 2000, allocatable: 1000", strategic)
+		p.refused("PATCH", ns+"/pods/b/resize", resize("200m"),
+			`pod resize is only supported on linux nodes, node "w" is "windows"`, strategic)
 		p.want(200, "PATCH", ns+"/pods/a/resize", resize("200m"), strategic)
 		p.want(200, "PATCH", ns+"/pods/free/resize", resize("2"), strategic)
 	})
@@ -90,21 +96,26 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 	}
 	const bundles = "/apis/certificates.k8s.io/v1/clustertrustbundles"
 	bundle := func(name, signer string) string {
-		return object("certificates.k8s.io/v1", "ClusterTrustBundle", name, fmt.Sprintf(`,"spec":{%s"trustBundle":%s}`, signer, roots))
+		return object("certificates.k8s.io/v1", "ClusterTrustBundle", name,
+			fmt.Sprintf(`,"spec":{%s"trustBundle":%s}`, signer, roots))
 	}
 	const signed = `"signerName":"example.com/s",`
 	grant := func(p plane, verbs, resources string) {
 		name := strings.ReplaceAll(resources, "/", ".")
-		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", object("rbac.authorization.k8s.io/v1", "ClusterRole", name,
-			`,"rules":[{"apiGroups":["certificates.k8s.io"],"resources":["`+resources+`"],"verbs":["`+verbs+`"]}]`))
-		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", name,
-			`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"`+name+`"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+			object("rbac.authorization.k8s.io/v1", "ClusterRole", name,
+				`,"rules":[{"apiGroups":["certificates.k8s.io"],"resources":["`+resources+`"],"verbs":["`+verbs+`"]}]`))
+		p.want(201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+			object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", name,
+				`,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"`+name+
+					`"},"subjects":[{"kind":"User","name":"jo","apiGroup":"rbac.authorization.k8s.io"}]`))
 	}
 	inBubble(t, func(p plane) {
 		grant(p, "create", "clustertrustbundles")
 		jo := p.as("jo")
 		status := jo.Want(t, 403, "POST", bundles, bundle("example.com:s:a", signed))
-		if message := fmt.Sprint(status["message"]); !strings.Contains(message, `user not permitted to attest for signerName "example.com/s"`) {
+		if message := fmt.Sprint(status["message"]); !strings.Contains(message,
+			`user not permitted to attest for signerName "example.com/s"`) {
 			t.Error(message)
 		}
 		jo.Want(t, 201, "POST", bundles, bundle("own", "")) // without a signer
@@ -123,12 +134,15 @@ func TestNodeDeclaredFeatureValidator(t *testing.T) {
 	const resources = `,"nodeName":"n","initContainers":[{"name":"i","image":"i","resources":{"requests":{"cpu":"100m"}}}]`
 	resize := `{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"cpu":"200m"}}}]}}`
 	node := func(p plane, declares string) {
-		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n", `,"status":{"declaredFeatures":[`+declares+`],"allocatable":{"cpu":"1"},"capacity":{"cpu":"1"}}`))
+		p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n",
+			`,"status":{"declaredFeatures":[`+declares+`],"allocatable":{"cpu":"1"},"capacity":{"cpu":"1"}}`))
 		p.want(201, "POST", ns+"/pods", pod("a", "", resources))
 	}
 	inBubble(t, func(p plane) {
 		node(p, "")
-		p.refused("PATCH", ns+"/pods/a/resize", resize, `pod update requires features InPlacePodVerticalScalingInitContainers which are not available on node "n"`, strategic)
+		p.refused("PATCH", ns+"/pods/a/resize", resize,
+			`pod update requires features InPlacePodVerticalScalingInitContainers which are not available on node "n"`,
+			strategic)
 	})
 	inBubble(t, func(p plane) {
 		node(p, `"InPlacePodVerticalScalingInitContainers"`)
@@ -152,7 +166,8 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 	}
 	defer st.Close()
 	for _, enable := range [][]string{nil, {"AlwaysDeny"}} {
-		cp, err := controlplane.Start(t.Context(), controlplane.Config{Store: st, NoControllers: true, Admission: controlplane.Admission{Enable: enable}})
+		cp, err := controlplane.Start(t.Context(),
+			controlplane.Config{Store: st, NoControllers: true, Admission: controlplane.Admission{Enable: enable}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +175,8 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 		if enable == nil {
 			p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))
 		} else {
-			p.refused("POST", ns+"/configmaps", object("v1", "ConfigMap", "b", ""), "admission control is denying all modifications")
+			p.refused("POST", ns+"/configmaps", object("v1", "ConfigMap", "b", ""),
+				"admission control is denying all modifications")
 			p.refused("DELETE", ns+"/configmaps/a", "", "admission control is denying all modifications")
 			p.want(200, "GET", ns+"/configmaps/a", "")
 		}
@@ -174,7 +190,8 @@ func TestNamespaceLifecycle(t *testing.T) {
 	configMap := object("v1", "ConfigMap", "a", "")
 	prepare := func(p plane) {
 		p.want(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ends"}}`)
-		p.want(201, "POST", "/api/v1/namespaces/ends/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays","finalizers":["example.com/f"]}}`)
+		p.want(201, "POST", "/api/v1/namespaces/ends/configmaps",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"stays","finalizers":["example.com/f"]}}`)
 		p.want(200, "DELETE", "/api/v1/namespaces/ends", "")
 	}
 	inBubble(t, func(p plane) {
@@ -183,7 +200,8 @@ func TestNamespaceLifecycle(t *testing.T) {
 		p.refused("DELETE", "/api/v1/namespaces/default", "", "this namespace may not be deleted")
 		p.refused("DELETE", "/api/v1/namespaces/kube-system", "", "this namespace may not be deleted")
 		prepare(p)
-		p.refused("POST", "/api/v1/namespaces/ends/configmaps", configMap, "unable to create new content in namespace ends because it is being terminated")
+		p.refused("POST", "/api/v1/namespaces/ends/configmaps", configMap,
+			"unable to create new content in namespace ends because it is being terminated")
 	})
 	withoutPlugins(t, func(p plane) {
 		prepare(p)

@@ -33,18 +33,21 @@ func claimEvaluator(sn *store.Snapshot, listers upstream.ListerForResourceFunc) 
 		}
 		classes.OnAdd(class, true)
 	}
-	return core.NewResourceClaimEvaluator(listers, classes, podLister{sn: sn}, func(namespace string, pod types.UID) (owned []*resourcev1.ResourceClaim, err error) {
-		for claim, err := range derived.List[resourcev1.ResourceClaim](sn, claims.GroupResource().String(), namespace) {
-			if err != nil {
-				return nil, err
+	return core.NewResourceClaimEvaluator(listers, classes, podLister{sn: sn},
+		func(namespace string, pod types.UID) (owned []*resourcev1.ResourceClaim, err error) {
+			for claim, err := range derived.List[resourcev1.ResourceClaim](sn, claims.GroupResource().String(),
+				namespace) {
+				if err != nil {
+					return nil, err
+				}
+				owner := metav1.GetControllerOfNoCopy(claim)
+				if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" && owner != nil &&
+					owner.APIVersion == "v1" && owner.Kind == "Pod" && owner.UID == pod {
+					owned = append(owned, claim)
+				}
 			}
-			owner := metav1.GetControllerOfNoCopy(claim)
-			if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" && owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" && owner.UID == pod {
-				owned = append(owned, claim)
-			}
-		}
-		return owned, nil
-	}), nil
+			return owned, nil
+		}), nil
 }
 
 // podLister reads pods from a snapshot. The evaluator reads only single pods.

@@ -122,7 +122,9 @@ func frees[T any](old, obj *store.Object) (bool, error) {
 // independent returns the evaluators of the resources that have their own rules, except that of
 // claims, for which Kubernetes' function would need informers.
 func independent(listers upstream.ListerForResourceFunc) ([]upstream.Evaluator, error) {
-	evaluators, err := core.NewEvaluators(listers, nil, func(gvr schema.GroupVersionResource) bool { return gvr != claims })
+	evaluators, err := core.NewEvaluators(listers, nil, func(gvr schema.GroupVersionResource) bool {
+		return gvr != claims
+	})
 	if err != nil {
 		return nil, fmt.Errorf("create quota evaluators: %w", err)
 	}

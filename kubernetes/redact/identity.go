@@ -25,7 +25,8 @@ func identity(v any) any {
 	case error:
 		return failure(v)
 	case klog.ObjectRef, types.NamespacedName, net.Addr, net.IP, netip.Addr, netip.AddrPort,
-		schema.GroupVersionKind, schema.GroupVersionResource, schema.GroupKind, schema.GroupResource, schema.GroupVersion:
+		schema.GroupVersionKind, schema.GroupVersionResource, schema.GroupKind, schema.GroupResource,
+		schema.GroupVersion:
 		return text(fmt.Sprint(v))
 	case metav1.Object:
 		return object(v)
@@ -108,7 +109,8 @@ const maxText = 1 << 10
 // contents are substrings of printed objects, in whole or in part: as JSON, YAML, %v and %#v. A
 // text is cut before the first of them.
 var contents = []string{
-	"\n", "ObjectMeta", "TypeMeta", `"metadata"`, "metadata:", `"spec"`, `"data"`, `"status"`, `\"metadata\"`, `\"spec\"`, `\"data\"`, `\"status\"`,
+	"\n", "ObjectMeta", "TypeMeta", `"metadata"`, "metadata:", `"spec"`, `"data"`, `"status"`, `\"metadata\"`,
+	`\"spec\"`, `\"data\"`, `\"status\"`,
 	"Spec{", "Status{", "map[", "[{", "{[", "[] []",
 }
 

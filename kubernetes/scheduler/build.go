@@ -22,13 +22,15 @@ import (
 // of the scheduler run until ctx ends.
 func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, error) {
 	config := rest.CopyConfig(cfg.REST)
-	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON
+	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf,
+		resource.MediaProtobuf+","+resource.MediaJSON
 	config.UserAgent = identity.UserAgent(identity.SchedulerProgram, "scheduler")
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create client: %w", err)
 	}
-	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil), informers: map[cache.SharedIndexInformer]bool{}}
+	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil),
+		informers: map[cache.SharedIndexInformer]bool{}}
 	informers.withoutUnserved(cfg)
 	broadcaster := events.NewBroadcaster(&sink{events.EventSinkImpl{Interface: client.EventsV1()}})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {

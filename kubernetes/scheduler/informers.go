@@ -92,15 +92,18 @@ func (r recorded) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceE
 	return r.factory.record(r.SharedIndexInformer.AddEventHandler(h))
 }
 
-func (r recorded) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (r recorded) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
+	resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return r.factory.record(r.SharedIndexInformer.AddEventHandlerWithResyncPeriod(h, resync))
 }
 
-func (r recorded) AddEventHandlerWithOptions(h cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (r recorded) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
+	options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return r.factory.record(r.SharedIndexInformer.AddEventHandlerWithOptions(h, options))
 }
 
-func (f *factory) record(registration cache.ResourceEventHandlerRegistration, err error) (cache.ResourceEventHandlerRegistration, error) {
+func (f *factory) record(registration cache.ResourceEventHandlerRegistration,
+	err error) (cache.ResourceEventHandlerRegistration, error) {
 	if err == nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -115,18 +118,25 @@ func (f *factory) record(registration cache.ResourceEventHandlerRegistration, er
 func (f *factory) withoutUnserved(cfg Config) {
 	devices := resourcev1.SchemeGroupVersion
 	for name, kind := range map[schema.GroupVersionResource]struct{ object, list runtime.Object }{
-		devices.WithResource("resourceclaims"):                                   {&resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimList{}},
-		devices.WithResource("resourceslices"):                                   {&resourcev1.ResourceSlice{}, &resourcev1.ResourceSliceList{}},
-		devices.WithResource("deviceclasses"):                                    {&resourcev1.DeviceClass{}, &resourcev1.DeviceClassList{}},
-		devices.WithResource("devicetaintrules"):                                 {&resourcev1.DeviceTaintRule{}, &resourcev1.DeviceTaintRuleList{}},
-		schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"):           {&schedulingv1beta1.PodGroup{}, &schedulingv1beta1.PodGroupList{}},
-		schedulingv1alpha3.SchemeGroupVersion.WithResource("compositepodgroups"): {&schedulingv1alpha3.CompositePodGroup{}, &schedulingv1alpha3.CompositePodGroupList{}},
+		devices.WithResource("resourceclaims"): {&resourcev1.ResourceClaim{},
+			&resourcev1.ResourceClaimList{}},
+		devices.WithResource("resourceslices"): {&resourcev1.ResourceSlice{},
+			&resourcev1.ResourceSliceList{}},
+		devices.WithResource("deviceclasses"): {&resourcev1.DeviceClass{},
+			&resourcev1.DeviceClassList{}},
+		devices.WithResource("devicetaintrules"): {&resourcev1.DeviceTaintRule{},
+			&resourcev1.DeviceTaintRuleList{}},
+		schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"): {&schedulingv1beta1.PodGroup{},
+			&schedulingv1beta1.PodGroupList{}},
+		schedulingv1alpha3.SchemeGroupVersion.WithResource("compositepodgroups"): {
+			&schedulingv1alpha3.CompositePodGroup{}, &schedulingv1alpha3.CompositePodGroupList{}},
 	} {
 		if cfg.Serves(name) {
 			continue
 		}
 		f.InformerFor(kind.object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
-			return cache.NewSharedIndexInformer(empty{kind.list}, kind.object, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			return cache.NewSharedIndexInformer(empty{kind.list}, kind.object, 0,
+				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		})
 	}
 }

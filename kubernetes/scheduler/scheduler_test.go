@@ -51,7 +51,8 @@ func createNode(t *testing.T, env *testenv.Env, name, zone string, change func(*
 		"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("3"),
 	}
 	node.Status.Capacity = node.Status.Allocatable
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		Reason: "Test"}}
 	node.ResourceVersion = "" // controllers may have changed the node's taints since
 	if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
 		t.Fatal(err)
@@ -127,7 +128,9 @@ func TestPlacement(t *testing.T) {
 		wantBegin string // or the beginning of the message
 	}{
 		{name: "least loaded", cpu: "1", want: "b", others: func(t *testing.T, env *testenv.Env) {
-			addPod(t, env, "other", "2", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"} })
+			addPod(t, env, "other", "2", func(p *corev1.Pod) {
+				p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"}
+			})
 		}},
 		{name: "too large", cpu: "5", wantBegin: "0/2 nodes are available: 2 Insufficient cpu."},
 		{name: "taint", cpu: "4", b: taint, wantBegin: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).", others: func(t *testing.T, env *testenv.Env) {
@@ -139,10 +142,14 @@ func TestPlacement(t *testing.T) {
 		{name: "cordoned", cpu: "1", want: "a", b: func(n *corev1.Node) { n.Spec.Unschedulable = true }},
 		{name: "node affinity", cpu: "1", want: "b", pod: func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-				Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"two"}}}},
+				Weight: 100, Preference: corev1.NodeSelectorTerm{
+					MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"two"}}}},
 			}}}}
 		}, others: func(t *testing.T, env *testenv.Env) {
-			addPod(t, env, "other", "1", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "b"} })
+			addPod(t, env, "other", "1", func(p *corev1.Pod) {
+				p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "b"}
+			})
 		}},
 		{name: "pod affinity", cpu: "1", want: "b", others: func(t *testing.T, env *testenv.Env) {
 			addPod(t, env, "other", "2", func(p *corev1.Pod) {
@@ -167,11 +174,14 @@ func TestPlacement(t *testing.T) {
 				labelled("web")(p)
 				p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "b"}
 			})
-			addPod(t, env, "load", "2", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"} })
+			addPod(t, env, "load", "2", func(p *corev1.Pod) {
+				p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"}
+			})
 		}, pod: func(p *corev1.Pod) {
 			labelled("web")(p)
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selects("web"),
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: selects("web"),
 			}}
 		}},
 	} {
@@ -205,9 +215,10 @@ func TestPreemption(t *testing.T) {
 			t.Errorf("nominated node %q", got)
 		}
 		batch := getPod(t, env, "batch")
-		if batch.DeletionTimestamp == nil || !slices.ContainsFunc(batch.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler
-		}) {
+		if batch.DeletionTimestamp == nil || !slices.ContainsFunc(batch.Status.Conditions,
+			func(c corev1.PodCondition) bool {
+				return c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler
+			}) {
 			t.Errorf("the victim: deleted %v, conditions %+v", batch.DeletionTimestamp, batch.Status.Conditions)
 		}
 		// no kubelet ends the victim
@@ -244,11 +255,14 @@ func events(t *testing.T, env *testenv.Env) []*eventsv1.Event {
 func TestSchedulingGates(t *testing.T) {
 	inBubble(t, func(t *testing.T, env *testenv.Env) {
 		addNode(t, env, "a", "one", nil)
-		addPod(t, env, "p", "1", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} })
+		addPod(t, env, "p", "1", func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+		})
 		time.Sleep(time.Hour)
 		env.Settle(t)
 		pod := getPod(t, env, "p")
-		if pod.Spec.NodeName != "" || len(pod.Status.Conditions) == 0 || pod.Status.Conditions[0].Reason != corev1.PodReasonSchedulingGated {
+		if pod.Spec.NodeName != "" || len(pod.Status.Conditions) == 0 ||
+			pod.Status.Conditions[0].Reason != corev1.PodReasonSchedulingGated {
 			t.Fatalf("with a gate: node %q, conditions %+v", pod.Spec.NodeName, pod.Status.Conditions)
 		}
 		pod.Spec.SchedulingGates = nil
@@ -298,7 +312,8 @@ func TestOwnScheduler(t *testing.T) {
 		if pod.Spec.NodeName != "" || len(pod.Status.Conditions) != 0 {
 			t.Fatalf("node %q, conditions %+v", pod.Spec.NodeName, pod.Status.Conditions)
 		}
-		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "a"}}
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
+			Target: corev1.ObjectReference{Kind: "Node", Name: "a"}}
 		if err := env.Client().Subresource("binding").Create(t.Context(), pod, binding); err != nil {
 			t.Fatal(err)
 		}
@@ -333,9 +348,10 @@ func TestRunsOnDemand(t *testing.T) {
 			requests = 0
 			return n
 		}
-		s, err := scheduler.New(scheduler.Config{Store: env.Plane().Store(), REST: config, Serves: func(r schema.GroupVersionResource) bool {
-			return env.Plane().Registry().Current().Serves(r, "")
-		}})
+		s, err := scheduler.New(scheduler.Config{Store: env.Plane().Store(), REST: config,
+			Serves: func(r schema.GroupVersionResource) bool {
+				return env.Plane().Registry().Current().Serves(r, "")
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,8 @@ func (s *Settings) Names() []string {
 func (s *Settings) Ignored() []string { return s.ignored }
 
 // withoutEffect are the top-level fields that configure kube-scheduler's process.
-var withoutEffect = []string{"clientConnection", "leaderElection", "enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"}
+var withoutEffect = []string{"clientConnection", "leaderElection", "enableProfiling", "enableContentionProfiling",
+	"delayCacheUntilActive"}
 
 func defaults() (*Settings, error) {
 	c, err := latest.Default()
@@ -89,7 +90,9 @@ func load(file string) (*Settings, error) {
 	// Only the construction of the profiles finds unknown plugins. It sends no request.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	defer cancel()
-	if _, _, err := build(ctx, Config{REST: &rest.Config{}, Serves: func(schema.GroupVersionResource) bool { return false }, Settings: s}); err != nil {
+	if _, _, err := build(ctx, Config{REST: &rest.Config{}, Serves: func(schema.GroupVersionResource) bool {
+		return false
+	}, Settings: s}); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -59,7 +59,9 @@ profiles:
 		env := testenv.New(t, testenv.Workloads(), testenv.SchedulerConfig(file))
 		addNode(t, env, "a", "one", nil)
 		addNode(t, env, "b", "two", nil)
-		addPod(t, env, "first", "2", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"} })
+		addPod(t, env, "first", "2", func(p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "a"}
+		})
 		addPod(t, env, "packed", "1", func(p *corev1.Pod) { p.Spec.SchedulerName = "packing" })
 		addPod(t, env, "spread", "1", nil)
 		if packed, spread := verdict(t, env, "packed"), verdict(t, env, "spread"); packed != "a" || spread != "b" {
@@ -122,7 +124,8 @@ func TestEndlessExtender(t *testing.T) {
 	}))
 	defer server.Close()
 	env := testenv.New(t, testenv.Workloads(), testenv.SchedulerConfig(
-		write(t, header+"extenders:\n- {urlPrefix: '"+server.URL+"', filterVerb: filter, nodeCacheCapable: true, httpTimeout: 10m}\n")))
+		write(t, header+"extenders:\n- {urlPrefix: '"+server.URL+
+			"', filterVerb: filter, nodeCacheCapable: true, httpTimeout: 10m}\n")))
 	createNode(t, env, "a", "one", nil)
 	createPod(t, env, "p", "1", nil)
 	if n := <-sent; n >= all {
@@ -144,12 +147,15 @@ func TestLoadErrors(t *testing.T) {
 		{header + "parallelism: -1\n", "parallelism"},
 		{header + "profiles: [{schedulerName: x}, {schedulerName: x}]\n", "Duplicate value"},
 		{header + "profiles: [{plugins: {filter: {enabled: [{name: Nonsense}]}}}]\n", "Nonsense"},
-		{header + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Nonsense}}}]}]\n", "Nonsense"},
-		{header + "extenders: [{filterVerb: filter, weight: -1, prioritizeVerb: x, urlPrefix: 'http://x'}]\n", "weight"},
+		{header + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Nonsense}}}]}]\n",
+			"Nonsense"},
+		{header + "extenders: [{filterVerb: filter, weight: -1, prioritizeVerb: x, urlPrefix: 'http://x'}]\n",
+			"weight"},
 	} {
 		file := write(t, test.text)
 		_, err := scheduler.Load(file)
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %s", test.text, err, test.want)
 		}
 	}

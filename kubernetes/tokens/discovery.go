@@ -45,6 +45,7 @@ func (i *Issuer) Discovery() map[string]http.Handler {
 	}
 	return map[string]http.Handler{
 		serviceaccount.OpenIDConfigPath: serve("application/json", serviceaccount.OpenIDMetadataProvider.GetConfigJSON),
-		KeySetPath:                      serve("application/jwk-set+json", serviceaccount.OpenIDMetadataProvider.GetKeysetJSON),
+		KeySetPath: serve("application/jwk-set+json",
+			serviceaccount.OpenIDMetadataProvider.GetKeysetJSON),
 	}
 }

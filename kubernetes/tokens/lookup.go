@@ -55,12 +55,14 @@ func (l lookup) GetNode(_ context.Context, name string) (*corev1.Node, error) {
 	return &corev1.Node{ObjectMeta: m}, err
 }
 
-func (l lookup) GetValidatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+func (l lookup) GetValidatingWebhookConfiguration(_ context.Context,
+	name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	m, err := l.meta(admissionregistrationv1.Resource("validatingwebhookconfigurations"), "", name)
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: m}, err
 }
 
-func (l lookup) GetMutatingWebhookConfiguration(_ context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+func (l lookup) GetMutatingWebhookConfiguration(_ context.Context,
+	name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	m, err := l.meta(admissionregistrationv1.Resource("mutatingwebhookconfigurations"), "", name)
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: m}, err
 }

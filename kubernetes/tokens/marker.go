@@ -25,7 +25,8 @@ type secretMarker struct {
 	namespace string
 }
 
-func (m secretMarker) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Secret, error) {
+func (m secretMarker) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions,
+	_ ...string) (*corev1.Secret, error) {
 	if m.patch == nil {
 		return nil, nil
 	}

@@ -124,7 +124,8 @@ func New(cfg Config) (*Issuer, error) {
 	}
 	return &Issuer{
 		Token: union.New(
-			serviceaccount.JWTTokenAuthenticator(cfg.Issuers, keys, cfg.Audiences, serviceaccount.NewValidator(objects)),
+			serviceaccount.JWTTokenAuthenticator(cfg.Issuers, keys, cfg.Audiences,
+				serviceaccount.NewValidator(objects)),
 			serviceaccount.JWTTokenAuthenticator([]string{serviceaccount.LegacyIssuer}, keys, cfg.Audiences, old),
 		),
 		generator: generator,
@@ -158,12 +159,15 @@ const extended = serviceaccount.ExpirationExtensionSeconds
 
 // Issue signs a token of an account for audiences. It expires after lifetime, which is truncated to
 // seconds.
-func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound Bound, audiences []string, lifetime time.Duration) (string, error) {
+func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound Bound, audiences []string,
+	lifetime time.Duration) (string, error) {
 	seconds, warnAfter := int64(lifetime/time.Second), int64(0)
-	if !i.cfg.NoExtension && bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds && i.ownAudiences(audiences) {
+	if !i.cfg.NoExtension && bound.Pod != nil && seconds == serviceaccount.WarnOnlyBoundTokenExpirationSeconds &&
+		i.ownAudiences(audiences) {
 		seconds, warnAfter = extended, seconds
 	}
-	claims, private, err := serviceaccount.Claims(*account, bound.Pod, bound.Secret, bound.Node, nil, nil, seconds, warnAfter, audiences, nil)
+	claims, private, err := serviceaccount.Claims(*account, bound.Pod, bound.Secret, bound.Node, nil, nil, seconds,
+		warnAfter, audiences, nil)
 	if err != nil {
 		return "", fmt.Errorf("create token: %w", err)
 	}
@@ -176,7 +180,8 @@ func (i *Issuer) Issue(ctx context.Context, account *core.ServiceAccount, bound 
 }
 
 // IssueSecret signs a legacy token, which is stored in a Secret and never expires.
-func (i *Issuer) IssueSecret(ctx context.Context, account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
+func (i *Issuer) IssueSecret(ctx context.Context, account *corev1.ServiceAccount,
+	secret *corev1.Secret) (string, error) {
 	claims, private := serviceaccount.LegacyClaims(*account, *secret)
 	token, err := i.legacy.GenerateToken(ctx, claims, private)
 	if err != nil {

@@ -101,7 +101,8 @@ func TestControllers(t *testing.T) {
 	}
 	for _, name := range ours {
 		if own := !slices.Contains(theirs, name); own != decided["own"][name] {
-			t.Errorf("%s: in kube-controller-manager: %v; in controllers.txt as own: %v", name, !own, decided["own"][name])
+			t.Errorf("%s: in kube-controller-manager: %v; in controllers.txt as own: %v", name, !own,
+				decided["own"][name])
 		}
 	}
 	for name := range decided["not-run"] {

@@ -23,7 +23,8 @@ func Flags() []byte {
 	all.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	var out bytes.Buffer
 	all.VisitAll(func(f *pflag.Flag) {
-		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\n", f.Name, f.Shorthand, f.Value.Type(), strings.ReplaceAll(f.DefValue, "\n", " "))
+		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\n", f.Name, f.Shorthand, f.Value.Type(),
+			strings.ReplaceAll(f.DefValue, "\n", " "))
 	})
 	return out.Bytes()
 }

@@ -86,13 +86,15 @@ func TestFeatureGates(t *testing.T) {
 		switch readers := copied[name]; {
 		case strings.Contains(r.state, "locked"): // it always has its default
 		case (r.decision == "linked" || r.decision == "nodes") && r.reason == "" && len(readers) > 0:
-			t.Errorf("%s: the decision has no reason, but these originals of copies.txt read it: %s", name, strings.Join(readers, ", "))
+			t.Errorf("%s: the decision has no reason, but these originals of copies.txt read it: %s", name,
+				strings.Join(readers, ", "))
 		case r.decision == "ours" && !named[name]:
 			t.Errorf("%s: the decision is ours, but no file names it", name)
 		case r.decision == "none" && r.reason == "":
 			t.Errorf("%s: no reason", name)
 		case !slices.Contains([]string{"linked", "nodes", "ours", "none"}, r.decision):
-			t.Errorf("%s: decide: linked, nodes, ours, or none with a reason; read by %s", name, strings.Join(readers, ", "))
+			t.Errorf("%s: decide: linked, nodes, ours, or none with a reason; read by %s", name,
+				strings.Join(readers, ", "))
 		}
 	}
 	for name := range table {
@@ -143,7 +145,8 @@ func namedByUs(t *testing.T) map[string]bool {
 	}
 	all := map[string]bool{}
 	for name := range states() {
-		all[name] = bytes.Contains(source, []byte("eatures."+name)) || bytes.Contains(source, []byte("With"+name)) || bytes.Contains(source, []byte(`"`+name+`"`))
+		all[name] = bytes.Contains(source, []byte("eatures."+name)) || bytes.Contains(source, []byte("With"+name)) ||
+			bytes.Contains(source, []byte(`"`+name+`"`))
 	}
 	return all
 }

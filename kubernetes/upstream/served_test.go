@@ -127,14 +127,16 @@ var storedElsewhere = map[string]string{
 // Each kind is stored in the version in which kube-apiserver stores it by default, or in the one
 // that storedElsewhere explains.
 func TestStorageVersions(t *testing.T) {
-	factory, err := kubeapiserver.NewStorageFactoryConfig().Complete(serveroptions.NewEtcdOptions(&storagebackend.Config{})).New()
+	factory, err := kubeapiserver.NewStorageFactoryConfig().Complete(
+		serveroptions.NewEtcdOptions(&storagebackend.Config{})).New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	compared := 0
 	for _, r := range everything(t).Registry().Current().All() {
 		// Package crd serves definitions, and reviews are not stored.
-		if r.StorageVersion == "" || r.Owner != "builtin" || r.Review != nil || r.Computed != nil || r.Group == "apiregistration.k8s.io" {
+		if r.StorageVersion == "" || r.Owner != "builtin" || r.Review != nil || r.Computed != nil ||
+			r.Group == "apiregistration.k8s.io" {
 			continue
 		}
 		want, err := factory.ResourceEncodingConfig.StorageEncodingFor(r.GroupResource())
@@ -148,7 +150,8 @@ func TestStorageVersions(t *testing.T) {
 		}
 		if decided, ok := storedElsewhere[r.GroupResource().String()]; ok {
 			if decided != want.String() {
-				t.Errorf("%s: kube-apiserver stores %s now, and storedElsewhere has %s", r.GroupResource(), want, decided)
+				t.Errorf("%s: kube-apiserver stores %s now, and storedElsewhere has %s", r.GroupResource(), want,
+					decided)
 			}
 			continue
 		}
@@ -166,28 +169,29 @@ func TestStorageVersions(t *testing.T) {
 // use its printers.
 func TestTables(t *testing.T) {
 	plain := map[string]bool{}
-	err := filepath.WalkDir(location(t, "k8s.io/kubernetes/pkg/registry"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Base(path) != "storage.go" {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(data), "NewDefaultTableConvertor") {
-			return err
-		}
-		relative, err := filepath.Rel(location(t, "k8s.io/kubernetes"), path)
-		if err != nil {
-			return err
-		}
-		for _, file := range parsed(t, "k8s.io/kubernetes/"+filepath.ToSlash(relative)) {
-			ast.Inspect(file, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok && ident(call.Fun) == "NewDefaultTableConvertor" {
-					plain[literal(call)] = true
-				}
-				return true
-			})
-		}
-		return nil
-	})
+	err := filepath.WalkDir(location(t, "k8s.io/kubernetes/pkg/registry"),
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Base(path) != "storage.go" {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(data), "NewDefaultTableConvertor") {
+				return err
+			}
+			relative, err := filepath.Rel(location(t, "k8s.io/kubernetes"), path)
+			if err != nil {
+				return err
+			}
+			for _, file := range parsed(t, "k8s.io/kubernetes/"+filepath.ToSlash(relative)) {
+				ast.Inspect(file, func(n ast.Node) bool {
+					if call, ok := n.(*ast.CallExpr); ok && ident(call.Fun) == "NewDefaultTableConvertor" {
+						plain[literal(call)] = true
+					}
+					return true
+				})
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,10 @@ var update = flag.Bool("update", false, "accept the present state of Kubernetes 
 // modules returns the folders of Kubernetes' modules in the module cache, by path.
 var modules = sync.OnceValues(func() (map[string]string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Path}} {{.Dir}}", "k8s.io/kubernetes", "k8s.io/apiserver",
-		"k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/component-base",
-		"k8s.io/component-helpers", "k8s.io/cloud-provider", "k8s.io/controller-manager", "k8s.io/kube-openapi", "k8s.io/pod-security-admission").Output()
+		"k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator", "k8s.io/apimachinery", "k8s.io/client-go",
+		"k8s.io/component-base",
+		"k8s.io/component-helpers", "k8s.io/cloud-provider", "k8s.io/controller-manager", "k8s.io/kube-openapi",
+		"k8s.io/pod-security-admission").Output()
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,13 @@ import (
 )
 
 // kind returns the Resource of a kind that only has v1beta1, whose type is also the hub.
-func kind[T any](plural, name string, namespaced bool, read func(ctx context.Context, namespace, name string) ([]runtime.Object, error)) *resource.Resource {
+func kind[T any](plural, name string, namespaced bool,
+	read func(ctx context.Context, namespace, name string) ([]runtime.Object, error)) *resource.Resource {
 	return &resource.Resource{
 		Group: v1beta1.GroupName, Plural: plural, Kind: name, ListKind: name + "List", Namespaced: namespaced,
-		Verbs: []string{resource.Get, resource.List}, Versions: []resource.Version{{Name: version}}, StorageVersion: version,
-		Codec: codec{name, reflect.TypeFor[T]()}, Computed: read, Owner: Owner, Yields: true,
+		Verbs: []string{resource.Get, resource.List}, Versions: []resource.Version{{Name: version}},
+		StorageVersion: version,
+		Codec:          codec{name, reflect.TypeFor[T]()}, Computed: read, Owner: Owner, Yields: true,
 		Behavior: resource.Behavior{QualifiedKind: true},
 		Table:    func(string) upstream.TableConvertor { return table{} },
 	}

@@ -73,7 +73,8 @@ func (d described) OpenAPIV2(gv schema.GroupVersion) (*spec.Swagger, error) {
 		return d.Custom.OpenAPIV2(gv)
 	}
 	out := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
-		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{}, Parameters: map[string]spec.Parameter{},
+		Paths: &spec.Paths{Paths: map[string]spec.PathItem{}}, Definitions: spec.Definitions{},
+		Parameters: map[string]spec.Parameter{},
 	}}
 	for _, def := range definitions() {
 		doc, err := builder.BuildOpenAPIV2(def, version, builder.Options{V2: true})
@@ -103,18 +104,21 @@ func definitions() []*apiextensionsv1.CustomResourceDefinition {
 			XIntOrString: true, AnyOf: []apiextensionsv1.JSONSchemaProps{{Type: "integer"}, {Type: "string"}},
 		}},
 	}
-	definition := func(plural, name, description string, scope apiextensionsv1.ResourceScope, properties props) *apiextensionsv1.CustomResourceDefinition {
+	definition := func(plural, name, description string, scope apiextensionsv1.ResourceScope,
+		properties props) *apiextensionsv1.CustomResourceDefinition {
 		properties["timestamp"] = text("date-time", "When the usage was measured: the end of the window.")
 		properties["window"] = text("", "The duration over which the usage was measured.")
 		d := &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: plural + "." + v1beta1.GroupName},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: v1beta1.GroupName, Scope: scope,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: name, ListKind: name + "List"},
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: name,
+					ListKind: name + "List"},
 				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 					Name: version, Served: true, Storage: true,
 					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-						Type: "object", Description: description, Properties: properties, Required: []string{"timestamp", "window"},
+						Type: "object", Description: description, Properties: properties,
+						Required: []string{"timestamp", "window"},
 					}},
 				}},
 			},
@@ -128,8 +132,10 @@ func definitions() []*apiextensionsv1.CustomResourceDefinition {
 	}
 	return []*apiextensionsv1.CustomResourceDefinition{
 		definition("pods", "PodMetrics", "PodMetrics is the usage of a pod.", apiextensionsv1.NamespaceScoped, props{
-			"containers": {Type: "array", Description: "The usage of each container.", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &container}},
+			"containers": {Type: "array", Description: "The usage of each container.",
+				Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &container}},
 		}),
-		definition("nodes", "NodeMetrics", "NodeMetrics is the usage of a node.", apiextensionsv1.ClusterScoped, props{"usage": used}),
+		definition("nodes", "NodeMetrics", "NodeMetrics is the usage of a node.", apiextensionsv1.ClusterScoped,
+			props{"usage": used}),
 	}
 }

@@ -99,7 +99,8 @@ func (p *pod) declared(container string, now time.Time, replicas int) (corev1.Re
 
 // profile returns the usage that the first of these declares: the annotation of the container, of
 // the pod, of KWOK.
-func (p *pod) profile(annotation, kwok, container string, now time.Time, replicas int, otherwise resource.Quantity) (resource.Quantity, error) {
+func (p *pod) profile(annotation, kwok, container string, now time.Time, replicas int,
+	otherwise resource.Quantity) (resource.Quantity, error) {
 	for _, from := range []struct {
 		name   string
 		shared int

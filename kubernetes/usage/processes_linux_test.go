@@ -32,7 +32,8 @@ func TestProcesses(t *testing.T) {
 		usage := in[c.id].usage
 		return usage.Cpu().AsApproximateFloat64(), usage.Memory().AsApproximateFloat64()
 	}
-	if cpu, memory := usage(self, first); cpu <= 0 || memory < 1<<20 || first[self.id].window.Round(time.Second) != time.Minute {
+	if cpu, memory := usage(self, first); cpu <= 0 || memory < 1<<20 ||
+		first[self.id].window.Round(time.Second) != time.Minute {
 		t.Errorf("this process: %v cpu, %v bytes, in %v", cpu, memory, first[self.id].window)
 	}
 	if cpu, memory := usage(other, first); cpu > 0.5 || memory <= 0 {
@@ -62,7 +63,8 @@ func TestParseStat(t *testing.T) {
 	if !ok || p.parent != 3 || p.group != 5 || p.cpu != 1650*time.Millisecond || p.memory != 3*int64(os.Getpagesize()) {
 		t.Errorf("%+v %v", p, ok)
 	}
-	for _, bad := range []string{"", "7 (a", "7 (a) S 1 2", "7 (a) S x 5 7 0 -1 4194560 1 2 3 4 100 50 10 5 20 0 1 0 99 1000 3"} {
+	for _, bad := range []string{"", "7 (a", "7 (a) S 1 2",
+		"7 (a) S x 5 7 0 -1 4194560 1 2 3 4 100 50 10 5 20 0 1 0 99 1000 3"} {
 		if p, ok := parseStat([]byte(bad)); ok {
 			t.Errorf("%q: %+v", bad, p)
 		}

@@ -116,7 +116,9 @@ func (p Profile) At(now time.Time, replicas int) resource.Quantity {
 	current := p.steps[0]
 	if p.period > 0 {
 		offset := time.Duration(now.UnixNano() % int64(p.period))
-		i, found := slices.BinarySearchFunc(p.steps, offset, func(s step, at time.Duration) int { return int(s.from - at) })
+		i, found := slices.BinarySearchFunc(p.steps, offset, func(s step, at time.Duration) int {
+			return int(s.from - at)
+		})
 		if !found {
 			i--
 		}

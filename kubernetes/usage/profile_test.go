@@ -43,7 +43,8 @@ func TestProfiles(t *testing.T) {
 			continue
 		}
 		if got := p.At(at(test.at), test.replicas); got.String() != test.want {
-			t.Errorf("%q at %s with %d replicas: %s, want %s", test.profile, test.at, test.replicas, got.String(), test.want)
+			t.Errorf("%q at %s with %d replicas: %s, want %s", test.profile, test.at, test.replicas, got.String(),
+				test.want)
 		}
 	}
 }

@@ -69,8 +69,9 @@ func (m *meter) nodes(_ context.Context, _, name string) ([]runtime.Object, erro
 	for obj := range sn.Scan("nodes", "", store.Key{}) {
 		if m.cfg.Node(obj.Key.Name) && (name == "" || name == obj.Key.Name) {
 			byName[obj.Key.Name] = &v1beta1.NodeMetrics{
-				ObjectMeta: metav1.ObjectMeta{Name: obj.Key.Name, Labels: obj.Head.Labels, CreationTimestamp: metav1.Time{Time: now}},
-				Timestamp:  metav1.Time{Time: now}, Window: metav1.Duration{Duration: window},
+				ObjectMeta: metav1.ObjectMeta{Name: obj.Key.Name, Labels: obj.Head.Labels,
+					CreationTimestamp: metav1.Time{Time: now}},
+				Timestamp: metav1.Time{Time: now}, Window: metav1.Duration{Duration: window},
 				Usage: noUsage(),
 			}
 		}
@@ -118,7 +119,8 @@ type used struct {
 func (u *used) metrics() *v1beta1.PodMetrics {
 	return &v1beta1.PodMetrics{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: u.pod.Metadata.Name, Namespace: u.pod.Metadata.Namespace, Labels: u.labels, CreationTimestamp: metav1.Time{Time: u.at},
+			Name: u.pod.Metadata.Name, Namespace: u.pod.Metadata.Namespace, Labels: u.labels,
+			CreationTimestamp: metav1.Time{Time: u.at},
 		},
 		Timestamp: metav1.Time{Time: u.at}, Window: metav1.Duration{Duration: u.window}, Containers: u.containers,
 	}
@@ -142,7 +144,8 @@ func (m *meter) measure(sn *store.Snapshot, namespace, name string) []*used {
 	processes := m.processes.sample(now, all)
 	return slices.DeleteFunc(all, func(u *used) bool {
 		if err := u.fill(processes, cmp.Or(replicas[u.pod.controller], 1)); err != nil {
-			m.cfg.Log.Warn("compute usage of pod; omitting it", "namespace", u.pod.Metadata.Namespace, "pod", u.pod.Metadata.Name, "err", err)
+			m.cfg.Log.Warn("compute usage of pod; omitting it", "namespace", u.pod.Metadata.Namespace, "pod",
+				u.pod.Metadata.Name, "err", err)
 			return true
 		}
 		return len(u.containers) == 0

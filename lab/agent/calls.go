@@ -46,7 +46,8 @@ var configurations = map[string]string{
 
 // mayCall reports whether a file may have calls that replaceCalls replaces.
 func mayCall(data []byte) bool {
-	for _, name := range []string{"net.Listen", "tls.Listen", "ListenAndServe", "ListenConfig", "InClusterConfig", "BuildConfigFromFlags"} {
+	for _, name := range []string{"net.Listen", "tls.Listen", "ListenAndServe", "ListenConfig", "InClusterConfig",
+		"BuildConfigFromFlags"} {
 		if bytes.Contains(data, []byte(name)) {
 			return true
 		}

@@ -10,9 +10,11 @@ import (
 
 // Frames and their contents survive encoding, also when they arrive in parts.
 func TestFrames(t *testing.T) {
-	m := &inside.Message{Method: "PATCH", Target: "/api/v1/pods?a=b", Status: 200, Header: []string{"Accept", "x", "Accept", ""}, Body: []byte("{}")}
+	m := &inside.Message{Method: "PATCH", Target: "/api/v1/pods?a=b", Status: 200,
+		Header: []string{"Accept", "x", "Accept", ""}, Body: []byte("{}")}
 	times := inside.Times{Now: 1, Floor: -2, Until: 1 << 60, Process: 2, OwnLeases: true}
-	frames := []inside.Frame{{Kind: inside.Request, ID: 7, Content: m.Append(nil)}, {Kind: inside.Data, ID: 1 << 31}, {Kind: inside.Run, Content: times.Append(nil)}}
+	frames := []inside.Frame{{Kind: inside.Request, ID: 7, Content: m.Append(nil)}, {Kind: inside.Data, ID: 1 << 31},
+		{Kind: inside.Run, Content: times.Append(nil)}}
 	var data []byte
 	for _, f := range frames {
 		data = inside.AppendFrame(data, f)
@@ -39,7 +41,8 @@ func TestFrames(t *testing.T) {
 
 // Malformed input is an error.
 func FuzzParse(f *testing.F) {
-	f.Add(inside.AppendFrame(nil, inside.Frame{Kind: inside.Request, ID: 7, Content: (&inside.Message{Method: "GET", Header: []string{"a", "b"}}).Append(nil)}))
+	f.Add(inside.AppendFrame(nil, inside.Frame{Kind: inside.Request, ID: 7,
+		Content: (&inside.Message{Method: "GET", Header: []string{"a", "b"}}).Append(nil)}))
 	f.Add([]byte{1, 0, 0, 0, 0, 255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		frame, size, err := inside.NextFrame(data)

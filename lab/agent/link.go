@@ -44,7 +44,8 @@ const firstConn = 1 << 31
 // NewLink returns a link of a process. The process gets random numbers that depend only on number,
 // its number among the processes of its run.
 func NewLink(p *Process, number int, requests, calls http.RoundTripper) *Link {
-	return &Link{process: p, number: int64(number), requests: requests, calls: calls, open: map[uint32]context.CancelFunc{}, conns: map[uint32]*conn{}, last: firstConn}
+	return &Link{process: p, number: int64(number), requests: requests, calls: calls,
+		open: map[uint32]context.CancelFunc{}, conns: map[uint32]*conn{}, last: firstConn}
 }
 
 // Pending reports whether the process has not yet begun, or frames wait for Exchange.
@@ -70,7 +71,8 @@ func (l *Link) External() []string {
 func (l *Link) Exchange(floor, until time.Time, ownLeases bool) (time.Time, error) {
 	l.mu.Lock()
 	l.started = true
-	times := inside.Times{Now: time.Now().UnixNano(), Floor: floor.UnixNano(), Until: until.UnixNano(), Process: l.number, OwnLeases: ownLeases}
+	times := inside.Times{Now: time.Now().UnixNano(), Floor: floor.UnixNano(), Until: until.UnixNano(),
+		Process: l.number, OwnLeases: ownLeases}
 	batch := inside.AppendFrame(l.queue, inside.Frame{Kind: inside.Run, Content: times.Append(nil)})
 	l.queue = nil
 	l.mu.Unlock()
@@ -229,12 +231,14 @@ func ending(err error) []byte {
 func (l *Link) call(id uint32, r *http.Request) error {
 	resp, err := l.calls.RoundTrip(r)
 	if err != nil {
-		return l.process.write(inside.AppendFrame(nil, inside.Frame{Kind: inside.Failed, ID: id, Content: []byte(err.Error())}))
+		return l.process.write(inside.AppendFrame(nil,
+			inside.Frame{Kind: inside.Failed, ID: id, Content: []byte(err.Error())}))
 	}
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil {
-		return l.process.write(inside.AppendFrame(nil, inside.Frame{Kind: inside.Failed, ID: id, Content: []byte(err.Error())}))
+		return l.process.write(inside.AppendFrame(nil,
+			inside.Frame{Kind: inside.Failed, ID: id, Content: []byte(err.Error())}))
 	}
 	data := inside.AppendFrame(nil, inside.Frame{Kind: inside.Response, ID: id, Content: head(resp)})
 	data = inside.AppendFrame(data, inside.Frame{Kind: inside.Data, ID: id, Content: body})

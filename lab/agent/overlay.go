@@ -122,7 +122,8 @@ func (p Program) packages(ctx context.Context) ([]compiled, error) {
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Split(strings.TrimRight(line, "\n"), "\t")
 		if len(fields) > 4 {
-			all = append(all, compiled{path: fields[0], dir: fields[1], module: fields[2], root: fields[3], files: fields[4:]})
+			all = append(all, compiled{path: fields[0], dir: fields[1], module: fields[2], root: fields[3],
+				files: fields[4:]})
 		}
 	}
 	if len(all) == 0 {
@@ -156,7 +157,8 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder), modules: strings.TrimSpace(string(modules)), moved: map[string]string{}}
+	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder),
+		modules: strings.TrimSpace(string(modules)), moved: map[string]string{}}
 	sources, err := fs.Glob(source, "inside/*.go")
 	if err != nil {
 		return nil, err
@@ -187,7 +189,8 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 
 // unchanged lists prefixes of modules that are not searched for calls: operators use other
 // functions of them, and many packages depend on them.
-var unchanged = []string{"k8s.io/", "golang.org/x/", "google.golang.org/", "github.com/prometheus/", "go.opentelemetry.io/"}
+var unchanged = []string{"k8s.io/", "golang.org/x/", "google.golang.org/", "github.com/prometheus/",
+	"go.opentelemetry.io/"}
 
 // change adds the changes of a package to the overlay.
 func (o *overlay) change(c compiled, isMain bool) error {
@@ -206,7 +209,9 @@ func (o *overlay) change(c compiled, isMain bool) error {
 	if isMain {
 		hooked = hook{[]string{"main"}, mainSource}
 	}
-	if hooked.source == "" && slices.ContainsFunc(unchanged, func(prefix string) bool { return strings.HasPrefix(c.module, prefix) }) {
+	if hooked.source == "" && slices.ContainsFunc(unchanged, func(prefix string) bool {
+		return strings.HasPrefix(c.module, prefix)
+	}) {
 		return nil
 	}
 	found := 0
@@ -238,7 +243,8 @@ func (o *overlay) change(c compiled, isMain bool) error {
 	if err != nil {
 		return err
 	}
-	o.files[filepath.Join(dir, "zz_kelson.go")] = []byte(strings.ReplaceAll(hooked.source, "KELSON", strconv.Quote(o.agent)))
+	o.files[filepath.Join(dir, "zz_kelson.go")] = []byte(strings.ReplaceAll(hooked.source, "KELSON",
+		strconv.Quote(o.agent)))
 	return nil
 }
 
@@ -253,7 +259,8 @@ func (o *overlay) writable(c compiled) (string, error) {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return "", err
 		}
-		link = filepath.Join(folder, strings.NewReplacer("/", "+", "\\", "+", ":", "+").Replace(strings.TrimPrefix(c.root, o.modules)))
+		link = filepath.Join(folder, strings.NewReplacer("/", "+", "\\", "+", ":",
+			"+").Replace(strings.TrimPrefix(c.root, o.modules)))
 		if to, err := os.Readlink(link); err != nil || to != c.root {
 			_ = os.Remove(link) // if it exists
 			if err := os.Symlink(c.root, link); err != nil {
@@ -313,7 +320,8 @@ func (o *overlay) rewrite(name string, data []byte, renamed []string) ([]byte, i
 	for _, added := range []struct{ name, path string }{{agentName, o.agent}, {restName, rest}} {
 		if calls.imports[added.name] {
 			// After the package clause, on the same line: the numbers of lines stay.
-			edits = append(edits, edit{at(file.Name.End()), at(file.Name.End()), "; import " + added.name + " " + strconv.Quote(added.path)})
+			edits = append(edits, edit{at(file.Name.End()), at(file.Name.End()),
+				"; import " + added.name + " " + strconv.Quote(added.path)})
 		}
 	}
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
@@ -399,7 +407,8 @@ func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []s
 			if replaced := *r; o.moved[replaced.Old.Path] != "" {
 				err = errors.Join(err, w.DropReplace(replaced.Old.Path, replaced.Old.Version))
 			} else if replaced.New.Version == "" && !filepath.IsAbs(replaced.New.Path) {
-				err = errors.Join(err, w.AddReplace(replaced.Old.Path, replaced.Old.Version, filepath.Join(dir, replaced.New.Path), ""))
+				err = errors.Join(err, w.AddReplace(replaced.Old.Path, replaced.Old.Version,
+					filepath.Join(dir, replaced.New.Path), ""))
 			}
 		}
 		for module, link := range o.moved {

@@ -47,7 +47,8 @@ func main() {
 		17: `	_ = kelson_agent.ServerListenAndServeTLS(server, "a", "b")`,
 		18: `	_, _ = kelson_agent.ListenWith((&net.ListenConfig{}), context.Background(), "tcp", ":3")`,
 		20: `	_, _ = ` + strings.ReplaceAll(configurations[rest+".InClusterConfig"], "PACKAGE", "rest") + `()`,
-		21: `	_, _ = ` + strings.ReplaceAll(configurations[clientcmd+".BuildConfigFromFlags"], "PACKAGE", "clientcmd") + `("", "")`,
+		21: `	_, _ = ` + strings.ReplaceAll(configurations[clientcmd+".BuildConfigFromFlags"], "PACKAGE",
+			"clientcmd") + `("", "")`,
 	}
 	for i, line := range before[:len(before)-1] {
 		if w, ok := want[i]; ok {
@@ -57,7 +58,8 @@ func main() {
 			t.Errorf("line %d is %q, want %q", i+1, lines[i], line)
 		}
 	}
-	if rest := strings.Join(lines[len(before)-1:], "\n"); !strings.Contains(rest, "var _ = net.Listen") || !strings.Contains(rest, "var _ = clientcmd.BuildConfigFromFlags") {
+	if rest := strings.Join(lines[len(before)-1:], "\n"); !strings.Contains(rest, "var _ = net.Listen") ||
+		!strings.Contains(rest, "var _ = clientcmd.BuildConfigFromFlags") {
 		t.Errorf("imports are not in use: %q", rest)
 	}
 	if changed, _, err := o.rewrite("a.go", []byte("package a\n"), nil); changed != nil || err != nil {

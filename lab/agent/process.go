@@ -28,7 +28,8 @@ type Config struct {
 // in a bubble. The agent seeds the random numbers of math/rand. Goroutines must not be preempted at
 // times that depend on the machine, and the order of goroutines is that of a single processor.
 // Processes are short-lived, so they collect garbage only if they need much memory.
-var settings = []string{"GODEBUG=asynctimerchan=0,asyncpreemptoff=1,randseednop=0", "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=384MiB", "GOTRACEBACK=all"}
+var settings = []string{"GODEBUG=asynctimerchan=0,asyncpreemptoff=1,randseednop=0", "GOMAXPROCS=1", "GOGC=off",
+	"GOMEMLIMIT=384MiB", "GOTRACEBACK=all"}
 
 // Process is a process of an operator that has started, and waits for its first batch before it
 // calls the operator's main function. Its methods must not be called concurrently.

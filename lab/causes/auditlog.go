@@ -59,7 +59,8 @@ func (c Client) String() string {
 // isTool reports whether people use the program for single requests, even if it also watches.
 func (c Client) isTool() bool {
 	switch c.program() {
-	case "kubectl", "oc", "k9s", "helm", "kustomize", "curl", "Wget", "Mozilla", "Lens", "Headlamp", "Terraform", "HashiCorp", "python-requests", "PostmanRuntime":
+	case "kubectl", "oc", "k9s", "helm", "kustomize", "curl", "Wget", "Mozilla", "Lens", "Headlamp", "Terraform",
+		"HashiCorp", "python-requests", "PostmanRuntime":
 		return true
 	}
 	return false
@@ -181,7 +182,8 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 	if e.Verb == "watch" {
 		w := watches[e.AuditID]
 		if w == nil {
-			w = &loggedWatch{by: by, resource: resource, namespace: ref.Namespace, name: ref.Name, begin: e.RequestReceivedTimestamp.Time}
+			w = &loggedWatch{by: by, resource: resource, namespace: ref.Namespace, name: ref.Name,
+				begin: e.RequestReceivedTimestamp.Time}
 			w.readSelectors(e.RequestURI)
 			watches[e.AuditID] = w
 			l.watches = append(l.watches, w)
@@ -195,7 +197,8 @@ func (l *Log) add(e *auditv1.Event, watches map[types.UID]*loggedWatch) {
 	if e.RequestObject != nil {
 		body = e.RequestObject.Raw
 	}
-	if e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || audit.IsDryRun(e.RequestURI, e.Verb, ref.Subresource, body) {
+	if e.Stage != auditv1.StageResponseComplete || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 ||
+		audit.IsDryRun(e.RequestURI, e.Verb, ref.Subresource, body) {
 		return
 	}
 	l.read(e, resource)
@@ -277,8 +280,10 @@ func (w *loggedWatch) readSelectors(uri string) {
 
 // receives reports whether a watch received an event of a write, or began with the state after it.
 func (w *loggedWatch) receives(logged *LoggedWrite) bool {
-	return w.resource == logged.Resource && (w.namespace == "" || w.namespace == logged.Namespace) && (w.name == "" || w.name == logged.Name) &&
-		(w.end.IsZero() || !w.end.Before(logged.Begin)) && (w.selector == nil || logged.labels == nil || w.selector.Matches(logged.labels))
+	return w.resource == logged.Resource && (w.namespace == "" || w.namespace == logged.Namespace) &&
+		(w.name == "" || w.name == logged.Name) &&
+		(w.end.IsZero() || !w.end.Before(logged.Begin)) &&
+		(w.selector == nil || logged.labels == nil || w.selector.Matches(logged.labels))
 }
 
 // background reports whether clients write a resource for people (Events) or for coordination

@@ -130,7 +130,8 @@ func (t *Trace) Add(r *trace.LineRecord) bool {
 func (t *Trace) retain() {
 	all := t.records
 	kept := trace.Retain(all, t.limit, func(r *trace.LineRecord) trace.Retention[reconciledBy] {
-		return trace.Retention[reconciledBy]{Object: reconciledBy{r.Controller, Reconciled(r)}, Failed: r.Error != "", Changed: r.Changed()}
+		return trace.Retention[reconciledBy]{Object: reconciledBy{r.Controller, Reconciled(r)}, Failed: r.Error != "",
+			Changed: r.Changed()}
 	})
 	t.removed += len(all) - len(kept)
 	t.records, t.byID = nil, nil
@@ -220,7 +221,8 @@ func isKind(name, kind string) bool {
 
 // plural reports whether a word is the plural of another, or the same.
 func plural(one, many string) bool {
-	return many == one || many == one+"s" || many == one+"es" || strings.HasSuffix(one, "y") && many == strings.TrimSuffix(one, "y")+"ies"
+	return many == one || many == one+"s" || many == one+"es" ||
+		strings.HasSuffix(one, "y") && many == strings.TrimSuffix(one, "y")+"ies"
 }
 
 // Find returns the objects of the trace with the kind and name, sorted. Like kubectl, it accepts

@@ -48,7 +48,8 @@ func TestExplain(t *testing.T) {
 		}
 		e := x.Explain(found[0], 5)
 		by := e.Writes[0].By.Because[0].By.Because[0]
-		if by.Write == nil || by.Write.Verb != "apply" || by.By.Controller != "deploy" || by.By.Because[0].Cause.Manager != "kubectl-create" {
+		if by.Write == nil || by.Write.Verb != "apply" || by.By.Controller != "deploy" ||
+			by.By.Because[0].Cause.Manager != "kubectl-create" {
 			data, _ := json.Marshal(e)
 			t.Errorf("got %s", data)
 		}
@@ -93,13 +94,16 @@ func TestLimit(t *testing.T) {
 	for range 2 {
 		for i := range 10 * limit {
 			version := fmt.Sprint(i)
-			tr.Add(&trace.LineRecord{ID: uint64(i + 1), Run: "a", Time: time.Unix(int64(i), 0), Kind: "K", Name: "n" + version,
+			tr.Add(&trace.LineRecord{ID: uint64(i + 1), Run: "a", Time: time.Unix(int64(i), 0), Kind: "K",
+				Name:   "n" + version,
 				Causes: []trace.LineCause{{Event: "update", Kind: "K", Name: "n" + version, ResourceVersion: version}},
-				Writes: []trace.LineWrite{{Verb: "update", Kind: "W", Name: "n" + version, ResourceVersion: version, Changed: true}}})
+				Writes: []trace.LineWrite{{Verb: "update", Kind: "W", Name: "n" + version, ResourceVersion: version,
+					Changed: true}}})
 		}
 		records := tr.Records()
 		if n := len(records); n < limit || n > limit*5/4 || tr.Removed() != 10*limit-n || records[n-1].ID != 10*limit {
-			t.Errorf("%d records remain, the last with the ID %d, and %d were removed", n, records[n-1].ID, tr.Removed())
+			t.Errorf("%d records remain, the last with the ID %d, and %d were removed", n, records[n-1].ID,
+				tr.Removed())
 		}
 		if tr.Record("a", 1) != nil || len(tr.Find("w", "", "n1")) > 0 || tr.Record("a", 10*limit) == nil {
 			t.Error("an old record remains, or a new one does not")

@@ -17,7 +17,8 @@ func ExampleTrace_Explain() {
 	for _, object := range trace.Find("configmaps", "", "tea-config") {
 		for _, step := range trace.Explain(object, 5).Writes {
 			cause := step.By.Because[0].Cause
-			fmt.Printf("%s by controller %s, because of %s %s by %s\n", step.Write.Verb, step.By.Controller, cause.Kind, cause.Name, cause.Manager)
+			fmt.Printf("%s by controller %s, because of %s %s by %s\n", step.Write.Verb, step.By.Controller, cause.Kind,
+				cause.Name, cause.Manager)
 		}
 	}
 	// Output: create by controller shop, because of Shop tea by kubectl-create
@@ -37,7 +38,8 @@ func ExampleReadAuditLog() {
 		steps, _ := log.Explain(object, 5)
 		for _, step := range steps {
 			fmt.Printf("%s by %v\n", step.Verb, step.By)
-			fmt.Printf("probably because of a %s of %v, %v earlier\n", step.Probably.Cause.Verb, step.Probably.Cause.Object(), step.Probably.Earlier.Duration)
+			fmt.Printf("probably because of a %s of %v, %v earlier\n", step.Probably.Cause.Verb,
+				step.Probably.Cause.Object(), step.Probably.Earlier.Duration)
 			for _, evidence := range step.Probably.Evidence {
 				fmt.Println("-", evidence)
 			}

@@ -61,7 +61,8 @@ func (l *Log) Find(kind, namespace, name string) []Object {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	found := map[Object]bool{}
 	for _, w := range l.writes {
-		if w.Name == name && (namespace == "" || w.Namespace == namespace) && (isKind(kind, w.Kind) || isResource(kind, w.Resource)) {
+		if w.Name == name && (namespace == "" || w.Namespace == namespace) &&
+			(isKind(kind, w.Kind) || isResource(kind, w.Resource)) {
 			found[w.Object()] = true
 		}
 	}
@@ -103,7 +104,8 @@ func (l *Log) Explain(o Object, last int) (steps []*LoggedStep, earlier int) {
 // wrote returns the write that made a version of an object.
 func (l *Log) wrote(o Object, version string) *LoggedWrite {
 	for _, w := range l.writes {
-		if version != "" && w.ResourceVersion == version && w.Namespace == o.Namespace && w.Name == o.Name && (w.Kind == o.Kind || isResource(strings.ToLower(o.Kind), w.Resource)) {
+		if version != "" && w.ResourceVersion == version && w.Namespace == o.Namespace && w.Name == o.Name &&
+			(w.Kind == o.Kind || isResource(strings.ToLower(o.Kind), w.Resource)) {
 			return w
 		}
 	}
@@ -135,7 +137,8 @@ func (l *Log) step(w *LoggedWrite, shown map[*LoggedWrite]bool, depth int) *Logg
 	best, others := l.causeOf(w, watching)
 	switch {
 	case best != nil:
-		s.Probably = &Inference{Earlier: metav1.Duration{Duration: earlierBy(best.write, w)}, Evidence: best.evidence, Others: others, Cause: l.step(best.write, shown, depth+1)}
+		s.Probably = &Inference{Earlier: metav1.Duration{Duration: earlierBy(best.write, w)}, Evidence: best.evidence,
+			Others: others, Cause: l.step(best.write, shown, depth+1)}
 	case strings.HasPrefix(w.By.User, "system:node:"):
 		s.First = "node " + strings.TrimPrefix(w.By.User, "system:node:")
 	default:
@@ -258,7 +261,8 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 	} else if wo != vo && !collection && bytes.Contains(w.body, []byte(`"`+v.Name+`"`)) {
 		because(15, "the request contains its name")
 	}
-	if wo != vo && !collection && w.Namespace == v.Namespace && (strings.HasPrefix(w.Name, v.Name+"-") || w.Name == v.Name) {
+	if wo != vo && !collection && w.Namespace == v.Namespace &&
+		(strings.HasPrefix(w.Name, v.Name+"-") || w.Name == v.Name) {
 		because(12, "the names are alike")
 	}
 	if c.score == 0 || len(c.evidence) < 2 {
@@ -303,7 +307,8 @@ func (l *Log) ownsIndirectly(owner, owned resourceName, steps int) bool {
 		return false
 	}
 	for o := range l.objects {
-		if o != owned && (o.namespace == "" || o.namespace == owned.namespace) && l.owns(o, owned) && l.ownsIndirectly(owner, o, steps-1) {
+		if o != owned && (o.namespace == "" || o.namespace == owned.namespace) && l.owns(o, owned) &&
+			l.ownsIndirectly(owner, o, steps-1) {
 			return true
 		}
 	}
@@ -315,7 +320,8 @@ func (l *Log) refersTo(ref metav1.OwnerReference, o resourceName, namespace stri
 	if uids := l.uidsOf(o); len(uids) > 0 {
 		return slices.Contains(uids, ref.UID)
 	}
-	return ref.Name == o.name && (o.namespace == "" || o.namespace == namespace) && (ref.Kind == l.kinds[o.resource] || isResource(strings.ToLower(ref.Kind), o.resource))
+	return ref.Name == o.name && (o.namespace == "" || o.namespace == namespace) &&
+		(ref.Kind == l.kinds[o.resource] || isResource(strings.ToLower(ref.Kind), o.resource))
 }
 
 func (l *Log) siblings(a, b resourceName) bool {

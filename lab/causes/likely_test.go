@@ -56,23 +56,30 @@ func object(kind, name, uid, version, owner string) string {
 	owners := ""
 	if owner != "" {
 		kind, name, _ := strings.Cut(owner, "/")
-		owners = fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"x/v1","kind":%q,"name":%q,"uid":"uid-%s"}]`, kind, name, name)
+		owners = fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"x/v1","kind":%q,"name":%q,"uid":"uid-%s"}]`, kind,
+			name, name)
 	}
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":%q%s}}`, kind, name, uid, version, owners)
 }
 
 // shop is a log in which an operator creates a ConfigMap for a Shop, among other writes.
 func shop() []logLine {
-	watch := logLine{at: 0, user: "system:serviceaccount:shop:manager", agent: operatorAgent, verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
+	watch := logLine{at: 0, user: "system:serviceaccount:shop:manager", agent: operatorAgent, verb: "watch",
+		group: "shop.io", plural: "shops", stage: "ResponseStarted"}
 	watch2 := watch
 	watch2.group, watch2.plural = "", "configmaps"
 	return []logLine{
 		watch, watch2,
-		{at: 1000, user: "ann", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops", name: "tea", response: object("Shop", "tea", "uid-tea", "10", "")},
-		{at: 1002, user: "bob", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops", name: "milk", response: object("Shop", "milk", "uid-milk", "11", "")},
-		{at: 1004, user: "bob", agent: "kubectl/v1.37", verb: "create", plural: "secrets", name: "tea", response: object("Secret", "tea", "uid-s", "12", "")},
-		{at: 1010, user: watch.user, agent: operatorAgent, verb: "create", plural: "configmaps", name: "tea-config", request: `{}`, response: object("ConfigMap", "tea-config", "uid-c", "13", "Shop/tea")},
-		{at: 1020, user: watch.user, agent: operatorAgent, verb: "patch", group: "shop.io", plural: "shops", name: "tea", sub: "status", response: object("Shop", "tea", "uid-tea", "14", "")},
+		{at: 1000, user: "ann", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops", name: "tea",
+			response: object("Shop", "tea", "uid-tea", "10", "")},
+		{at: 1002, user: "bob", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops", name: "milk",
+			response: object("Shop", "milk", "uid-milk", "11", "")},
+		{at: 1004, user: "bob", agent: "kubectl/v1.37", verb: "create", plural: "secrets", name: "tea",
+			response: object("Secret", "tea", "uid-s", "12", "")},
+		{at: 1010, user: watch.user, agent: operatorAgent, verb: "create", plural: "configmaps", name: "tea-config",
+			request: `{}`, response: object("ConfigMap", "tea-config", "uid-c", "13", "Shop/tea")},
+		{at: 1020, user: watch.user, agent: operatorAgent, verb: "patch", group: "shop.io", plural: "shops",
+			name: "tea", sub: "status", response: object("Shop", "tea", "uid-tea", "14", "")},
 	}
 }
 
@@ -100,11 +107,13 @@ func lastStep(t *testing.T, l *causes.Log, kind, name string) *causes.LoggedStep
 func TestProbableCause(t *testing.T) {
 	l := readLog(t, shop())
 	s := lastStep(t, l, "configmaps", "tea-config")
-	if s.Probably == nil || s.Probably.Cause.Object().String() != "Shop default/tea" || s.Probably.Cause.First != "a request of ann" {
+	if s.Probably == nil || s.Probably.Cause.Object().String() != "Shop default/tea" ||
+		s.Probably.Cause.First != "a request of ann" {
 		t.Fatalf("the ConfigMap: %+v", s.Probably)
 	}
 	evidence := strings.Join(s.Probably.Evidence, "; ")
-	for _, want := range []string{"manager received it: it watches shops.shop.io", "Shop default/tea is the owner of ConfigMap default/tea-config"} {
+	for _, want := range []string{"manager received it: it watches shops.shop.io",
+		"Shop default/tea is the owner of ConfigMap default/tea-config"} {
 		if !strings.Contains(evidence, want) {
 			t.Errorf("evidence %q lacks %q", evidence, want)
 		}
@@ -120,8 +129,10 @@ func TestProbableCause(t *testing.T) {
 // Clients such as the garbage collector ask for the metadata only. The kind remains that of the
 // objects.
 func TestKindWithMetadataOnly(t *testing.T) {
-	partial := strings.Replace(object("PartialObjectMetadata", "tea-config", "uid-config", "15", ""), `"v1"`, `"meta.k8s.io/v1"`, 1)
-	l := readLog(t, append(shop(), logLine{at: 2000, user: "gc", agent: "kube-controller-manager/v1", verb: "patch", plural: "configmaps", name: "tea-config", response: partial}))
+	partial := strings.Replace(object("PartialObjectMetadata", "tea-config", "uid-config", "15", ""), `"v1"`,
+		`"meta.k8s.io/v1"`, 1)
+	l := readLog(t, append(shop(), logLine{at: 2000, user: "gc", agent: "kube-controller-manager/v1", verb: "patch",
+		plural: "configmaps", name: "tea-config", response: partial}))
 	if got := l.Find("configmaps", "", "tea-config"); len(got) != 1 || got[0].Kind != "ConfigMap" {
 		t.Errorf("found %v, want a ConfigMap", got)
 	}
@@ -136,12 +147,14 @@ func TestReactionNeedsReceivedWrite(t *testing.T) {
 	}
 	lines = shop()
 	lines[0].uri = "/apis/shop.io/v1/shops?fieldSelector=metadata.name%3Dmilk&watch=true"
-	if s := lastStep(t, readLog(t, lines), "configmaps", "tea-config"); s.Probably != nil && s.Probably.Cause.Name == "tea" {
+	if s := lastStep(t, readLog(t, lines), "configmaps", "tea-config"); s.Probably != nil &&
+		s.Probably.Cause.Name == "tea" {
 		t.Errorf("a write that the field selector excludes: %+v", s.Probably)
 	}
 	lines = shop()
 	lines[2].at = -120_000 // before the minute, and before the watch
-	if s := lastStep(t, readLog(t, lines), "configmaps", "tea-config"); s.Probably != nil && s.Probably.Cause.Name == "tea" {
+	if s := lastStep(t, readLog(t, lines), "configmaps", "tea-config"); s.Probably != nil &&
+		s.Probably.Cause.Name == "tea" {
 		t.Errorf("a write two minutes before: %+v", s.Probably)
 	}
 }
@@ -155,8 +168,10 @@ func TestNoWrites(t *testing.T) {
 	lease.name, lease.group, lease.plural, lease.response = "lease", "coordination.k8s.io", "leases", ""
 	// kubectl delete and drain send dryRun in the body
 	deletion, eviction := dry, dry
-	deletion.name, deletion.verb, deletion.uri, deletion.request = "deletion", "delete", "", `{"kind":"DeleteOptions","dryRun":["All"]}`
-	eviction.name, eviction.sub, eviction.uri, eviction.request = "eviction", "eviction", "", `{"kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`
+	deletion.name, deletion.verb, deletion.uri, deletion.request = "deletion", "delete", "",
+		`{"kind":"DeleteOptions","dryRun":["All"]}`
+	eviction.name, eviction.sub, eviction.uri, eviction.request = "eviction", "eviction", "",
+		`{"kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`
 	l := readLog(t, append(lines, refused, dry, deletion, eviction, lease))
 	for _, name := range []string{"refused", "dry", "deletion", "eviction", "lease"} {
 		for _, kind := range []string{"configmap", "leases"} {
@@ -172,23 +187,33 @@ func TestNoWrites(t *testing.T) {
 // CronJob's schedule. A kubelet is a first cause.
 func TestKubernetesControllers(t *testing.T) {
 	const manager = "kube-controller-manager/v1.37 (linux/amd64)"
-	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: manager + "/metadata-informers", verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
+	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: manager + "/metadata-informers",
+		verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
 	jobs := watch
 	jobs.group, jobs.plural = "batch", "cronjobs"
 	lines := append(shop(),
 		watch, jobs,
-		logLine{at: 5000, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops", name: "tea"},
-		logLine{at: 5005, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops", name: "milk"},
-		logLine{at: 5020, user: "system:serviceaccount:kube-system:generic-garbage-collector", agent: manager + "/system:serviceaccount:kube-system:generic-garbage-collector", verb: "delete", plural: "configmaps", name: "tea-config"},
-		logLine{at: 90_000, user: "system:serviceaccount:kube-system:cronjob-controller", agent: manager + "/cronjobs", verb: "create", group: "batch", plural: "jobs", name: "nightly-1", response: object("Job", "nightly-1", "uid-j", "20", "CronJob/nightly")},
-		logLine{at: 200_000, user: "system:node:one", agent: "kubelet/v1.37", verb: "patch", plural: "nodes", name: "one", sub: "status"},
+		logLine{at: 5000, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops",
+			name: "tea"},
+		logLine{at: 5005, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops",
+			name: "milk"},
+		logLine{at: 5020, user: "system:serviceaccount:kube-system:generic-garbage-collector",
+			agent: manager + "/system:serviceaccount:kube-system:generic-garbage-collector", verb: "delete",
+			plural: "configmaps", name: "tea-config"},
+		logLine{at: 90_000, user: "system:serviceaccount:kube-system:cronjob-controller", agent: manager + "/cronjobs",
+			verb: "create", group: "batch", plural: "jobs", name: "nightly-1",
+			response: object("Job", "nightly-1", "uid-j", "20", "CronJob/nightly")},
+		logLine{at: 200_000, user: "system:node:one", agent: "kubelet/v1.37", verb: "patch", plural: "nodes",
+			name: "one", sub: "status"},
 	)
 	l := readLog(t, lines)
 	s := lastStep(t, l, "configmap", "tea-config")
-	if s.Verb != "delete" || s.Probably == nil || s.Probably.Cause.Name != "tea" || s.Probably.Cause.Verb != "delete" || s.Probably.Cause.First != "a request of ann" {
+	if s.Verb != "delete" || s.Probably == nil || s.Probably.Cause.Name != "tea" || s.Probably.Cause.Verb != "delete" ||
+		s.Probably.Cause.First != "a request of ann" {
 		t.Errorf("the garbage collector: %+v", s.Probably)
 	}
-	if s := lastStep(t, l, "job", "nightly-1"); s.Probably != nil || s.First != "the schedule of CronJob default/nightly" {
+	if s := lastStep(t, l, "job", "nightly-1"); s.Probably != nil ||
+		s.First != "the schedule of CronJob default/nightly" {
 		t.Errorf("the Job: %q, %+v", s.First, s.Probably)
 	}
 	if s := lastStep(t, l, "nodes", "one"); s.First != "node one" {
@@ -200,10 +225,13 @@ func TestKubernetesControllers(t *testing.T) {
 // another UID, before the garbage collector acted.
 func TestOwnerThatIsCreatedAgain(t *testing.T) {
 	const collector = "kube-controller-manager/v1.37 (linux/amd64)"
-	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: collector, verb: "watch", group: "shop.io", plural: "shops", stage: "ResponseStarted"}
+	watch := logLine{at: 0, user: "system:kube-controller-manager", agent: collector, verb: "watch", group: "shop.io",
+		plural: "shops", stage: "ResponseStarted"}
 	l := readLog(t, append(shop(), watch,
-		logLine{at: 5000, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops", name: "tea"},
-		logLine{at: 5005, user: "bob", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops", name: "tea", response: object("Shop", "tea", "uid-tea-2", "30", "")},
+		logLine{at: 5000, user: "ann", agent: "kubectl/v1.37", verb: "delete", group: "shop.io", plural: "shops",
+			name: "tea"},
+		logLine{at: 5005, user: "bob", agent: "kubectl/v1.37", verb: "create", group: "shop.io", plural: "shops",
+			name: "tea", response: object("Shop", "tea", "uid-tea-2", "30", "")},
 		logLine{at: 5020, user: watch.user, agent: collector, verb: "delete", plural: "configmaps", name: "tea-config"},
 	))
 	s := lastStep(t, l, "configmap", "tea-config")
@@ -237,7 +265,8 @@ func TestLogWithTrace(t *testing.T) {
 
 func TestMalformedLog(t *testing.T) {
 	for _, log := range []string{"no JSON\n", "{}\n"} {
-		if _, err := causes.ReadAuditLog(strings.NewReader(log)); err == nil || !strings.Contains(err.Error(), "line 1") {
+		if _, err := causes.ReadAuditLog(strings.NewReader(log)); err == nil ||
+			!strings.Contains(err.Error(), "line 1") {
 			t.Errorf("%q: %v", log, err)
 		}
 	}

@@ -19,10 +19,12 @@ type Condition struct {
 // object is at work: they report a problem only with a reason that has a part of failures.
 var (
 	positive = []string{
-		"Ready", "Available", "Established", "NamesAccepted", "Synced", "Healthy", "Accepted", "Programmed", "ResolvedRefs", "Valid", "Reconciled", "Installed",
+		"Ready", "Available", "Established", "NamesAccepted", "Synced", "Healthy", "Accepted", "Programmed",
+		"ResolvedRefs", "Valid", "Reconciled", "Installed",
 		"Resolved", "Applied", "Deployed", "Scheduled", "PodScheduled", "Initialized", "AbleToScale", "ScalingActive",
 	}
-	negative = []string{"Fail", "Degraded", "Stalled", "Pressure", "Unavailable", "Error", "Dangling", "Violat", "NonStructural", "Conflict"}
+	negative = []string{"Fail", "Degraded", "Stalled", "Pressure", "Unavailable", "Error", "Dangling", "Violat",
+		"NonStructural", "Conflict"}
 	outcome  = []string{"Succeeded", "Complete", "Completed", "Progressing"}
 	failures = []string{"Fail", "Error", "Exceeded", "Timeout", "TimedOut", "Cancel", "Stopp"}
 )

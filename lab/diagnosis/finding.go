@@ -98,12 +98,14 @@ func Of(ctx context.Context, cluster Cluster, obj *unstructured.Unstructured) ([
 	if cluster.Now == nil {
 		cluster.Now = time.Now
 	}
-	d := &diagnosing{Cluster: cluster, ctx: ctx, denied: map[string]bool{}, pods: map[string][]*corev1.Pod{}, warnings: map[types.UID][]*corev1.Event{}}
+	d := &diagnosing{Cluster: cluster, ctx: ctx, denied: map[string]bool{}, pods: map[string][]*corev1.Pod{},
+		warnings: map[types.UID][]*corev1.Event{}}
 	if err := d.object(obj); err != nil {
 		return nil, err
 	}
 	for kind := range d.denied {
-		d.add(Finding{Severity: Note, Object: refOf(obj), Text: "you may not read " + kind + ": their part of the answer is missing", Source: "authorization"})
+		d.add(Finding{Severity: Note, Object: refOf(obj), Text: "you may not read " + kind +
+			": their part of the answer is missing", Source: "authorization"})
 	}
 	all := group(d.findings)
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
@@ -133,7 +135,9 @@ func (d *diagnosing) add(f Finding) {
 
 // has reports whether there is a finding that group will combine with f.
 func (d *diagnosing) has(f Finding) bool {
-	return slices.ContainsFunc(d.findings, func(g Finding) bool { return g.Object.Kind == f.Object.Kind && g.Text == f.Text })
+	return slices.ContainsFunc(d.findings, func(g Finding) bool {
+		return g.Object.Kind == f.Object.Kind && g.Text == f.Text
+	})
 }
 
 // group combines findings with equal texts about objects of one kind, and drops repetitions of a
@@ -165,7 +169,8 @@ func group(all []Finding) []Finding {
 func sameFact(g, event Finding) bool {
 	_, message, _ := strings.Cut(event.Text, ": ")
 	message = strings.TrimSuffix(message, ".")
-	return message != "" && (strings.Contains(g.Text, message) || strings.Contains(message, strings.TrimSuffix(g.Text, ".")))
+	return message != "" && (strings.Contains(g.Text, message) ||
+		strings.Contains(message, strings.TrimSuffix(g.Text, ".")))
 }
 
 func refOf(obj client.Object) Ref {

@@ -115,7 +115,8 @@ func (d *diagnosing) events(obj *unstructured.Unstructured) error {
 		return err
 	}
 	for _, e := range all[:min(len(all), maxEvents)] {
-		f := Finding{Severity: Waiting, Object: refOf(obj), Source: eventSource, Since: eventTime(e), Text: sentence(e.Reason, e.Message)}
+		f := Finding{Severity: Waiting, Object: refOf(obj), Source: eventSource, Since: eventTime(e),
+			Text: sentence(e.Reason, e.Message)}
 		if e.Count > 1 {
 			f.Details = []string{fmt.Sprintf("%d times, from %s", e.Count, e.Source.Component)}
 		}
@@ -151,9 +152,12 @@ func (d *diagnosing) custom(obj *unstructured.Unstructured) error {
 	if err := d.owned(obj); err != nil {
 		return err
 	}
-	if _, hasSpec := obj.Object["spec"]; !has && hasSpec && len(d.findings) == before && d.Now().Sub(obj.GetCreationTimestamp().Time) > patience {
-		f := Finding{Severity: Waiting, Object: refOf(obj), Source: "metadata.managedFields", Since: obj.GetCreationTimestamp().Time,
-			Text: "has no status: no controller has reported on it", Next: "the controller of this kind must run, and may watch and update it"}
+	if _, hasSpec := obj.Object["spec"]; !has && hasSpec && len(d.findings) == before &&
+		d.Now().Sub(obj.GetCreationTimestamp().Time) > patience {
+		f := Finding{Severity: Waiting, Object: refOf(obj), Source: "metadata.managedFields",
+			Since: obj.GetCreationTimestamp().Time,
+			Text:  "has no status: no controller has reported on it",
+			Next:  "the controller of this kind must run, and may watch and update it"}
 		if managers := managersOf(obj); len(managers) > 0 {
 			f.Details = []string{"written only by " + strings.Join(managers, ", ")}
 		}

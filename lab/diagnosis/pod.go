@@ -78,7 +78,8 @@ func (d *diagnosing) podDeletion(pod *corev1.Pod) {
 
 func (d *diagnosing) failedPod(pod *corev1.Pod) {
 	if pod.Status.Reason != "" { // such as Evicted, NodeAffinity
-		d.add(Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.reason", Text: "failed: " + sentence(pod.Status.Reason, pod.Status.Message)})
+		d.add(Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.reason",
+			Text: "failed: " + sentence(pod.Status.Reason, pod.Status.Message)})
 		return
 	}
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -97,23 +98,29 @@ func (d *diagnosing) unscheduled(pod *corev1.Pod) error {
 		for _, g := range gates {
 			names = append(names, g.Name)
 		}
-		d.add(Finding{Severity: Waiting, Object: ref("Pod", pod), Source: "spec.schedulingGates", Since: pod.CreationTimestamp.Time,
-			Text: "is not scheduled: it has the scheduling gates " + strings.Join(names, ", "), Next: "the controllers that added the gates must remove them"})
+		d.add(Finding{Severity: Waiting, Object: ref("Pod", pod), Source: "spec.schedulingGates",
+			Since: pod.CreationTimestamp.Time,
+			Text:  "is not scheduled: it has the scheduling gates " + strings.Join(names, ", "),
+			Next:  "the controllers that added the gates must remove them"})
 		return nil
 	}
 	c := podCondition(pod, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse {
 		if d.Now().Sub(pod.CreationTimestamp.Time) > patience {
-			d.add(Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.conditions", Since: pod.CreationTimestamp.Time,
-				Text: fmt.Sprintf("no scheduler has considered it (schedulerName: %s)", pod.Spec.SchedulerName), Next: "a scheduler with this name must run"})
+			d.add(Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.conditions",
+				Since: pod.CreationTimestamp.Time,
+				Text:  fmt.Sprintf("no scheduler has considered it (schedulerName: %s)", pod.Spec.SchedulerName),
+				Next:  "a scheduler with this name must run"})
 		}
 		return nil
 	}
 	if err := d.claimsOf(pod); err != nil {
 		return err
 	}
-	f := Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.conditions", Since: c.LastTransitionTime.Time,
-		Text: "cannot be scheduled: " + c.Message, Next: "a node must fit: free or add resources, or change the pod's requests, selectors, affinity or tolerations"}
+	f := Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.conditions",
+		Since: c.LastTransitionTime.Time,
+		Text:  "cannot be scheduled: " + c.Message,
+		Next:  "a node must fit: free or add resources, or change the pod's requests, selectors, affinity or tolerations"}
 	d.add(f)
 	return nil
 }
@@ -143,7 +150,8 @@ func (d *diagnosing) claimsOf(pod *corev1.Pod) error {
 
 func (d *diagnosing) missing(pod *corev1.Pod, kind, name, user string) {
 	d.add(Finding{Severity: Broken, Object: ref("Pod", pod), Source: "spec", Since: pod.CreationTimestamp.Time,
-		Text: fmt.Sprintf("%s %s does not exist; %s needs it", kind, name, user), Next: "create the " + kind + ", or correct its name"})
+		Text: fmt.Sprintf("%s %s does not exist; %s needs it", kind, name, user),
+		Next: "create the " + kind + ", or correct its name"})
 }
 
 // rootCA is the ConfigMap that a controller creates in each namespace, for the token volumes of
@@ -230,23 +238,27 @@ func (d *diagnosing) container(pod *corev1.Pod, c *corev1.ContainerStatus) {
 			return
 		}
 		d.waiting(pod, c, Broken)
-	case w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName" || strings.HasSuffix(w.Reason, "Error")):
+	case w != nil && (w.Reason == "ErrImagePull" || w.Reason == "ImagePullBackOff" || w.Reason == "InvalidImageName" ||
+		strings.HasSuffix(w.Reason, "Error")):
 		d.waiting(pod, c, Broken)
 	case w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating":
 		d.waiting(pod, c, Waiting)
 	case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 		d.ended(pod, c, c.State.Terminated, false, "")
-	case c.State.Running != nil && c.RestartCount > 0 && c.LastTerminationState.Terminated != nil && d.Now().Sub(c.State.Running.StartedAt.Time) < time.Hour:
+	case c.State.Running != nil && c.RestartCount > 0 && c.LastTerminationState.Terminated != nil &&
+		d.Now().Sub(c.State.Running.StartedAt.Time) < time.Hour:
 		d.ended(pod, c, c.LastTerminationState.Terminated, true, "runs again, but restarted recently: ")
 	}
 }
 
 func (d *diagnosing) waiting(pod *corev1.Pod, c *corev1.ContainerStatus, severity Severity) {
-	f := Finding{Severity: severity, Object: ref("Pod", pod), Source: "status.containerStatuses", Since: pod.CreationTimestamp.Time,
-		Text: fmt.Sprintf("container %s waits: %s", c.Name, sentence(c.State.Waiting.Reason, c.State.Waiting.Message))}
+	f := Finding{Severity: severity, Object: ref("Pod", pod), Source: "status.containerStatuses",
+		Since: pod.CreationTimestamp.Time,
+		Text:  fmt.Sprintf("container %s waits: %s", c.Name, sentence(c.State.Waiting.Reason, c.State.Waiting.Message))}
 	switch c.State.Waiting.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName":
-		f.Text = fmt.Sprintf("container %s: image %s cannot be pulled: %s", c.Name, c.Image, sentence(c.State.Waiting.Reason, c.State.Waiting.Message))
+		f.Text = fmt.Sprintf("container %s: image %s cannot be pulled: %s", c.Name, c.Image,
+			sentence(c.State.Waiting.Reason, c.State.Waiting.Message))
 		f.Next = "correct the name or tag of the image, or give the pod an imagePullSecret that may read it"
 	case "CreateContainerConfigError":
 		f.Next = "create what the message names, or correct the pod"
@@ -255,8 +267,10 @@ func (d *diagnosing) waiting(pod *corev1.Pod, c *corev1.ContainerStatus, severit
 }
 
 // ended reports how a container ended, with the end of its log.
-func (d *diagnosing) ended(pod *corev1.Pod, c *corev1.ContainerStatus, t *corev1.ContainerStateTerminated, previous bool, prefix string) {
-	f := Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.containerStatuses", Since: t.FinishedAt.Time}
+func (d *diagnosing) ended(pod *corev1.Pod, c *corev1.ContainerStatus, t *corev1.ContainerStateTerminated,
+	previous bool, prefix string) {
+	f := Finding{Severity: Broken, Object: ref("Pod", pod), Source: "status.containerStatuses",
+		Since: t.FinishedAt.Time}
 	how := fmt.Sprintf("exit code %d", t.ExitCode)
 	if t.Signal != 0 {
 		how = fmt.Sprintf("signal %d", t.Signal)
@@ -348,7 +362,8 @@ func (d *diagnosing) nodeOf(pod *corev1.Pod) error {
 		return err
 	case !found && known:
 		d.add(Finding{Severity: Broken, Object: Ref{Kind: "Node", Name: pod.Spec.NodeName}, Source: "spec.nodeName",
-			Text: "does not exist, but pods are assigned to it", Next: "delete these pods: their controllers create others"})
+			Text: "does not exist, but pods are assigned to it",
+			Next: "delete these pods: their controllers create others"})
 	case found:
 		d.nodeConditions(node)
 	}

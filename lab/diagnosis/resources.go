@@ -23,7 +23,8 @@ func (d *diagnosing) claim(obj *unstructured.Unstructured) error {
 	case corev1.ClaimBound:
 		return nil
 	case corev1.ClaimLost:
-		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.phase", Text: fmt.Sprintf("is lost: its volume %s does not exist any longer", claim.Spec.VolumeName)})
+		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.phase",
+			Text: fmt.Sprintf("is lost: its volume %s does not exist any longer", claim.Spec.VolumeName)})
 		return nil
 	}
 	return d.unbound(claim)
@@ -34,10 +35,12 @@ const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
 // unbound explains a claim without a volume.
 func (d *diagnosing) unbound(claim *corev1.PersistentVolumeClaim) error {
-	f := Finding{Severity: Broken, Object: ref("PersistentVolumeClaim", claim), Source: "spec.storageClassName", Since: claim.CreationTimestamp.Time}
+	f := Finding{Severity: Broken, Object: ref("PersistentVolumeClaim", claim), Source: "spec.storageClassName",
+		Since: claim.CreationTimestamp.Time}
 	if claim.Spec.VolumeName != "" {
 		f.Severity, f.Source = Waiting, "spec.volumeName"
-		f.Text, f.Next = "is not bound to its volume "+claim.Spec.VolumeName, "the volume must exist, fit, and not be bound to another claim"
+		f.Text, f.Next = "is not bound to its volume "+claim.Spec.VolumeName,
+			"the volume must exist, fit, and not be bound to another claim"
 		d.add(f)
 		return nil
 	}
@@ -53,20 +56,29 @@ func (d *diagnosing) unbound(claim *corev1.PersistentVolumeClaim) error {
 	switch {
 	case claim.Spec.StorageClassName != nil && name == "":
 		f.Severity = Waiting
-		f.Text, f.Next = `is not bound: with the storage class "" only existing volumes are used, and none fits`, "create a PersistentVolume that fits, or set a storage class"
+		f.Text, f.Next = `is not bound: with the storage class "" only existing volumes are used, and none fits`,
+			"create a PersistentVolume that fits, or set a storage class"
 	case name == "":
-		f.Text, f.Next = "is not bound: it names no storage class, and the cluster has no default one", "make a storage class the default, or name one: a claim's class cannot be changed later"
-		if slices.ContainsFunc(classes, func(c *storagev1.StorageClass) bool { return c.Annotations[defaultClass] == "true" }) {
+		f.Text, f.Next = "is not bound: it names no storage class, and the cluster has no default one",
+			"make a storage class the default, or name one: a claim's class cannot be changed later"
+		if slices.ContainsFunc(classes, func(c *storagev1.StorageClass) bool {
+			return c.Annotations[defaultClass] == "true"
+		}) {
 			f.Text = "is not bound: it was created before the cluster had a default storage class"
 		}
 	case i < 0 && len(d.denied) == 0:
-		f.Text, f.Next = fmt.Sprintf("is not bound: the storage class %s does not exist", name), "create the storage class, or create the claim with another one"
-	case i >= 0 && classes[i].VolumeBindingMode != nil && *classes[i].VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer && claim.Annotations["volume.kubernetes.io/selected-node"] == "":
+		f.Text, f.Next = fmt.Sprintf("is not bound: the storage class %s does not exist", name),
+			"create the storage class, or create the claim with another one"
+	case i >= 0 && classes[i].VolumeBindingMode != nil &&
+		*classes[i].VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+		claim.Annotations["volume.kubernetes.io/selected-node"] == "":
 		f.Severity = Note
-		f.Text, f.Next = fmt.Sprintf("waits for the first pod that uses it: the storage class %s binds volumes then", name), "create a pod that uses the claim"
+		f.Text, f.Next = fmt.Sprintf("waits for the first pod that uses it: the storage class %s binds volumes then",
+			name), "create a pod that uses the claim"
 	default:
 		f.Severity = Waiting
-		f.Text, f.Next = fmt.Sprintf("waits for a volume of the storage class %s", name), "its provisioner must create one"
+		f.Text, f.Next = fmt.Sprintf("waits for a volume of the storage class %s", name),
+			"its provisioner must create one"
 		if i >= 0 {
 			f.Next = fmt.Sprintf("the provisioner %s must create one", classes[i].Provisioner)
 		}
@@ -82,9 +94,12 @@ func (d *diagnosing) volume(obj *unstructured.Unstructured) error {
 	}
 	switch volume.Status.Phase {
 	case corev1.VolumeFailed:
-		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status", Text: "failed: " + sentence(volume.Status.Reason, volume.Status.Message)})
+		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status",
+			Text: "failed: " + sentence(volume.Status.Reason, volume.Status.Message)})
 	case corev1.VolumeReleased:
-		f := Finding{Severity: Note, Object: refOf(obj), Source: "status.phase", Text: fmt.Sprintf("is released, and keeps its data (%s): no other claim can use it", volume.Spec.PersistentVolumeReclaimPolicy),
+		f := Finding{Severity: Note, Object: refOf(obj), Source: "status.phase",
+			Text: fmt.Sprintf("is released, and keeps its data (%s): no other claim can use it",
+				volume.Spec.PersistentVolumeReclaimPolicy),
 			Next: "remove spec.claimRef to make it available, or delete it"}
 		d.add(f)
 	}
@@ -97,8 +112,9 @@ func (d *diagnosing) service(obj *unstructured.Unstructured) error {
 		return err
 	}
 	if service.Spec.Type == corev1.ServiceTypeLoadBalancer && len(service.Status.LoadBalancer.Ingress) == 0 {
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.loadBalancer", Since: service.CreationTimestamp.Time,
-			Text: "has no address of a load balancer", Next: "a controller of load balancers must run in the cluster"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.loadBalancer",
+			Since: service.CreationTimestamp.Time,
+			Text:  "has no address of a load balancer", Next: "a controller of load balancers must run in the cluster"})
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName || len(service.Spec.Selector) == 0 {
 		return nil
@@ -111,7 +127,8 @@ func (d *diagnosing) service(obj *unstructured.Unstructured) error {
 	var selected []*corev1.Pod
 	ready := 0
 	for _, p := range pods {
-		if selector.Matches(labels.Set(p.Labels)) && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if selector.Matches(labels.Set(p.Labels)) && p.Status.Phase != corev1.PodSucceeded &&
+			p.Status.Phase != corev1.PodFailed {
 			selected = append(selected, p)
 			if podReady(p) {
 				ready++
@@ -119,7 +136,8 @@ func (d *diagnosing) service(obj *unstructured.Unstructured) error {
 		}
 	}
 	if len(selected) == 0 {
-		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.selector", Text: fmt.Sprintf("has no endpoints: no pod has the labels %s", selector),
+		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.selector",
+			Text: fmt.Sprintf("has no endpoints: no pod has the labels %s", selector),
 			Next: "create pods with these labels, or correct the selector"})
 		return nil
 	}
@@ -130,7 +148,9 @@ func (d *diagnosing) service(obj *unstructured.Unstructured) error {
 				return err
 			}
 		}
-		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.selector", Text: fmt.Sprintf("has no ready endpoints: of %s that it selects, none is ready", plural(len(selected), "pod"))})
+		d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.selector",
+			Text: fmt.Sprintf("has no ready endpoints: of %s that it selects, none is ready",
+				plural(len(selected), "pod"))})
 		return nil
 	}
 	d.ports(obj, service, selected)
@@ -145,12 +165,15 @@ func (d *diagnosing) ports(obj *unstructured.Unstructured, service *corev1.Servi
 		}
 		name := port.TargetPort.StrVal
 		has := slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
-			return slices.ContainsFunc(slices.Concat(p.Spec.Containers, p.Spec.InitContainers), func(c corev1.Container) bool {
-				return slices.ContainsFunc(c.Ports, func(cp corev1.ContainerPort) bool { return cp.Name == name })
-			})
+			return slices.ContainsFunc(slices.Concat(p.Spec.Containers, p.Spec.InitContainers),
+				func(c corev1.Container) bool {
+					return slices.ContainsFunc(c.Ports, func(cp corev1.ContainerPort) bool { return cp.Name == name })
+				})
 		})
 		if !has {
-			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.ports", Text: fmt.Sprintf("port %d leads nowhere: no container of its pods has a port named %s", port.Port, name),
+			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.ports",
+				Text: fmt.Sprintf("port %d leads nowhere: no container of its pods has a port named %s", port.Port,
+					name),
 				Next: "name the container's port, or use its number as targetPort"})
 		}
 	}
@@ -186,7 +209,9 @@ func (d *diagnosing) ingress(obj *unstructured.Unstructured) error {
 			return err
 		}
 		if !found && known {
-			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec", Text: fmt.Sprintf("Service %s does not exist; a rule leads to it", name), Next: "create the Service, or correct its name"})
+			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec",
+				Text: fmt.Sprintf("Service %s does not exist; a rule leads to it", name),
+				Next: "create the Service, or correct its name"})
 		} else if found {
 			if err := d.child(corev1.SchemeGroupVersion.WithKind("Service"), service); err != nil {
 				return err
@@ -199,12 +224,15 @@ func (d *diagnosing) ingress(obj *unstructured.Unstructured) error {
 			return err
 		}
 		if !found && known {
-			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.ingressClassName", Text: fmt.Sprintf("IngressClass %s does not exist", *class), Next: "install its ingress controller, or correct the name"})
+			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "spec.ingressClassName",
+				Text: fmt.Sprintf("IngressClass %s does not exist", *class),
+				Next: "install its ingress controller, or correct the name"})
 		}
 	}
 	if len(ingress.Status.LoadBalancer.Ingress) == 0 && len(d.findings) == 0 {
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.loadBalancer", Since: ingress.CreationTimestamp.Time,
-			Text: "has no address", Next: "an ingress controller for its class must run"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.loadBalancer",
+			Since: ingress.CreationTimestamp.Time,
+			Text:  "has no address", Next: "an ingress controller for its class must run"})
 	}
 	return nil
 }
@@ -236,11 +264,13 @@ func (d *diagnosing) namespace(obj *unstructured.Unstructured) error {
 		f := Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions", Since: at}
 		switch c.Type {
 		case corev1.NamespaceFinalizersRemaining:
-			f.Text, f.Next = "is being deleted; "+lower(c.Message), "the controllers that added these finalizers must remove them"
+			f.Text, f.Next = "is being deleted; "+lower(c.Message),
+				"the controllers that added these finalizers must remove them"
 		case corev1.NamespaceContentRemaining:
 			f.Text, f.Next = "is being deleted; "+lower(c.Message), "these objects must be deleted first"
 		case corev1.NamespaceDeletionDiscoveryFailure:
-			f.Text, f.Next = "is being deleted; not all kinds are known: "+c.Message, "repair or delete the APIService that does not answer"
+			f.Text, f.Next = "is being deleted; not all kinds are known: "+c.Message,
+				"repair or delete the APIService that does not answer"
 		case corev1.NamespaceDeletionContentFailure, corev1.NamespaceDeletionGVParsingFailure:
 			f.Text = "is being deleted; " + sentence(c.Reason, c.Message)
 		default:
@@ -249,7 +279,8 @@ func (d *diagnosing) namespace(obj *unstructured.Unstructured) error {
 		d.add(f)
 	}
 	if len(d.findings) == before {
-		f := Finding{Severity: Waiting, Object: refOf(obj), Source: "metadata.deletionTimestamp", Since: at, Text: "is being deleted"}
+		f := Finding{Severity: Waiting, Object: refOf(obj), Source: "metadata.deletionTimestamp", Since: at,
+			Text: "is being deleted"}
 		for _, finalizer := range namespace.Spec.Finalizers {
 			if finalizer == corev1.FinalizerKubernetes {
 				f.Next = "the namespace controller must delete its content"
@@ -277,17 +308,20 @@ func (d *diagnosing) node(obj *unstructured.Unstructured) error {
 	}
 	d.nodeConditions(node)
 	if node.Spec.Unschedulable {
-		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "spec.unschedulable", Text: "is cordoned: it gets no new pods", Next: "kubectl uncordon allows them again"})
+		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "spec.unschedulable",
+			Text: "is cordoned: it gets no new pods", Next: "kubectl uncordon allows them again"})
 	}
 	return nil
 }
 
 func (d *diagnosing) nodeConditions(node *corev1.Node) {
 	for _, c := range node.Status.Conditions {
-		f := Finding{Severity: Broken, Object: Ref{Kind: "Node", Name: node.Name}, Source: "status.conditions", Since: c.LastTransitionTime.Time}
+		f := Finding{Severity: Broken, Object: Ref{Kind: "Node", Name: node.Name}, Source: "status.conditions",
+			Since: c.LastTransitionTime.Time}
 		switch {
 		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown:
-			f.Text, f.Next = "does not report: "+sentence(c.Reason, c.Message), "the machine must run and reach the API server"
+			f.Text, f.Next = "does not report: "+sentence(c.Reason, c.Message),
+				"the machine must run and reach the API server"
 		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse:
 			f.Text = "is not ready: " + sentence(c.Reason, c.Message)
 		case c.Type != corev1.NodeReady && c.Status == corev1.ConditionTrue:
@@ -312,7 +346,8 @@ func (d *diagnosing) quota(obj *unstructured.Unstructured) error {
 	}
 	slices.Sort(full)
 	if len(full) > 0 {
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.used", Text: "is used up: " + strings.Join(full, ", "), Next: "raise spec.hard, or delete what it counts"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.used",
+			Text: "is used up: " + strings.Join(full, ", "), Next: "raise spec.hard, or delete what it counts"})
 	}
 	return nil
 }
@@ -328,15 +363,18 @@ func (d *diagnosing) signingRequest(obj *unstructured.Unstructured) error {
 		case certificatesv1.CertificateApproved:
 			approved = true
 		case certificatesv1.CertificateDenied, certificatesv1.CertificateFailed:
-			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions", Text: fmt.Sprintf("%s: %s", c.Type, sentence(c.Reason, c.Message)), Since: c.LastTransitionTime.Time})
+			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions",
+				Text: fmt.Sprintf("%s: %s", c.Type, sentence(c.Reason, c.Message)), Since: c.LastTransitionTime.Time})
 			return nil
 		}
 	}
 	switch {
 	case !approved:
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.conditions", Text: "waits for an approval", Since: csr.CreationTimestamp.Time, Next: "kubectl certificate approve " + csr.Name})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.conditions", Text: "waits for an approval",
+			Since: csr.CreationTimestamp.Time, Next: "kubectl certificate approve " + csr.Name})
 	case len(csr.Status.Certificate) == 0:
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.certificate", Text: "is approved, but has no certificate", Next: "the signer " + csr.Spec.SignerName + " must issue it"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.certificate",
+			Text: "is approved, but has no certificate", Next: "the signer " + csr.Spec.SignerName + " must issue it"})
 	}
 	return nil
 }

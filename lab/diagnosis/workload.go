@@ -90,7 +90,8 @@ func (d *diagnosing) owned(obj *unstructured.Unstructured) error {
 		},
 		func() error { return children[batchv1.Job](d, in, uid, batchv1.SchemeGroupVersion.WithKind("Job")) },
 		func() error {
-			return children[corev1.PersistentVolumeClaim](d, in, uid, corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+			return children[corev1.PersistentVolumeClaim](d, in, uid,
+				corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 		},
 		func() error { return d.podsOf(obj) },
 	}
@@ -102,7 +103,8 @@ func (d *diagnosing) owned(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-func children[T any, P client.Pointer[T]](d *diagnosing, in client.ListOption, uid types.UID, gvk schema.GroupVersionKind) error {
+func children[T any, P client.Pointer[T]](d *diagnosing, in client.ListOption, uid types.UID,
+	gvk schema.GroupVersionKind) error {
 	all, err := list[T, P](d, in)
 	if err != nil {
 		return err
@@ -127,11 +129,13 @@ func (d *diagnosing) deployment(obj *unstructured.Unstructured) error {
 	want := replicas(deployment.Spec.Replicas)
 	status := &deployment.Status
 	if want == 0 && status.Replicas == 0 {
-		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "spec.replicas", Text: "has no pods: it is scaled to 0"})
+		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "spec.replicas",
+			Text: "has no pods: it is scaled to 0"})
 		return nil
 	}
 	if deployment.Spec.Paused {
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "spec.paused", Text: "its rollout is paused", Next: "kubectl rollout resume continues it"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "spec.paused", Text: "its rollout is paused",
+			Next: "kubectl rollout resume continues it"})
 	}
 	if status.ObservedGeneration < deployment.Generation {
 		d.behind(obj, status.ObservedGeneration)
@@ -143,8 +147,12 @@ func (d *diagnosing) deployment(obj *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	sets = slices.DeleteFunc(sets, func(s *appsv1.ReplicaSet) bool { return !owns(deployment.UID, s) || replicas(s.Spec.Replicas) == 0 })
-	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	sets = slices.DeleteFunc(sets, func(s *appsv1.ReplicaSet) bool {
+		return !owns(deployment.UID, s) || replicas(s.Spec.Replicas) == 0
+	})
+	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
 	before := len(d.findings)
 	for _, s := range sets[:min(len(sets), maxOwned)] {
 		if err := d.child(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), s); err != nil {
@@ -159,7 +167,8 @@ func (d *diagnosing) deployment(obj *unstructured.Unstructured) error {
 func (d *diagnosing) progress(obj *unstructured.Unstructured, deployment *appsv1.Deployment, explained bool) {
 	want, status := replicas(deployment.Spec.Replicas), &deployment.Status
 	f := Finding{Severity: Waiting, Object: refOf(obj), Source: "status",
-		Text: fmt.Sprintf("%d of %d pods are available, %d have the newest template", status.AvailableReplicas, want, status.UpdatedReplicas)}
+		Text: fmt.Sprintf("%d of %d pods are available, %d have the newest template", status.AvailableReplicas, want,
+			status.UpdatedReplicas)}
 	for _, c := range status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
 			f.Severity, f.Since = Broken, c.LastTransitionTime.Time
@@ -266,7 +275,8 @@ func (d *diagnosing) statefulSet(obj *unstructured.Unstructured) error {
 	if err := d.createFailures(obj, set.Status.Replicas < want); err != nil {
 		return err
 	}
-	f := Finding{Severity: Waiting, Object: refOf(obj), Source: "status", Text: fmt.Sprintf("%d of %d pods are ready", set.Status.ReadyReplicas, want)}
+	f := Finding{Severity: Waiting, Object: refOf(obj), Source: "status",
+		Text: fmt.Sprintf("%d of %d pods are ready", set.Status.ReadyReplicas, want)}
 	if set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement && set.Status.Replicas < want {
 		f.Next = "pods are created one after the other: the last one must become ready first"
 	}
@@ -284,10 +294,12 @@ func (d *diagnosing) daemonSet(obj *unstructured.Unstructured) error {
 		d.behind(obj, status.ObservedGeneration)
 	}
 	if status.DesiredNumberScheduled == 0 {
-		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "status.desiredNumberScheduled", Text: "has no pods: no node matches its node selector, affinity and tolerations"})
+		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "status.desiredNumberScheduled",
+			Text: "has no pods: no node matches its node selector, affinity and tolerations"})
 		return nil
 	}
-	if status.NumberReady >= status.DesiredNumberScheduled && status.UpdatedNumberScheduled >= status.DesiredNumberScheduled {
+	if status.NumberReady >= status.DesiredNumberScheduled &&
+		status.UpdatedNumberScheduled >= status.DesiredNumberScheduled {
 		return nil
 	}
 	if err := d.podsOf(obj); err != nil {
@@ -297,7 +309,8 @@ func (d *diagnosing) daemonSet(obj *unstructured.Unstructured) error {
 		return err
 	}
 	d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status",
-		Text: fmt.Sprintf("%d of %d pods are ready, %d have the newest template", status.NumberReady, status.DesiredNumberScheduled, status.UpdatedNumberScheduled)})
+		Text: fmt.Sprintf("%d of %d pods are ready, %d have the newest template", status.NumberReady,
+			status.DesiredNumberScheduled, status.UpdatedNumberScheduled)})
 	return nil
 }
 
@@ -312,13 +325,16 @@ func (d *diagnosing) job(obj *unstructured.Unstructured) error {
 		case c.Type == batchv1.JobComplete:
 			return nil
 		case c.Type == batchv1.JobFailed:
-			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions", Since: c.LastTransitionTime.Time,
-				Text: "failed: " + sentence(c.Reason, c.Message), Next: "a failed Job is not tried again: repair it and create it again"})
+			d.add(Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions",
+				Since: c.LastTransitionTime.Time,
+				Text:  "failed: " + sentence(c.Reason, c.Message),
+				Next:  "a failed Job is not tried again: repair it and create it again"})
 			return d.podsOf(obj)
 		}
 	}
 	if job.Spec.Suspend != nil && *job.Spec.Suspend {
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "spec.suspend", Text: "is suspended", Next: "set spec.suspend to false"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "spec.suspend", Text: "is suspended",
+			Next: "set spec.suspend to false"})
 		return nil
 	}
 	if err := d.podsOf(obj); err != nil {
@@ -333,7 +349,8 @@ func (d *diagnosing) cronJob(obj *unstructured.Unstructured) error {
 		return err
 	}
 	if cron.Spec.Suspend != nil && *cron.Spec.Suspend {
-		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "spec.suspend", Text: "is suspended: it starts no Jobs", Next: "set spec.suspend to false"})
+		d.add(Finding{Severity: Note, Object: refOf(obj), Source: "spec.suspend",
+			Text: "is suspended: it starts no Jobs", Next: "set spec.suspend to false"})
 	}
 	jobs, err := list[batchv1.Job](d, client.InNamespace(cron.Namespace))
 	if err != nil {
@@ -355,24 +372,29 @@ func (d *diagnosing) autoscaler(obj *unstructured.Unstructured) error {
 		return err
 	}
 	for _, c := range hpa.Status.Conditions {
-		if (c.Type == autoscalingv2.AbleToScale || c.Type == autoscalingv2.ScalingActive) && c.Status == corev1.ConditionFalse {
-			f := Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions", Since: c.LastTransitionTime.Time, Text: "cannot scale: " + sentence(c.Reason, c.Message)}
+		if (c.Type == autoscalingv2.AbleToScale || c.Type == autoscalingv2.ScalingActive) &&
+			c.Status == corev1.ConditionFalse {
+			f := Finding{Severity: Broken, Object: refOf(obj), Source: "status.conditions",
+				Since: c.LastTransitionTime.Time, Text: "cannot scale: " + sentence(c.Reason, c.Message)}
 			switch {
 			case c.Reason == "ScalingDisabled":
 				f.Severity, f.Next = Note, "the target has 0 replicas: set it to at least 1"
 			case strings.HasPrefix(c.Reason, "FailedGet") && strings.Contains(c.Reason, "Metric"):
 				f.Next = "an API server of metrics, such as metrics-server, must answer for the pods, and their containers must have requests"
 			case c.Reason == "FailedGetScale":
-				f.Next = "the target " + hpa.Spec.ScaleTargetRef.Kind + "/" + hpa.Spec.ScaleTargetRef.Name + " must exist"
+				f.Next = "the target " + hpa.Spec.ScaleTargetRef.Kind + "/" + hpa.Spec.ScaleTargetRef.Name +
+					" must exist"
 			}
 			d.add(f)
 		}
 		if c.Type == autoscalingv2.ScalingLimited && c.Status == corev1.ConditionTrue && c.Reason == "TooManyReplicas" {
-			d.add(Finding{Severity: Note, Object: refOf(obj), Source: "status.conditions", Text: "wants more pods than maxReplicas: " + c.Message})
+			d.add(Finding{Severity: Note, Object: refOf(obj), Source: "status.conditions",
+				Text: "wants more pods than maxReplicas: " + c.Message})
 		}
 	}
 	if len(hpa.Status.Conditions) == 0 && d.Now().Sub(hpa.CreationTimestamp.Time) > patience {
-		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.conditions", Text: "has no status: the autoscaling controller has not reported on it", Next: "the controller must run"})
+		d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.conditions",
+			Text: "has no status: the autoscaling controller has not reported on it", Next: "the controller must run"})
 	}
 	return nil
 }
@@ -384,8 +406,10 @@ func (d *diagnosing) budget(obj *unstructured.Unstructured) error {
 	}
 	for _, c := range budget.Status.Conditions {
 		if c.Type == policyv1.DisruptionAllowedCondition && c.Status == metav1.ConditionFalse {
-			d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.conditions", Since: c.LastTransitionTime.Time,
-				Text: fmt.Sprintf("allows no eviction: %d pods are healthy, and %d must be (%s)", budget.Status.CurrentHealthy, budget.Status.DesiredHealthy, c.Reason),
+			d.add(Finding{Severity: Waiting, Object: refOf(obj), Source: "status.conditions",
+				Since: c.LastTransitionTime.Time,
+				Text: fmt.Sprintf("allows no eviction: %d pods are healthy, and %d must be (%s)",
+					budget.Status.CurrentHealthy, budget.Status.DesiredHealthy, c.Reason),
 				Next: "more of its pods must be ready, or the budget must allow more"})
 		}
 	}

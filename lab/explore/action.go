@@ -54,7 +54,8 @@ const (
 )
 
 var (
-	actions   = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod, DeletePod, LoseNode, SilenceNode, ClockJump}
+	actions = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod,
+		DeletePod, LoseNode, SilenceNode, ClockJump}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild, ForeignWrite}
 	// ofMachines are the actions that happen to a machine, not to an object of the run.
 	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump}
@@ -112,7 +113,9 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 	ok := true
 	switch f.Kind {
 	case Recreate:
-		ok = t.try(func(ctx context.Context, c client.Client) error { return t.recreate(ctx, c, obj) }) && t.applyAgain(f.At.N, obj)
+		ok = t.try(func(ctx context.Context, c client.Client) error {
+			return t.recreate(ctx, c, obj)
+		}) && t.applyAgain(f.At.N, obj)
 	case Batch:
 		ok = t.try(func(ctx context.Context, c client.Client) error { return t.batch(ctx, c, obj) })
 	case SetField, Flicker:
@@ -221,7 +224,8 @@ func (t *trial) checkRestart() bool {
 	before := t.history.state()
 	t.log("the operator restarts")
 	t.crash()
-	return t.settle() && t.checkSame("O4", "the operator does not repair this until it restarts", before, "before the restart")
+	return t.settle() && t.checkSame("O4", "the operator does not repair this until it restarts", before,
+		"before the restart")
 }
 
 // recreate deletes an object, and creates it again when it no longer exists.
@@ -259,7 +263,8 @@ func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.U
 
 // createWhile creates an object. It repeats the attempt after a pause if again returns true for the
 // error, until the time patience is over.
-func (t *trial) createWhile(ctx context.Context, c client.Client, obj *unstructured.Unstructured, pause time.Duration, again func(error) bool) error {
+func (t *trial) createWhile(ctx context.Context, c client.Client, obj *unstructured.Unstructured, pause time.Duration,
+	again func(error) bool) error {
 	for begin := time.Now(); ; time.Sleep(pause) {
 		err := c.Create(ctx, obj.DeepCopy())
 		if err == nil || !again(err) || time.Since(begin) > t.patience() {
@@ -280,7 +285,8 @@ func (t *trial) manifest(obj *unstructured.Unstructured) *unstructured.Unstructu
 	m.SetNamespace(obj.GetNamespace())
 	m.SetName(obj.GetName())
 	for _, input := range t.scenario.Inputs {
-		if input.apply != nil && client.KeyOf(input.apply) == client.KeyOf(obj) && t.kindOf(input.apply) == obj.GetKind() {
+		if input.apply != nil && client.KeyOf(input.apply) == client.KeyOf(obj) &&
+			t.kindOf(input.apply) == obj.GetKind() {
 			m.SetLabels(input.apply.GetLabels())
 			m.SetAnnotations(input.apply.GetAnnotations())
 		}
@@ -309,18 +315,22 @@ func (t *trial) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
 			return false
 		}
 		object, field := f.At.Resource+" "+f.At.Object, fieldOf(obj.Object, f.Field)
-		t.result.effect = slices.ContainsFunc(t.history.state().Diff(before), func(d Difference) bool { return !d.within(object, field) })
+		t.result.effect = slices.ContainsFunc(t.history.state().Diff(before), func(d Difference) bool {
+			return !d.within(object, field)
+		})
 	}
 	t.log("the field is set back")
 	back := func(ctx context.Context, c client.Client) error { return restore(ctx, c, obj) }
 	if !t.try(back) || !t.settle() {
 		return false
 	}
-	return !complete || !t.scenario.Reversible || t.checkSame("O8", "a change and its reverse leave another state", before, "before")
+	return !complete || !t.scenario.Reversible ||
+		t.checkSame("O8", "a change and its reverse leave another state", before, "before")
 }
 
 // set sets the field of an action.
-func set(ctx context.Context, c client.Client, obj *unstructured.Unstructured, f Fault, opts ...client.WriteOption) error {
+func set(ctx context.Context, c client.Client, obj *unstructured.Unstructured, f Fault,
+	opts ...client.WriteOption) error {
 	current, err := read(ctx, c, obj.GroupVersionKind(), client.KeyOf(obj))
 	if err != nil {
 		return err
@@ -430,7 +440,8 @@ func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructure
 	if err := c.Get(ctx, client.KeyOf(obj), &pod); err != nil {
 		return err
 	}
-	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted",
+		"The node was low on resource: memory."
 	for i := range pod.Status.Conditions {
 		if typ := pod.Status.Conditions[i].Type; typ == corev1.PodReady || typ == corev1.ContainersReady {
 			pod.Status.Conditions[i].Status = corev1.ConditionFalse
@@ -450,7 +461,9 @@ func (t *trial) removeFinalizers() bool {
 			if err != nil {
 				return client.IgnoreNotFound(err)
 			}
-			current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == foreignFinalizer }))
+			current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool {
+				return f == foreignFinalizer
+			}))
 			return c.Update(ctx, current)
 		})
 		if !ok {

@@ -48,13 +48,16 @@ func TestDeletedChild(t *testing.T) {
 				options = append(options, operator.Owns[corev1.Secret]())
 			}
 			s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
-				return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+				return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+					error) {
 					return operator.Result{}, createSecret(ctx, c, cm, "-key", "a")
 				}}
 			}, options...))
 			alarms := explored(t, s)
 			const want = "O4 delete-child after secrets default/web-key #1"
-			if a, found := alarms[want]; found == watches || found && !strings.Contains(a.Detail, "secrets default/web-key: exists, and did not before the restart") {
+			if a, found := alarms[want]; found == watches ||
+				found && !strings.Contains(a.Detail,
+					"secrets default/web-key: exists, and did not before the restart") {
 				t.Errorf("%v, want %q: %v", alarms, want, !watches)
 			} else if watches && len(alarms) > 0 {
 				t.Errorf("false alarms: %v", alarms)
@@ -67,7 +70,8 @@ func TestDeletedChild(t *testing.T) {
 func TestDenied(t *testing.T) {
 	for name, givesUp := range map[string]bool{"faulty": true, "correct": false} {
 		t.Run(name, func(t *testing.T) {
-			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+				error) {
 				err := c.Get(ctx, client.Key{Namespace: cm.Namespace, Name: cm.Name + "-key"}, &corev1.Secret{})
 				if !apierrors.IsNotFound(err) {
 					return operator.Result{}, err
@@ -113,7 +117,8 @@ func TestTwoLeaders(t *testing.T) {
 	}
 	s.Ignore = []string{"configmaps metadata.annotations"}
 	s.Invariants = []explore.Invariant{{Name: "order", Check: func(_ explore.View, c explore.Change) error {
-		if c.Type == "MODIFIED" && c.Previous != nil && c.Previous.GetAnnotations()["process"] > c.Object.GetAnnotations()["process"] {
+		if c.Type == "MODIFIED" && c.Previous != nil &&
+			c.Previous.GetAnnotations()["process"] > c.Object.GetAnnotations()["process"] {
 			return errors.New("an older process writes last")
 		}
 		return nil
@@ -164,13 +169,15 @@ spec:
 `
 
 // boats returns an operator of Boats.
-func boats(t *testing.T, reconcile func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error) explore.Scenario {
+func boats(t *testing.T, reconcile func(ctx context.Context, c client.Client,
+	boat *unstructured.Unstructured) error) explore.Scenario {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "boats.yaml")
 	if err := os.WriteFile(file, []byte(boatDefinition), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	boat := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"color": "red", "crew": map[string]any{"captain": "Ann"}}}}
+	boat := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"color": "red",
+		"crew": map[string]any{"captain": "Ann"}}}}
 	boat.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"})
 	boat.SetName("argo")
 	return explore.Scenario{
@@ -184,7 +191,8 @@ func boats(t *testing.T, reconcile func(ctx context.Context, c client.Client, bo
 }
 
 // runBoats is a small operator without a cache: it watches Boats, and reconciles each event.
-func runBoats(ctx context.Context, config *rest.Config, kind *unstructured.Unstructured, reconcile func(context.Context, client.Client, *unstructured.Unstructured) error) error {
+func runBoats(ctx context.Context, config *rest.Config, kind *unstructured.Unstructured,
+	reconcile func(context.Context, client.Client, *unstructured.Unstructured) error) error {
 	c, err := client.New(client.Config{REST: config})
 	if err != nil {
 		return err
@@ -238,7 +246,8 @@ func TestFieldsFromSchema(t *testing.T) {
 		reconcile func(context.Context, client.Client, *unstructured.Unstructured) error
 		want      string
 	}{
-		"O3: an unset optional field is dereferenced": {func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error {
+		"O3: an unset optional field is dereferenced": {func(ctx context.Context, c client.Client,
+			boat *unstructured.Unstructured) error {
 			captain := boat.Object["spec"].(map[string]any)["crew"].(map[string]any)["captain"].(string)
 			return put(ctx, c, "captain", map[string]string{"is": captain})
 		}, "O3 set-field after boats.example.com default/argo #1 spec.crew=null"},
@@ -251,7 +260,8 @@ func TestFieldsFromSchema(t *testing.T) {
 			}
 			return nil
 		}, `O6 set-field after boats.example.com default/argo #1 spec=null`},
-		"O8: an object that a value has created stays": {func(ctx context.Context, c client.Client, boat *unstructured.Unstructured) error {
+		"O8: an object that a value has created stays": {func(ctx context.Context, c client.Client,
+			boat *unstructured.Unstructured) error {
 			if sails, found, _ := unstructured.NestedInt64(boat.Object, "spec", "sails"); found {
 				return put(ctx, c, "sails", map[string]string{"number": fmt.Sprint(sails)})
 			}

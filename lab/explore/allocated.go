@@ -25,7 +25,8 @@ func hideAllocated(kind string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, member := range v {
-			if slices.Contains(allocated[kind], key) && !slices.Contains([]string{"", "None", "[None]"}, fmt.Sprint(member)) {
+			if slices.Contains(allocated[kind], key) &&
+				!slices.Contains([]string{"", "None", "[None]"}, fmt.Sprint(member)) {
 				v[key] = "allocated"
 				continue
 			}

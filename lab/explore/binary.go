@@ -171,18 +171,21 @@ func (t *trial) settleWire() bool {
 				changedAt, active = now, now
 			}
 			if steps > maxSteps {
-				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin).Round(time.Second)))
+				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet",
+					steps, time.Since(begin).Round(time.Second)))
 				return false
 			}
 		case t.process.requests.Load() == 0:
 			if now.Sub(begin) > firstRequest {
-				t.result.failed = fmt.Errorf("the operator has sent no request to the control plane in %v: it must read the kubeconfig in the environment variable KUBECONFIG, or get it as an argument that contains $KUBECONFIG. The end of its output:\n%s",
+				t.result.failed = fmt.Errorf(
+					"the operator has sent no request to the control plane in %v: it must read the kubeconfig in the environment variable KUBECONFIG, or get it as an argument that contains $KUBECONFIG. The end of its output:\n%s",
 					firstRequest, indent(t.process.output.tail()))
 				return false
 			}
 			t.gate.await(20 * time.Millisecond)
 		case now.Sub(begin) > horizon+quiet:
-			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
+			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon,
+				strings.Join(t.history.recent, ", ")))
 			return false
 		case idle && t.process.idle(t.delays.cut, now.Sub(active)):
 			if t.delays.denials && !t.delays.refusing() {

@@ -34,16 +34,19 @@ const operatorVariable = "KELSON_EXPLORE_TEST_OPERATOR"
 
 // programs are the operators by their names.
 var programs = map[string]func(context.Context, *rest.Config) error{
-	"faulty":     twoSecretsScenario(false).Operator,
-	"correct":    twoSecretsScenario(true).Operator,
-	"exits":      func(context.Context, *rest.Config) error { return fmt.Errorf("flag --size is required") },
-	"panics":     func(context.Context, *rest.Config) error { panic("no size") },
-	"fails":      func(ctx context.Context, config *rest.Config) error { return run(ctx, config, createsKey(false)...) },
+	"faulty":  twoSecretsScenario(false).Operator,
+	"correct": twoSecretsScenario(true).Operator,
+	"exits":   func(context.Context, *rest.Config) error { return fmt.Errorf("flag --size is required") },
+	"panics":  func(context.Context, *rest.Config) error { panic("no size") },
+	"fails": func(ctx context.Context, config *rest.Config) error {
+		return run(ctx, config, createsKey(false)...)
+	},
 	"pods":       func(ctx context.Context, config *rest.Config) error { return run(ctx, config, keepsPod()...) },
 	"hooked":     func(ctx context.Context, config *rest.Config) error { return run(ctx, config, hookedParts()...) },
 	"configured": configured,
 	"silent":     func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil },
-	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+	"restless": eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+		error) {
 		time.Sleep(5 * time.Millisecond) // slower than a hot loop
 		cm.Data = map[string]string{"at": time.Now().String()}
 		return operator.Result{RequeueAfter: 20 * time.Millisecond}, c.Update(ctx, cm)
@@ -72,7 +75,8 @@ func configured(ctx context.Context, _ *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if given := os.Getenv("CERTIFICATES_OF_OPERATOR"); given != settings.Certificates || !strings.HasSuffix(os.Args[1], ".yaml") {
+	if given := os.Getenv("CERTIFICATES_OF_OPERATOR"); given != settings.Certificates ||
+		!strings.HasSuffix(os.Args[1], ".yaml") {
 		return fmt.Errorf("the variable has %q, the file %s %q", given, os.Args[1], settings.Certificates)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", settings.Kubeconfig)
@@ -88,11 +92,15 @@ func keepsPod() []operator.Part {
 		if cm.Name != "web" {
 			return operator.Result{}, nil
 		}
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}, ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+					corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
 		return operator.Result{}, ignoreExisting(c.Create(ctx, pod))
 	}
-	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, reconcile} }, operator.Owns[corev1.Pod]())}
+	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each {
+		return &each{d, reconcile}
+	}, operator.Owns[corev1.Pod]())}
 }
 
 func TestMain(m *testing.M) {
@@ -136,7 +144,8 @@ func TestBinary(t *testing.T) {
 	for name, alarms := range map[string]int{"faulty": 1, "correct": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			report, err := explore.Explore(t, binaryScenario(t, name), explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 40})
+			report, err := explore.Explore(t, binaryScenario(t, name),
+				explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 40})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,9 +179,12 @@ func TestJobsOfABinary(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "correct")
 	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
-	s.Inputs = append(s.Inputs, explore.Create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "count"}, Spec: batchv1.JobSpec{
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}}}}))
-	s.Invariants = []explore.Invariant{{Name: "a Job is deleted after its end", Kind: "Job", Rule: "object != null || has(oldObject.status.succeeded)"}}
+	s.Inputs = append(s.Inputs, explore.Create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "count"},
+		Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}}}}))
+	s.Invariants = []explore.Invariant{{Name: "a Job is deleted after its end", Kind: "Job",
+		Rule: "object != null || has(oldObject.status.succeeded)"}}
 	if alarm, err := explore.ReplayBinary(t.Context(), s, "no faults"); err != nil || alarm != nil {
 		t.Errorf("%v, %v", alarm, err)
 	}
@@ -184,8 +196,10 @@ func TestErrorOfABinaryThatPersists(t *testing.T) {
 		t.Skip("takes real time")
 	}
 	t.Parallel() // it mostly waits
-	alarm, err := explore.ReplayBinary(t.Context(), binaryScenario(t, "fails"), "kill-after create secrets default/web-key #1")
-	if err != nil || alarm == nil || alarm.String() == "" || alarm.Oracle != "O3" || !strings.Contains(alarm.Detail, `configmap default/web: secrets "web-key" already exists`) {
+	alarm, err := explore.ReplayBinary(t.Context(), binaryScenario(t, "fails"),
+		"kill-after create secrets default/web-key #1")
+	if err != nil || alarm == nil || alarm.String() == "" || alarm.Oracle != "O3" ||
+		!strings.Contains(alarm.Detail, `configmap default/web: secrets "web-key" already exists`) {
 		t.Errorf("%v, %v", alarm, err)
 	}
 }
@@ -199,7 +213,8 @@ func TestWebhooksOfABinary(t *testing.T) {
 	s := binaryScenario(t, "hooked")
 	hooks := hookedScenario(t)
 	s.Env, s.Inputs, s.Invariants = hooks.Env, hooks.Inputs, hooks.Invariants
-	report, err := explore.ExploreBinary(t.Context(), s, explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 20})
+	report, err := explore.ExploreBinary(t.Context(), s,
+		explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,13 +239,15 @@ func TestFilesOfABinary(t *testing.T) {
 		s.Binary.Args, s.Binary.Files = args, []string{"operator.yaml"}
 		s.Binary.Env = append(s.Binary.Env, "CERTIFICATES_OF_OPERATOR=$CERTIFICATES")
 		file := filepath.Join(s.Binary.Dir, "operator.yaml")
-		if err := os.WriteFile(file, []byte("{kubeconfig: $KUBECONFIG, certificates: '${CERTIFICATES}'}"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("{kubeconfig: $KUBECONFIG, certificates: '${CERTIFICATES}'}"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	const plan = "kill-after create secrets default/web-key #1"
-	if alarm, err := explore.ReplayBinary(t.Context(), scenario("--config=operator.yaml"), plan); err != nil || alarm != nil {
+	if alarm, err := explore.ReplayBinary(t.Context(), scenario("--config=operator.yaml"), plan); err != nil ||
+		alarm != nil {
 		t.Errorf("%v, %v", alarm, err)
 	}
 	_, err := explore.ReplayBinary(t.Context(), scenario("--config=other.yaml"), plan)
@@ -239,7 +256,8 @@ func TestFilesOfABinary(t *testing.T) {
 	}
 	s := scenario("operator.yaml")
 	s.Binary.Files = []string{"missing.yaml"}
-	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil || !strings.Contains(err.Error(), "files: stat ") {
+	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil ||
+		!strings.Contains(err.Error(), "files: stat ") {
 		t.Errorf("%v", err)
 	}
 	if s, err = explore.Project(project(t, "files: [config/explore/other.yaml]"), nil); err != nil {
@@ -247,7 +265,8 @@ func TestFilesOfABinary(t *testing.T) {
 	}
 	s.Binary = scenario().Binary
 	s.Binary.Dir, s.Binary.Files = "", nil
-	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil || !strings.Contains(err.Error(), "files: stat ") || !strings.Contains(err.Error(), "config/explore/other.yaml") {
+	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil ||
+		!strings.Contains(err.Error(), "files: stat ") || !strings.Contains(err.Error(), "config/explore/other.yaml") {
 		t.Errorf("%v", err)
 	}
 }
@@ -261,20 +280,23 @@ func TestActionsOnMachinesOfABinary(t *testing.T) {
 	s := binaryScenario(t, "pods")
 	s.Env = append(s.Env, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
 	node := ""
-	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod", Check: func(_ explore.View, c explore.Change) error {
-		if name, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); name != "" {
-			node = name
-		}
-		return nil
-	}}}
-	if _, steps := explore.ReplayPlan(t, s, "clock-jump after time 2s #1"); !strings.Contains(strings.Join(steps, "\n"), "FAULT clock-jump") {
+	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod",
+		Check: func(_ explore.View, c explore.Change) error {
+			if name, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); name != "" {
+				node = name
+			}
+			return nil
+		}}}
+	if _, steps := explore.ReplayPlan(t, s, "clock-jump after time 2s #1"); !strings.Contains(strings.Join(steps, "\n"),
+		"FAULT clock-jump") {
 		t.Errorf("the clock does not jump\n%s", strings.Join(steps, "\n"))
 	}
 	if node == "" {
 		t.Fatal("the Pod has no node")
 	}
 	alarms, steps := explore.ReplayPlan(t, s, "lose-node after nodes "+node+" #1")
-	if text := strings.Join(steps, "\n"); len(alarms) > 0 || !strings.Contains(text, "event: deleted pods default/web") || !strings.Contains(text, "the node comes back") {
+	if text := strings.Join(steps, "\n"); len(alarms) > 0 ||
+		!strings.Contains(text, "event: deleted pods default/web") || !strings.Contains(text, "the node comes back") {
 		t.Errorf("%v\n%s", alarms, text)
 	}
 }
@@ -303,12 +325,14 @@ func TestRefusedBinaries(t *testing.T) {
 	}
 	s := binaryScenario(t, "correct")
 	s.Binary.Path = "no-such-operator"
-	if _, err := explore.Explore(t, s, explore.Options{}); err == nil || !strings.Contains(err.Error(), "operator no-such-operator: exec") {
+	if _, err := explore.Explore(t, s, explore.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "operator no-such-operator: exec") {
 		t.Errorf("%v", err)
 	}
 	s = binaryScenario(t, "correct")
 	s.Inputs = append(s.Inputs, explore.Wait(24*time.Hour))
-	if _, err := explore.Explore(t, s, explore.Options{}); err == nil || !strings.Contains(err.Error(), "take real time") {
+	if _, err := explore.Explore(t, s, explore.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "take real time") {
 		t.Errorf("%v", err)
 	}
 }

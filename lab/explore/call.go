@@ -49,7 +49,8 @@ func isReview(resource string) bool {
 	return len(group) == 2 && (group[1] == "authorization.k8s.io" || group[1] == "authentication.k8s.io")
 }
 
-var requestInfo = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var requestInfo = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // describe parses a request. It reads the body, and may replace it by a copy.
 func describe(r *http.Request) (call, error) {
@@ -80,7 +81,8 @@ func describe(r *http.Request) (call, error) {
 			c.from, _ = strconv.ParseUint(query.Get("resourceVersion"), 10, 64) // 0: none
 		}
 	}
-	if mime, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); mime == string(types.ApplyYAMLPatchType) || mime == string(types.ApplyCBORPatchType) {
+	if mime, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); mime == string(types.ApplyYAMLPatchType) ||
+		mime == string(types.ApplyCBORPatchType) {
 		c.verb = "apply"
 	}
 	if info.Verb == "create" && name == "" {
@@ -155,7 +157,8 @@ func acceptJSON(r *http.Request) {
 			media, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
 			switch media {
 			case "application/vnd.kubernetes.protobuf", "application/cbor", "application/cbor-seq":
-				if parameters = strings.Replace(parameters, "stream=watch", "", 1); strings.Trim(parameters, "; ") == "" {
+				if parameters = strings.Replace(parameters, "stream=watch", "", 1); strings.Trim(parameters,
+					"; ") == "" {
 					part = "application/json"
 				} else {
 					part = "application/json;" + strings.Trim(parameters, "; ")

@@ -89,7 +89,8 @@ func (r Report) Summary() string {
 		return fmt.Sprintf("checked: %d points, %d plans of one fault", r.Points, r.OneFault-r.Skipped) + r.notes()
 	}
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
-		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped, r.States, len(r.Alarms))
+		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped,
+		r.States, len(r.Alarms))
 	if r.Equal > 0 {
 		text += fmt.Sprintf(", %d plans of several faults not run because they equal others", r.Equal)
 	}
@@ -103,7 +104,8 @@ func (r Report) Summary() string {
 		text += fmt.Sprintf(", probably of %d causes", causes)
 	}
 	for _, a := range r.Unconfirmed {
-		text += fmt.Sprintf("\nnot confirmed: %s (%s) in %d of %d further runs of: %s", a.What, a.Oracle, a.Seen, a.Runs, a.Plan)
+		text += fmt.Sprintf("\nnot confirmed: %s (%s) in %d of %d further runs of: %s", a.What, a.Oracle, a.Seen,
+			a.Runs, a.Plan)
 	}
 	return text + r.notes()
 }
@@ -114,11 +116,13 @@ func (r Report) notes() (text string) {
 		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference)
 	}
 	if len(r.Varying) > 0 {
-		text += "\nwithout any fault, the runs end differently, so these fields and objects are not compared:\n" + indent(strings.Join(r.Varying, "\n"))
+		text += "\nwithout any fault, the runs end differently, so these fields and objects are not compared:\n" +
+			indent(strings.Join(r.Varying, "\n"))
 	}
 	text += notTriedText(r.NotTried)
 	if len(r.External) > 0 {
-		text += "\nthe operator tried to connect to other systems, and these connections failed: " + strings.Join(r.External, ", ") + "; --allow permits them"
+		text += "\nthe operator tried to connect to other systems, and these connections failed: " +
+			strings.Join(r.External, ", ") + "; --allow permits them"
 	}
 	for _, line := range r.Warnings {
 		text += "\nwarning: " + line
@@ -161,8 +165,10 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	if e.wire != nil {
 		begin = time.Now() // the runs without faults take longer than those of other operators
 	}
-	c := &campaign{explorer: e, base: reference, reference: reference.outcomes, begin: begin, end: begin.Add(o.For), options: o,
-		states: map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, reached: reached{}, random: rand.New(rand.NewPCG(o.Seed, 1))}
+	c := &campaign{explorer: e, base: reference, reference: reference.outcomes, begin: begin, end: begin.Add(o.For),
+		options: o,
+		states:  map[[32]byte]bool{}, points: map[Point]bool{}, signatures: map[string]bool{}, reached: reached{},
+		random: rand.New(rand.NewPCG(o.Seed, 1))}
 	if o.For == 0 {
 		c.end = begin.Add(e.defaultFor())
 	}
@@ -273,7 +279,8 @@ func (c *campaign) explore() {
 
 // over reports whether the time or the plans are used up.
 func (c *campaign) over() bool {
-	return time.Now().After(c.end) || c.options.UntilAlarm && len(c.report.Alarms) > 0 || c.options.Plans > 0 && c.started >= c.options.Plans ||
+	return time.Now().After(c.end) || c.options.UntilAlarm && len(c.report.Alarms) > 0 ||
+		c.options.Plans > 0 && c.started >= c.options.Plans ||
 		c.interrupted() != nil
 }
 

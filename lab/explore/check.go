@@ -65,8 +65,9 @@ func (t *trial) check(change Change) error {
 	t.checkOccupied(change)
 	observed, ok, _ := unstructured.NestedInt64(change.Object.Object, "status", "observedGeneration")
 	if generation := change.Object.GetGeneration(); ok && generation > 0 && observed > generation {
-		t.alarm("O11", "observedGeneration is ahead", fmt.Sprintf("%s %s has status.observedGeneration %d and generation %d",
-			change.Object.GetKind(), generic(metaOf(change.Object)), observed, generation))
+		t.alarm("O11", "observedGeneration is ahead",
+			fmt.Sprintf("%s %s has status.observedGeneration %d and generation %d",
+				change.Object.GetKind(), generic(metaOf(change.Object)), observed, generation))
 	}
 	return nil
 }

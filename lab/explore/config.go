@@ -100,7 +100,8 @@ func (s *Scenario) configure(dir string) (*config, error) {
 		}
 	}
 	s.Retained, s.WatchList = c.Retained, c.WatchList
-	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible, c.Keep
+	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible,
+		c.Keep
 	if c.WebhookPort != 0 {
 		s.webhookPort = strconv.Itoa(c.WebhookPort)
 	}
@@ -152,7 +153,8 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	for _, field := range []struct {
 		path   string
 		action action
-	}{{c.Create, withObject(Create)}, {c.Apply, withObject(Apply)}, {c.Delete, withObject(Delete)}, {c.Flip, flipTo}, {c.Fields, withObject(Fields)}} {
+	}{{c.Create, withObject(Create)}, {c.Apply, withObject(Apply)}, {c.Delete, withObject(Delete)}, {c.Flip, flipTo},
+		{c.Fields, withObject(Fields)}} {
 		if field.path != "" {
 			path, act, set = field.path, field.action, set+1
 		}

@@ -67,10 +67,12 @@ keep: true
 	for _, i := range s.Inputs {
 		inputs = append(inputs, i.String())
 	}
-	if want := []string{"create Shop a", "create Shop b", "wait 1h30m0s", "flip Shop a", "delete Shop a", "delete Shop b"}; !slices.Equal(inputs, want) {
+	if want := []string{"create Shop a", "create Shop b", "wait 1h30m0s", "flip Shop a", "delete Shop a",
+		"delete Shop b"}; !slices.Equal(inputs, want) {
 		t.Errorf("inputs %q, want %q", inputs, want)
 	}
-	if len(s.Invariants) != 1 || s.Invariants[0].Name != "few" || s.Invariants[0].Kind != "Shop" || s.Invariants[0].Rule == "" {
+	if len(s.Invariants) != 1 || s.Invariants[0].Name != "few" || s.Invariants[0].Kind != "Shop" ||
+		s.Invariants[0].Rule == "" {
 		t.Errorf("invariants %+v", s.Invariants)
 	}
 	if !slices.Equal(s.Retained, []string{"persistentvolumeclaims"}) || s.WatchList != explore.WatchListRefused {
@@ -138,11 +140,13 @@ simulate:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"create Shop a", "create Shop b", "apply status of Shop a", "create eviction of Pod web-0", "change the fields of Shop a"}
+	want := []string{"create Shop a", "create Shop b", "apply status of Shop a", "create eviction of Pod web-0",
+		"change the fields of Shop a"}
 	if got := namesOf(s.Inputs); !slices.Equal(got, want) {
 		t.Errorf("inputs %q, want %q", got, want)
 	}
-	if len(s.Simulated) != 1 || s.Simulated[0].Kind != "Certificate" || s.Simulated[0].When == "" || len(s.Simulated[0].Creates) != 1 || s.Simulated[0].Status["ready"] != true {
+	if len(s.Simulated) != 1 || s.Simulated[0].Kind != "Certificate" || s.Simulated[0].When == "" ||
+		len(s.Simulated[0].Creates) != 1 || s.Simulated[0].Status["ready"] != true {
 		t.Errorf("%+v", s.Simulated)
 	}
 	for config, want := range map[string]string{
@@ -171,10 +175,13 @@ func TestSamples(t *testing.T) {
 			"kustomization.yaml": "{resources: [shop.yaml], namePrefix: my-, namespace: shops, patches: [{path: patch.yaml}]}",
 			"patch.yaml":         file("a", "open: true"),
 			"other.yaml":         file("a", "size: 3") + "\n---\n" + file("c", ""),
-		}, []string{"create Shop shops/my-a", "create Shop shops/my-b", "delete Shop shops/my-b", "delete Shop shops/my-a", "create Shop a", "create Shop c"}},
-		"no resources": {map[string]string{"kustomization.yaml": "resources: []\n"}, []string{"create Shop a", "create Shop b"}},
+		}, []string{"create Shop shops/my-a", "create Shop shops/my-b", "delete Shop shops/my-b",
+			"delete Shop shops/my-a", "create Shop a", "create Shop c"}},
+		"no resources": {map[string]string{"kustomization.yaml": "resources: []\n"},
+			[]string{"create Shop a", "create Shop b"}},
 		"the same name": {map[string]string{"shop2.yaml": file("a", "size: 3"), "shop3.yaml": file("a", "size: 4")},
-			[]string{"create Shop a", "create Shop b", "delete Shop b", "delete Shop a", "create Shop a", "delete Shop a", "create Shop a"}},
+			[]string{"create Shop a", "create Shop b", "delete Shop b", "delete Shop a", "create Shop a",
+				"delete Shop a", "create Shop a"}},
 		"versions of one name in the kustomization": {map[string]string{
 			"kustomization.yaml": "resources: [shop.yaml, v2.yaml]\n",
 			"v2.yaml":            strings.Replace(file("a", ""), "/v1", "/v2", 1),
@@ -195,13 +202,15 @@ func TestSamples(t *testing.T) {
 	}
 	dir := project(t, "")
 	write(t, dir, "config/samples/kustomization.yaml", "resources: [missing.yaml]")
-	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") || strings.Contains(err.Error(), "no samples") {
+	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") ||
+		strings.Contains(err.Error(), "no samples") {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "config/samples")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "name manifests in inputs in explore.yaml") {
+	if _, err := explore.Project(dir, nil); err == nil ||
+		!strings.Contains(err.Error(), "name manifests in inputs in explore.yaml") {
 		t.Errorf("no folder: %v", err)
 	}
 }
@@ -212,12 +221,14 @@ func TestRights(t *testing.T) {
 	const account, role = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: %, namespace: a}}\n---\n",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: r}}"
 	for name, test := range map[string]struct{ roles, config, warning, err string }{
-		"no account":           {role, "", "has no ServiceAccount, so the operator has all rights", ""},
-		"confirmed":            {role, "roles: []", "", ""},
-		"one account":          {strings.Replace(account, "%", "one", 1) + role, "", "", ""},
-		"two accounts":         {strings.Replace(account, "%", "one", 1) + strings.Replace(account, "%", "two", 1), "", "", "got 2; name the files of one of them in roles in explore.yaml"},
-		"no account in a file": {role, "roles: [config/rbac/role.yaml]", "", "got 0; roles in explore.yaml lists the files of the operator's rights, and roles: [] gives it all rights"},
-		"no folder":            {"", "", "", ""},
+		"no account":  {role, "", "has no ServiceAccount, so the operator has all rights", ""},
+		"confirmed":   {role, "roles: []", "", ""},
+		"one account": {strings.Replace(account, "%", "one", 1) + role, "", "", ""},
+		"two accounts": {strings.Replace(account, "%", "one", 1) + strings.Replace(account, "%", "two", 1), "",
+			"", "got 2; name the files of one of them in roles in explore.yaml"},
+		"no account in a file": {role, "roles: [config/rbac/role.yaml]", "",
+			"got 0; roles in explore.yaml lists the files of the operator's rights, and roles: [] gives it all rights"},
+		"no folder": {"", "", "", ""},
 	} {
 		dir := project(t, test.config)
 		if test.roles != "" {
@@ -230,7 +241,8 @@ func TestRights(t *testing.T) {
 			}
 			continue
 		}
-		if got := strings.Join(explore.WarningsOf(s), "\n"); !strings.Contains(got, test.warning) || test.warning == "" && got != "" {
+		if got := strings.Join(explore.WarningsOf(s), "\n"); !strings.Contains(got, test.warning) ||
+			test.warning == "" && got != "" {
 			t.Errorf("%s: warnings %q, want %q", name, got, test.warning)
 		}
 	}

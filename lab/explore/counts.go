@@ -62,7 +62,8 @@ func (c counter) count(id string, change Change, n *names) {
 	}
 	if change.Type == "MODIFIED" && change.Previous != nil {
 		c[updated+id]++
-		if specChanged(change) && hasTemplate(change.Object) && reflect.DeepEqual(specOf(n.normal(change.Object)), specOf(n.normal(change.Previous))) {
+		if specChanged(change) && hasTemplate(change.Object) &&
+			reflect.DeepEqual(specOf(n.normal(change.Object)), specOf(n.normal(change.Previous))) {
 			c[touched+id]++
 		}
 	}
@@ -80,7 +81,8 @@ func templateOf(obj *unstructured.Unstructured) *metav1.OwnerReference {
 	if obj.GetKind() != "Pod" {
 		return nil
 	}
-	if owner := metav1.GetControllerOf(obj); owner != nil && slices.Contains(workloads, owner.Kind) && owner.Kind != "Job" {
+	if owner := metav1.GetControllerOf(obj); owner != nil && slices.Contains(workloads, owner.Kind) &&
+		owner.Kind != "Job" {
 		return owner
 	}
 	return nil
@@ -141,17 +143,20 @@ func (o *outcomes) lessOften(plan Plan, r *result) (lines []string) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(o.counts)) {
 		id, ok := strings.CutPrefix(what, created)
-		if !ok || !o.ownObjects[id] && !strings.HasPrefix(id, ofTemplate) || o.end.groups[groupOf(id)] || o.left.groups[groupOf(id)] {
+		if !ok || !o.ownObjects[id] && !strings.HasPrefix(id, ofTemplate) || o.end.groups[groupOf(id)] ||
+			o.left.groups[groupOf(id)] {
 			continue
 		}
-		if creates, deletes := r.counts[what], r.counts[deleted+id]; creates < o.counts[what].least && deletes < o.least(deleted+id) {
+		if creates, deletes := r.counts[what], r.counts[deleted+id]; creates < o.counts[what].least &&
+			deletes < o.least(deleted+id) {
 			lines = append(lines, fmt.Sprintf("%s: created %s and deleted %s, without faults %s and %s",
 				id, times(creates), times(deletes), times(o.counts[what].least), times(o.least(deleted+id))))
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(o.counts)) {
 		if id, ok := strings.CutPrefix(what, touched); ok && r.counts[what] < o.counts[what].least {
-			lines = append(lines, fmt.Sprintf("%s: written with another time or another random value %s, without faults %s",
+			lines = append(lines, fmt.Sprintf(
+				"%s: written with another time or another random value %s, without faults %s",
 				id, times(r.counts[what]), times(o.counts[what].least)))
 		}
 	}
@@ -170,7 +175,8 @@ func (o *outcomes) least(what string) int {
 // plan. The server cannot refuse this write, so the next leader finds one more object.
 func (p Plan) duplicates(id string) bool {
 	return slices.ContainsFunc(p, func(f Fault) bool {
-		return f.Kind == TwoLeaders && f.At.Verb == "create" && strings.HasSuffix(id, "*") && f.At.Resource+" "+f.At.Object == id
+		return f.Kind == TwoLeaders && f.At.Verb == "create" && strings.HasSuffix(id, "*") &&
+			f.At.Resource+" "+f.At.Object == id
 	})
 }
 

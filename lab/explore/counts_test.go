@@ -21,7 +21,8 @@ import (
 
 // restarts is a scenario of an operator that keeps a Secret with the version of a ConfigMap, and
 // restarts a workload when the Secret changes. The user changes the version.
-func restarts(restart func(ctx context.Context, c client.Client, cm *corev1.ConfigMap, changed bool) error, owns ...operator.Option) explore.Scenario {
+func restarts(restart func(ctx context.Context, c client.Client, cm *corev1.ConfigMap, changed bool) error,
+	owns ...operator.Option) explore.Scenario {
 	web := configMap("web")
 	web.Data = map[string]string{"version": "1"}
 	do := func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
@@ -44,7 +45,9 @@ func restarts(restart func(ctx context.Context, c client.Client, cm *corev1.Conf
 		return operator.Result{}, restart(ctx, c, cm, changed)
 	}
 	return explore.Scenario{
-		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, do} }, append(owns, operator.Owns[corev1.Secret]())...)),
+		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+			return &each{d, do}
+		}, append(owns, operator.Owns[corev1.Secret]())...)),
 		Inputs: []explore.Input{explore.Create(web), explore.Edit(configMap("web"), func(cm *corev1.ConfigMap) {
 			cm.Data = map[string]string{"version": "2"}
 		})},
@@ -55,7 +58,8 @@ func restarts(restart func(ctx context.Context, c client.Client, cm *corev1.Conf
 func ownedBy[T client.Object](cm *corev1.ConfigMap, obj T) T {
 	obj.SetNamespace(cm.Namespace)
 	obj.SetName(cm.Name)
-	obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))})
+	obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cm,
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"))})
 	return obj
 }
 
@@ -74,7 +78,8 @@ func deletesPod(correct bool) explore.Scenario {
 		if apierrors.IsNotFound(err) {
 			return ignoreExisting(c.Create(ctx, pod))
 		}
-		if err == nil && metav1.IsControlledBy(current, cm) && current.DeletionTimestamp == nil && (changed && !correct || correct && current.Annotations["version"] != cm.Data["version"]) {
+		if err == nil && metav1.IsControlledBy(current, cm) && current.DeletionTimestamp == nil &&
+			(changed && !correct || correct && current.Annotations["version"] != cm.Data["version"]) {
 			err = c.Delete(ctx, current, client.Preconditions{UID: current.UID})
 		}
 		return client.IgnoreNotFound(err)
@@ -86,8 +91,10 @@ func deletesPod(correct bool) explore.Scenario {
 func touchesTemplate(correct bool) explore.Scenario {
 	return restarts(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap, changed bool) error {
 		labels := map[string]string{"app": cm.Name}
-		set := ownedBy(cm, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"at": time.Now().Format(time.RFC3339)}}, Spec: oneContainer}}})
+		set := ownedBy(cm, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{
+			MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels,
+				Annotations: map[string]string{"at": time.Now().Format(time.RFC3339)}}, Spec: oneContainer}}})
 		current := &appsv1.StatefulSet{}
 		err := c.Get(ctx, client.KeyOf(set), current)
 		if apierrors.IsNotFound(err) {
@@ -115,7 +122,8 @@ func TestDoneLessOften(t *testing.T) {
 		nodes    bool
 		want     string
 	}{
-		"a Pod is not replaced": {deletesPod, false, "pods default/web: created once and deleted never, without faults twice and once"},
+		"a Pod is not replaced": {deletesPod, false,
+			"pods default/web: created once and deleted never, without faults twice and once"},
 		"a template is not touched": {touchesTemplate, false,
 			"statefulsets.apps default/web: written with another time or another random value never, without faults once"},
 		"Pods of a template are not replaced": {touchesTemplate, true,
@@ -132,7 +140,8 @@ func TestDoneLessOften(t *testing.T) {
 					s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
 				}
 				got, steps := replayed(t, s, plan)
-				if found := strings.HasPrefix(got, "O2 ") && strings.Contains(got, test.want); found == correct || correct && got != "" {
+				if found := strings.HasPrefix(got, "O2 ") && strings.Contains(got, test.want); found == correct ||
+					correct && got != "" {
 					t.Errorf("correct %v: %q, want %q\n%s", correct, got, test.want, steps)
 				}
 				if correct && !testing.Short() {

@@ -79,7 +79,8 @@ func (t *trial) leavePlan() {
 func curveText(points []CurvePoint) string {
 	var b strings.Builder
 	for _, p := range points {
-		fmt.Fprintf(&b, "  %3d%% %-10s step %d: %s\n", 100*p.Failures/p.Runs, strings.Repeat("#", 10*p.Failures/p.Runs), p.Step+1, p.Text)
+		fmt.Fprintf(&b, "  %3d%% %-10s step %d: %s\n", 100*p.Failures/p.Runs, strings.Repeat("#", 10*p.Failures/p.Runs),
+			p.Step+1, p.Text)
 	}
 	return b.String()
 }

@@ -25,7 +25,8 @@ type delays struct {
 }
 
 func (d *delays) start() {
-	d.frozen, d.cut, d.refused, d.denied, d.unbound = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	d.frozen, d.cut, d.refused, d.denied, d.unbound = map[string]bool{}, map[string]bool{}, map[string]bool{},
+		map[string]bool{}, map[string]bool{}
 	d.views = map[string]*view{}
 	d.outage = outage{revoked: map[string]bool{}, exceeded: map[string]bool{}}
 }

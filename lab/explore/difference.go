@@ -55,7 +55,8 @@ func differences(id string, have, want []map[string]any) (all []Difference) {
 	have, want = unequal(have, want)
 	for i := range have {
 		for _, c := range recording.Compare(want[i], have[i], recording.DiffOptions{Secrets: true}) {
-			all = append(all, Difference{Object: id, Have: len(have), Want: len(have), Path: c.Path, Value: c.To, Wanted: c.From, parts: c.Parts})
+			all = append(all, Difference{Object: id, Have: len(have), Want: len(have), Path: c.Path, Value: c.To,
+				Wanted: c.From, parts: c.Parts})
 		}
 	}
 	return all

@@ -126,13 +126,15 @@ func TestDifferences(t *testing.T) {
 		"configmaps default/only-here: is missing",
 		`configmaps default/web.data.a.b: "2", and "1" without faults`,
 		`configmaps default/web.data.gone: not set, and "yes" without faults`,
-		"configmaps default/web.data.text: …" + context + "y" + context + "…, and …" + context + "x" + context + "… without faults",
+		"configmaps default/web.data.text: …" + context + "y" + context + "…, and …" + context + "x" + context +
+			"… without faults",
 		"secrets default/key-*: there are 1, and 2 without faults",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if back := states[0].Diff(states[1]); len(back) != len(want) || back[0].String() != "configmaps default/before: exists, and does not without faults" {
+	if back := states[0].Diff(states[1]); len(back) != len(want) ||
+		back[0].String() != "configmaps default/before: exists, and does not without faults" {
 		t.Errorf("in the other direction: %v", back)
 	}
 }

@@ -27,7 +27,8 @@ func (e *explorer) downs() (plans []Plan) {
 		}
 	}
 	if !e.scenario.Keep {
-		plans = append(plans, Plan{{Kind: Down, At: Point{Verb: during, Resource: "input", N: len(e.scenario.Inputs) + 1}}})
+		plans = append(plans, Plan{{Kind: Down, At: Point{Verb: during, Resource: "input",
+			N: len(e.scenario.Inputs) + 1}}})
 	}
 	return plans
 }

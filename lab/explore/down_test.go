@@ -20,7 +20,8 @@ func TestDown(t *testing.T) {
 			s := eachConfigMap(nil)
 			s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
 				start := time.Now().Truncate(time.Second) // as precise as creation times
-				return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+				return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+					error) {
 					if ignores && cm.CreationTimestamp.Time.Before(start) {
 						return operator.Result{}, nil
 					}
@@ -34,7 +35,8 @@ func TestDown(t *testing.T) {
 			if !ignores && len(alarms) > 0 {
 				t.Errorf("false alarms: %v", alarms)
 			}
-			if repetition, err := explore.Repeat(t, s, "down during input #2", 3); err != nil || repetition.Unequal > 0 {
+			if repetition, err := explore.Repeat(t, s, "down during input #2", 3); err != nil ||
+				repetition.Unequal > 0 {
 				t.Errorf("%v, %v", repetition, err)
 			}
 		})

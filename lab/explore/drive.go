@@ -173,7 +173,8 @@ func driveProgram(e *explorer, s Scenario, plan string, o Options, send func(Mes
 }
 
 func (a Alarm) message() Message {
-	return Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String(), Finding: a.finding(), Failure: a.failure()}
+	return Message{Kind: "alarm", Text: a.describe(""), Plan: a.Plan.String(), Finding: a.finding(),
+		Failure: a.failure()}
 }
 
 func replayed(t *testing.T, s Scenario, text string, send func(Message)) (Report, error) {
@@ -203,7 +204,8 @@ func (e *explorer) replayTo(plan Plan, begin time.Time, steps bool, send func(Me
 	if steps && len(alarms) == 0 {
 		send(Message{Kind: "steps", Text: strings.Join(r.steps, "\n")})
 	}
-	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal, Further: base.runs, Difference: base.difference, Warnings: e.scenario.warnings,
+	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal,
+		Further: base.runs, Difference: base.difference, Warnings: e.scenario.warnings,
 		Took: time.Since(begin), Alarms: alarms}, nil
 }
 

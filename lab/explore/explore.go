@@ -323,7 +323,8 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		t := noting{inner, &e.failure}
 		seed()
 		t.Cleanup(expireTimers)
-		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b, earlierCrashes: e.crashes, keepAll: e.keepAll,
+		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b,
+			earlierCrashes: e.crashes, keepAll: e.keepAll,
 			noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
@@ -364,7 +365,8 @@ func (a Alarm) describe(test string) string {
 		fmt.Fprintf(&b, "when it became inevitable: the share of failures if the run continues in other orders, without more faults\n%s", curveText(a.Curve))
 	}
 	if test != "" {
-		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable, strings.ReplaceAll(a.Plan.String(), "'", `'\''`), test)
+		fmt.Fprintf(&b, "replay: %s='%s' go test -v -run '^%s$'", PlanVariable,
+			strings.ReplaceAll(a.Plan.String(), "'", `'\''`), test)
 	}
 	return b.String()
 }

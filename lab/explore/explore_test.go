@@ -28,7 +28,8 @@ func (r *twoSecrets) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (opera
 	}
 	for i, suffix := range []string{"-key", "-cert"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + suffix,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+				corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
 		if i == 0 || r.checkBoth {
 			err := r.Client.Get(ctx, client.KeyOf(secret), &corev1.Secret{})
 			switch {
@@ -49,8 +50,11 @@ func (r *twoSecrets) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (opera
 
 func twoSecretsScenario(correct bool) explore.Scenario {
 	return explore.Scenario{
-		Operator: explore.Parts(operator.Name("secrets"), operator.For(func(d operator.Deps) *twoSecrets { return &twoSecrets{d, correct} }, operator.Owns[corev1.Secret]())),
-		Inputs:   []explore.Input{explore.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})},
+		Operator: explore.Parts(operator.Name("secrets"), operator.For(func(d operator.Deps) *twoSecrets {
+			return &twoSecrets{d, correct}
+		}, operator.Owns[corev1.Secret]())),
+		Inputs: []explore.Input{explore.Create(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})},
 	}
 }
 
@@ -58,7 +62,8 @@ func twoSecretsScenario(correct bool) explore.Scenario {
 func TestFindsTheMissingSecret(t *testing.T) {
 	for name, correct := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
-			report, err := explore.Explore(t, twoSecretsScenario(correct), explore.Options{For: time.Hour, OneFault: true})
+			report, err := explore.Explore(t, twoSecretsScenario(correct),
+				explore.Options{For: time.Hour, OneFault: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,15 +78,18 @@ func TestFindsTheMissingSecret(t *testing.T) {
 				t.Fatal("no alarm")
 			}
 			alarm := report.Alarms[0]
-			if want := "kill-after create secrets default/web-key #1"; alarm.Plan.String() != want || alarm.Oracle != "O1" || !strings.Contains(alarm.Detail, "secrets default/web-cert: is missing") {
+			if want := "kill-after create secrets default/web-key #1"; alarm.Plan.String() != want ||
+				alarm.Oracle != "O1" || !strings.Contains(alarm.Detail, "secrets default/web-cert: is missing") {
 				t.Errorf("%s\nfaults: %s, want %s", alarm, alarm.Plan, want)
 			}
 			before, last := alarm.Curve[0], alarm.Curve[len(alarm.Curve)-1]
 			if before.Failures != 0 || last.Failures != last.Runs || strings.HasPrefix(before.Text, "FAULT") {
 				t.Errorf("curve %+v, want no failures before the fault and only failures at the end", alarm.Curve)
 			}
-			for _, run := range []*explore.FailureRun{explore.FailureOf(alarm).Passing, explore.FailureOf(alarm).Failing} {
-				if len(run.Times) != len(run.Steps) || !slices.IsSorted(run.Times) || run.Times[0] != 0 || run.Times[len(run.Times)-1] == 0 {
+			for _, run := range []*explore.FailureRun{explore.FailureOf(alarm).Passing,
+				explore.FailureOf(alarm).Failing} {
+				if len(run.Times) != len(run.Steps) || !slices.IsSorted(run.Times) || run.Times[0] != 0 ||
+					run.Times[len(run.Times)-1] == 0 {
 					t.Errorf("times of the steps: %v", run.Times)
 				}
 			}
@@ -94,7 +102,8 @@ func TestParsePlan(t *testing.T) {
 	for _, text := range []string{
 		"no faults", "order 7", "kill-before update ats.cnat.programming-kubernetes.info/status default/at #2",
 		"cut modified pods default/web-* #1; hold-past-input delete namespaces x #3",
-		`set-field after shops.example.com default/a #1 spec.name="x\u003b y"`, "delete-child after secrets default/web-* #2",
+		`set-field after shops.example.com default/a #1 spec.name="x\u003b y"`,
+		"delete-child after secrets default/web-* #2",
 	} {
 		if plan, err := explore.ParsePlan(text); err != nil || plan.String() != text {
 			t.Errorf("%q: %q, %v", text, plan, err)

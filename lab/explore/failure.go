@@ -48,7 +48,8 @@ func (r *result) run(plan Plan) *FailureRun {
 }
 
 func (a Alarm) failure() *Failure {
-	f := &Failure{Oracle: a.Oracle, What: a.What, Detail: a.Detail, Finding: a.finding(), Server: a.Server, Plan: a.Plan.String(), Seen: a.Seen, Runs: a.Runs,
+	f := &Failure{Oracle: a.Oracle, What: a.What, Detail: a.Detail, Finding: a.finding(), Server: a.Server,
+		Plan: a.Plan.String(), Seen: a.Seen, Runs: a.Runs,
 		Steps: a.Steps, Curve: a.Curve, Passing: a.passing, Failing: a.failing}
 	if a.SameAs != nil {
 		f.SameAs = a.SameAs.String()

@@ -84,7 +84,8 @@ const (
 
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
-	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput, SlowResponse, TwoLeaders, Deny, ForeignWrite,
+	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput,
+		SlowResponse, TwoLeaders, Deny, ForeignWrite,
 		Revoke, Quota, ServerRestart, Occupied}
 	onEvents = []Kind{Freeze, FreezeAll, Cut, ServerRestart}
 	onClaims = []Kind{PendingClaim}
@@ -206,7 +207,8 @@ func ParsePlan(text string) (Plan, error) {
 		if err != nil {
 			return nil, fmt.Errorf("fault %q: %w", part, err)
 		}
-		f := Fault{Kind: Kind(m[1]), At: Point{Verb: m[2], Resource: m[3], Object: m[4], N: n}, Field: m[6], Value: m[7]}
+		f := Fault{Kind: Kind(m[1]), At: Point{Verb: m[2], Resource: m[3], Object: m[4], N: n}, Field: m[6],
+			Value: m[7]}
 		kinds := f.At.kinds()
 		switch {
 		case f.Field != "" && !json.Valid([]byte(f.Value)):

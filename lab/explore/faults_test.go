@@ -44,14 +44,18 @@ func createsKey(ignore bool) []operator.Part {
 		if cm.Name != "web" {
 			return operator.Result{}, nil
 		}
-		err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + "-key",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+		err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace,
+			Name: cm.Name + "-key",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+				corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
 		if ignore {
 			err = ignoreExisting(err)
 		}
 		return operator.Result{}, err
 	}
-	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, reconcile} })}
+	return []operator.Part{operator.Name("each"), operator.For(func(d operator.Deps) *each {
+		return &each{d, reconcile}
+	})}
 }
 
 // O3: an error that a reconciler returns for ever after a fault is an alarm, although the objects
@@ -65,7 +69,8 @@ func TestErrorThatPersists(t *testing.T) {
 		"faulty":  {false, `O3 configmap default/web: secrets "web-key" already exists`},
 		"correct": {true, ""},
 	} {
-		s := explore.Scenario{Operator: explore.Parts(createsKey(test.ignore)...), Inputs: []explore.Input{explore.Create(configMap("web"))}}
+		s := explore.Scenario{Operator: explore.Parts(createsKey(test.ignore)...),
+			Inputs: []explore.Input{explore.Create(configMap("web"))}}
 		if got, steps := replayed(t, s, plan); got != test.want {
 			t.Errorf("%s: %q, want %q\n%s", name, got, test.want, steps)
 		}
@@ -112,7 +117,8 @@ func TestClockJump(t *testing.T) {
 	if got, steps := replayed(t, scenario(true), plan); got != "" {
 		t.Errorf("false alarm: %s\n%s", got, steps)
 	}
-	if _, err := explore.ParsePlan("clock-jump after time soon #1"); err == nil || !strings.Contains(err.Error(), `"soon" is not a positive duration`) {
+	if _, err := explore.ParsePlan("clock-jump after time soon #1"); err == nil ||
+		!strings.Contains(err.Error(), `"soon" is not a positive duration`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -124,11 +130,14 @@ func runsPods(correct bool) explore.Scenario {
 	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
 		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 			for _, name := range []string{"-a", "-b"} {
-				pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}, ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + name,
-					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+				pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
+					ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + name,
+						OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+							corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
 				err := c.Create(ctx, pod)
 				if apierrors.IsAlreadyExists(err) {
-					if err = c.Get(ctx, client.KeyOf(pod), pod); err == nil && correct && pod.Status.Phase == corev1.PodFailed {
+					if err = c.Get(ctx, client.KeyOf(pod), pod); err == nil && correct &&
+						pod.Status.Phase == corev1.PodFailed {
 						err = c.Delete(ctx, pod)
 					}
 				}
@@ -177,19 +186,23 @@ func TestLostNode(t *testing.T) {
 	})
 	plan := "lose-node after nodes " + node + " #1"
 	got, steps := replayed(t, s, plan)
-	for _, want := range []string{"the node comes back", "event: deleted pods default/web-a", "request: create pods default/web-a"} {
+	for _, want := range []string{"the node comes back", "event: deleted pods default/web-a",
+		"request: create pods default/web-a"} {
 		_, after, found := strings.Cut(steps, "FAULT "+plan)
 		if got != "" || !found || !strings.Contains(after, want) {
 			t.Errorf("alarms %q, steps without %q\n%s", got, want, steps)
 		}
 	}
 	blind := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}, ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+					corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
 		return operator.Result{}, ignoreExisting(c.Create(ctx, pod))
 	})
 	blind.Env = s.Env
-	if got, steps := replayed(t, blind, plan); !strings.HasPrefix(got, "O4 pods default/web: exists, and did not before the restart") {
+	if got, steps := replayed(t, blind, plan); !strings.HasPrefix(got,
+		"O4 pods default/web: exists, and did not before the restart") {
 		t.Errorf("%q\n%s", got, steps)
 	}
 }
@@ -202,12 +215,13 @@ func TestSilentNode(t *testing.T) {
 	}
 	s := runsPods(true)
 	node := ""
-	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod", Check: func(_ explore.View, c explore.Change) error {
-		if name, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); name != "" {
-			node = name
-		}
-		return nil
-	}}}
+	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod",
+		Check: func(_ explore.View, c explore.Change) error {
+			if name, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); name != "" {
+				node = name
+			}
+			return nil
+		}}}
 	if replayed(t, s, "no faults"); node == "" {
 		t.Fatal("the Pods have no node")
 	}
@@ -215,8 +229,10 @@ func TestSilentNode(t *testing.T) {
 	got, steps := replayed(t, s, plan)
 	_, steps, _ = strings.Cut(steps, "FAULT "+plan)
 	silent, after, answers := strings.Cut(steps, "the node answers again")
-	if got != "" || !answers || !strings.Contains(silent, "event: modified pods default/web-a") || strings.Contains(silent, "deleted pods") ||
-		!strings.Contains(after, "event: deleted pods default/web-a") || !strings.Contains(after, "request: create pods default/web-a") {
+	if got != "" || !answers || !strings.Contains(silent, "event: modified pods default/web-a") ||
+		strings.Contains(silent, "deleted pods") ||
+		!strings.Contains(after, "event: deleted pods default/web-a") ||
+		!strings.Contains(after, "request: create pods default/web-a") {
 		t.Errorf("alarms %q\n%s\nthe node answers again\n%s", got, silent, after)
 	}
 }
@@ -225,13 +241,18 @@ func TestSilentNode(t *testing.T) {
 func TestPendingClaim(t *testing.T) {
 	for name, patient := range map[string]bool{"faulty": false, "correct": true} {
 		s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
-			owner := []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, OwnerReferences: owner}}
+			owner := []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+				corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+				OwnerReferences: owner}}
 			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, OwnerReferences: owner}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+				OwnerReferences: owner}}
 			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "nginx"}}
-			pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: cm.Name}}}}
+			pod.Spec.Volumes = []corev1.Volume{{Name: "data",
+				VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: cm.Name}}}}
 			for _, obj := range []client.Object{claim, pod} {
 				if err := c.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
 					return operator.Result{}, err
@@ -247,7 +268,8 @@ func TestPendingClaim(t *testing.T) {
 		})
 		s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
 		got, steps := replayed(t, s, "pending-claim provision persistentvolumeclaims default/web #1")
-		if want := "O1 secrets default/web-failed: exists"; patient && got != "" || !patient && !strings.Contains(got, want) {
+		if want := "O1 secrets default/web-failed: exists"; patient && got != "" ||
+			!patient && !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q\n%s", name, got, want, steps)
 		}
 	}

@@ -46,7 +46,8 @@ func flip(obj client.Object, do func(context.Context, client.Client) error) Inpu
 	}, back: func(ctx context.Context, c client.Client) error { return restore(ctx, c, original) }}
 }
 
-func read(ctx context.Context, c client.Client, kind schema.GroupVersionKind, key client.Key) (*unstructured.Unstructured, error) {
+func read(ctx context.Context, c client.Client, kind schema.GroupVersionKind,
+	key client.Key) (*unstructured.Unstructured, error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
 	return obj, c.Get(ctx, key, obj)

@@ -205,7 +205,8 @@ func (t *trial) observeForeign() bool {
 	if !f.written {
 		return true
 	}
-	t.result.foreign = f.value(t.stored(call{resource: f.fault.At.Resource, object: qualified(f.object.GetNamespace(), f.object.GetName())}))
+	t.result.foreign = f.value(t.stored(call{resource: f.fault.At.Resource,
+		object: qualified(f.object.GetNamespace(), f.object.GetName())}))
 	ok := t.removeFinalizers()
 	t.finalized = nil
 	return ok

@@ -36,14 +36,16 @@ func marking(write func(ctx context.Context, c client.Client, read, marked *core
 // F9, O13: an operator that overwrites a change that it has not seen is found. One that cannot, or
 // that resets the field in any case because it owns it, raises no alarm.
 func TestForeignWrite(t *testing.T) {
-	withFinalizer := func(options ...client.PatchOption) func(context.Context, client.Client, *corev1.ConfigMap, *corev1.ConfigMap) error {
+	withFinalizer := func(options ...client.PatchOption) func(context.Context, client.Client, *corev1.ConfigMap,
+		*corev1.ConfigMap) error {
 		return func(ctx context.Context, c client.Client, read, marked *corev1.ConfigMap) error {
 			patch := client.MergeFrom(read, options...)
 			marked.Finalizers = append(marked.Finalizers, "example.com/mark")
 			return c.Patch(ctx, marked, patch)
 		}
 	}
-	const annotation, finalizer, size = `metadata.annotations.foreign="yes"`, `metadata.finalizers=["explore.kelson.dev/foreign"]`, `data.size="eA=="`
+	const annotation, finalizer, size = `metadata.annotations.foreign="yes"`,
+		`metadata.finalizers=["explore.kelson.dev/foreign"]`, `data.size="eA=="`
 	for name, test := range map[string]struct {
 		write func(ctx context.Context, c client.Client, read, marked *corev1.ConfigMap) error
 		plan  string // after "foreign-write "
@@ -64,8 +66,9 @@ func TestForeignWrite(t *testing.T) {
 			before.Data = nil // the bug
 			return c.Patch(ctx, marked, client.MergeFrom(before))
 		}, "patch configmaps default/web #1 " + size, true},
-		"patch of finalizers":             {withFinalizer(), "patch configmaps default/web #1 " + finalizer, true},
-		"patch of finalizers with a lock": {withFinalizer(client.OptimisticLock), "patch configmaps default/web #1 " + finalizer, false},
+		"patch of finalizers": {withFinalizer(), "patch configmaps default/web #1 " + finalizer, true},
+		"patch of finalizers with a lock": {withFinalizer(client.OptimisticLock),
+			"patch configmaps default/web #1 " + finalizer, false},
 		"server-side apply": {func(ctx context.Context, c client.Client, read, _ *corev1.ConfigMap) error {
 			return c.Apply(ctx, mark(read))
 		}, "apply configmaps default/web #1 " + size, false},
@@ -74,7 +77,8 @@ func TestForeignWrite(t *testing.T) {
 			applied.Data = read.Data // the bug
 			return c.Apply(ctx, applied, client.ForceOwnership)
 		}, "apply configmaps default/web #1 " + size, true},
-		"replacement of all annotations": {func(ctx context.Context, c client.Client, _, marked *corev1.ConfigMap) error {
+		"replacement of all annotations": {func(ctx context.Context, c client.Client, _,
+			marked *corev1.ConfigMap) error {
 			// it owns them
 			marked.ResourceVersion, marked.Annotations = "", map[string]string{"seen": "yes"}
 			return c.Update(ctx, marked)
@@ -88,7 +92,8 @@ func TestForeignWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plan := "foreign-write " + test.plan
 			got, steps := replayed(t, marking(test.write), plan)
-			if lost := strings.HasPrefix(got, "O13 "); lost != test.lost || !lost && got != "" || !strings.Contains(steps, "FAULT "+plan) {
+			if lost := strings.HasPrefix(got, "O13 "); lost != test.lost || !lost && got != "" ||
+				!strings.Contains(steps, "FAULT "+plan) {
 				t.Errorf("alarms %q, want O13: %v\n%s", got, test.lost, steps)
 			}
 		})
@@ -98,7 +103,8 @@ func TestForeignWrite(t *testing.T) {
 // mark returns the annotation of an object for an apply.
 func mark(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, Annotations: map[string]string{"seen": "yes"}}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
+			Annotations: map[string]string{"seen": "yes"}}}
 }
 
 // F9, O13: explorations try the writes of other clients, which are equal in each run.
@@ -124,8 +130,10 @@ func TestForeignWriteIsExplored(t *testing.T) {
 // O13: the library's finalizers don't overwrite those of others.
 func TestForeignWriteBesideFinalizer(t *testing.T) {
 	s := explore.Scenario{
-		Operator: explore.Parts(operator.Name("guard"), operator.For(func(d operator.Deps) *guarded { return &guarded{d} })),
-		Inputs:   []explore.Input{explore.Create(configMap("web"))},
+		Operator: explore.Parts(operator.Name("guard"), operator.For(func(d operator.Deps) *guarded {
+			return &guarded{d}
+		})),
+		Inputs: []explore.Input{explore.Create(configMap("web"))},
 	}
 	if alarms := explored(t, s); len(alarms) > 0 {
 		t.Errorf("false alarms: %v", alarms)

@@ -152,7 +152,8 @@ func (g *gate) choices(enabled func(*step) bool) []*step {
 		}
 	}
 	slices.SortFunc(all, func(a, b *step) int {
-		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.label, b.label), cmp.Compare(a.phase, b.phase), cmp.Compare(a.order, b.order))
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.label, b.label), cmp.Compare(a.phase, b.phase),
+			cmp.Compare(a.order, b.order))
 	})
 	return all
 }

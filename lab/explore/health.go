@@ -56,7 +56,8 @@ func (s State) pods() map[string]int {
 			status, _ := pod["status"].(map[string]any)
 			meta, _ := pod["metadata"].(map[string]any)
 			owners, _ := meta["ownerReferences"].([]any)
-			if len(owners) == 0 || spec["restartPolicy"] != "Always" || meta["deletionTimestamp"] != nil || status["phase"] != "Running" || !hasCondition(status, "Ready") {
+			if len(owners) == 0 || spec["restartPolicy"] != "Always" || meta["deletionTimestamp"] != nil ||
+				status["phase"] != "Running" || !hasCondition(status, "Ready") {
 				continue
 			}
 			owner, _ := owners[0].(map[string]any)

@@ -62,7 +62,9 @@ func newHistory(s *store.Store) (*history, error) {
 		return nil, err
 	}
 	return &history{cursor: cursor, names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
-		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{}, now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{}, seen: map[[sha256.Size]byte]bool{},
+		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{},
+		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{},
+		seen:   map[[sha256.Size]byte]bool{},
 		counts: counter{}, changed: map[string]uint64{}}, nil
 }
 

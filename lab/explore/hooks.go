@@ -69,7 +69,8 @@ func (t *trial) passWebhook(from net.Conn) {
 	if p == nil {
 		return
 	}
-	to, err := p.connect(net.JoinHostPort("127.0.0.1", cmp.Or(t.binary().WebhookPort, t.scenario.webhookPort, defaultWebhookPort)))
+	to, err := p.connect(net.JoinHostPort("127.0.0.1",
+		cmp.Or(t.binary().WebhookPort, t.scenario.webhookPort, defaultWebhookPort)))
 	if err != nil {
 		t.missed.Add(1)
 		return

@@ -15,17 +15,19 @@ import (
 // ApplySubresource applies the part of an object that belongs to a subresource, such as status, as
 // another controller does. It takes over fields of others.
 func ApplySubresource(subresource string, obj client.Object) Input {
-	return Input{name: "apply " + subresource + " of " + naming(obj), on: obj, do: func(ctx context.Context, c client.Client) error {
-		return c.Subresource(subresource).Apply(ctx, obj.DeepCopyObject().(client.Object), client.ForceOwnership)
-	}}
+	return Input{name: "apply " + subresource + " of " + naming(obj), on: obj,
+		do: func(ctx context.Context, c client.Client) error {
+			return c.Subresource(subresource).Apply(ctx, obj.DeepCopyObject().(client.Object), client.ForceOwnership)
+		}}
 }
 
 // CreateSubresource sends an object to a subresource of the object with the same name, such as an
 // Eviction to the subresource eviction of a Pod. The kind of the other object is of.
 func CreateSubresource(subresource string, of, obj client.Object) Input {
-	return Input{name: "create " + subresource + " of " + naming(of), do: func(ctx context.Context, c client.Client) error {
-		return c.Subresource(subresource).Create(ctx, of.DeepCopyObject().(client.Object), obj.DeepCopyObject())
-	}}
+	return Input{name: "create " + subresource + " of " + naming(of),
+		do: func(ctx context.Context, c client.Client) error {
+			return c.Subresource(subresource).Create(ctx, of.DeepCopyObject().(client.Object), obj.DeepCopyObject())
+		}}
 }
 
 // As returns an input that another user makes, such as the ServiceAccount of another controller. It
@@ -69,7 +71,8 @@ func (t *trial) clientOf(i Input) (client.Client, error) {
 		return c, nil
 	}
 	config := rest.CopyConfig(t.env.RESTConfig())
-	config.Impersonate = rest.ImpersonationConfig{UserName: i.as, Groups: []string{"system:masters", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: i.as,
+		Groups: []string{"system:masters", "system:authenticated"}}
 	manager := i.as[strings.LastIndex(i.as, ":")+1:]
 	c, err := client.New(client.Config{REST: config, Scheme: t.env.Client().Scheme(), FieldOwner: manager})
 	if err != nil {
@@ -119,7 +122,9 @@ func (t *trial) changeFields(i Input) bool {
 		t.unusual = true // an operator may return an error for the value
 		ok := t.settle()
 		t.unusual = false
-		if !ok || !t.try(func(ctx context.Context, c client.Client) error { return restore(ctx, c, obj) }) || !t.settle() {
+		if !ok || !t.try(func(ctx context.Context, c client.Client) error {
+			return restore(ctx, c, obj)
+		}) || !t.settle() {
 			return false
 		}
 		what := "a change of " + v.field + " to " + v.value + " and its reverse leave another state"

@@ -24,14 +24,17 @@ func (r *addressed) Reconcile(ctx context.Context, s *corev1.Service) (operator.
 	if len(s.Status.LoadBalancer.Ingress) == 0 || s.DeletionTimestamp != nil {
 		return operator.Result{}, nil
 	}
-	return operator.Result{}, ignoreExisting(r.Client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + "-address",
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, corev1.SchemeGroupVersion.WithKind("Service"))}}}))
+	return operator.Result{}, ignoreExisting(r.Client.Create(ctx,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + "-address",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				corev1.SchemeGroupVersion.WithKind("Service"))}}}))
 }
 
 // An input writes the status of an object as another controller does.
 func TestInputOfAnotherController(t *testing.T) {
 	service := func() *corev1.Service {
-		s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+		s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 		return s
 	}
 	created, status := service(), service()
@@ -39,19 +42,24 @@ func TestInputOfAnotherController(t *testing.T) {
 	status.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	var managers []string
 	s := explore.Scenario{
-		Operator: explore.Parts(operator.Name("addresses"), operator.For(func(d operator.Deps) *addressed { return &addressed{d} }, operator.Owns[corev1.Secret]())),
-		Inputs:   []explore.Input{explore.Create(created), explore.ApplySubresource("status", status).As("system:serviceaccount:network:balancer")},
-		Invariants: []explore.Invariant{{Name: "managers", Kind: "Service", Check: func(_ explore.View, c explore.Change) error {
-			for _, f := range c.Object.GetManagedFields() {
-				if f.Subresource == "status" {
-					managers = append(managers, f.Manager)
+		Operator: explore.Parts(operator.Name("addresses"), operator.For(func(d operator.Deps) *addressed {
+			return &addressed{d}
+		}, operator.Owns[corev1.Secret]())),
+		Inputs: []explore.Input{explore.Create(created),
+			explore.ApplySubresource("status", status).As("system:serviceaccount:network:balancer")},
+		Invariants: []explore.Invariant{{Name: "managers", Kind: "Service",
+			Check: func(_ explore.View, c explore.Change) error {
+				for _, f := range c.Object.GetManagedFields() {
+					if f.Subresource == "status" {
+						managers = append(managers, f.Manager)
+					}
 				}
-			}
-			return nil
-		}}},
+				return nil
+			}}},
 	}
 	got, steps := replayed(t, s, "no faults")
-	if got != "" || !strings.Contains(steps, "input: apply status of Service default/web") || !strings.Contains(steps, "request: create secrets default/web-address") {
+	if got != "" || !strings.Contains(steps, "input: apply status of Service default/web") ||
+		!strings.Contains(steps, "request: create secrets default/web-address") {
 		t.Errorf("%s\n%s", got, steps)
 	}
 	if !slices.Contains(managers, "balancer") {
@@ -78,33 +86,42 @@ func TestSimulatedOperator(t *testing.T) {
 	})
 	rule := explore.Simulated{Kind: "Boat.example.com", When: "has(object.spec.color)",
 		Status: map[string]any{"ready": true, "certificate": "${object.metadata.name}-cert", "sails": "${1 + 1}"},
-		Creates: []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "${object.metadata.name}-cert"},
-			"data": map[string]any{"crew": "${object.spec.crew.captain}"}}}}
+		Creates: []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "${object.metadata.name}-cert"},
+			"data":     map[string]any{"crew": "${object.spec.crew.captain}"}}}}
 	s.Simulated = []explore.Simulated{rule}
 	s.Retained = []string{"configmaps"}
-	s.Invariants = []explore.Invariant{{Name: "number", Kind: "Boat", Rule: "object == null || !has(object.status) || object.status.sails == 2"},
+	s.Invariants = []explore.Invariant{{Name: "number", Kind: "Boat",
+		Rule: "object == null || !has(object.status) || object.status.sails == 2"},
 		{Name: "content", Kind: "ConfigMap", Rule: `object == null || object.metadata.name != "sails" || object.data["with"] == "Ann"`}}
 	got, steps := replayed(t, s, "no faults")
-	if got != "" || !strings.Contains(steps, "the simulated operator of Boat.example.com acts on default/argo") || !strings.Contains(steps, "request: create configmaps default/sails") {
+	if got != "" || !strings.Contains(steps, "the simulated operator of Boat.example.com acts on default/argo") ||
+		!strings.Contains(steps, "request: create configmaps default/sails") {
 		t.Errorf("%s\n%s", got, steps)
 	}
-	if repetition, err := explore.Repeat(t, s, "kill-after create configmaps default/sails #1", 3); err != nil || repetition.Unequal > 0 {
+	if repetition, err := explore.Repeat(t, s, "kill-after create configmaps default/sails #1", 3); err != nil ||
+		repetition.Unequal > 0 {
 		t.Errorf("%v, %v", repetition, err)
 	}
 	for name, test := range map[string]struct {
 		change func(*explore.Simulated)
 		want   string
 	}{
-		"nothing":      {func(r *explore.Simulated) { r.Status, r.Creates = nil, nil }, "has neither Status nor Creates"},
+		"nothing": {func(r *explore.Simulated) {
+			r.Status, r.Creates = nil, nil
+		}, "has neither Status nor Creates"},
 		"a wrong rule": {func(r *explore.Simulated) { r.When = "object." }, "Syntax error"},
 		"no condition": {func(r *explore.Simulated) { r.When = "1" }, "when is a value of type int, want bool"},
-		"a wrong text": {func(r *explore.Simulated) { r.Status = map[string]any{"x": "${object"} }, "has an expression without its end"},
+		"a wrong text": {func(r *explore.Simulated) {
+			r.Status = map[string]any{"x": "${object"}
+		}, "has an expression without its end"},
 		"unknown kind": {func(r *explore.Simulated) { r.Kind = "Yacht" }, `serves no kind "Yacht", which is simulated`},
 	} {
 		other := rule
 		test.change(&other)
 		s.Simulated = []explore.Simulated{other}
-		if _, err := explore.Explore(t, s, explore.Options{Plans: 1}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := explore.Explore(t, s, explore.Options{Plans: 1}); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -129,13 +146,15 @@ func TestChangedFields(t *testing.T) {
 		s.Retained = []string{"configmaps"}
 		report, err := explore.Explore(t, s, explore.Options{Plans: 1})
 		if !correct {
-			if err == nil || !strings.Contains(err.Error(), "the operator ended (O3): no captain") || !strings.Contains(err.Error(), "input: set spec") {
+			if err == nil || !strings.Contains(err.Error(), "the operator ended (O3): no captain") ||
+				!strings.Contains(err.Error(), "input: set spec") {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
 		}
 		_, steps := replayed(t, s, "no faults")
-		for _, want := range []string{"input: set spec.color=\"\"", "refused: Boat", "input: set spec.crew=null", "input: set spec.size=1"} {
+		for _, want := range []string{"input: set spec.color=\"\"", "refused: Boat", "input: set spec.crew=null",
+			"input: set spec.size=1"} {
 			if !strings.Contains(steps, want) {
 				t.Errorf("%s: steps without %q\n%s", name, want, steps)
 			}

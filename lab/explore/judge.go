@@ -58,7 +58,9 @@ func (e *explorer) alarms(plan Plan, r *result, reference *outcomes) []Alarm {
 	// The counts of creations and deletions are not compared: while objects are being deleted, an
 	// operator with a late cache may create their children again, and the garbage collector deletes
 	// these.
-	return slices.DeleteFunc(append(e.compare(plan, r, want), persistent(r, want)...), func(a Alarm) bool { return a.Oracle == "O2" })
+	return slices.DeleteFunc(append(e.compare(plan, r, want), persistent(r, want)...), func(a Alarm) bool {
+		return a.Oracle == "O2"
+	})
 }
 
 // orderedRuns is the number of runs without faults in random orders that confirm an alarm about
@@ -83,7 +85,8 @@ func (e *explorer) less(plan Plan, r *result, reference *outcomes) []Alarm {
 	if len(found) == 0 {
 		return nil
 	}
-	return []Alarm{{Oracle: "O2", What: "the end is the same, but something was done less often", Detail: strings.Join(found, "\n")}}
+	return []Alarm{{Oracle: "O2", What: "the end is the same, but something was done less often",
+		Detail: strings.Join(found, "\n")}}
 }
 
 // ignored raises an alarm (O6) if a change of a field has no effect, although creating the object
@@ -95,7 +98,8 @@ func (e *explorer) ignored(plan Plan, r *result, reference *outcomes) []Alarm {
 	first := plan[0]
 	first.Kind = CreateWith
 	for first.At.N = 1; first.At.N <= len(e.scenario.Inputs); first.At.N++ {
-		if input := e.scenario.Inputs[first.At.N-1]; input.again != nil && strings.HasSuffix(" "+first.At.Object, input.apply.GetName()) {
+		if input := e.scenario.Inputs[first.At.N-1]; input.again != nil &&
+			strings.HasSuffix(" "+first.At.Object, input.apply.GetName()) {
 			break
 		}
 	}
@@ -104,10 +108,13 @@ func (e *explorer) ignored(plan Plan, r *result, reference *outcomes) []Alarm {
 		return nil
 	}
 	object := first.At.Resource + " " + first.At.Object
-	effects := slices.DeleteFunc(reference.end.differences(other.end), func(d Difference) bool { return d.Object == object })
+	effects := slices.DeleteFunc(reference.end.differences(other.end), func(d Difference) bool {
+		return d.Object == object
+	})
 	if len(effects) == 0 {
 		return nil
 	}
 	return []Alarm{{Oracle: "O6", What: "a change of a field has no effect",
-		Detail: object + "." + first.Field + "=" + first.Value + " is accepted and ignored. If the object is created with it:\n" + lines(effects, faultless)}}
+		Detail: object + "." + first.Field + "=" + first.Value +
+			" is accepted and ignored. If the object is created with it:\n" + lines(effects, faultless)}}
 }

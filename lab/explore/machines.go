@@ -113,7 +113,8 @@ func markUnreachable(ctx context.Context, c client.Client, name string) error {
 	err := changeNode(ctx, c, name, func(node *corev1.Node) {
 		for i := range node.Status.Conditions {
 			one := &node.Status.Conditions[i]
-			one.Status, one.Reason, one.Message, one.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
+			one.Status, one.Reason, one.Message, one.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown",
+				"Kubelet stopped posting node status.", now
 		}
 		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
 			taint := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: effect, TimeAdded: &now}
@@ -131,7 +132,8 @@ func markUnreachable(ctx context.Context, c client.Client, name string) error {
 	}
 	for i := range pods.Items {
 		for j := range pods.Items[i].Status.Conditions {
-			if one := &pods.Items[i].Status.Conditions[j]; one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue {
+			if one := &pods.Items[i].Status.Conditions[j]; one.Type == corev1.PodReady &&
+				one.Status == corev1.ConditionTrue {
 				one.Status, one.LastTransitionTime = corev1.ConditionFalse, now
 				if err := client.IgnoreNotFound(c.Subresource("status").Update(ctx, &pods.Items[i], nil)); err != nil {
 					return err

@@ -30,10 +30,13 @@ func (r *each) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.Re
 	return r.do(ctx, r.Client, cm)
 }
 
-func eachConfigMap(do func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error)) explore.Scenario {
+func eachConfigMap(do func(context.Context, client.Client,
+	*corev1.ConfigMap) (operator.Result, error)) explore.Scenario {
 	return explore.Scenario{
-		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, do} })),
-		Inputs:   []explore.Input{explore.Create(configMap("web"))},
+		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+			return &each{d, do}
+		})),
+		Inputs: []explore.Input{explore.Create(configMap("web"))},
 	}
 }
 
@@ -42,8 +45,10 @@ func configMap(name string) *corev1.ConfigMap {
 }
 
 func createSecret(ctx context.Context, c client.Client, owner *corev1.ConfigMap, suffix, value string) error {
-	err := c.Create(ctx, &corev1.Secret{Data: map[string][]byte{"value": []byte(value)}, ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name + suffix,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
+	err := c.Create(ctx, &corev1.Secret{Data: map[string][]byte{"value": []byte(value)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name + suffix,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+				corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -66,11 +71,21 @@ func TestRefusedScenarios(t *testing.T) {
 	}{
 		"no operator": {with(func(s *explore.Scenario) { s.Operator = nil }), "the scenario has no Operator"},
 		"no inputs":   {with(func(s *explore.Scenario) { s.Inputs = nil }), "the scenario has no Inputs"},
-		"ignore":      {with(func(s *explore.Scenario) { s.Ignore = []string{"jobs"} }), `Ignore has "jobs": want RESOURCE FIELD.FIELD`},
-		"watch lists": {with(func(s *explore.Scenario) { s.WatchList = "on" }), `WatchList: "on" is not one of "served" and "refused"`},
-		"horizon":     {with(func(s *explore.Scenario) { s.Horizon = time.Minute }), "Horizon (1m0s) is shorter than Quiet (5m0s)"},
-		"invariant":   {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one"}} }), `invariant "one" has neither Check nor Rule`},
-		"rule of an unknown variable": {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one", Rule: "objct == null"}} }),
+		"ignore": {with(func(s *explore.Scenario) {
+			s.Ignore = []string{"jobs"}
+		}), `Ignore has "jobs": want RESOURCE FIELD.FIELD`},
+		"watch lists": {with(func(s *explore.Scenario) {
+			s.WatchList = "on"
+		}), `WatchList: "on" is not one of "served" and "refused"`},
+		"horizon": {with(func(s *explore.Scenario) {
+			s.Horizon = time.Minute
+		}), "Horizon (1m0s) is shorter than Quiet (5m0s)"},
+		"invariant": {with(func(s *explore.Scenario) {
+			s.Invariants = []explore.Invariant{{Name: "one"}}
+		}), `invariant "one" has neither Check nor Rule`},
+		"rule of an unknown variable": {with(func(s *explore.Scenario) {
+			s.Invariants = []explore.Invariant{{Name: "one", Rule: "objct == null"}}
+		}),
 			`invariant "one": ERROR: <input>:1:1: undeclared reference to 'objct'`},
 		"rule that is not a condition": {with(func(s *explore.Scenario) {
 			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all.Secret)"}}
@@ -78,15 +93,20 @@ func TestRefusedScenarios(t *testing.T) {
 		"rule of an unknown kind": {with(func(s *explore.Scenario) {
 			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all.Secrets) < 2"}}
 		}), `invariant "one": the control plane serves no kind "Secrets"`},
-		"rule about all kinds": {with(func(s *explore.Scenario) { s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all) < 2"}} }),
+		"rule about all kinds": {with(func(s *explore.Scenario) {
+			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all) < 2"}}
+		}),
 			"the variable all must be followed by a kind, as in all.Pod"},
 		"rule without has": {with(func(s *explore.Scenario) {
 			s.Invariants = []explore.Invariant{{Name: "one", Kind: "ConfigMap", Rule: "object.data.size() < 2"}}
 		}), "one (O10): ADDED ConfigMap default/web: evaluate: no such key: data; test for fields that may be missing with has()"},
-		"refused input": {with(func(s *explore.Scenario) { s.Inputs = []explore.Input{explore.Create(configMap("Web"))} }),
+		"refused input": {with(func(s *explore.Scenario) {
+			s.Inputs = []explore.Input{explore.Create(configMap("Web"))}
+		}),
 			`input "create ConfigMap default/Web": ConfigMap "Web" is invalid: metadata.name`},
 		"never quiet": {func() explore.Scenario {
-			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+				error) {
 				cm.Data = map[string]string{"at": time.Now().Truncate(time.Minute).String()}
 				return operator.Result{RequeueAfter: time.Minute}, c.Update(ctx, cm)
 			})
@@ -106,7 +126,8 @@ func TestRefusedScenarios(t *testing.T) {
 		"panics at the start": {with(func(s *explore.Scenario) {
 			s.Operator = func(context.Context, *rest.Config) error { panic("no configuration") }
 		}), "the operator panics (O3): panic: no configuration at "},
-		"panics in a reconcile": {eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
+		"panics in a reconcile": {eachConfigMap(func(context.Context, client.Client,
+			*corev1.ConfigMap) (operator.Result, error) {
 			panic("no size")
 		}), "a reconciler panics (O3): panic: no size at "},
 	} {
@@ -124,7 +145,8 @@ func TestRefusedScenarios(t *testing.T) {
 
 // A panic that only a fault causes is found, although the controller recovers from it.
 func TestFindsPanicAfterFault(t *testing.T) {
-	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client,
+		cm *corev1.ConfigMap) (operator.Result, error) {
 		var key, cert corev1.Secret
 		err := c.Get(ctx, client.Key{Namespace: cm.Namespace, Name: cm.Name + "-key"}, &key)
 		if apierrors.IsNotFound(err) {
@@ -142,7 +164,8 @@ func TestFindsPanicAfterFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" || !strings.Contains(report.Alarms[0].Detail, "index out of range [0] with length 0 at ") {
+	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" ||
+		!strings.Contains(report.Alarms[0].Detail, "index out of range [0] with length 0 at ") {
 		t.Errorf("%v", report.Alarms)
 	}
 }
@@ -153,7 +176,8 @@ func TestRules(t *testing.T) {
 		t.Skip("explores for several seconds")
 	}
 	// The operator deletes the key before it creates the next one, if a write fails in between.
-	scenario := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+	scenario := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+		error) {
 		if err := createSecret(ctx, c, cm, "-1", "a"); err != nil {
 			return operator.Result{}, err
 		}
@@ -163,10 +187,13 @@ func TestRules(t *testing.T) {
 		return operator.Result{}, nil
 	})
 	for name, test := range map[string]struct{ kind, rule, want string }{
-		"other objects": {"", "all.Secret.size() <= 2", "ADDED Secret default/web-3: the rule does not hold: all.Secret.size() <= 2"},
-		"object":        {"Secret", "object == null || !object.metadata.name.endsWith('-3')", "ADDED Secret default/web-3: the rule"},
-		"old object":    {"Secret", "oldObject == null || oldObject.metadata.name != 'web-3'", "DELETED Secret default/web-3: the rule"},
-		"holds":         {"Secret", "has((object == null ? oldObject : object).data)", ""},
+		"other objects": {"", "all.Secret.size() <= 2",
+			"ADDED Secret default/web-3: the rule does not hold: all.Secret.size() <= 2"},
+		"object": {"Secret", "object == null || !object.metadata.name.endsWith('-3')",
+			"ADDED Secret default/web-3: the rule"},
+		"old object": {"Secret", "oldObject == null || oldObject.metadata.name != 'web-3'",
+			"DELETED Secret default/web-3: the rule"},
+		"holds": {"Secret", "has((object == null ? oldObject : object).data)", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario
@@ -181,7 +208,8 @@ func TestRules(t *testing.T) {
 					found = append(found, a.Detail)
 				}
 			}
-			if test.want == "" && len(found) > 0 || test.want != "" && (len(found) == 0 || !strings.Contains(found[0], test.want)) {
+			if test.want == "" && len(found) > 0 || test.want != "" &&
+				(len(found) == 0 || !strings.Contains(found[0], test.want)) {
 				t.Errorf("alarms %q, want %q", found, test.want)
 			}
 		})
@@ -192,7 +220,8 @@ func TestRules(t *testing.T) {
 // how many runs differ.
 func TestMeasuresNondeterminism(t *testing.T) {
 	runs := 0
-	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+	report, err := explore.Explore(t, eachConfigMap(func(ctx context.Context, c client.Client,
+		cm *corev1.ConfigMap) (operator.Result, error) {
 		first, second := "-cert", "-key"
 		if runs++; runs%2 == 0 {
 			first, second = second, first
@@ -202,7 +231,8 @@ func TestMeasuresNondeterminism(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Unequal != 2 || !strings.Contains(report.Summary(), `2 of 3 further runs without faults took other steps; step`) {
+	if report.Unequal != 2 || !strings.Contains(report.Summary(),
+		`2 of 3 further runs without faults took other steps; step`) {
 		t.Errorf("%s", report.Summary())
 	}
 	for _, a := range report.Alarms {

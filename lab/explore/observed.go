@@ -32,7 +32,8 @@ func (o *observed) answered(s *step, code int, body []byte) {
 	case code < 300 && s.call.resource == "leases.coordination.k8s.io" && s.call.write:
 		namespace, name, _ := strings.Cut(s.call.object, "/")
 		o.leases[client.Key{Namespace: namespace, Name: name}] = true
-	case code < 300 && s.point != (Point{}) && (s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
+	case code < 300 && s.point != (Point{}) &&
+		(s.call.verb == "create" || s.call.verb == "apply" || s.call.verb == "delete"):
 		o.ownObjects[s.point.Resource+" "+s.point.Object] = true
 	}
 }

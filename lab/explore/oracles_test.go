@@ -20,7 +20,8 @@ import (
 func TestFlip(t *testing.T) {
 	for name, undoes := range map[string]bool{"faulty": false, "correct": true} {
 		t.Run(name, func(t *testing.T) {
-			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+			s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
+				error) {
 				if cm.Data["extra"] == "yes" {
 					return operator.Result{}, createSecret(ctx, c, cm, "-extra", "a")
 				}
@@ -33,17 +34,22 @@ func TestFlip(t *testing.T) {
 				}
 				return operator.Result{}, nil
 			})
-			s.Inputs = append(s.Inputs, explore.Flip(configMap("web"), func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"extra": "yes"} }))
+			s.Inputs = append(s.Inputs, explore.Flip(configMap("web"), func(cm *corev1.ConfigMap) {
+				cm.Data = map[string]string{"extra": "yes"}
+			}))
 			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
 			if undoes {
 				// It deletes any Secret of the name, which O13 finds.
-				report.Alarms = slices.DeleteFunc(report.Alarms, func(a explore.Alarm) bool { return a.Oracle == "O13" })
+				report.Alarms = slices.DeleteFunc(report.Alarms, func(a explore.Alarm) bool {
+					return a.Oracle == "O13"
+				})
 				if err != nil || len(report.Alarms) > 0 {
 					t.Errorf("%v, %v", err, report.Alarms)
 				}
 				return
 			}
-			if want := "(O8): secrets default/web-extra: exists, and did not before"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := "(O8): secrets default/web-extra: exists, and did not before"; err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		})
@@ -77,7 +83,8 @@ func TestOrder(t *testing.T) {
 		}}
 	}
 	s := explore.Scenario{
-		Operator: explore.Parts(operator.Name("each"), operator.For(cms), operator.For(func(d operator.Deps) *eachService { return &eachService{d} })),
+		Operator: explore.Parts(operator.Name("each"), operator.For(cms),
+			operator.For(func(d operator.Deps) *eachService { return &eachService{d} })),
 		Inputs: []explore.Input{explore.Do("create both", func(ctx context.Context, c client.Client) error {
 			service := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 			service.Namespace, service.Name = "default", "web"
@@ -105,14 +112,26 @@ func TestUnhealthy(t *testing.T) {
 		object object
 		want   string
 	}{
-		"replicas":      {"statefulsets.apps default/web", object{"spec": object{"replicas": int64(3)}, "status": object{"readyReplicas": int64(2)}}, "2 of 3 replicas are ready"},
-		"one replica":   {"deployments.apps default/web", object{"spec": object{}, "status": object{}}, "0 of 1 replicas are ready"},
-		"ready":         {"deployments.apps default/web", object{"spec": object{"replicas": int64(1)}, "status": object{"readyReplicas": int64(1)}}, ""},
-		"daemons":       {"daemonsets.apps default/web", object{"status": object{"desiredNumberScheduled": int64(2), "numberReady": int64(1)}}, "1 of 2 pods are ready"},
-		"claim":         {"persistentvolumeclaims default/web", object{"status": object{"phase": "Pending"}}, "its phase is Pending"},
-		"condition":     {"shops.example.com default/web", object{"status": object{"conditions": []any{object{"type": "Ready", "status": "False"}}}}, "its condition Ready is False"},
-		"not a verdict": {"shops.example.com default/web", object{"status": object{"conditions": []any{object{"type": "Stalled", "status": "False"}}}}, ""},
-		"pod":           {"pods default/web", object{"status": object{"phase": "Failed", "conditions": []any{object{"type": "Ready", "status": "False"}}}}, ""},
+		"replicas": {"statefulsets.apps default/web",
+			object{"spec": object{"replicas": int64(3)}, "status": object{"readyReplicas": int64(2)}},
+			"2 of 3 replicas are ready"},
+		"one replica": {"deployments.apps default/web", object{"spec": object{}, "status": object{}},
+			"0 of 1 replicas are ready"},
+		"ready": {"deployments.apps default/web",
+			object{"spec": object{"replicas": int64(1)}, "status": object{"readyReplicas": int64(1)}}, ""},
+		"daemons": {"daemonsets.apps default/web",
+			object{"status": object{"desiredNumberScheduled": int64(2), "numberReady": int64(1)}},
+			"1 of 2 pods are ready"},
+		"claim": {"persistentvolumeclaims default/web", object{"status": object{"phase": "Pending"}},
+			"its phase is Pending"},
+		"condition": {"shops.example.com default/web",
+			object{"status": object{"conditions": []any{object{"type": "Ready", "status": "False"}}}},
+			"its condition Ready is False"},
+		"not a verdict": {"shops.example.com default/web",
+			object{"status": object{"conditions": []any{object{"type": "Stalled", "status": "False"}}}}, ""},
+		"pod": {"pods default/web",
+			object{"status": object{"phase": "Failed",
+				"conditions": []any{object{"type": "Ready", "status": "False"}}}}, ""},
 	} {
 		if got := explore.Unhealthy(test.id, test.object); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -161,16 +180,18 @@ func TestRemaining(t *testing.T) {
 		}
 		secret := &corev1.Secret{}
 		secret.Namespace, secret.Name = cm.Namespace, "kept"
-		return operator.Result{}, errors.Join(ignoreExisting(c.Create(ctx, secret)), createSecret(ctx, c, cm, "-key", "a"))
+		return operator.Result{}, errors.Join(ignoreExisting(c.Create(ctx, secret)),
+			createSecret(ctx, c, cm, "-key", "a"))
 	}
 	for name, test := range map[string]struct {
 		more []explore.Input
 		want []string
 	}{
 		"all inputs are deleted": {nil, []string{"secrets default/kept"}},
-		"an input remains": {[]explore.Input{explore.Do("create another", func(ctx context.Context, c client.Client) error {
-			return c.Create(ctx, configMap("other"))
-		})}, nil},
+		"an input remains": {[]explore.Input{explore.Do("create another",
+			func(ctx context.Context, c client.Client) error {
+				return c.Create(ctx, configMap("other"))
+			})}, nil},
 	} {
 		s := eachConfigMap(kept)
 		s.Inputs = append(s.Inputs, test.more...)

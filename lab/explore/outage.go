@@ -85,7 +85,8 @@ func (t *trial) endedInOutage() bool {
 	var inReconcile *reconcile.PanicError
 	var inProgram *programPanic
 	up := t.delays.outage.up
-	return !up.IsZero() && time.Since(up) < time.Minute && !errors.As(t.process.err, &inReconcile) && !errors.As(t.process.err, &inProgram)
+	return !up.IsZero() && time.Since(up) < time.Minute && !errors.As(t.process.err, &inReconcile) &&
+		!errors.As(t.process.err, &inProgram)
 }
 
 // cutWatches ends the watches whose next event waits.
@@ -225,6 +226,7 @@ func (t *trial) checkOccupied(c Change) {
 	o.stays = false
 	if metav1.GetControllerOf(c.Object) == nil && o.deleted {
 		t.alarm("O13", "an object of another client is deleted", fmt.Sprintf("%s: another client created it "+
-			"before the operator could create an object of this name. It has no owner, and the operator deletes it", o.id))
+			"before the operator could create an object of this name. It has no owner, and the operator deletes it",
+			o.id))
 	}
 }

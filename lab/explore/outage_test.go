@@ -42,11 +42,14 @@ func (r *cleaning) Finalize(ctx context.Context, cm *corev1.ConfigMap) (operator
 func TestOccupiedName(t *testing.T) {
 	for name, correct := range map[string]bool{"faulty": false, "correct": true} {
 		s := explore.Scenario{
-			Operator: explore.Parts(operator.Name("clean"), operator.For(func(d operator.Deps) *cleaning { return &cleaning{d, correct} }, operator.Owns[corev1.Secret]())),
-			Inputs:   []explore.Input{explore.Create(configMap("web"))},
+			Operator: explore.Parts(operator.Name("clean"), operator.For(func(d operator.Deps) *cleaning {
+				return &cleaning{d, correct}
+			}, operator.Owns[corev1.Secret]())),
+			Inputs: []explore.Input{explore.Create(configMap("web"))},
 		}
 		alarms := explored(t, s)
-		if _, found := alarms["O13 occupied create secrets default/web-key #1"]; found == correct || correct && len(alarms) > 0 {
+		if _, found := alarms["O13 occupied create secrets default/web-key #1"]; found == correct ||
+			correct && len(alarms) > 0 {
 			t.Errorf("%s: %v", name, alarms)
 		}
 	}

@@ -22,7 +22,8 @@ type outcomes struct {
 type limits struct{ least, most int }
 
 func newOutcomes(ignore []string, runs ...*result) *outcomes {
-	o := &outcomes{runs: runs, failing: map[string]string{}, ownObjects: map[string]bool{}, counts: map[string]*limits{}}
+	o := &outcomes{runs: runs, failing: map[string]string{}, ownObjects: map[string]bool{},
+		counts: map[string]*limits{}}
 	ends, lefts := make([]State, len(runs)), make([]State, len(runs))
 	for i, r := range runs {
 		ends[i], lefts[i] = r.end, r.left
@@ -94,7 +95,8 @@ type expected struct {
 }
 
 func newExpected(ignore []string, states []State) *expected {
-	x := &expected{ignore: ignore, states: states, fields: map[string]bool{}, groups: map[string]bool{}, everywhere: map[string]bool{}}
+	x := &expected{ignore: ignore, states: states, fields: map[string]bool{}, groups: map[string]bool{},
+		everywhere: map[string]bool{}}
 	for i, a := range states {
 		for id := range a.objects {
 			x.everywhere[id] = true
@@ -132,7 +134,9 @@ func (x *expected) varies() bool { return len(x.fields)+len(x.groups) > 0 }
 // differences returns the differences between a state and the nearest expected one.
 func (x *expected) differences(s State) (nearest []Difference) {
 	for i, want := range x.states {
-		found := slices.DeleteFunc(withoutIgnored(x.ignore, s.Diff(want)), func(d Difference) bool { return x.mayDiffer(s, d) })
+		found := slices.DeleteFunc(withoutIgnored(x.ignore, s.Diff(want)), func(d Difference) bool {
+			return x.mayDiffer(s, d)
+		})
 		if i == 0 || len(found) < len(nearest) {
 			nearest = found
 		}

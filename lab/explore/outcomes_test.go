@@ -27,7 +27,8 @@ func unlikeSecrets(correct bool, first func(cm *corev1.ConfigMap) *corev1.Secret
 			return operator.Result{}, nil
 		}
 		var all corev1.SecretList
-		if err := c.List(ctx, &all, client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name}, client.Live); err != nil {
+		if err := c.List(ctx, &all, client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name},
+			client.Live); err != nil {
 			return operator.Result{}, err
 		}
 		if len(all.Items) > 0 && !correct {
@@ -43,8 +44,10 @@ func unlikeSecrets(correct bool, first func(cm *corev1.ConfigMap) *corev1.Secret
 		return operator.Result{}, createSecret(ctx, c, cm, "-cert", "b")
 	}
 	return explore.Scenario{
-		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each { return &each{d, do} }, operator.Owns[corev1.Secret]())),
-		Inputs:   []explore.Input{explore.Create(configMap("web"))},
+		Operator: explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+			return &each{d, do}
+		}, operator.Owns[corev1.Secret]())),
+		Inputs: []explore.Input{explore.Create(configMap("web"))},
 	}
 }
 
@@ -78,7 +81,8 @@ func TestOperatorsThatVary(t *testing.T) {
 				plans = 40
 			}
 			for _, correct := range []bool{false, true} {
-				report, err := explore.Explore(t, unlikeSecrets(correct, test.first), explore.Options{For: time.Hour, OneFault: true, Plans: plans})
+				report, err := explore.Explore(t, unlikeSecrets(correct, test.first),
+					explore.Options{For: time.Hour, OneFault: true, Plans: plans})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,7 +93,9 @@ func TestOperatorsThatVary(t *testing.T) {
 					return a.Oracle == "O1" && strings.Contains(a.Detail, "secrets default/web-cert: is missing")
 				})
 				// A former leader creates a Secret of another name, which the server cannot refuse.
-				others := slices.DeleteFunc(report.Alarms, func(a explore.Alarm) bool { return a.Plan[0].Kind == explore.TwoLeaders })
+				others := slices.DeleteFunc(report.Alarms, func(a explore.Alarm) bool {
+					return a.Plan[0].Kind == explore.TwoLeaders
+				})
 				if found == correct || correct && len(others) > 0 {
 					t.Errorf("correct %v: alarms %v, plans %v", correct, others, plansOf(others))
 				}
@@ -116,7 +122,8 @@ func TestLeakWithoutFaults(t *testing.T) {
 			log := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "log"}}
 			// The operator leaves the object behind unless the first attempt to create the key
 			// fails.
-			err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "web-key", OwnerReferences: ownedBy(cm, &corev1.Secret{}).OwnerReferences}})
+			err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: "web-key",
+				OwnerReferences: ownedBy(cm, &corev1.Secret{}).OwnerReferences}})
 			if apierrors.IsInternalError(err) {
 				log.OwnerReferences = ownedBy(cm, &corev1.Secret{}).OwnerReferences
 				return operator.Result{}, errors.Join(err, c.Create(ctx, log))
@@ -137,7 +144,8 @@ func TestLeakWithoutFaults(t *testing.T) {
 			leaks = append(leaks, a)
 		}
 	}
-	if len(leaks) != 1 || len(leaks[0].Plan) > 0 || !strings.Contains(leaks[0].Detail, "secrets default/log: exists after the inputs were deleted, and has no owner") {
+	if len(leaks) != 1 || len(leaks[0].Plan) > 0 ||
+		!strings.Contains(leaks[0].Detail, "secrets default/log: exists after the inputs were deleted, and has no owner") {
 		t.Errorf("alarms %v, want one without faults", report.Alarms)
 	}
 	for _, plan := range []string{"internal-error create secrets default/web-key #1"} {

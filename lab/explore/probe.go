@@ -184,7 +184,8 @@ func (t *trial) schemaOf(obj *unstructured.Unstructured) (map[string]any, bool) 
 		return nil, false
 	}
 	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"})
 	name := resource.Plural + "." + resource.Group
 	ok = t.do(Input{name: "read " + name, do: func(ctx context.Context, c client.Client) error {
 		return client.IgnoreNotFound(c.Get(ctx, client.Key{Name: name}, crd))

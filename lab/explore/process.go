@@ -239,11 +239,13 @@ func refusal(r *http.Request, c call, v verdict) *http.Response {
 	var status *apierrors.StatusError
 	switch v {
 	case conflict:
-		status = apierrors.NewConflict(group, name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+		status = apierrors.NewConflict(group, name,
+			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	case tooMany:
 		status = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
 	case denied:
-		status = apierrors.NewForbidden(group, name, errors.New(`admission webhook "explore.kelson.dev" denied the request`))
+		status = apierrors.NewForbidden(group, name,
+			errors.New(`admission webhook "explore.kelson.dev" denied the request`))
 	case forbidden:
 		status = apierrors.NewForbidden(group, name, forbiddenMessage(r, c))
 	case exceeded:
@@ -268,6 +270,7 @@ func respond(r *http.Request, status *apierrors.StatusError) *http.Response {
 		header.Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
 	}
 	code := int(status.ErrStatus.Code)
-	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)), Request: r}
 }

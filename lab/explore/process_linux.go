@@ -73,7 +73,8 @@ func showNamespace(namespace string) error {
 	}
 	for _, entry := range entries {
 		if entry.Name() != "secrets" {
-			showEntry(fmt.Sprintf("/proc/self/fd/%d/%s", hidden.Fd(), entry.Name()), filepath.Join(run, entry.Name()), entry)
+			showEntry(fmt.Sprintf("/proc/self/fd/%d/%s", hidden.Fd(), entry.Name()), filepath.Join(run, entry.Name()),
+				entry)
 		}
 	}
 	if err := os.MkdirAll(serviceAccountFolder, 0o755); err != nil {

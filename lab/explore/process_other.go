@@ -16,7 +16,9 @@ func showNamespace(string) error { return errors.ErrUnsupported }
 
 // dialHere returns a function that connects to addresses, until stop is called.
 func dialHere() (dial func(address string) (net.Conn, error), stop func(), err error) {
-	return func(address string) (net.Conn, error) { return net.DialTimeout("tcp", address, dialTimeout) }, func() {}, nil
+	return func(address string) (net.Conn, error) {
+		return net.DialTimeout("tcp", address, dialTimeout)
+	}, func() {}, nil
 }
 
 func setGroup(*exec.Cmd) {}

@@ -25,17 +25,20 @@ func virtualProgram(t *testing.T, env ...string) explore.Scenario {
 		t.Fatal(err)
 	}
 	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"web": "yes"}}}
-	return explore.Scenario{Program: &explore.Binary{Path: file, Env: env}, Inputs: []explore.Input{explore.Create(web)}}
+	return explore.Scenario{Program: &explore.Binary{Path: file, Env: env},
+		Inputs: []explore.Input{explore.Create(web)}}
 }
 
 // An operator in a process of its own runs in virtual time. A kill loses all its memory. Its ports
 // can be reached, and connections to other systems fail and are reported.
 func TestProgram(t *testing.T) {
-	report, err := explore.Explore(t, virtualProgram(t), explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
+	report, err := explore.Explore(t, virtualProgram(t),
+		explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Alarms) != 1 || !strings.Contains(report.Alarms[0].String(), "secrets default/web-cert: is missing") || report.Unequal > 0 {
+	if len(report.Alarms) != 1 || !strings.Contains(report.Alarms[0].String(),
+		"secrets default/web-cert: is missing") || report.Unequal > 0 {
 		t.Errorf("%v: %v, want the alarm of the missing Secret", report.Summary(), report.Alarms)
 	}
 	if !slices.Equal(report.External, []string{"telemetry.example.com:80"}) {
@@ -51,7 +54,8 @@ func TestProgramRepeats(t *testing.T) {
 	if err != nil || len(report.Alarms) > 0 {
 		t.Fatalf("%v, %v", report.Alarms, err)
 	}
-	for _, plan := range []string{"", "kill-after create secrets default/web-key #1; order 7", "two-leaders create secrets default/web-cert #1"} {
+	for _, plan := range []string{"", "kill-after create secrets default/web-key #1; order 7",
+		"two-leaders create secrets default/web-cert #1"} {
 		repetition, err := explore.Repeat(t, s, plan, runs(t))
 		if err != nil || repetition.Unequal > 0 {
 			t.Errorf("%v, %v: want equal histories", repetition, err)

@@ -86,7 +86,8 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	switch _, err := manifest.Webhooks(hooks...); {
 	case err == nil:
 		s.Env = append(s.Env, testenv.Webhooks(hooks...))
-	case len(s.conversions) > 0 && len(c.Webhooks) == 0 && (errors.Is(err, manifest.ErrNone) || errors.Is(err, os.ErrNotExist)):
+	case len(s.conversions) > 0 && len(c.Webhooks) == 0 &&
+		(errors.Is(err, manifest.ErrNone) || errors.Is(err, os.ErrNotExist)):
 		s.Env = append(s.Env, testenv.Webhooks())
 	case len(c.Webhooks) > 0 || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, manifest.ErrNone):
 		return Scenario{}, fmt.Errorf("read the project's webhooks: %w", err)
@@ -116,19 +117,23 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 	case c.Roles == nil && errors.Is(err, os.ErrNotExist):
 		return nil
 	case c.Roles != nil || !errors.Is(err, manifest.ErrServiceAccounts) && !errors.Is(err, manifest.ErrNone):
-		return fmt.Errorf("%w; roles in %s lists the files of the operator's rights, and roles: [] gives it all rights", err, ConfigFile)
+		return fmt.Errorf("%w; roles in %s lists the files of the operator's rights, and roles: [] gives it all rights",
+			err, ConfigFile)
 	case hasAccount(roles):
 		return fmt.Errorf("%w; name the files of one of them in roles in %s", err, ConfigFile)
 	}
-	s.warnings = append(s.warnings, fmt.Sprintf("%s has no ServiceAccount, so the operator has all rights, and missing ones are not found (O12). "+
-		"Name the files of its rights in roles in %s, or confirm this with roles: []", roles[0], ConfigFile))
+	s.warnings = append(s.warnings, fmt.Sprintf(
+		"%s has no ServiceAccount, so the operator has all rights, and missing ones are not found (O12). "+
+			"Name the files of its rights in roles in %s, or confirm this with roles: []", roles[0], ConfigFile))
 	return nil
 }
 
 // hasAccount reports whether a ServiceAccount is among manifests.
 func hasAccount(paths []string) bool {
 	all, err := manifest.Read(paths...)
-	return err == nil && slices.ContainsFunc(all, func(m manifest.Manifest) bool { return m.Object.GetKind() == "ServiceAccount" })
+	return err == nil && slices.ContainsFunc(all, func(m manifest.Manifest) bool {
+		return m.Object.GetKind() == "ServiceAccount"
+	})
 }
 
 // conversions returns the patches of definitions in a folder that add a conversion webhook, as
@@ -171,14 +176,16 @@ func conversionsIn(file string) (patches []client.Object, err error) {
 		}
 		object, _ := document.(map[string]any)
 		patch := &unstructured.Unstructured{Object: object}
-		if _, found, _ := unstructured.NestedMap(object, "spec", "conversion"); found && patch.GetKind() == definitionKind.Kind && patch.GetName() != "" {
+		if _, found, _ := unstructured.NestedMap(object, "spec", "conversion"); found &&
+			patch.GetKind() == definitionKind.Kind && patch.GetName() != "" {
 			patches = append(patches, patch)
 		}
 	}
 }
 
 // definitionKind is the served version of definitions. Patches may have an older one.
-var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+	Kind: "CustomResourceDefinition"}
 
 // setConversions applies such patches.
 func setConversions(ctx context.Context, c client.Client, patches []client.Object) error {
@@ -191,7 +198,8 @@ func setConversions(ctx context.Context, c client.Client, patches []client.Objec
 			continue // the kind has one version; older projects have such a patch for each kind
 		}
 		before := definition.DeepCopy()
-		if err := unstructured.SetNestedMap(definition.Object, conversionOf(patch.(*unstructured.Unstructured)), "spec", "conversion"); err != nil {
+		if err := unstructured.SetNestedMap(definition.Object, conversionOf(patch.(*unstructured.Unstructured)), "spec",
+			"conversion"); err != nil {
 			return fmt.Errorf("set the conversion of %s: %w", patch.GetName(), err)
 		}
 		if err := c.Patch(ctx, definition, client.MergeFrom(before)); err != nil {
@@ -213,7 +221,8 @@ func conversionOf(patch *unstructured.Unstructured) map[string]any {
 	if !found {
 		reviews = []any{"v1beta1"} // the default of v1beta1
 	}
-	return map[string]any{"strategy": conversion["strategy"], "webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": reviews}}
+	return map[string]any{"strategy": conversion["strategy"],
+		"webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": reviews}}
 }
 
 // PartsOf returns a Scenario.Operator that runs the parts of an operator, as Parts does. The
@@ -229,6 +238,7 @@ func PartsOf(parts func() []operator.Part) func(context.Context, *rest.Config) e
 		if len(created) == 0 {
 			return errors.New("main returned before it called operator.Main")
 		}
-		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx), Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, created...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx),
+			Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, created...)
 	}
 }

@@ -14,8 +14,10 @@ type moment struct {
 // seenBefore records a crash after which the plan has no more faults, and reports whether an
 // earlier run without an alarm had an equal crash.
 func (t *trial) seenBefore() bool {
-	open := slices.Contains(t.progress.done, false) || t.random != nil || t.order != nil || t.probe != nil || t.branch != nil || t.wire != nil ||
-		len(t.plan.actions()) > 0 || len(t.delays.frozen) > 0 || t.delays.refusing() || t.gate.holds() || t.processes != len(t.all)
+	open := slices.Contains(t.progress.done, false) || t.random != nil || t.order != nil || t.probe != nil ||
+		t.branch != nil || t.wire != nil ||
+		len(t.plan.actions()) > 0 || len(t.delays.frozen) > 0 || t.delays.refusing() || t.gate.holds() ||
+		t.processes != len(t.all)
 	if open {
 		return false
 	}

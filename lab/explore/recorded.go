@@ -40,7 +40,8 @@ func Recorded(file string, resources ...string) ([]Input, error) {
 	for _, word := range resources {
 		found := h.Find(word)
 		if len(found) != 1 {
-			return nil, fmt.Errorf("history %s: %d resources are called %q; it has %s", file, len(found), word, strings.Join(namesOf(h), ", "))
+			return nil, fmt.Errorf("history %s: %d resources are called %q; it has %s", file, len(found), word,
+				strings.Join(namesOf(h), ", "))
 		}
 		for _, key := range h.Keys(found[0].Name()) {
 			writes, err := writesOf(h, found[0], key)
@@ -128,7 +129,8 @@ func manifestOf(obj *unstructured.Unstructured) *unstructured.Unstructured {
 func inputsOf(all []write) (inputs []Input) {
 	for len(all) > 0 {
 		n := 1
-		for n < len(all) && all[n].time.Sub(all[0].time) < recordedTogether && all[n].verb == all[0].verb && all[n].verb != "create" {
+		for n < len(all) && all[n].time.Sub(all[0].time) < recordedTogether && all[n].verb == all[0].verb &&
+			all[n].verb != "create" {
 			n++
 		}
 		group := all[:n]
@@ -141,14 +143,15 @@ func inputsOf(all []write) (inputs []Input) {
 		for _, w := range group {
 			names = append(names, naming(w.object))
 		}
-		inputs = append(inputs, Do(group[0].verb+" "+strings.Join(names, ", "), func(ctx context.Context, c client.Client) error {
-			for _, w := range group {
-				if err := w.make(ctx, c); err != nil {
-					return err
+		inputs = append(inputs, Do(group[0].verb+" "+strings.Join(names, ", "),
+			func(ctx context.Context, c client.Client) error {
+				for _, w := range group {
+					if err := w.make(ctx, c); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		}))
+				return nil
+			}))
 	}
 	return inputs
 }

@@ -21,7 +21,8 @@ func recordShops(t *testing.T) string {
 	var file bytes.Buffer
 	w, err := history.NewWriter(&file)
 	if err == nil {
-		err = w.Resource(history.Resource{Group: "example.com", Version: "v1", Resource: "shops", Kind: "Shop", Singular: "shop", Namespaced: true})
+		err = w.Resource(history.Resource{Group: "example.com", Version: "v1", Resource: "shops", Kind: "Shop",
+			Singular: "shop", Namespaced: true})
 	}
 	at := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 	revision := uint64(0)
@@ -32,7 +33,8 @@ func recordShops(t *testing.T) string {
 		if err == nil && rest == "" {
 			err = w.Delete(key, revision, at)
 		} else if err == nil {
-			err = w.Put(key, revision, at, fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":%q,"namespace":"default","uid":"u-%s"%s},%s}`, name, name, metadata, rest))
+			err = w.Put(key, revision, at, fmt.Appendf(nil,
+				`{"apiVersion":"example.com/v1","kind":"Shop","metadata":{"name":%q,"namespace":"default","uid":"u-%s"%s},%s}`, name, name, metadata, rest))
 		}
 	}
 	put("a", 0, "", `"spec":{"size":1}`)
@@ -67,11 +69,13 @@ func TestRecorded(t *testing.T) {
 	for _, i := range inputs {
 		names = append(names, i.String())
 	}
-	want := []string{"create Shop default/a", "create Shop default/b", "change Shop default/a, Shop default/b", "delete Shop default/a"}
+	want := []string{"create Shop default/a", "create Shop default/b", "change Shop default/a, Shop default/b",
+		"delete Shop default/a"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
-	if _, err := explore.Recorded(file, "ship"); err == nil || !strings.Contains(err.Error(), `0 resources are called "ship"; it has shops.example.com`) {
+	if _, err := explore.Recorded(file, "ship"); err == nil ||
+		!strings.Contains(err.Error(), `0 resources are called "ship"; it has shops.example.com`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -84,7 +88,9 @@ func TestExploresRecorded(t *testing.T) {
 		err = os.WriteFile(filepath.Join(dir, "incident.history"), content, 0o644)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "config/crd/bases/shops.yaml"), []byte(strings.Replace(shopDefinition, "{type: object}", "{type: object, x-kubernetes-preserve-unknown-fields: true}", 1)), 0o644)
+		err = os.WriteFile(filepath.Join(dir, "config/crd/bases/shops.yaml"),
+			[]byte(strings.Replace(shopDefinition, "{type: object}",
+				"{type: object, x-kubernetes-preserve-unknown-fields: true}", 1)), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -94,10 +100,12 @@ func TestExploresRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	alarms, steps := explore.ReplayPlan(t, s, "no faults")
-	if got := strings.Join(steps, "\n"); len(alarms) > 0 || !strings.Contains(got, "input: change Shop default/a, Shop default/b") {
+	if got := strings.Join(steps, "\n"); len(alarms) > 0 ||
+		!strings.Contains(got, "input: change Shop default/a, Shop default/b") {
 		t.Errorf("%v\n%s", alarms, got)
 	}
-	if _, err := explore.Project(project(t, "inputs: [{history: incident.history}]\n"), nil); err == nil || !strings.Contains(err.Error(), "history needs resources") {
+	if _, err := explore.Project(project(t, "inputs: [{history: incident.history}]\n"), nil); err == nil ||
+		!strings.Contains(err.Error(), "history needs resources") {
 		t.Errorf("%v", err)
 	}
 }

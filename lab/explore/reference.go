@@ -105,7 +105,8 @@ func (e *explorer) reference() (*baseline, error) {
 	case first.failed != nil:
 		return nil, first.failed
 	case len(first.alarms) > 0:
-		return nil, fmt.Errorf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s", first.alarms[0], tail(first.steps, 12))
+		return nil, fmt.Errorf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s", first.alarms[0],
+			tail(first.steps, 12))
 	}
 	base := &baseline{first: first}
 	runs := []*result{first}
@@ -210,7 +211,8 @@ func (b *baseline) leaks(retained []string) []Alarm {
 	if len(lines) == 0 {
 		return nil
 	}
-	lines = append(lines, "If the operator keeps an object deliberately, list it in Retained, which is retained in "+ConfigFile+".")
+	lines = append(lines, "If the operator keeps an object deliberately, list it in Retained, which is retained in "+
+		ConfigFile+".")
 	a := Alarm{Oracle: "O9", What: "left behind without any fault", Detail: strings.Join(lines, "\n")}
 	a.complete(nil, b.first, nil, len(b.outcomes.runs), len(b.outcomes.runs))
 	return []Alarm{a}

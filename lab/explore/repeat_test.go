@@ -38,13 +38,15 @@ func deploys(exposed bool) explore.Scenario {
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		replicas, labels := int32(3), map[string]string{"app": cm.Name}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+				corev1.SchemeGroupVersion.WithKind("ConfigMap"))}},
 			Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
 					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}}}
 		owned := []client.Object{d}
 		if exposed {
-			owned = append(owned, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, OwnerReferences: d.OwnerReferences},
+			owned = append(owned, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name,
+				OwnerReferences: d.OwnerReferences},
 				Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}})
 		}
 		for _, obj := range owned {
@@ -136,10 +138,13 @@ func TestRunsLeaveNothing(t *testing.T) {
 
 // Repeat finds histories that differ.
 func TestRepeatFindsDifferences(t *testing.T) {
-	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+	repetition, err := explore.Repeat(t, eachConfigMap(func(ctx context.Context, c client.Client,
+		cm *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, createSecret(ctx, c, cm, "-key", fmt.Sprint(rand.Uint64()))
 	}), "no faults", 3)
-	if err != nil || repetition.Unequal != 2 || !strings.Contains(repetition.String(), "1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version, ") || !strings.Contains(repetition.Difference, "ADDED secrets/default/web-key") {
+	if err != nil || repetition.Unequal != 2 ||
+		!strings.Contains(repetition.String(),
+			"1 of 3 runs have the same history, byte for byte: no faults\nthe first difference: the content of a version, ") || !strings.Contains(repetition.Difference, "ADDED secrets/default/web-key") {
 		t.Errorf("%v\n%v", repetition, err)
 	}
 }

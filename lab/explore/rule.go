@@ -86,7 +86,8 @@ func (r *rule) holds(view View, change Change) (bool, error) {
 		}
 		all[kind] = list
 	}
-	vars := map[string]any{objectVariable: content(change.Object), oldObjectVariable: content(change.Previous), allVariable: all}
+	vars := map[string]any{objectVariable: content(change.Object), oldObjectVariable: content(change.Previous),
+		allVariable: all}
 	if change.Type == "DELETED" {
 		vars[objectVariable], vars[oldObjectVariable] = nil, content(change.Object)
 	}
@@ -131,7 +132,9 @@ func checkKinds(invariants []Invariant, served []*resource.Resource) error {
 func checkSimulated(rules []Simulated, served []*resource.Resource) error {
 	for _, s := range rules {
 		kind, group, qualified := strings.Cut(s.Kind, ".")
-		if !slices.ContainsFunc(served, func(r *resource.Resource) bool { return r.Kind == kind && (!qualified || r.Group == group) }) {
+		if !slices.ContainsFunc(served, func(r *resource.Resource) bool {
+			return r.Kind == kind && (!qualified || r.Group == group)
+		}) {
 			return fmt.Errorf("the control plane serves no kind %q, which is simulated; the definitions of other operators belong to the definitions", s.Kind)
 		}
 	}

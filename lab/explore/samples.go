@@ -91,7 +91,8 @@ func containsObject(all []*unstructured.Unstructured, obj *unstructured.Unstruct
 }
 
 func sameObject(a, b *unstructured.Unstructured) bool {
-	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
+	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() &&
+		a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
 // kustomizationOf returns the kustomization of a folder; nil if there is none, or if it has no
@@ -118,7 +119,8 @@ func kustomizationOf(dir string) (*kustomize.Kustomization, error) {
 
 // filesIn returns the files that a kustomization uses.
 func filesIn(k *kustomize.Kustomization) []string {
-	files := slices.Concat(k.Resources, k.Components, k.Configurations, k.Crds, k.Generators, k.Transformers, k.Validators)
+	files := slices.Concat(k.Resources, k.Components, k.Configurations, k.Crds, k.Generators, k.Transformers,
+		k.Validators)
 	for _, patch := range k.Patches {
 		files = append(files, patch.Path)
 	}

@@ -76,7 +76,8 @@ type Scenario struct {
 // serves their webhooks if Scenario.Env has testenv.Webhooks with their configurations.
 func Parts(parts ...operator.Part) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx), Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, parts...)
+		return operator.Run(ctx, operator.Config{REST: config, Log: Log(ctx),
+			Webhooks: testenv.ServiceWebhookConfig(ctx), NoWebhooks: !testenv.HasWebhooks(ctx)}, parts...)
 	}
 }
 
@@ -100,16 +101,18 @@ func (i Input) String() string { return i.name }
 // Create creates an object. If it is namespaced and names no namespace, that becomes "default", as
 // for Apply.
 func Create(obj client.Object) Input {
-	return Input{name: "create " + naming(obj), simple: true, apply: obj, again: Create, do: func(ctx context.Context, c client.Client) error {
-		return c.Create(ctx, obj.DeepCopyObject().(client.Object))
-	}}
+	return Input{name: "create " + naming(obj), simple: true, apply: obj, again: Create,
+		do: func(ctx context.Context, c client.Client) error {
+			return c.Create(ctx, obj.DeepCopyObject().(client.Object))
+		}}
 }
 
 // Apply creates or changes an object by server-side apply.
 func Apply(obj client.Object) Input {
-	return Input{name: "apply " + naming(obj), simple: true, apply: obj, again: Apply, do: func(ctx context.Context, c client.Client) error {
-		return c.Apply(ctx, obj.DeepCopyObject().(client.Object))
-	}}
+	return Input{name: "apply " + naming(obj), simple: true, apply: obj, again: Apply,
+		do: func(ctx context.Context, c client.Client) error {
+			return c.Apply(ctx, obj.DeepCopyObject().(client.Object))
+		}}
 }
 
 // Edit reads an object, changes it and writes it back.

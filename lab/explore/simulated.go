@@ -163,7 +163,8 @@ func (s *simulation) text(text string, object map[string]any) (any, error) {
 // selects reports whether the rule is for an object.
 func (s *Simulated) selects(obj *unstructured.Unstructured) (bool, error) {
 	kind, group, qualified := strings.Cut(s.Kind, ".")
-	if obj.GetKind() != kind || qualified && obj.GroupVersionKind().Group != group || obj.GetDeletionTimestamp() != nil {
+	if obj.GetKind() != kind || qualified && obj.GroupVersionKind().Group != group ||
+		obj.GetDeletionTimestamp() != nil {
 		return false, nil
 	}
 	if s.program.when == nil {
@@ -175,7 +176,8 @@ func (s *Simulated) selects(obj *unstructured.Unstructured) (bool, error) {
 	}
 	selected, ok := value.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("the simulated operator of %s: when is a value of type %s, want bool", s.Kind, value.Type().TypeName())
+		return false, fmt.Errorf("the simulated operator of %s: when is a value of type %s, want bool", s.Kind,
+			value.Type().TypeName())
 	}
 	return selected, nil
 }
@@ -210,7 +212,8 @@ func (t *trial) simulate() (acted, ok bool) {
 				continue
 			}
 			t.simulated[generationOf{i, obj.GetUID(), obj.GetGeneration()}] = true
-			t.log(fmt.Sprintf("the simulated operator of %s acts on %s", rule.Kind, qualified(obj.GetNamespace(), obj.GetName())))
+			t.log(fmt.Sprintf("the simulated operator of %s acts on %s", rule.Kind,
+				qualified(obj.GetNamespace(), obj.GetName())))
 			return true, t.try(func(ctx context.Context, c client.Client) error { return rule.act(ctx, c, obj) })
 		}
 	}

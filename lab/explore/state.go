@@ -121,13 +121,15 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 	generation := obj.GetGeneration()
 	content, _ := n.value(obj.Object, generation).(map[string]any)
 	meta, _ := content["metadata"].(map[string]any)
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"} {
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation",
+		"selfLink"} {
 		delete(meta, field)
 	}
 	// Whether a slice of endpoints has the first annotation depends on how many changes of Pods
 	// Kubernetes' controller has collected. The others count the rollouts of a Deployment.
 	if annotations, _ := meta["annotations"].(map[string]any); annotations != nil {
-		for _, name := range []string{corev1.EndpointsLastChangeTriggerTime, rolloutNumber, rolloutNumber + "-history"} {
+		for _, name := range []string{corev1.EndpointsLastChangeTriggerTime, rolloutNumber,
+			rolloutNumber + "-history"} {
 			delete(annotations, name)
 		}
 		if len(annotations) == 0 {
@@ -209,7 +211,9 @@ func (n *names) text(s string) string {
 // contain another one: that of a Pod contains the hash of its template.
 func (n *names) replaceGenerated(s string) string {
 	if len(n.ordered) != len(n.generated) { // names are never removed
-		n.ordered = slices.SortedFunc(maps.Keys(n.generated), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+		n.ordered = slices.SortedFunc(maps.Keys(n.generated), func(a, b string) int {
+			return cmp.Or(len(b)-len(a), strings.Compare(a, b))
+		})
 	}
 	for _, name := range n.ordered {
 		if len(s) > len(name) && strings.Contains(s, name) {

@@ -28,7 +28,8 @@ type stream struct {
 
 func newStream(ctx context.Context, p *process, c call, body io.ReadCloser, begin int) *stream {
 	p.watching(c.resource, 1)
-	s := &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, begin: begin, lines: bufio.NewReader(body)}
+	s := &stream{ctx: ctx, process: p, call: c, body: body, initial: c.initial, begin: begin,
+		lines: bufio.NewReader(body)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.streams == nil {

@@ -33,7 +33,8 @@ func TestMessagesTakeTime(t *testing.T) {
 		return operator.Result{RequeueAfter: planned.Sub(now)}, c.Update(ctx, cm)
 	})
 	s.Inputs = append(s.Inputs, explore.Wait(time.Hour))
-	if got, steps := replayed(t, s, "no faults"); got != "" || !strings.Contains(steps, "request: create secrets default/web-late") {
+	if got, steps := replayed(t, s, "no faults"); got != "" ||
+		!strings.Contains(steps, "request: create secrets default/web-late") {
 		t.Errorf("%q\n%s", got, steps)
 	}
 	if repetition, err := explore.Repeat(t, s, "", 3); err != nil || repetition.Unequal > 0 {
@@ -56,7 +57,8 @@ func TestRecreatedAfterAWait(t *testing.T) {
 				// The bug: each ConfigMap gets one more Secret, which has no owner.
 				err := error(nil)
 				for n := 1; n == 1 || apierrors.IsAlreadyExists(err); n++ {
-					err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: fmt.Sprintf("%s-%d", cm.Name, n)}})
+					err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace,
+						Name: fmt.Sprintf("%s-%d", cm.Name, n)}})
 				}
 				cm.Annotations = map[string]string{"numbered": "yes"}
 				return operator.Result{}, errors.Join(err, c.Update(ctx, cm))
@@ -68,7 +70,8 @@ func TestRecreatedAfterAWait(t *testing.T) {
 		})
 		s.Inputs = append(s.Inputs, explore.Wait(time.Hour))
 		got, steps := replayed(t, s, "recreate after configmaps default/web #2")
-		if test.want == "" && got != "" || !strings.Contains(got, test.want) || !strings.Contains(steps, "create secrets default/web-late") {
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) ||
+			!strings.Contains(steps, "create secrets default/web-late") {
 			t.Errorf("%s: %q, want %q\n%s", name, got, test.want, steps)
 		}
 	}

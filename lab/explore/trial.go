@@ -321,7 +321,8 @@ func (o ordered) Steady() bool { return true }
 // RoundTrip implements http.RoundTripper.
 func (o ordered) RoundTrip(r *http.Request) (*http.Response, error) {
 	gate := o.trial.ordering.Load()
-	if gate == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Context().Value(processKey{}) != nil {
+	if gate == nil || r.Method == http.MethodGet || r.Method == http.MethodHead ||
+		r.Context().Value(processKey{}) != nil {
 		return o.inner.RoundTrip(r)
 	}
 	s := &step{phase: ordering, label: r.Method + " " + r.URL.Path, late: strings.Contains(r.URL.Path, "/events")}
@@ -422,8 +423,10 @@ func (t *trial) log(line string) {
 	t.result.times = append(t.result.times, time.Since(t.began).Seconds())
 }
 
-var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)", tooMany: " (429)", internal: " (500)",
-	denied: " (403)", cut: " (watch cut)", unreachable: " (connection refused)", forbidden: " (403, RBAC)", exceeded: " (403, quota)"}
+var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)",
+	tooMany: " (429)", internal: " (500)",
+	denied: " (403)", cut: " (watch cut)", unreachable: " (connection refused)", forbidden: " (403, RBAC)",
+	exceeded: " (403, quota)"}
 
 func (t *trial) logStep(s *step, v verdict) {
 	what := "request: "

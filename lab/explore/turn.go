@@ -40,7 +40,8 @@ func (t *trial) settle() bool {
 				t.sleep(time.Second) // the clock must advance during a hot loop, too
 			}
 			if steps > maxSteps {
-				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, time.Since(begin)))
+				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet",
+					steps, time.Since(begin)))
 				return false
 			}
 		case time.Since(last) >= quiet:
@@ -61,7 +62,8 @@ func (t *trial) settle() bool {
 			t.noteErrors(confirm)
 			return true
 		case time.Since(begin) > horizon:
-			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon, strings.Join(t.history.recent, ", ")))
+			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon,
+				strings.Join(t.history.recent, ", ")))
 			return false
 		default:
 			t.await(quiet - time.Since(last))
@@ -259,7 +261,8 @@ func (t *trial) visit(p *Point) bool {
 	p.Object = t.history.names.masked(p.Object)
 	t.progress.counts[*p]++
 	p.N = t.progress.counts[*p]
-	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum, inputs: t.inputs, removed: t.history.removal > 0})
+	t.result.points = append(t.result.points, visit{Point: *p, before: t.history.sum, after: t.history.sum,
+		inputs: t.inputs, removed: t.history.removal > 0})
 	t.progress.revisions[*p] = t.env.Plane().Store().Snapshot().Revision()
 	return true
 }
@@ -300,7 +303,8 @@ func (t *trial) faultBefore(s *step) verdict {
 	if v := t.verdictOf(s.call); v != pass {
 		return v
 	}
-	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite, foreignFirst, foreignLast,
+	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite,
+		foreignFirst, foreignLast,
 		Revoke, Quota, ServerRestart, Occupied)
 	switch f.Kind {
 	case KillBefore:

@@ -33,11 +33,13 @@ func (r reads) Default(ctx context.Context, cm *corev1.ConfigMap) error {
 // the leader, while the server called its webhook.
 func TestUserTriesAgainAfterWebhook(t *testing.T) {
 	s := hookedScenario(t)
-	s.Operator = explore.Parts(append(hookedParts()[:2], operator.Webhook[corev1.ConfigMap](func(c operator.Client) reads { return reads{c} }))...)
+	s.Operator = explore.Parts(append(hookedParts()[:2],
+		operator.Webhook[corev1.ConfigMap](func(c operator.Client) reads { return reads{c} }))...)
 	for _, fault := range []string{"kill-before", "two-leaders"} {
 		plan := "batch after configmaps default/web #1; " + fault + " create secrets default/web-2-key #1"
 		got, steps := replayed(t, s, plan)
-		if got != "" || strings.Contains(steps, "refused: ") || !strings.Contains(steps, "create secrets default/web-3-key") {
+		if got != "" || strings.Contains(steps, "refused: ") ||
+			!strings.Contains(steps, "create secrets default/web-3-key") {
 			t.Errorf("%s: alarms %q\n%s", plan, got, steps)
 		}
 	}
@@ -57,12 +59,15 @@ func (*guarded) Finalize(context.Context, *corev1.ConfigMap) (operator.Result, e
 // F10, F12: a user who creates an object again waits while a fault delays the deletion.
 func TestUserWaitsForTheEndOfAFault(t *testing.T) {
 	s := explore.Scenario{
-		Operator: explore.Parts(operator.Name("guard"), operator.For(func(d operator.Deps) *guarded { return &guarded{d} })),
-		Inputs:   []explore.Input{explore.Create(configMap("web"))},
+		Operator: explore.Parts(operator.Name("guard"), operator.For(func(d operator.Deps) *guarded {
+			return &guarded{d}
+		})),
+		Inputs: []explore.Input{explore.Create(configMap("web"))},
 	}
 	const plan = "recreate after configmaps default/web #1; deny patch configmaps default/web #2"
 	got, steps := replayed(t, s, plan)
-	if _, after, _ := strings.Cut(steps, "writes are no longer denied"); got != "" || strings.Contains(steps, "refused: ") || !strings.Contains(after, "request: patch configmaps default/web") {
+	if _, after, _ := strings.Cut(steps, "writes are no longer denied"); got != "" ||
+		strings.Contains(steps, "refused: ") || !strings.Contains(after, "request: patch configmaps default/web") {
 		t.Errorf("alarms %q\n%s", got, steps)
 	}
 }
@@ -73,13 +78,16 @@ func TestDeletedJob(t *testing.T) {
 	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
 		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name,
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
-			job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+					corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+			job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "main", Image: "busybox"}}}
 			return operator.Result{}, ignoreExisting(c.Create(ctx, job))
 		}}
 	}, operator.Owns[batchv1.Job]()))
 	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
-	if got, steps := replayed(t, s, "delete-child after jobs.batch default/web #1"); got != "" || !strings.Contains(steps, "server: delete pods default/web-*") {
+	if got, steps := replayed(t, s, "delete-child after jobs.batch default/web #1"); got != "" ||
+		!strings.Contains(steps, "server: delete pods default/web-*") {
 		t.Errorf("alarms %q\n%s", got, steps)
 	}
 }

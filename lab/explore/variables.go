@@ -44,7 +44,8 @@ func (b *Binary) checkFiles() error {
 			return path != "" && b.resolve(path) == b.resolve(file)
 		}
 		if !slices.ContainsFunc(b.Args, uses) && !slices.ContainsFunc(append(b.inherited(), b.Env...), uses) {
-			return fmt.Errorf("files: %s: no argument and no variable of the operator's environment names this file", file)
+			return fmt.Errorf("files: %s: no argument and no variable of the operator's environment names this file",
+				file)
 		}
 	}
 	return nil
@@ -65,8 +66,9 @@ type variables struct {
 
 // newVariables copies the files of a binary to a folder.
 func newVariables(b *Binary, dir, kubeconfig, certificates string) (*variables, error) {
-	v := &variables{binary: b, copies: map[string]string{}, values: strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig,
-		"${CERTIFICATES}", certificates, "$CERTIFICATES", certificates)}
+	v := &variables{binary: b, copies: map[string]string{},
+		values: strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig,
+			"${CERTIFICATES}", certificates, "$CERTIFICATES", certificates)}
 	for _, file := range b.Files {
 		content, err := os.ReadFile(b.resolve(file))
 		if err != nil {

@@ -20,18 +20,24 @@ func TestCheck(t *testing.T) {
 		dir  string
 		want string
 	}{
-		"right":                {project(t, ""), ""},
-		"a refused sample":     {projectWith(t, "", "config/samples/shop.yaml", "{apiVersion: example.com/v1, kind: Shop, metadata: {name: A_}}"), `input "create Shop A_": Shop.example.com "A_" is invalid`},
-		"an unknown kind":      {projectWith(t, "", "config/samples/z.yaml", "{apiVersion: example.com/v1, kind: Shoe, metadata: {name: a}}"), `"Shoe"`},
-		"an unknown simulated": {project(t, "simulate: [{kind: Certificate, status: {a: b}}]"), `serves no kind "Certificate"`},
-		"a wrong definition": {projectWith(t, "", "config/crd/bases/z.yaml", "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: {}}"),
+		"right": {project(t, ""), ""},
+		"a refused sample": {projectWith(t, "", "config/samples/shop.yaml",
+			"{apiVersion: example.com/v1, kind: Shop, metadata: {name: A_}}"),
+			`input "create Shop A_": Shop.example.com "A_" is invalid`},
+		"an unknown kind": {projectWith(t, "", "config/samples/z.yaml",
+			"{apiVersion: example.com/v1, kind: Shoe, metadata: {name: a}}"), `"Shoe"`},
+		"an unknown simulated": {project(t, "simulate: [{kind: Certificate, status: {a: b}}]"),
+			`serves no kind "Certificate"`},
+		"a wrong definition": {projectWith(t, "", "config/crd/bases/z.yaml",
+			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: {}}"),
 			"is invalid"},
 	} {
 		s, err := explore.Project(test.dir, nil)
 		if err == nil {
 			err = explore.Check(t.Context(), s)
 		}
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -42,7 +48,8 @@ func TestCheck(t *testing.T) {
 func TestPatchesOfDefinitions(t *testing.T) {
 	const version = "{name: %, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}"
 	definition := "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: stalls.example.com}, spec: {group: example.com, scope: Namespaced, " +
-		"names: {kind: Stall, plural: stalls}, versions: [" + strings.NewReplacer("%", "v1", "storage: false", "storage: true").Replace(version) + ", " +
+		"names: {kind: Stall, plural: stalls}, versions: [" + strings.NewReplacer("%", "v1", "storage: false",
+		"storage: true").Replace(version) + ", " +
 		strings.Replace(version, "%", "v2", 1) + "]}}"
 	for name, test := range map[string]struct{ patch, want string }{
 		"v1beta1": {"{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: stalls.example.com}, spec: {conversion: {strategy: Webhook, " +
@@ -59,7 +66,8 @@ func TestPatchesOfDefinitions(t *testing.T) {
 		if err == nil {
 			err = explore.Check(t.Context(), s)
 		}
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -75,7 +83,8 @@ func projectWith(t *testing.T, config, file, content string) string {
 // With Options.Check, an exploration makes only the runs without faults, and counts the plans.
 func TestCheckedOnly(t *testing.T) {
 	report, err := explore.Explore(t, twoSecretsScenario(false), explore.Options{For: time.Hour, Check: true})
-	if err != nil || report.Plans != 0 || report.OneFault == 0 || len(report.Alarms) > 0 || !strings.HasPrefix(report.Summary(), "checked: 8 points, ") {
+	if err != nil || report.Plans != 0 || report.OneFault == 0 || len(report.Alarms) > 0 ||
+		!strings.HasPrefix(report.Summary(), "checked: 8 points, ") {
 		t.Errorf("%v, %s", err, report.Summary())
 	}
 }
@@ -86,8 +95,10 @@ func TestCauses(t *testing.T) {
 	s.Operator = explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
 		return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 			for _, suffix := range []string{"-a", "-b", "-c"} {
-				owner := []metav1.OwnerReference{*metav1.NewControllerRef(cm, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
-				if err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name + suffix, OwnerReferences: owner}}); err != nil {
+				owner := []metav1.OwnerReference{*metav1.NewControllerRef(cm,
+					corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+				if err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace,
+					Name: cm.Name + suffix, OwnerReferences: owner}}); err != nil {
 					return operator.Result{}, nil // the bug: it gives up
 				}
 			}

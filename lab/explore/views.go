@@ -100,7 +100,8 @@ func cachedRead(verb string, query url.Values) (cached bool, atLeast uint64) {
 		return false, 0
 	}
 	match, limit := query.Get("resourceVersionMatch"), query.Get("limit")
-	if match == string(metav1.ResourceVersionMatchExact) || verb == "list" && match == "" && limit != "" && limit != "0" {
+	if match == string(metav1.ResourceVersionMatchExact) ||
+		verb == "list" && match == "" && limit != "" && limit != "0" {
 		return false, 0
 	}
 	atLeast, err := strconv.ParseUint(version, 10, 64)
@@ -124,7 +125,8 @@ func (t *trial) viewFor(p *process, c call) *view {
 			continue
 		}
 		if v.server == nil {
-			fork := t.env.ForkAt(t.t, v.revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone), testenv.Requests(nil))
+			fork := t.env.ForkAt(t.t, v.revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone),
+				testenv.Requests(nil))
 			v.server = fork.OperatorRESTConfig().Transport
 		}
 		if v.stale && t.history.changed[resource] > v.revision {
@@ -237,11 +239,13 @@ func (e *watchEvent) endsList() bool {
 // sendInitialEvents.
 func withoutWatchList(r *http.Request) *http.Response {
 	var options internalversion.ListOptions
-	if err := internalscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &options); err != nil {
+	if err := internalscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion,
+		&options); err != nil {
 		return respond(r, apierrors.NewBadRequest(err.Error()))
 	}
 	options.Watch = true
-	return respond(r, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", validation.ValidateListOptions(&options, false)))
+	return respond(r, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "",
+		validation.ValidateListOptions(&options, false)))
 }
 
 // staleServer says against which server the run of a plan with a stale restart took place; "" if

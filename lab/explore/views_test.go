@@ -43,11 +43,16 @@ var (
 	// readers are the requests of informers: client-go 0.26 of 2022, 0.31 of 2024, which accepts
 	// protobuf in controllers of built-in kinds, and 0.36 of 2026; and those of other clients.
 	readers = map[string]reader{
-		"2022":            {list: "limit=500&resourceVersion=0", accept: jsonForm},
-		"2024":            {list: "limit=500&resourceVersion=0", accept: [2]string{"application/vnd.kubernetes.protobuf, application/json", "application/vnd.kubernetes.protobuf;stream=watch, application/json"}},
-		"2026":            {list: watchList, watch: true, accept: jsonForm},
-		"metadata":        {list: "limit=500&resourceVersion=0", accept: [2]string{"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}},
-		"any watch":       {list: "allowWatchBookmarks=true&resourceVersion=0&watch=true", watch: true, accept: jsonForm},
+		"2022": {list: "limit=500&resourceVersion=0", accept: jsonForm},
+		"2024": {list: "limit=500&resourceVersion=0",
+			accept: [2]string{"application/vnd.kubernetes.protobuf, application/json",
+				"application/vnd.kubernetes.protobuf;stream=watch, application/json"}},
+		"2026": {list: watchList, watch: true, accept: jsonForm},
+		"metadata": {list: "limit=500&resourceVersion=0",
+			accept: [2]string{"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+				"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}},
+		"any watch": {list: "allowWatchBookmarks=true&resourceVersion=0&watch=true", watch: true,
+			accept: jsonForm},
 		"two pages":       {list: "limit=1&resourceVersion=0", accept: jsonForm},
 		"polling":         {list: "resourceVersion=0", accept: jsonForm, polls: true},
 		"blind":           {list: "limit=500&resourceVersion=0", accept: jsonForm, blind: true},
@@ -79,7 +84,8 @@ func (w *wire) scenario(mode explore.WatchList) explore.Scenario {
 		Operator: func(ctx context.Context, config *rest.Config) error {
 			w.mu.Lock()
 			w.started++
-			p := &wireProcess{wire: w, number: w.started, transport: config.Transport, seen: map[string]string{}, synced: map[string]bool{}}
+			p := &wireProcess{wire: w, number: w.started, transport: config.Transport, seen: map[string]string{},
+				synced: map[string]bool{}}
 			w.mu.Unlock()
 			return p.run(ctx)
 		},
@@ -124,7 +130,8 @@ func (p *wireProcess) run(ctx context.Context) error {
 // act makes the next write. It returns true if the write should be repeated.
 func (p *wireProcess) act(ctx context.Context) bool {
 	step, exists := p.seen["web-key"]
-	method, path, body := http.MethodPost, "/api/v1/namespaces/default/secrets", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web-key","labels":{"step":"1"}}}`
+	method, path, body := http.MethodPost, "/api/v1/namespaces/default/secrets",
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"web-key","labels":{"step":"1"}}}`
 	switch {
 	case exists && step == "3":
 		return false
@@ -214,7 +221,8 @@ func (p *wireProcess) follow(ctx context.Context, resource string, events chan<-
 			form = readers["2022"] // the server has no watch lists
 			continue
 		case err != nil && form.blind: // the bug
-			version, form.watch, form.list = "", true, "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+			version, form.watch, form.list = "", true,
+				"watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
 		case err != nil:
 			version = ""
 		case next != "":
@@ -297,7 +305,8 @@ func (p *wireProcess) complete(ctx context.Context, resource string, events chan
 
 // watch follows a watch to its end. It returns the last version, and an error if a list must
 // follow.
-func (p *wireProcess) watch(ctx context.Context, resource, query string, events chan<- func()) (version string, err error) {
+func (p *wireProcess) watch(ctx context.Context, resource, query string,
+	events chan<- func()) (version string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server/api/v1/"+resource+"?"+query, nil)
 	if err != nil {
 		return "", err
@@ -340,7 +349,8 @@ func (p *wireProcess) watch(ctx context.Context, resource, query string, events 
 			p.note("%s %s", event.Type, names[0])
 		}
 		p.take(ctx, resource, event.Type, event.Object, events)
-		if obj.Metadata.Annotations["k8s.io/initial-events-end"] == "true" || strings.Contains(query, "resourceVersion=0") {
+		if obj.Metadata.Annotations["k8s.io/initial-events-end"] == "true" ||
+			strings.Contains(query, "resourceVersion=0") {
 			// a watch with version 0 has no bookmark after the first state
 			p.complete(ctx, resource, events)
 		}
@@ -373,34 +383,46 @@ func TestFaultsOnTheWire(t *testing.T) {
 		never   string   // a line that they don't receive
 	}{
 		// the next process does not see the Secret, although the server has it
-		"kill-stale " + create: {informers, []string{"2 list secrets: []", "2 POST: 409", "2 ADDED web-key1", "2 PATCH: 200"}, ""},
-		"kill-stale " + patch:  {informers, []string{"2 list secrets: [web-key1]", "2 MODIFIED web-key2"}, ""},
+		"kill-stale " + create: {informers, []string{"2 list secrets: []", "2 POST: 409", "2 ADDED web-key1",
+			"2 PATCH: 200"}, ""},
+		"kill-stale " + patch: {informers, []string{"2 list secrets: [web-key1]", "2 MODIFIED web-key2"}, ""},
 		// the process after it reads the newest state
-		"kill-after " + create:        {informers, []string{"2 PATCH: 200"}, "1 POST: 201 false"},
-		"lose-response " + create:     {[]string{"2022", "2026"}, []string{"1 POST: 0 true", "1 POST: 409 false"}, ""},
-		"slow-response " + create:     {[]string{"2022", "2026"}, []string{"1 ADDED web-key1", "1 POST: 201 false"}, ""},
-		"too-many-requests " + create: {[]string{"2022", "2026"}, []string{"1 POST: 429 false", "1 POST: 201 false"}, ""},
-		"internal-error " + create:    {[]string{"2022", "2026"}, []string{"1 POST: 500 false", "1 POST: 201 false"}, ""},
-		"deny " + create:              {[]string{"2022", "2026"}, []string{"1 POST: 403 false", "1 POST: 403 false", "1 POST: 201 false"}, ""},
-		"revoke " + create:            {informers, []string{"1 POST: 403 false", "1 POST: 201 false"}, ""},
-		"quota " + create:             {informers, []string{"1 POST: 403 false", "1 POST: 201 false"}, ""},
+		"kill-after " + create:    {informers, []string{"2 PATCH: 200"}, "1 POST: 201 false"},
+		"lose-response " + create: {[]string{"2022", "2026"}, []string{"1 POST: 0 true", "1 POST: 409 false"}, ""},
+		"slow-response " + create: {[]string{"2022", "2026"}, []string{"1 ADDED web-key1", "1 POST: 201 false"},
+			""},
+		"too-many-requests " + create: {[]string{"2022", "2026"}, []string{"1 POST: 429 false", "1 POST: 201 false"},
+			""},
+		"internal-error " + create: {[]string{"2022", "2026"}, []string{"1 POST: 500 false", "1 POST: 201 false"},
+			""},
+		"deny " + create: {[]string{"2022", "2026"},
+			[]string{"1 POST: 403 false", "1 POST: 403 false", "1 POST: 201 false"}, ""},
+		"revoke " + create: {informers, []string{"1 POST: 403 false", "1 POST: 201 false"}, ""},
+		"quota " + create:  {informers, []string{"1 POST: 403 false", "1 POST: 201 false"}, ""},
 		// the process sees the object of another client
 		"occupied " + create: {informers, []string{"1 ADDED web-key", "1 POST: 409 false"}, "1 POST: 201 false"},
 		// the watches end, and the server does not respond
-		"server-restart " + create:                        {informers, []string{"1 POST: 0 true", "1 POST: 0 true", "1 POST: 201 false"}, ""},
-		"server-restart added secrets default/web-key #1": {informers[:2], []string{"1 watch secrets: 410", "1 list secrets: [web-key"}, "1 ADDED web-key1"},
+		"server-restart " + create: {informers,
+			[]string{"1 POST: 0 true", "1 POST: 0 true", "1 POST: 201 false"}, ""},
+		"server-restart added secrets default/web-key #1": {informers[:2],
+			[]string{"1 watch secrets: 410", "1 list secrets: [web-key"}, "1 ADDED web-key1"},
 		// the event comes after the writes that follow it
-		"freeze added secrets default/web-key #1":     {informers, []string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200", "1 ADDED web-key1"}, ""},
-		"freeze-all added secrets default/web-key #1": {informers, []string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200", "1 ADDED web-key1"}, ""},
+		"freeze added secrets default/web-key #1": {informers,
+			[]string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200", "1 ADDED web-key1"}, ""},
+		"freeze-all added secrets default/web-key #1": {informers,
+			[]string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200", "1 ADDED web-key1"}, ""},
 		// the process never sees the states before the list
-		"cut added secrets default/web-key #1": {informers, []string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200"}, "1 ADDED web-key1"},
+		"cut added secrets default/web-key #1": {informers, []string{"1 POST: 201", "1 PATCH: 200", "1 PATCH: 200"},
+			"1 ADDED web-key1"},
 	} {
 		for _, name := range test.readers {
 			t.Run(plan+"/"+name, func(t *testing.T) {
 				w := &wire{reader: readers[name]}
 				_, steps := replayed(t, w.scenario(explore.WatchListAuto), plan)
-				if missing := inOrder(w.log, test.want); missing != "" || test.never != "" && slices.Contains(w.log, test.never) || !strings.Contains(steps, "FAULT "+plan) {
-					t.Errorf("missing %q, or has %q:\n%s\nsteps:\n%s", missing, test.never, strings.Join(w.log, "\n"), steps)
+				if missing := inOrder(w.log, test.want); missing != "" ||
+					test.never != "" && slices.Contains(w.log, test.never) || !strings.Contains(steps, "FAULT "+plan) {
+					t.Errorf("missing %q, or has %q:\n%s\nsteps:\n%s", missing, test.never, strings.Join(w.log, "\n"),
+						steps)
 				}
 				stale := strings.HasPrefix(plan, "kill-stale")
 				if has := strings.Contains(strings.Join(w.log, "\n"), refused); has != (stale && name == "2026") {
@@ -429,8 +451,12 @@ func TestStaleReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{reader: readers[name]}
 			_, steps := replayed(t, w.scenario(test.mode), plan)
-			if missing := inOrder(w.log, test.want); missing != "" || test.never != "" && slices.ContainsFunc(w.log, func(l string) bool { return strings.HasPrefix(l, test.never) }) {
-				t.Errorf("missing %q, or has %q:\n%s\nsteps:\n%s", missing, test.never, strings.Join(w.log, "\n"), steps)
+			if missing := inOrder(w.log, test.want); missing != "" ||
+				test.never != "" && slices.ContainsFunc(w.log, func(l string) bool {
+					return strings.HasPrefix(l, test.never)
+				}) {
+				t.Errorf("missing %q, or has %q:\n%s\nsteps:\n%s", missing, test.never, strings.Join(w.log, "\n"),
+					steps)
 			}
 		})
 	}
@@ -443,17 +469,20 @@ func TestStaleRestartsNotTried(t *testing.T) {
 		mode explore.WatchList
 		want string
 	}{
-		"2022":            {explore.WatchListServed, ""},
-		"2026":            {explore.WatchListAuto, ""},
-		"consistent 2026": {explore.WatchListServed, "not tried: kill-stale (3 plans): the server serves watch lists, as the scenario requires, and the operator has no other read that may be old"},
-		"consistent":      {explore.WatchListAuto, "not tried: kill-stale (3 plans): all reads of the operator are consistent, so none may be old"},
+		"2022": {explore.WatchListServed, ""},
+		"2026": {explore.WatchListAuto, ""},
+		"consistent 2026": {explore.WatchListServed,
+			"not tried: kill-stale (3 plans): the server serves watch lists, as the scenario requires, and the operator has no other read that may be old"},
+		"consistent": {explore.WatchListAuto,
+			"not tried: kill-stale (3 plans): all reads of the operator are consistent, so none may be old"},
 	} {
 		w := &wire{reader: readers[name]}
 		report, err := explore.Explore(t, w.scenario(test.mode), explore.Options{For: time.Hour, OneFault: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if summary := report.Summary(); !strings.Contains(summary, test.want) || strings.Contains(summary, "kill-stale") != (test.want != "") {
+		if summary := report.Summary(); !strings.Contains(summary, test.want) ||
+			strings.Contains(summary, "kill-stale") != (test.want != "") {
 			t.Errorf("%s: %s, want %q", name, summary, test.want)
 		}
 	}
@@ -463,7 +492,8 @@ func TestStaleRestartsNotTried(t *testing.T) {
 // server restarted.
 func TestServerRestart(t *testing.T) {
 	const plan = "server-restart added configmaps default/web #1"
-	for name, want := range map[string]string{"blind": "O1 secrets default/web-key: is missing", "2022": "", "2024": "", "2026": ""} {
+	for name, want := range map[string]string{"blind": "O1 secrets default/web-key: is missing", "2022": "", "2024": "",
+		"2026": ""} {
 		w := &wire{reader: readers[name]}
 		if got, steps := replayed(t, w.scenario(explore.WatchListAuto), plan); got != want {
 			t.Errorf("%s: %q, want %q\n%s\n%s", name, got, want, strings.Join(w.log, "\n"), steps)

@@ -59,7 +59,8 @@ func newVirtual(b *Binary, namespace string) (_ *virtual, err error) {
 	if namespace != "" {
 		env = append(env, "POD_NAMESPACE="+namespace)
 	}
-	v.pool = agent.NewPool(agent.Config{Path: b.Path, Dir: b.Dir, Args: variables.replace(b.Args), Env: variables.replace(append(env, b.Env...))}, waitingProcesses)
+	v.pool = agent.NewPool(agent.Config{Path: b.Path, Dir: b.Dir, Args: variables.replace(b.Args),
+		Env: variables.replace(append(env, b.Env...))}, waitingProcesses)
 	return v, nil
 }
 

@@ -65,9 +65,10 @@ func hookedScenario(t *testing.T) explore.Scenario {
 	hooked := configMap("web")
 	hooked.Labels = map[string]string{"hook": "yes"}
 	return explore.Scenario{
-		Env:        []testenv.Option{testenv.Webhooks(file)},
-		Inputs:     []explore.Input{explore.Create(hooked)},
-		Invariants: []explore.Invariant{{Name: "default", Kind: "ConfigMap", Rule: "object == null || !has(object.metadata.labels) || object.data.size == '3'"}},
+		Env:    []testenv.Option{testenv.Webhooks(file)},
+		Inputs: []explore.Input{explore.Create(hooked)},
+		Invariants: []explore.Invariant{{Name: "default", Kind: "ConfigMap",
+			Rule: "object == null || !has(object.metadata.labels) || object.data.size == '3'"}},
 	}
 }
 
@@ -105,7 +106,8 @@ func TestWebhooks(t *testing.T) {
 				t.Errorf("%s", report.Summary())
 			}
 			const plan = "kill-after create secrets default/web-key #1; recreate after configmaps default/web #1"
-			if alarms, steps := explore.ReplayPlan(t, s, plan); len(alarms) > 0 || !strings.Contains(strings.Join(steps, "\n"), "FAULT recreate") {
+			if alarms, steps := explore.ReplayPlan(t, s, plan); len(alarms) > 0 ||
+				!strings.Contains(strings.Join(steps, "\n"), "FAULT recreate") {
 				t.Errorf("%v\n%s", alarms, strings.Join(steps, "\n"))
 			}
 			if repetition, err := explore.Repeat(t, s, plan, 3); err != nil || repetition.Unequal > 0 {

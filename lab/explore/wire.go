@@ -76,7 +76,8 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 	}()
 	defer base.recover(&err)
 	e = &explorer{scenario: s, variants: map[string]*result{},
-		wire: &wireExplorer{wire: wire{binary: s.Binary, dir: dir, isolated: canIsolate(), namespace: s.namespace}, scope: base}}
+		wire: &wireExplorer{wire: wire{binary: s.Binary, dir: dir, isolated: canIsolate(), namespace: s.namespace},
+			scope: base}}
 	e.base = testenv.New(base, s.Env...)
 	if s.Prepare != nil {
 		if err := s.Prepare(ctx, e.base.Client()); err != nil {
@@ -114,7 +115,8 @@ func (e *explorer) awaitQuietBase(ctx context.Context) {
 func (e *explorer) runWire(plan Plan, p *probe) *result {
 	var r result
 	err := inScope(e.wire.scope.ctx, e.wire.dir, func(s *scope) {
-		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p, noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
+		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p,
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
 		stop := t.passWebhooks()
 		s.Cleanup(func() {
 			defer stop()
@@ -189,7 +191,8 @@ func (e *explorer) inParallel(work func()) {
 // promisingFirst orders plans with a single fault by how often their kinds find bugs, because the
 // time may be too short for all of them.
 func promisingFirst(plans []Plan) {
-	order := []Kind{Down, KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild, Recreate, Cut, KillOld, Internal}
+	order := []Kind{Down, KillAfter, Lose, FreezeAll, KillStale, KillBefore, Conflict, HoldInput, Order, DeleteChild,
+		Recreate, Cut, KillOld, Internal}
 	rank := func(p Plan) int {
 		if i := slices.Index(order, p[0].Kind); i >= 0 {
 			return i

@@ -113,7 +113,8 @@ func (l *AuditLog) Read(r io.Reader) error {
 }
 
 func (l *AuditLog) add(e *auditEvent) error {
-	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 || audit.IsDryRun(e.RequestURI, e.Verb, e.ObjectRef.Subresource, e.RequestObject) {
+	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ResponseStatus.Code >= 300 ||
+		audit.IsDryRun(e.RequestURI, e.Verb, e.ObjectRef.Subresource, e.RequestObject) {
 		return nil
 	}
 	ref := e.ObjectRef
@@ -134,7 +135,8 @@ func (l *AuditLog) add(e *auditEvent) error {
 	if err := json.Unmarshal(e.ResponseObject, &object); err != nil {
 		return err
 	}
-	key := Key{Resource: Resource{Group: ref.APIGroup, Resource: ref.Resource}.Name(), Namespace: ref.Namespace, Name: ref.Name}
+	key := Key{Resource: Resource{Group: ref.APIGroup, Resource: ref.Resource}.Name(), Namespace: ref.Namespace,
+		Name: ref.Name}
 	switch {
 	case e.Verb == "deletecollection":
 		for _, item := range object.Items {
@@ -143,14 +145,18 @@ func (l *AuditLog) add(e *auditEvent) error {
 				return err
 			}
 			if len(one.Metadata.Finalizers) == 0 {
-				l.versions = append(l.versions, auditVersion{key: Key{key.Resource, one.Metadata.Namespace, one.Metadata.Name}, uid: one.Metadata.UID, time: e.StageTimestamp, collected: true})
+				l.versions = append(l.versions,
+					auditVersion{key: Key{key.Resource, one.Metadata.Namespace, one.Metadata.Name},
+						uid: one.Metadata.UID, time: e.StageTimestamp, collected: true})
 			}
 		}
 		return nil
 	case e.Verb == "delete" && ref.Subresource == "" && (object.Kind == "Status" || object.gone()):
-		l.versions = append(l.versions, auditVersion{key: key, uid: cmp.Or(object.Metadata.UID, object.Details.UID), time: e.StageTimestamp})
+		l.versions = append(l.versions, auditVersion{key: key, uid: cmp.Or(object.Metadata.UID, object.Details.UID),
+			time: e.StageTimestamp})
 		return nil
-	case object.Kind == "Status", object.Kind == "Scale", strings.HasSuffix(object.Kind, "Review"), object.Metadata.ResourceVersion == "":
+	case object.Kind == "Status", object.Kind == "Scale", strings.HasSuffix(object.Kind, "Review"),
+		object.Metadata.ResourceVersion == "":
 		return nil // responses to bindings, evictions, reviews and scales do not contain the object
 	}
 	removed := e.Verb != "get" && object.gone()
@@ -169,9 +175,11 @@ func (l *AuditLog) add(e *auditEvent) error {
 		l.resources = map[string]Resource{}
 	}
 	if !object.isForm() {
-		l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource, Kind: object.Kind, Singular: strings.ToLower(object.Kind), Namespaced: key.Namespace != ""}
+		l.resources[key.Resource] = Resource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource,
+			Kind: object.Kind, Singular: strings.ToLower(object.Kind), Namespaced: key.Namespace != ""}
 	}
-	v := auditVersion{key: key, uid: object.Metadata.UID, revision: revision, time: e.StageTimestamp, data: bytes.Clone(e.ResponseObject), deleting: object.Metadata.DeletionTimestamp != ""}
+	v := auditVersion{key: key, uid: object.Metadata.UID, revision: revision, time: e.StageTimestamp,
+		data: bytes.Clone(e.ResponseObject), deleting: object.Metadata.DeletionTimestamp != ""}
 	if removed {
 		// The last finalizer was removed. The response has the revision of the last version.
 		v.data = nil

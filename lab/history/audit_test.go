@@ -12,7 +12,8 @@ import (
 
 func auditEvent(second int, verb, subresource string, code int, object string) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":%q,"objectRef":{"resource":"deployments","namespace":"shop","name":"web","apiGroup":"apps","apiVersion":"v1","subresource":%q},`+
-		`"responseStatus":{"code":%d},%s"stageTimestamp":"2026-11-23T10:00:%02d.000000Z"}`+"\n", verb, subresource, code, object, second)
+		`"responseStatus":{"code":%d},%s"stageTimestamp":"2026-11-23T10:00:%02d.000000Z"}`+"\n", verb, subresource,
+		code, object, second)
 }
 
 func answer(revision int, more string) string {
@@ -31,8 +32,10 @@ func importAudit(t *testing.T, events ...string) (got history.Imported, versions
 	must(t, err)
 	got, err = log.Write(w, false)
 	must(t, err)
-	for v := range read(t, file.Bytes()).Versions(history.Key{Resource: "deployments.apps", Namespace: "shop", Name: "web"}) {
-		versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"), map[bool]string{true: " deleted"}[v.Deleted]))
+	for v := range read(t, file.Bytes()).Versions(history.Key{Resource: "deployments.apps", Namespace: "shop",
+		Name: "web"}) {
+		versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"),
+			map[bool]string{true: " deleted"}[v.Deleted]))
 	}
 	return got, versions
 }
@@ -40,9 +43,11 @@ func importAudit(t *testing.T, events ...string) (got history.Imported, versions
 // Requests that only try a write do not change the object.
 func TestImportIgnoresDryRuns(t *testing.T) {
 	dry := func(event string) string {
-		return strings.Replace(event, `"verb"`, `"requestURI":"/apis/apps/v1/namespaces/shop/deployments/web?dryRun=All&fieldManager=x","verb"`, 1)
+		return strings.Replace(event, `"verb"`,
+			`"requestURI":"/apis/apps/v1/namespaces/shop/deployments/web?dryRun=All&fieldManager=x","verb"`, 1)
 	}
-	inBody := strings.Replace(auditEvent(3, "delete", "", 200, deleted), `"verb"`, `"requestObject":{"kind":"DeleteOptions","dryRun":["All"]},"verb"`, 1)
+	inBody := strings.Replace(auditEvent(3, "delete", "", 200, deleted), `"verb"`,
+		`"requestObject":{"kind":"DeleteOptions","dryRun":["All"]},"verb"`, 1)
 	got, versions := importAudit(t,
 		dry(auditEvent(1, "patch", "", 200, answer(9, ""))),
 		auditEvent(2, "patch", "", 200, `"requestObject":[{"op":"test"}],`+answer(10, "")),
@@ -83,12 +88,14 @@ func TestImportOfDeletedCollection(t *testing.T) {
 		"waits for a finalizer": {[]string{
 			auditEvent(1, "create", "", 201, answer(10, `,"uid":"a","finalizers":["x"]`)),
 			auditEvent(3, "deletecollection", "", 200, list("a", `,"finalizers":["x"]`)),
-			auditEvent(4, "patch", "", 200, answer(30, `,"uid":"a","finalizers":["x"],"deletionTimestamp":"2026-11-23T10:00:03Z"`)),
+			auditEvent(4, "patch", "", 200, answer(30,
+				`,"uid":"a","finalizers":["x"],"deletionTimestamp":"2026-11-23T10:00:03Z"`)),
 		}, []string{"10 01", "30 04"}},
 		"ends later": {[]string{
 			auditEvent(1, "create", "", 201, answer(10, `,"uid":"a"`)),
 			auditEvent(3, "deletecollection", "", 200, list("a", "")),
-			auditEvent(4, "patch", "", 200, answer(30, `,"uid":"a","deletionTimestamp":"2026-11-23T10:00:33Z","deletionGracePeriodSeconds":30`)),
+			auditEvent(4, "patch", "", 200, answer(30,
+				`,"uid":"a","deletionTimestamp":"2026-11-23T10:00:33Z","deletionGracePeriodSeconds":30`)),
 			auditEvent(5, "delete", "", 200, `"responseObject":{"kind":"Status","status":"Success","details":{"uid":"a"}},`),
 		}, []string{"10 01", "30 04", "31 05 deleted"}},
 	} {
@@ -105,7 +112,8 @@ func TestImportOfOtherForms(t *testing.T) {
 		return `"responseObject":{"apiVersion":"meta.k8s.io/v1","kind":"` + kind + `",` + object + `},`
 	}
 	partial := func(revision int, more string) string {
-		return form("PartialObjectMetadata", fmt.Sprintf(`"metadata":{"name":"web","namespace":"shop","resourceVersion":"%d"%s}`, revision, more))
+		return form("PartialObjectMetadata", fmt.Sprintf(
+			`"metadata":{"name":"web","namespace":"shop","resourceVersion":"%d"%s}`, revision, more))
 	}
 	events := []string{
 		auditEvent(1, "create", "", 201, answer(10, `,"finalizers":["a"]`)),
@@ -154,9 +162,11 @@ func TestImportAuditLog(t *testing.T) {
 	h := read(t, file.Bytes())
 	var versions []string
 	for v := range h.Versions(history.Key{Resource: "deployments.apps", Namespace: "shop", Name: "web"}) {
-		versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"), map[bool]string{true: " deleted"}[v.Deleted]))
+		versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"),
+			map[bool]string{true: " deleted"}[v.Deleted]))
 	}
-	if want := []string{"10 01", "20 02", "30 03", "35 05", "40 06", "50 07 deleted", "60 08", "61 09 deleted"}; !slices.Equal(versions, want) {
+	if want := []string{"10 01", "20 02", "30 03", "35 05", "40 06", "50 07 deleted", "60 08",
+		"61 09 deleted"}; !slices.Equal(versions, want) {
 		t.Errorf("%q, want %q", versions, want)
 	}
 	if len(h.Find("deployment")) != 1 {

@@ -50,7 +50,8 @@ func fill(b *testing.B, versions int) *bytes.Buffer {
 	w := newWriter(b, &file)
 	for i := range versions {
 		phase := []string{"Pending", "Running", "Succeeded"}[i/10_000%3]
-		must(b, w.Put(key(i), uint64(i)+1, epoch.Add(time.Duration(i)*time.Millisecond), pod(key(i).Name, uint64(i)+1, phase)))
+		must(b, w.Put(key(i), uint64(i)+1, epoch.Add(time.Duration(i)*time.Millisecond),
+			pod(key(i).Name, uint64(i)+1, phase)))
 	}
 	must(b, w.Flush())
 	return &file

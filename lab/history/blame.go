@@ -120,7 +120,8 @@ func (b *blamer) next(v Version, data []byte) error {
 
 // walk calls field for each field of a value. whole are the owners of the value as a whole, such as
 // an atomic list; they own a field below it that has no owner of its own.
-func (b *blamer) walk(path string, value any, trees []ownerTree, whole []Owner, field func(path, value string, owners []Owner)) error {
+func (b *blamer) walk(path string, value any, trees []ownerTree, whole []Owner,
+	field func(path, value string, owners []Owner)) error {
 	if owners := ownersOf(trees, true); len(owners) > 0 {
 		whole = owners
 	}

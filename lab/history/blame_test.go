@@ -15,7 +15,8 @@ func deployment(uid string, revision int, body string, managers ...string) []byt
 	var entries []string
 	for _, m := range managers {
 		word := strings.SplitN(m, " ", 4)
-		entries = append(entries, fmt.Sprintf(`{"manager":%q,"operation":%q,"time":"2026-11-23T%sZ","fieldsV1":%s}`, word[0], word[1], word[2], word[3]))
+		entries = append(entries, fmt.Sprintf(`{"manager":%q,"operation":%q,"time":"2026-11-23T%sZ","fieldsV1":%s}`,
+			word[0], word[1], word[2], word[3]))
 	}
 	return fmt.Appendf(nil, `{"kind":"Deployment","metadata":{"uid":%q,"resourceVersion":"%d","managedFields":[%s]},%s}`, uid, revision, strings.Join(entries, ","), body)
 }
@@ -77,9 +78,12 @@ func TestBlame(t *testing.T) {
 	const tag = ".spec.tags[0] \"a\" 1! kubectl/Apply\n"
 	for revision, want := range map[uint64]string{
 		0: "absent",
-		1: `.kind "Deployment" 1!` + "\n" + unchanged + `.spec.containers[web].image "nginx:1" 1! kubectl/Apply` + "\n" + container + ".spec.replicas 1 1! kubectl/Apply\n" + tag,
-		3: `.kind "Deployment" 1!` + "\n" + unchanged + `.spec.containers[web].image "nginx:2" 3 kubectl/Apply` + "\n" + container + ".spec.replicas 2 2 scaler/Update kubectl/Apply\n" + tag,
-		4: `.kind "Deployment" 1!` + "\n" + unchanged + `.spec.containers[web].image "nginx:2" 3 kubectl/Apply` + "\n" + container + ".spec.replicas 1 4 scaler/Update kubectl/Apply\n" + tag,
+		1: `.kind "Deployment" 1!` + "\n" + unchanged + `.spec.containers[web].image "nginx:1" 1! kubectl/Apply` +
+			"\n" + container + ".spec.replicas 1 1! kubectl/Apply\n" + tag,
+		3: `.kind "Deployment" 1!` + "\n" + unchanged + `.spec.containers[web].image "nginx:2" 3 kubectl/Apply` + "\n" +
+			container + ".spec.replicas 2 2 scaler/Update kubectl/Apply\n" + tag,
+		4: `.kind "Deployment" 1!` + "\n" + unchanged + `.spec.containers[web].image "nginx:2" 3 kubectl/Apply` + "\n" +
+			container + ".spec.replicas 1 4 scaler/Update kubectl/Apply\n" + tag,
 		7: ".kind \"Deployment\" 7\n.metadata.uid \"u2\" 7\n.spec.replicas 1 7 scaler/Update\n",
 		8: "absent",
 		9: ".kind \"Deployment\" 9\n.metadata.uid \"u2\" 9\n.spec.replicas 1 9\n",
@@ -88,7 +92,8 @@ func TestBlame(t *testing.T) {
 			t.Errorf("revision %d: got\n%s\nwant\n%s", revision, got, want)
 		}
 	}
-	if got := blame(t, h.AtTime(epoch.Add(2500*time.Millisecond)), key, history.DiffOptions{Metadata: true}); !strings.Contains(got, `.metadata.resourceVersion "2" 2`) ||
+	if got := blame(t, h.AtTime(epoch.Add(2500*time.Millisecond)), key,
+		history.DiffOptions{Metadata: true}); !strings.Contains(got, `.metadata.resourceVersion "2" 2`) ||
 		!strings.Contains(got, `.metadata.managedFields[1].manager "scaler" 2`) {
 		t.Errorf("with metadata: %s", got)
 	}
@@ -126,7 +131,8 @@ func TestBlameOfSecrets(t *testing.T) {
 		{false, false, ".data.k (hidden) 2 kubectl/Update\n"},
 		{false, true, `.data.k "dHdv" 2 kubectl/Update` + "\n"},
 	} {
-		if got := blame(t, states(tt.redacted), key, history.DiffOptions{Secrets: tt.show}); !strings.Contains(got, tt.want) || !tt.show && strings.Contains(got, "dHdv") {
+		if got := blame(t, states(tt.redacted), key, history.DiffOptions{Secrets: tt.show}); !strings.Contains(got,
+			tt.want) || !tt.show && strings.Contains(got, "dHdv") {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}

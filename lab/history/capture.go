@@ -152,7 +152,8 @@ func openCaptureArchive(r io.ReaderAt, size int64) (captureSource, error) {
 		return nil, err
 	}
 	if description.Version > captureVersion {
-		return nil, fmt.Errorf("its format has version %d, and only versions up to %d can be read", description.Version, captureVersion)
+		return nil, fmt.Errorf("its format has version %d, and only versions up to %d can be read", description.Version,
+			captureVersion)
 	}
 	type reference struct {
 		path string
@@ -170,7 +171,8 @@ func openCaptureArchive(r io.ReaderAt, size int64) (captureSource, error) {
 		}
 		for path, entry := range index {
 			if len(entry.Seqs) != len(entry.Times) {
-				return nil, fmt.Errorf("%s: %s has %d numbers and %d times", name, path, len(entry.Seqs), len(entry.Times))
+				return nil, fmt.Errorf("%s: %s has %d numbers and %d times", name, path, len(entry.Seqs),
+					len(entry.Times))
 			}
 			for i, seq := range entry.Seqs {
 				records = append(records, reference{path, seq, entry.Times[i]})
@@ -290,14 +292,16 @@ func (c *captureImport) discover(source captureSource) error {
 			group, version = "", group
 		}
 		for _, one := range document.Resources {
-			described[collection{group, version, one.Name}] = Resource{Group: group, Version: version, Resource: one.Name, Kind: one.Kind,
+			described[collection{group, version, one.Name}] = Resource{Group: group, Version: version,
+				Resource: one.Name, Kind: one.Kind,
 				Singular: one.SingularName, ShortNames: one.ShortNames, Namespaced: one.Namespaced}
 		}
 		return nil
 	})
 	c.resources = map[string]Resource{}
 	all := slices.SortedFunc(maps.Keys(captured), func(a, b collection) int {
-		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource), strings.Compare(a.version, b.version))
+		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource),
+			strings.Compare(a.version, b.version))
 	})
 	for _, one := range all {
 		r, ok := described[one]
@@ -396,12 +400,14 @@ func (c *captureImport) add(r *captureRecord) error {
 }
 
 func compareKeys(a, b Key) int {
-	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Name, b.Name))
 }
 
 // put writes a version, unless the history already has it. It adds apiVersion and kind, which the
 // items in lists of Kubernetes' own kinds lack.
-func (c *captureImport) put(resource Resource, r *captureRecord, data json.RawMessage, apiVersion, kind string) (Key, error) {
+func (c *captureImport) put(resource Resource, r *captureRecord, data json.RawMessage,
+	apiVersion, kind string) (Key, error) {
 	var object capturedObject
 	if err := json.Unmarshal(data, &object); err != nil {
 		return Key{}, err

@@ -36,13 +36,15 @@ func object(name string, revision int, more string) string {
 }
 
 func listOf(apiVersion, kind string, revision int, items ...string) string {
-	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[%s]}`, apiVersion, kind, revision, strings.Join(items, ","))
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[%s]}`, apiVersion, kind,
+		revision, strings.Join(items, ","))
 }
 
 // capture has two resources: Pods, which were polled and watched, and a kind of which two versions
 // were polled. Its records are not in the order of their times.
 func capture() []captured {
-	const pods, old, shops = "/api/v1/namespaces/shop/pods", "/apis/store.example.com/v1beta1/shops", "/apis/store.example.com/v1/shops"
+	const pods, old, shops = "/api/v1/namespaces/shop/pods", "/apis/store.example.com/v1beta1/shops",
+		"/apis/store.example.com/v1/shops"
 	const typed = `"apiVersion":"v1","kind":"Pod",`
 	refused := capturedAt(2, "/api/v1/secrets", "", `{"kind":"Status"}`)
 	refused.Code = 403
@@ -60,9 +62,12 @@ func capture() []captured {
 		capturedAt(4, pods, "DELETED", object("b", 23, typed)),
 		capturedAt(5, pods, "MODIFIED", object("c", 31, typed)),
 		capturedAt(8, pods, "ADDED", object("a", 50, typed)),
-		capturedAt(1, old, "", listOf("store.example.com/v1beta1", "ShopList", 20, object("x", 5, `"apiVersion":"store.example.com/v1beta1","kind":"Shop",`))),
-		capturedAt(1, shops, "", listOf("store.example.com/v1", "ShopList", 20, object("x", 5, `"apiVersion":"store.example.com/v1","kind":"Shop",`))),
-		capturedAt(2, "/apis/metrics.k8s.io/v1beta1/pods", "", `{"kind":"PodMetricsList","metadata":{},"items":[{"metadata":{"name":"a"}}]}`),
+		capturedAt(1, old, "", listOf("store.example.com/v1beta1", "ShopList", 20,
+			object("x", 5, `"apiVersion":"store.example.com/v1beta1","kind":"Shop",`))),
+		capturedAt(1, shops, "", listOf("store.example.com/v1", "ShopList", 20,
+			object("x", 5, `"apiVersion":"store.example.com/v1","kind":"Shop",`))),
+		capturedAt(2, "/apis/metrics.k8s.io/v1beta1/pods", "",
+			`{"kind":"PodMetricsList","metadata":{},"items":[{"metadata":{"name":"a"}}]}`),
 	}
 }
 
@@ -129,7 +134,8 @@ func TestImportCapture(t *testing.T) {
 	for _, r := range records {
 		must(t, json.NewEncoder(&stream).Encode(r))
 	}
-	for name, data := range map[string][]byte{"version 1": archive(t, 1, capture()), "version 2": archive(t, 2, capture()), "stream": stream.Bytes()} {
+	for name, data := range map[string][]byte{"version 1": archive(t, 1, capture()),
+		"version 2": archive(t, 2, capture()), "stream": stream.Bytes()} {
 		t.Run(name, func(t *testing.T) {
 			if !history.IsCapture(bytes.NewReader(data)) {
 				t.Fatal("not recognized")
@@ -144,14 +150,16 @@ func TestImportCapture(t *testing.T) {
 			}
 			h := read(t, file.Bytes())
 			for key, want := range map[history.Key][]string{
-				{Resource: "pods", Namespace: "shop", Name: "a"}:                    {"10 01", "21 02", "40 06 deleted", "50 08"},
+				{Resource: "pods", Namespace: "shop", Name: "a"}: {"10 01", "21 02", "40 06 deleted",
+					"50 08"},
 				{Resource: "pods", Namespace: "shop", Name: "b"}:                    {"11 01", "23 04 deleted"},
 				{Resource: "pods", Namespace: "shop", Name: "c"}:                    {"22 03", "31 05"},
 				{Resource: "shops.store.example.com", Namespace: "shop", Name: "x"}: {"5 01"},
 			} {
 				var versions []string
 				for v := range h.Versions(key) {
-					versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"), map[bool]string{true: " deleted"}[v.Deleted]))
+					versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"),
+						map[bool]string{true: " deleted"}[v.Deleted]))
 				}
 				if !slices.Equal(versions, want) {
 					t.Errorf("%v: %q, want %q", key, versions, want)
@@ -162,8 +170,9 @@ func TestImportCapture(t *testing.T) {
 			}
 			at := h.AtTime(time.Date(2026, 11, 23, 10, 0, 1, 0, time.UTC))
 			for key, want := range map[history.Key]string{
-				{Resource: "pods", Namespace: "shop", Name: "a"}:                    `"kind":"Pod"`,
-				{Resource: "shops.store.example.com", Namespace: "shop", Name: "x"}: `"apiVersion":"store.example.com/v1"`,
+				{Resource: "pods", Namespace: "shop", Name: "a"}: `"kind":"Pod"`,
+				{Resource: "shops.store.example.com", Namespace: "shop",
+					Name: "x"}: `"apiVersion":"store.example.com/v1"`,
 			} {
 				if _, data, ok, err := at.Get(key); err != nil || !ok || !strings.Contains(string(data), want) {
 					t.Errorf("%v: %s, %v; want %s", key, data, err, want)
@@ -188,7 +197,8 @@ func TestImportCaptureRedacts(t *testing.T) {
 		must(t, err)
 		h := read(t, file.Bytes())
 		for _, name := range []string{"a", "b"} {
-			_, got, ok, err := h.AtTime(time.Date(2026, 11, 23, 11, 0, 0, 0, time.UTC)).Get(history.Key{Resource: "secrets", Namespace: "shop", Name: name})
+			_, got, ok, err := h.AtTime(time.Date(2026, 11, 23, 11, 0, 0, 0, time.UTC)).
+				Get(history.Key{Resource: "secrets", Namespace: "shop", Name: name})
 			if err != nil || !ok || !strings.Contains(string(got), want) {
 				t.Errorf("%s: %s, %v; want %s", name, got, err, want)
 			}
@@ -202,9 +212,10 @@ func TestImportOfDamagedCaptures(t *testing.T) {
 		history.ErrEncryptedCapture.Error():                               []byte("age-encryption.org/v1\n-> scrypt"),
 		"zip: not a valid zip file":                                       whole[:len(whole)/2],
 		"its format has version 3, and only versions up to 2 can be read": archive(t, 3, capture()),
-		`unknown event_type "MOVED"`:                                      archive(t, 2, []captured{capturedAt(1, "/api/v1/pods", "MOVED", object("a", 1, ""))}),
-		"record 1: it has no api_path":                                    []byte("{}\n"),
-		"record 2: unexpected EOF":                                        []byte(`{"api_path":"/api/v1"}` + "\n{"),
+		`unknown event_type "MOVED"`: archive(t, 2,
+			[]captured{capturedAt(1, "/api/v1/pods", "MOVED", object("a", 1, ""))}),
+		"record 1: it has no api_path": []byte("{}\n"),
+		"record 2: unexpected EOF":     []byte(`{"api_path":"/api/v1"}` + "\n{"),
 	} {
 		var file bytes.Buffer
 		w, err := history.NewWriter(&file)

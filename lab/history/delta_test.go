@@ -43,7 +43,8 @@ func TestDeltas(t *testing.T) {
 		}
 		size += len(block)
 	}
-	for _, same := range []int{16, 59, 60, 61, 63, 64, 65, 67, 68, 69, 72, 73, 323, 324, 325, 1000, maxDelta, maxDelta + 1} {
+	for _, same := range []int{16, 59, 60, 61, 63, 64, 65, 67, 68, 69, 72, 73, 323, 324, 325, 1000, maxDelta,
+		maxDelta + 1} {
 		// With a small alphabet, the encoder may begin with a chance match.
 		dict := textOf(large, same)
 		block := d.encode(dict, dict)

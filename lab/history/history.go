@@ -179,7 +179,8 @@ func (h *History) sort() {
 	}
 	slices.SortFunc(h.sorted, func(i, j int) int {
 		a, b := h.keys[i], h.keys[j]
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Name, b.Name))
 	})
 }
 
@@ -226,7 +227,9 @@ func (h *History) index(p *part, d *decoder) error {
 				d.fail("invalid resource")
 			}
 			p.names = append(p.names, r.Name())
-			if i := slices.IndexFunc(h.resources, func(known Resource) bool { return known.Name() == r.Name() }); i >= 0 {
+			if i := slices.IndexFunc(h.resources, func(known Resource) bool {
+				return known.Name() == r.Name()
+			}); i >= 0 {
 				h.resources[i] = r
 			} else {
 				h.resources = append(h.resources, r)
@@ -337,7 +340,9 @@ func (h *History) Span() (oldest, newest time.Time) {
 
 // Resources returns the resources of the history in the order of their names.
 func (h *History) Resources() []Resource {
-	return slices.SortedFunc(slices.Values(h.resources), func(a, b Resource) int { return strings.Compare(a.Name(), b.Name()) })
+	return slices.SortedFunc(slices.Values(h.resources), func(a, b Resource) int {
+		return strings.Compare(a.Name(), b.Name())
+	})
 }
 
 // Find returns the resources that a user's word can name: the plural or singular name, a short name
@@ -431,7 +436,8 @@ func (h *History) Parse(moment string) (State, error) {
 	revision, err := strconv.ParseUint(moment, 10, 64)
 	if err != nil {
 		if t, err = time.Parse(time.RFC3339, moment); err != nil {
-			return State{}, fmt.Errorf("invalid moment %q: want a revision or a time such as 2026-11-23T10:00:00Z", moment)
+			return State{}, fmt.Errorf("invalid moment %q: want a revision or a time such as 2026-11-23T10:00:00Z",
+				moment)
 		}
 		if end = t; !strings.ContainsAny(moment, ".,") {
 			end = t.Add(time.Second - 1)
@@ -441,9 +447,11 @@ func (h *History) Parse(moment string) (State, error) {
 	_, ended := h.Span()
 	switch {
 	case complete && (t.IsZero() && revision < start || !t.IsZero() && end.Before(began)):
-		return State{}, fmt.Errorf("%s: the history begins later, at revision %d (%s)", moment, start, began.UTC().Format(time.RFC3339Nano))
+		return State{}, fmt.Errorf("%s: the history begins later, at revision %d (%s)", moment, start,
+			began.UTC().Format(time.RFC3339Nano))
 	case t.IsZero() && revision > h.Newest():
-		return State{}, fmt.Errorf("%s: the history ends before, at revision %d (%s)", moment, h.Newest(), ended.UTC().Format(time.RFC3339Nano))
+		return State{}, fmt.Errorf("%s: the history ends before, at revision %d (%s)", moment, h.Newest(),
+			ended.UTC().Format(time.RFC3339Nano))
 	case t.After(time.Now()):
 		return State{}, fmt.Errorf("%s: this time is in the future", moment)
 	case t.IsZero():

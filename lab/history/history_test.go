@@ -13,13 +13,15 @@ import (
 	"kelson.dev/lab/history"
 )
 
-var pods = history.Resource{Version: "v1", Resource: "pods", Kind: "Pod", Singular: "pod", ShortNames: []string{"po"}, Namespaced: true}
+var pods = history.Resource{Version: "v1", Resource: "pods", Kind: "Pod", Singular: "pod", ShortNames: []string{"po"},
+	Namespaced: true}
 
 func pod(name string, revision uint64, phase string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":"default","uid":"0c3f4c1e-8f3d-4f0e-9a51-%012x","resourceVersion":"%d",`+
 		`"labels":{"app":"web","pod-template-hash":"6d4cf56db6"},"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-11-23T10:%02d:%02dZ"}]},`+
 		`"spec":{"containers":[{"name":"web","image":"nginx:1.27","ports":[{"containerPort":80,"protocol":"TCP"}],"resources":{},"terminationMessagePath":"/dev/termination-log"}],"restartPolicy":"Always"},`+
-		`"status":{"phase":%q,"startTime":"2026-11-23T10:00:00Z","hostIP":"10.0.0.%d"}}`, name, len(name)*7919+int(name[len(name)-1]), revision, revision/60%60, revision%60, phase, revision%250)
+		`"status":{"phase":%q,"startTime":"2026-11-23T10:00:00Z","hostIP":"10.0.0.%d"}}`, name,
+		len(name)*7919+int(name[len(name)-1]), revision, revision/60%60, revision%60, phase, revision%250)
 }
 
 func must(t testing.TB, err error) {
@@ -107,10 +109,12 @@ func TestKnownVersionsAreIgnored(t *testing.T) {
 	must(t, w.Flush())
 	h := read(t, file.Bytes())
 	versions := slices.Collect(h.Versions(key))
-	if len(versions) != 2 || versions[0].Revision != 5 || !versions[1].Deleted || versions[1].Time.Before(versions[0].Time) {
+	if len(versions) != 2 || versions[0].Revision != 5 || !versions[1].Deleted ||
+		versions[1].Time.Before(versions[0].Time) {
 		t.Errorf("versions: %v", versions)
 	}
-	if err := w.Put(history.Key{"nodes", "", "n"}, 1, epoch, []byte("{}")); err == nil || !strings.Contains(err.Error(), "nodes/n") {
+	if err := w.Put(history.Key{"nodes", "", "n"}, 1, epoch, []byte("{}")); err == nil ||
+		!strings.Contains(err.Error(), "nodes/n") {
 		t.Errorf("a resource that was not declared: %v", err)
 	}
 }
@@ -161,10 +165,12 @@ func TestIncompleteAndDamagedFiles(t *testing.T) {
 func TestFindResources(t *testing.T) {
 	var file bytes.Buffer
 	w := newWriter(t, &file)
-	must(t, w.Resource(history.Resource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods", Kind: "PodMetrics"}))
+	must(t, w.Resource(history.Resource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods",
+		Kind: "PodMetrics"}))
 	must(t, w.Flush())
 	h := read(t, file.Bytes())
-	for word, want := range map[string]int{"pods": 2, "po": 1, "Pod": 1, "pods.metrics.k8s.io": 1, "podmetrics": 1, "nodes": 0, "": 0} {
+	for word, want := range map[string]int{"pods": 2, "po": 1, "Pod": 1, "pods.metrics.k8s.io": 1, "podmetrics": 1,
+		"nodes": 0, "": 0} {
 		if got := h.Find(word); len(got) != want {
 			t.Errorf("%q: %v", word, got)
 		}
@@ -173,26 +179,35 @@ func TestFindResources(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	secret := func(value, note string) string {
-		return `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"a":"` + note + `"}},"data":{"password":"` + value + `"}}`
+		return `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"a":"` + note +
+			`"}},"data":{"password":"` + value + `"}}`
 	}
 	for name, test := range map[string]struct {
 		from, to string
 		opts     history.DiffOptions
 		want     []history.Change
 	}{
-		"same":        {`{"a":1}`, `{"a":1}`, history.DiffOptions{}, nil},
-		"scalar":      {`{"spec":{"replicas":1}}`, `{"spec":{"replicas":12345678901234567}}`, history.DiffOptions{}, []history.Change{{".spec.replicas", "1", "12345678901234567"}}},
-		"named items": {`{"c":[{"name":"a","v":1},{"name":"b"}]}`, `{"c":[{"name":"b"},{"name":"a","v":2}]}`, history.DiffOptions{}, []history.Change{{".c[a].v", "1", "2"}}},
-		"conditions":  {`{"c":[]}`, `{"c":[{"type":"Ready"}]}`, history.DiffOptions{}, []history.Change{{".c[Ready]", "", `{"type":"Ready"}`}}},
+		"same": {`{"a":1}`, `{"a":1}`, history.DiffOptions{}, nil},
+		"scalar": {`{"spec":{"replicas":1}}`, `{"spec":{"replicas":12345678901234567}}`, history.DiffOptions{},
+			[]history.Change{{".spec.replicas", "1", "12345678901234567"}}},
+		"named items": {`{"c":[{"name":"a","v":1},{"name":"b"}]}`, `{"c":[{"name":"b"},{"name":"a","v":2}]}`,
+			history.DiffOptions{}, []history.Change{{".c[a].v", "1", "2"}}},
+		"conditions": {`{"c":[]}`, `{"c":[{"type":"Ready"}]}`, history.DiffOptions{},
+			[]history.Change{{".c[Ready]", "", `{"type":"Ready"}`}}},
 		"plain items": {`{"c":[1,2]}`, `{"c":[1]}`, history.DiffOptions{}, []history.Change{{".c[1]", "2", ""}}},
-		"to a map":    {`{"c":[1]}`, `{"c":{"d":1}}`, history.DiffOptions{}, []history.Change{{".c", "[1]", `{"d":1}`}}},
-		"new object":  {``, `{"kind":"A"}`, history.DiffOptions{}, []history.Change{{".kind", "", `"A"`}}},
-		"metadata":    {`{"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"2"}}`, history.DiffOptions{}, nil},
-		"all metadata": {`{"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"2"}}`, history.DiffOptions{Metadata: true},
+		"to a map": {`{"c":[1]}`, `{"c":{"d":1}}`, history.DiffOptions{},
+			[]history.Change{{".c", "[1]", `{"d":1}`}}},
+		"new object": {``, `{"kind":"A"}`, history.DiffOptions{}, []history.Change{{".kind", "", `"A"`}}},
+		"metadata": {`{"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"2"}}`,
+			history.DiffOptions{}, nil},
+		"all metadata": {`{"metadata":{"resourceVersion":"1"}}`, `{"metadata":{"resourceVersion":"2"}}`,
+			history.DiffOptions{Metadata: true},
 			[]history.Change{{".metadata.resourceVersion", `"1"`, `"2"`}}},
 		"secret": {secret("b2xk", "x"), secret("bmV3", "y"), history.DiffOptions{},
-			[]history.Change{{".data.password", "(hidden)", "(hidden)"}, {".metadata.annotations.a", "(hidden)", "(hidden)"}}},
-		"secret shown": {secret("b2xk", "x"), secret("bmV3", "x"), history.DiffOptions{Secrets: true}, []history.Change{{".data.password", `"b2xk"`, `"bmV3"`}}},
+			[]history.Change{{".data.password", "(hidden)", "(hidden)"},
+				{".metadata.annotations.a", "(hidden)", "(hidden)"}}},
+		"secret shown": {secret("b2xk", "x"), secret("bmV3", "x"), history.DiffOptions{Secrets: true},
+			[]history.Change{{".data.password", `"b2xk"`, `"bmV3"`}}},
 	} {
 		got, err := history.Diff([]byte(test.from), []byte(test.to), test.opts)
 		if err != nil || !slices.Equal(got, test.want) {
@@ -209,7 +224,8 @@ func TestDiff(t *testing.T) {
 func TestRedact(t *testing.T) {
 	in := `{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{hush}"}},"data":{"k":"aHVzaA=="},"stringData":{"k":"hush"}}`
 	got, err := history.Redact([]byte(in))
-	if err != nil || strings.Contains(string(got), "hush") || strings.Contains(string(got), "aHVza") || !strings.Contains(string(got), `"k":""`) {
+	if err != nil || strings.Contains(string(got), "hush") || strings.Contains(string(got), "aHVza") ||
+		!strings.Contains(string(got), `"k":""`) {
 		t.Errorf("%s, %v", got, err)
 	}
 	other := []byte(`{"kind":"Pod","spec":{"x":"Secret"}}`)

@@ -33,8 +33,10 @@ func (n *names) learn(key Key, data []byte) {
 	if json.Unmarshal(data, &crd) != nil {
 		return // the names of its objects are derived from one of them
 	}
-	r := Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural, Kind: crd.Spec.Names.Kind, Namespaced: crd.Spec.Scope == "Namespaced",
-		Singular: cmp.Or(crd.Spec.Names.Singular, strings.ToLower(crd.Spec.Names.Kind)), ShortNames: crd.Spec.Names.ShortNames}
+	r := Resource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural, Kind: crd.Spec.Names.Kind,
+		Namespaced: crd.Spec.Scope == "Namespaced",
+		Singular:   cmp.Or(crd.Spec.Names.Singular, strings.ToLower(crd.Spec.Names.Kind)),
+		ShortNames: crd.Spec.Names.ShortNames}
 	n.custom[r.Name()] = r
 }
 
@@ -49,7 +51,8 @@ func (n *names) resource(rec store.Record) Resource {
 		found, ok = n.describe(rec.Key.Resource)
 	}
 	if !ok {
-		found = Resource{Group: group, Resource: plural, Kind: obj.Kind, Singular: strings.ToLower(obj.Kind), Namespaced: rec.Key.Namespace != ""}
+		found = Resource{Group: group, Resource: plural, Kind: obj.Kind, Singular: strings.ToLower(obj.Kind),
+			Namespaced: rec.Key.Namespace != ""}
 	}
 	found.Version = cmp.Or(version, found.Version)
 	return found

@@ -73,7 +73,9 @@ func (r *Recorder) Run(parent context.Context) error {
 			if err := r.To.Resource(res); err != nil {
 				return err
 			}
-			one := &recording{r: r, res: res, client: client.Resource(schema.GroupVersionResource{Group: res.Group, Version: res.Version, Resource: res.Resource}), fail: cancel}
+			one := &recording{r: r, res: res,
+				client: client.Resource(schema.GroupVersionResource{Group: res.Group, Version: res.Version,
+					Resource: res.Resource}), fail: cancel}
 			ctx, stop := context.WithCancel(ctx)
 			started[res.Name()] = version{res.Version, stop}
 			watches.Go(func() { one.run(ctx) })
@@ -122,7 +124,8 @@ func resources(finder discovery.DiscoveryInterface) (found []Resource, err error
 		}
 		for _, api := range list.APIResources {
 			verbs := strings.Join(api.Verbs, " ") + " "
-			if strings.Contains(api.Name, "/") || !strings.Contains(verbs, "list ") || !strings.Contains(verbs, "watch ") {
+			if strings.Contains(api.Name, "/") || !strings.Contains(verbs, "list ") ||
+				!strings.Contains(verbs, "watch ") {
 				continue
 			}
 			if gv.Group == "events.k8s.io" && api.Name == "events" {

@@ -34,19 +34,24 @@ func TestRecorderFollowsDefinitions(t *testing.T) {
 		problems := make(chan error, 1000)
 		ended := make(chan error)
 		go func() {
-			ended <- (&history.Recorder{Config: plane.RESTConfig(), To: w, Log: func(err error) { problems <- err }}).Run(ctx)
+			ended <- (&history.Recorder{Config: plane.RESTConfig(), To: w, Log: func(err error) {
+				problems <- err
+			}}).Run(ctx)
 		}()
 		client, err := dynamic.NewForConfig(plane.RESTConfig())
 		must(t, err)
-		definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+			Resource: "customresourcedefinitions"})
 		for _, version := range []string{"v1alpha1", "v1"} {
 			_, err := definitions.Create(ctx, decoded(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},"spec":{
 				"group":"example.com","scope":"Cluster","names":{"plural":"foos","kind":"Foo"},
 				"versions":[{"name":"`+version+`","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`), metav1.CreateOptions{})
 			must(t, err)
 			time.Sleep(time.Minute)
-			foos := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "foos"})
-			_, err = foos.Create(ctx, decoded(`{"apiVersion":"example.com/`+version+`","kind":"Foo","metadata":{"name":"`+version+`"}}`), metav1.CreateOptions{})
+			foos := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: version,
+				Resource: "foos"})
+			_, err = foos.Create(ctx, decoded(`{"apiVersion":"example.com/`+version+
+				`","kind":"Foo","metadata":{"name":"`+version+`"}}`), metav1.CreateOptions{})
 			must(t, err)
 			must(t, definitions.Delete(ctx, "foos.example.com", metav1.DeleteOptions{}))
 			time.Sleep(time.Second) // less than until the next discovery

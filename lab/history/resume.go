@@ -53,7 +53,9 @@ func Resume(f *os.File) (*Writer, error) {
 // in memory, as dictionary for the next version of each object.
 func (h *History) writer(to io.Writer) (*Writer, error) {
 	p := h.files[0]
-	w := &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{}, objects: map[Key]*objectWriter{}, time: p.time, versions: uint64(len(h.contents)), newest: h.newest, began: h.startTime}
+	w := &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{},
+		objects: map[Key]*objectWriter{}, time: p.time, versions: uint64(len(h.contents)), newest: h.newest,
+		began: h.startTime}
 	for i, name := range p.names {
 		w.resources[name] = &resourceWriter{number: uint64(i)}
 	}

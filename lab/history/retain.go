@@ -120,7 +120,8 @@ func NewRetainer(dir string, cfg RetainerConfig) *Retainer {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	r := &Retainer{dir: dir, cfg: cfg, ended: true, names: names{describe: cfg.Describe, custom: map[string]Resource{}}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	r := &Retainer{dir: dir, cfg: cfg, ended: true, names: names{describe: cfg.Describe, custom: map[string]Resource{}},
+		wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	r.space.L = &r.mu
 	return r
 }
@@ -211,7 +212,8 @@ func (r *Retainer) open() error {
 		}
 		w, err := Resume(f)
 		if err != nil {
-			r.cfg.Log.Error("the newest file of the history is damaged; beginning another one", "file", name, "err", err)
+			r.cfg.Log.Error("the newest file of the history is damaged; beginning another one", "file", name, "err",
+				err)
 			r.older = append(r.older, segment{name, info.Size(), info.ModTime()})
 			return f.Close()
 		}
@@ -242,7 +244,8 @@ func (r *Retainer) catchUp(revision uint64, state []store.Record) error {
 		})
 	}
 	if r.written > revision {
-		r.cfg.Log.Error("the history has writes that the state lost", "directory", r.dir, "state", revision, "history", r.written)
+		r.cfg.Log.Error("the history has writes that the state lost", "directory", r.dir, "state", revision, "history",
+			r.written)
 	}
 	before, complete, recovered := r.written, r.written >= revision, 0
 	if log, ok := r.inner.(replayer); ok && !complete {
@@ -279,7 +282,8 @@ func (r *Retainer) catchUp(revision uint64, state []store.Record) error {
 	}
 	switch {
 	case !complete || missed > 0:
-		r.cfg.Log.Warn("the history lacks versions that were written without --history", "directory", r.dir, "after", before, "until", revision)
+		r.cfg.Log.Warn("the history lacks versions that were written without --history", "directory", r.dir, "after",
+			before, "until", revision)
 	case recovered > 0:
 		r.cfg.Log.Info("added versions from the log to the history", "directory", r.dir, "versions", recovered)
 	}
@@ -378,7 +382,8 @@ func (r *Retainer) run() {
 	r.space.Broadcast()
 	r.mu.Unlock()
 	if err != nil {
-		r.cfg.Log.Error("the history could not be written and ends; a restart continues it from the log", "directory", r.dir, "err", err)
+		r.cfg.Log.Error("the history could not be written and ends; a restart continues it from the log", "directory",
+			r.dir, "err", err)
 	}
 	_ = r.file.Close() // everything was synced, or err has the reason
 }
@@ -466,7 +471,8 @@ func (r *Retainer) bound() error {
 	for _, s := range r.older {
 		size += s.size
 	}
-	for len(r.older) > 0 && (limits.Bytes > 0 && size > limits.Bytes || limits.Age > 0 && now.Sub(r.older[0].end) > limits.Age) {
+	for len(r.older) > 0 && (limits.Bytes > 0 && size > limits.Bytes ||
+		limits.Age > 0 && now.Sub(r.older[0].end) > limits.Age) {
 		if err := os.Remove(r.older[0].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -31,8 +31,10 @@ type plane struct {
 func startPlane(t testing.TB, dir string, limits history.Limits) *plane {
 	t.Helper()
 	p := &plane{dir: dir}
-	retainer := history.NewRetainer(filepath.Join(dir, history.Folder), history.RetainerConfig{Limits: limits, Log: slog.New(slog.NewTextHandler(&p.log, nil))})
-	backend, err := disk.OpenWith(dir, disk.Options{NoSync: true, KeepAfter: retainer.Durable, CheckpointBytes: 64 << 10, Log: slog.New(slog.DiscardHandler)})
+	retainer := history.NewRetainer(filepath.Join(dir, history.Folder),
+		history.RetainerConfig{Limits: limits, Log: slog.New(slog.NewTextHandler(&p.log, nil))})
+	backend, err := disk.OpenWith(dir, disk.Options{NoSync: true, KeepAfter: retainer.Durable,
+		CheckpointBytes: 64 << 10, Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	p.Store, err = store.Open(store.Config{Backend: retainer.Backend(backend)})
 	must(t, err)
@@ -41,7 +43,9 @@ func startPlane(t testing.TB, dir string, limits history.Limits) *plane {
 
 func (p *plane) put(t testing.TB, key store.Key, value string) uint64 {
 	t.Helper()
-	objects, err := p.Commit(t.Context(), store.Op{Key: key, Data: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{},"data":{"v":%q}}`, value), Expect: store.AnyRevision})
+	objects, err := p.Commit(t.Context(), store.Op{Key: key,
+		Data:   fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{},"data":{"v":%q}}`, value),
+		Expect: store.AnyRevision})
 	must(t, err)
 	return objects[0].Revision
 }
@@ -128,7 +132,8 @@ func TestRetainerKeepsTheContract(t *testing.T) {
 	storetest.RunBackend(t, func(t *testing.T) storetest.Reopen {
 		dir := t.TempDir()
 		return func() (store.Backend, error) {
-			retainer := history.NewRetainer(filepath.Join(dir, history.Folder), history.RetainerConfig{Log: slog.New(slog.DiscardHandler)})
+			retainer := history.NewRetainer(filepath.Join(dir, history.Folder),
+				history.RetainerConfig{Log: slog.New(slog.DiscardHandler)})
 			backend, err := disk.OpenWith(dir, disk.Options{KeepAfter: retainer.Durable})
 			if err != nil {
 				return nil, err
@@ -232,7 +237,8 @@ func TestLimits(t *testing.T) {
 				if limits.Bytes > 0 && (size > limits.Bytes || size < limits.Bytes/2) {
 					t.Errorf("%d bytes; the limit is %d", size, limits.Bytes)
 				}
-				if _, data, ok, err := h.At(start).Get(history.Key(configMap("old"))); !ok || err != nil || !bytes.Contains(data, []byte("never changed")) {
+				if _, data, ok, err := h.At(start).Get(history.Key(configMap("old"))); !ok || err != nil ||
+					!bytes.Contains(data, []byte("never changed")) {
 					t.Errorf("the oldest state lacks an object that is older: %v %v", ok, err)
 				}
 			})
@@ -267,10 +273,12 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 func TestNamesOfCustomKinds(t *testing.T) {
 	dir := t.TempDir()
 	p := startPlane(t, dir, history.Limits{})
-	_, err := p.Commit(t.Context(), store.Op{Key: store.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: "ats.example.com"}, Expect: store.AnyRevision, Data: []byte(
+	_, err := p.Commit(t.Context(), store.Op{Key: store.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io",
+		Name: "ats.example.com"}, Expect: store.AnyRevision, Data: []byte(
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"ats.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"ats","singular":"at","kind":"At","shortNames":["cron"]}}}`)})
 	must(t, err)
-	_, err = p.Commit(t.Context(), store.Op{Key: store.Key{Resource: "ats.example.com", Namespace: "default", Name: "x"}, Expect: store.AnyRevision, Data: []byte(
+	_, err = p.Commit(t.Context(), store.Op{Key: store.Key{Resource: "ats.example.com", Namespace: "default",
+		Name: "x"}, Expect: store.AnyRevision, Data: []byte(
 		`{"apiVersion":"example.com/v1","kind":"At","metadata":{"name":"x"}}`)})
 	must(t, err)
 	must(t, p.Close())
@@ -284,15 +292,18 @@ func TestNamesOfCustomKinds(t *testing.T) {
 
 func TestParseLimits(t *testing.T) {
 	for text, want := range map[string]history.Limits{
-		"24h": {Age: 24 * time.Hour}, "7d": {Age: 7 * 24 * time.Hour}, "10GiB": {Bytes: 10 << 30}, "1G": {Bytes: 1e9}, "500MB": {Bytes: 500e6},
+		"24h": {Age: 24 * time.Hour}, "7d": {Age: 7 * 24 * time.Hour}, "10GiB": {Bytes: 10 << 30}, "1G": {Bytes: 1e9},
+		"500MB":     {Bytes: 500e6},
 		"24h,10GiB": {Age: 24 * time.Hour, Bytes: 10 << 30}, "10GiB,90m": {Age: 90 * time.Minute, Bytes: 10 << 30},
 	} {
 		if got, err := history.ParseLimits(strings.Split(text, ",")...); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "0", "-1h", "1s", "10XiB", "24h,7d", "1GiB,2GiB", "100", "-5GiB", "99999d", "ever"} {
-		if got, err := history.ParseLimits(strings.Split(text, ",")...); err == nil || strings.Contains(err.Error(), "\n") {
+	for _, text := range []string{"", "0", "-1h", "1s", "10XiB", "24h,7d", "1GiB,2GiB", "100", "-5GiB", "99999d",
+		"ever"} {
+		if got, err := history.ParseLimits(strings.Split(text, ",")...); err == nil ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
@@ -303,7 +314,8 @@ func TestOpenWithoutHistory(t *testing.T) {
 	if _, err := history.Open(empty); err == nil || !strings.Contains(err.Error(), "--history") {
 		t.Error(err)
 	}
-	must(t, os.WriteFile(filepath.Join(empty, "00000000000000000001.history"), []byte("something else that is long enough"), 0o600))
+	must(t, os.WriteFile(filepath.Join(empty, "00000000000000000001.history"),
+		[]byte("something else that is long enough"), 0o600))
 	if _, err := history.Open(empty); !errors.Is(err, history.ErrDamaged) {
 		t.Error(err)
 	}
@@ -330,7 +342,9 @@ func BenchmarkRetainedWrites(b *testing.B) {
 			must(b, err)
 			write := func(i uint64) {
 				data := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-%d"},"spec":{"image":"%0900d"},"status":{"i":%d}}`, i%10_000, i%10_000, i)
-				if _, err := s.Commit(context.Background(), store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: fmt.Sprint("web-", i%10_000)}, Data: data, Expect: store.AnyRevision}); err != nil {
+				if _, err := s.Commit(context.Background(),
+					store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: fmt.Sprint("web-", i%10_000)},
+						Data: data, Expect: store.AnyRevision}); err != nil {
 					b.Error(err)
 				}
 			}

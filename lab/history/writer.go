@@ -54,7 +54,8 @@ func NewWriter(to io.Writer) (*Writer, error) {
 	if _, err := to.Write(header); err != nil {
 		return nil, fmt.Errorf("begin history: %w", err)
 	}
-	return &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{}, objects: map[Key]*objectWriter{}}, nil
+	return &Writer{to: to, resources: map[string]*resourceWriter{}, described: map[string]Resource{},
+		objects: map[Key]*objectWriter{}}, nil
 }
 
 // Resource declares a resource. It must be called before Put and Delete of its objects; repeated

@@ -35,7 +35,8 @@ func Read(at history.State) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{state: &State{}, builtin: map[string]*resource.Resource{}, custom: map[string]*apiextensionsv1.CustomResourceDefinition{}}
+	r := &reader{state: &State{}, builtin: map[string]*resource.Resource{},
+		custom: map[string]*apiextensionsv1.CustomResourceDefinition{}}
 	for _, k := range kinds {
 		r.builtin[k.GroupResource().String()] = k
 	}
@@ -64,7 +65,8 @@ func Read(at history.State) (*State, error) {
 			omitted[v.Key.Resource+" are not in the state: "+why]++
 			continue
 		}
-		r.state.Records = append(r.state.Records, store.Record{Key: store.Key(v.Key), Revision: v.Revision, Created: v.Revision, Data: data})
+		r.state.Records = append(r.state.Records,
+			store.Record{Key: store.Key(v.Key), Revision: v.Revision, Created: v.Revision, Data: data})
 	}
 	for note := range omitted {
 		r.state.Notes = append(r.state.Notes, note)
@@ -116,7 +118,8 @@ func (r *reader) stored(key history.Key, data []byte) (stored []byte, why string
 			continue
 		}
 		if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
-			return nil, fmt.Sprintf("they were recorded in version %s and stored in %s, which a webhook converts", version, v.Name), nil
+			return nil, fmt.Sprintf("they were recorded in version %s and stored in %s, which a webhook converts",
+				version, v.Name), nil
 		}
 		var obj map[string]json.RawMessage
 		if err := json.Unmarshal(data, &obj); err != nil {

@@ -52,7 +52,8 @@ func Cluster(ctx context.Context, config *rest.Config) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{client: client, kinds: map[schema.GroupKind]kind{}, uids: map[types.UID]bool{}, unread: map[schema.GroupKind]bool{}}
+	r := &reader{client: client, kinds: map[schema.GroupKind]kind{}, uids: map[types.UID]bool{},
+		unread: map[schema.GroupKind]bool{}}
 	if err := r.discover(ctx, discovery.NewDiscoveryClient(client)); err != nil {
 		return nil, err
 	}
@@ -151,7 +152,8 @@ func (r *reader) discover(ctx context.Context, finder *discovery.DiscoveryClient
 		}
 		for _, api := range list.APIResources {
 			gr := schema.GroupResource{Group: gv.Group, Resource: api.Name}
-			if strings.Contains(api.Name, "/") || !slices.Contains(api.Verbs, "list") || slices.Contains(omitted, gr.String()) {
+			if strings.Contains(api.Name, "/") || !slices.Contains(api.Verbs, "list") ||
+				slices.Contains(omitted, gr.String()) {
 				continue
 			}
 			if versionsOf[gr] == nil {
@@ -168,7 +170,8 @@ func (r *reader) discover(ctx context.Context, finder *discovery.DiscoveryClient
 }
 
 // choose selects the version in which a resource is read.
-func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIResource, preferred string, custom map[schema.GroupResource]string, served *resource.Set) {
+func (r *reader) choose(gr schema.GroupResource, versions map[string]metav1.APIResource, preferred string,
+	custom map[schema.GroupResource]string, served *resource.Set) {
 	any := func() string {
 		if _, ok := versions[preferred]; ok {
 			return preferred
@@ -325,7 +328,8 @@ func (r *reader) add(k kind, items []json.RawMessage) error {
 		}
 		r.uids[h.Metadata.UID] = true
 		r.records = append(r.records, store.Record{
-			Key: store.Key{Resource: k.prefix(), Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}, Revision: revision, Created: revision, Data: data,
+			Key:      store.Key{Resource: k.prefix(), Namespace: h.Metadata.Namespace, Name: h.Metadata.Name},
+			Revision: revision, Created: revision, Data: data,
 		})
 		r.mu.Unlock()
 	}
@@ -337,7 +341,8 @@ func (r *reader) add(k kind, items []json.RawMessage) error {
 func (k kind) stored(data []byte, complete bool) ([]byte, error) {
 	data = bytes.TrimSpace(data)
 	if !complete {
-		data = append(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, k.gvr.GroupVersion().String(), k.kind), data[1:]...)
+		data = append(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, k.gvr.GroupVersion().String(), k.kind),
+			data[1:]...)
 	}
 	if k.convert == nil {
 		return data, nil

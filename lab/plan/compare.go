@@ -41,7 +41,9 @@ func (p *Plan) Compare(old *Plan, name string) error {
 	}
 	ids := maps.Clone(ends)
 	maps.Copy(ids, oldEnds)
-	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b Ref) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(ids), func(a, b Ref) int {
+		return strings.Compare(a.String(), b.String())
+	}) {
 		for i := range max(len(ends[id]), len(oldEnds[id])) {
 			d, different, err := difference(id, at(oldEnds[id], i), at(ends[id], i))
 			if err != nil {
@@ -116,7 +118,8 @@ func (p *Plan) ends(keys map[store.Key]bool) (map[Ref][][]byte, error) {
 		n.learn(u, obj)
 		resource, group, _ := strings.Cut(key.Resource, ".")
 		objects = append(objects, u)
-		refs = append(refs, Ref{Group: group, Kind: u.GetKind(), Resource: resource, Namespace: key.Namespace, Name: key.Name})
+		refs = append(refs, Ref{Group: group, Kind: u.GetKind(), Resource: resource, Namespace: key.Namespace,
+			Name: key.Name})
 	}
 	all := map[Ref][][]byte{}
 	for i, u := range objects {
@@ -143,11 +146,14 @@ func compareKeys(a, b store.Key) int {
 var allocated = map[string][][]string{
 	"Pod": {
 		{"status", "podIP"}, {"status", "podIPs"}, {"status", "hostIP"}, {"status", "hostIPs"},
-		{"status", "containerStatuses", "*", "containerID"}, {"status", "containerStatuses", "*", "state", "*", "containerID"},
+		{"status", "containerStatuses", "*", "containerID"},
+		{"status", "containerStatuses", "*", "state", "*", "containerID"},
 		{"status", "containerStatuses", "*", "lastState", "*", "containerID"},
-		{"status", "initContainerStatuses", "*", "containerID"}, {"status", "initContainerStatuses", "*", "state", "*", "containerID"},
+		{"status", "initContainerStatuses", "*", "containerID"},
+		{"status", "initContainerStatuses", "*", "state", "*", "containerID"},
 	},
-	"Service": {{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "healthCheckNodePort"}, {"spec", "ports", "*", "nodePort"}},
+	"Service": {{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "healthCheckNodePort"},
+		{"spec", "ports", "*", "nodePort"}},
 }
 
 func withoutAllocated(u *unstructured.Unstructured) {
@@ -203,7 +209,8 @@ func (n *names) learn(u *unstructured.Unstructured, obj *store.Object) {
 func (n *names) normal(obj map[string]any) map[string]any {
 	out, _ := n.value(obj).(map[string]any)
 	meta, _ := out["metadata"].(map[string]any)
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"} {
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields",
+		"selfLink"} {
 		delete(meta, field)
 	}
 	return out

@@ -45,7 +45,8 @@ func TestPlanOfWritesBesides(t *testing.T) {
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/services": resource.MustParse("5")}},
 	})
 	env.Eventually(t, time.Minute, func() bool {
-		quota, err := client.Get[corev1.ResourceQuota](t.Context(), env.Client(), operator.Key{Namespace: tenant, Name: "quota"})
+		quota, err := client.Get[corev1.ResourceQuota](t.Context(), env.Client(),
+			operator.Key{Namespace: tenant, Name: "quota"})
 		return err == nil && len(quota.Status.Used) > 0
 	})
 	env.Create(t, app("web"))
@@ -64,7 +65,9 @@ func TestPlanOfWritesBesides(t *testing.T) {
 				cfg.Trace = trace.Func(func(r trace.Record) { to.Reconciled(trace.Line(r)) })
 			}
 			return operator.Run(ctx, cfg, operator.Name("shops"),
-				operator.For(func(c operator.Client) *shops { return &shops{c} }, operator.Owns[corev1.Service](), operator.FinalizerName(finalizer)))
+				operator.For(func(c operator.Client) *shops {
+					return &shops{c}
+				}, operator.Owns[corev1.Service](), operator.FinalizerName(finalizer)))
 		}})
 	}
 	var written, effects []string
@@ -81,7 +84,8 @@ func TestPlanOfWritesBesides(t *testing.T) {
 		}
 	}
 	slices.Sort(written)
-	if want := []string{"create Service web", "delete ConfigMap old", "update ConfigMap web"}; !slices.Equal(written, want) {
+	if want := []string{"create Service web", "delete ConfigMap old", "update ConfigMap web"}; !slices.Equal(written,
+		want) {
 		t.Errorf("the operator writes %q, want %q", written, want)
 	}
 	for _, want := range []string{"create IPAddress", "update ResourceQuota"} {

@@ -27,18 +27,19 @@ func Example() {
 		panic(err)
 	}
 	defer state.Close()
-	p, err := plan.Run(ctx, state, plan.Config{Quiet: 200 * time.Millisecond, Operator: func(ctx context.Context, to plan.Target) error {
-		c, err := client.New(client.Config{REST: to.Config})
-		if err != nil {
-			return err
-		}
-		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}
-		if err := c.Create(ctx, settings); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}})
+	p, err := plan.Run(ctx, state, plan.Config{Quiet: 200 * time.Millisecond,
+		Operator: func(ctx context.Context, to plan.Target) error {
+			c, err := client.New(client.Config{REST: to.Config})
+			if err != nil {
+				return err
+			}
+			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}
+			if err := c.Create(ctx, settings); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}})
 	if err != nil {
 		panic(err)
 	}

@@ -35,7 +35,8 @@ func (h *hooks) learn(sn *store.Snapshot) error {
 	add := func(configuration, name string, cc admissionregistrationv1.WebhookClientConfig) {
 		h.names[address(cc)] = configuration + "/" + name
 	}
-	for c, err := range derived.List[admissionregistrationv1.MutatingWebhookConfiguration](sn, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	for c, err := range derived.List[admissionregistrationv1.MutatingWebhookConfiguration](sn,
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,8 @@ func (h *hooks) learn(sn *store.Snapshot) error {
 			add(c.Name, w.Name, w.ClientConfig)
 		}
 	}
-	for c, err := range derived.List[admissionregistrationv1.ValidatingWebhookConfiguration](sn, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	for c, err := range derived.List[admissionregistrationv1.ValidatingWebhookConfiguration](sn,
+		"validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		if err != nil {
 			return err
 		}
@@ -70,7 +72,8 @@ func address(cc admissionregistrationv1.WebhookClientConfig) string {
 	if cc.Service.Path != nil {
 		path = *cc.Service.Path
 	}
-	return strings.TrimSuffix(fmt.Sprintf("https://%s.%s.svc:%d%s", cc.Service.Name, cc.Service.Namespace, port, path), "/")
+	return strings.TrimSuffix(fmt.Sprintf("https://%s.%s.svc:%d%s", cc.Service.Name, cc.Service.Namespace, port, path),
+		"/")
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,14 +96,16 @@ func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
 		sent.calls(h.name(r))
 	}
 	answer, err := json.Marshal(map[string]any{
-		"apiVersion": review.APIVersion, "kind": review.Kind, "response": map[string]any{"uid": review.Request.UID, "allowed": true},
+		"apiVersion": review.APIVersion, "kind": review.Kind,
+		"response": map[string]any{"uid": review.Request.UID, "allowed": true},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(answer)), Body: io.NopCloser(bytes.NewReader(answer)), Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(answer)),
+		Body: io.NopCloser(bytes.NewReader(answer)), Request: r,
 	}, nil
 }
 
@@ -121,7 +126,8 @@ const nowhere = "https://127.0.0.1:9/not-called-by-kelson-plan"
 
 // refuseConversions makes conversions by a webhook of the cluster fail immediately.
 func refuseConversions(r *store.Record, notes *[]string) error {
-	if r.Key.Resource != "customresourcedefinitions.apiextensions.k8s.io" || !bytes.Contains(r.Data, []byte(`"Webhook"`)) {
+	if r.Key.Resource != "customresourcedefinitions.apiextensions.k8s.io" ||
+		!bytes.Contains(r.Data, []byte(`"Webhook"`)) {
 		return nil
 	}
 	crd := &unstructured.Unstructured{}
@@ -143,7 +149,8 @@ func refuseConversion(crd *unstructured.Unstructured) bool {
 	if strategy != string(apiextensionsv1.WebhookConverter) {
 		return false
 	}
-	err := unstructured.SetNestedMap(crd.Object, map[string]any{"url": nowhere}, "spec", "conversion", "webhook", "clientConfig")
+	err := unstructured.SetNestedMap(crd.Object, map[string]any{"url": nowhere}, "spec", "conversion", "webhook",
+		"clientConfig")
 	return err == nil
 }
 

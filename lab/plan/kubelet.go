@@ -47,7 +47,8 @@ func (k *kubelets) observe(ctx context.Context, obj *store.Object) {
 	if err != nil || pod.Spec.NodeName == "" {
 		return
 	}
-	if k.agents[pod.Spec.NodeName] || k.plane.Store().Snapshot().Get(store.Key{Resource: "nodes", Name: pod.Spec.NodeName}) == nil {
+	if k.agents[pod.Spec.NodeName] || k.plane.Store().Snapshot().Get(store.Key{Resource: "nodes",
+		Name: pod.Spec.NodeName}) == nil {
 		return
 	}
 	k.agents[pod.Spec.NodeName] = true

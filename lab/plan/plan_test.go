@@ -77,23 +77,29 @@ func (r *apps) Reconcile(ctx context.Context, app *corev1.ConfigMap) (operator.R
 // run runs the operator with an image, with its trace.
 func run(image string) func(context.Context, plan.Target) error {
 	return func(ctx context.Context, to plan.Target) error {
-		cfg := operator.Config{REST: to.Config, Trace: trace.Func(func(r trace.Record) { to.Reconciled(trace.Line(r)) })}
+		cfg := operator.Config{REST: to.Config, Trace: trace.Func(func(r trace.Record) {
+			to.Reconciled(trace.Line(r))
+		})}
 		return operator.Run(ctx, cfg, parts(image)...)
 	}
 }
 
 func parts(image string) []operator.Part {
-	return []operator.Part{operator.Name("apps"), operator.For(func(c operator.Client) *apps { return &apps{c, image} }, operator.Owns[appsv1.Deployment]())}
+	return []operator.Part{operator.Name("apps"), operator.For(func(c operator.Client) *apps {
+		return &apps{c, image}
+	}, operator.Owns[appsv1.Deployment]())}
 }
 
 func app(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name, Labels: map[string]string{"app": "yes"}}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name,
+		Labels: map[string]string{"app": "yes"}}}
 }
 
 // cluster returns a cluster with a Secret, and a webhook for Deployments that does not answer.
 func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	t.Helper()
-	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()}, opts...)...)
+	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()},
+		opts...)...)
 	// Without this, the copy has a node on which no pods can be scheduled.
 	env.Eventually(t, time.Minute, func() bool {
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
@@ -102,15 +108,19 @@ func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	fail, none := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
 	path := "/check"
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
-	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"}, Data: map[string][]byte{"password": []byte(password)}})
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"},
+		Data: map[string][]byte{"password": []byte(password)}})
 	env.Create(t, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "checks"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "deployments.example.com", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "hooks", Name: "hook", Path: &path}},
+			Name: "deployments.example.com", FailurePolicy: &fail, SideEffects: &none,
+			AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: "hooks", Name: "hook", Path: &path}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"},
+					Resources: []string{"deployments"}},
 			}},
 		}},
 	})
@@ -143,7 +153,8 @@ func planOf(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
 func texts(t *testing.T, p *plan.Plan) (text, all string) {
 	t.Helper()
 	var b, rest bytes.Buffer
-	if err := errors.Join(p.Text(&b, plan.TextOptions{}), p.Text(&rest, plan.TextOptions{All: true}), p.Markdown(&rest)); err != nil {
+	if err := errors.Join(p.Text(&b, plan.TextOptions{}), p.Text(&rest, plan.TextOptions{All: true}),
+		p.Markdown(&rest)); err != nil {
 		t.Fatal(err)
 	}
 	data, err := json.Marshal(p)
@@ -178,7 +189,8 @@ func TestPlan(t *testing.T) {
 	}
 	create, ready := p.Steps[0], p.Steps[1]
 	deployment := plan.Ref{Group: "apps", Kind: "Deployment", Resource: "deployments", Namespace: tenant, Name: "web"}
-	if w := create.Writes[0]; len(create.Writes) != 1 || w.Verb != planned.Create || w.Object != deployment || !slices.Equal(w.Webhooks, []string{"checks/deployments.example.com"}) || create.Simulated != "" {
+	if w := create.Writes[0]; len(create.Writes) != 1 || w.Verb != planned.Create || w.Object != deployment ||
+		!slices.Equal(w.Webhooks, []string{"checks/deployments.example.com"}) || create.Simulated != "" {
 		t.Errorf("step 1: %+v", create)
 	}
 	if len(create.Because) != 1 || create.Because[0].Text != "ConfigMap shop/web existed when the operator started" {
@@ -202,14 +214,19 @@ func TestPlan(t *testing.T) {
 		t.Errorf("the plan has a value of a Secret:\n%s", all)
 	}
 	wantContains(t, text, "1. controller configmap reconciles configmaps/shop/web\n   because ConfigMap shop/web existed when the operator started\n   + create deployments.apps/shop/web\n",
-		`.spec.template.spec.containers[app].image: "example.com/app:v1"`, "then Kubernetes: create ReplicaSet shop/web-", "webhooks not called: checks/deployments.example.com",
-		`"ready with (hidden)"`, "simulated: after the simulated start of pod shop/web-", "1 to create, 1 to update, 0 to delete")
-	wantContains(t, all, "### Plan: 1 to create", "```diff\n# because ConfigMap shop/web existed", "+ create deployments.apps/shop/web\n")
+		`.spec.template.spec.containers[app].image: "example.com/app:v1"`,
+		"then Kubernetes: create ReplicaSet shop/web-", "webhooks not called: checks/deployments.example.com",
+		`"ready with (hidden)"`, "simulated: after the simulated start of pod shop/web-",
+		"1 to create, 1 to update, 0 to delete")
+	wantContains(t, all, "### Plan: 1 to create", "```diff\n# because ConfigMap shop/web existed",
+		"+ create deployments.apps/shop/web\n")
 
 	// a cluster in which the operator has done its work
-	stop := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads(), testenv.Operator(parts("example.com/app:v1")...))
+	stop := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads(),
+		testenv.Operator(parts("example.com/app:v1")...))
 	stop.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
-	stop.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"}, Data: map[string][]byte{"password": []byte(password)}})
+	stop.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"},
+		Data: map[string][]byte{"password": []byte(password)}})
 	done := app("web")
 	stop.Create(t, done)
 	stop.Eventually(t, time.Minute, func() bool {
@@ -229,11 +246,14 @@ func TestPlan(t *testing.T) {
 	if err := p.Compare(old, "v1"); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Differences) != 1 || p.Differences[0].Object != deployment || len(p.Differences[0].Steps) != 1 || p.Empty() {
+	if len(p.Differences) != 1 || p.Differences[0].Object != deployment || len(p.Differences[0].Steps) != 1 ||
+		p.Empty() {
 		t.Errorf("differences: %+v", p.Differences)
 	}
 	text, _ = texts(t, p)
-	wantContains(t, text, "~ deployments.apps/shop/web\n", `.spec.template.spec.containers[app].image: "example.com/app:v1" → "example.com/app:v2"`, "1 object would be different than with v1")
+	wantContains(t, text, "~ deployments.apps/shop/web\n",
+		`.spec.template.spec.containers[app].image: "example.com/app:v1" → "example.com/app:v2"`,
+		"1 object would be different than with v1")
 	again := planOf(t, state, plan.Config{Operator: run("example.com/app:v2")})
 	if err := again.Compare(p, "v2"); err != nil || !again.Empty() {
 		text, _ := texts(t, again)
@@ -253,7 +273,8 @@ func TestPlanWithoutTrace(t *testing.T) {
 		t.Fatalf("got %+v", p.Steps)
 	}
 	text, _ := texts(t, p)
-	wantContains(t, text, "probably because ConfigMap shop/web existed when the operator started", "probably because Deployment shop/web was changed by Kubernetes")
+	wantContains(t, text, "probably because ConfigMap shop/web existed when the operator started",
+		"probably because Deployment shop/web was changed by Kubernetes")
 }
 
 // The operator has the rights of its own roles, and requests that they do not allow are part of
@@ -262,13 +283,17 @@ func TestPlanRights(t *testing.T) {
 	env := cluster(t)
 	env.Create(t, app("web"))
 	env.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "apps"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "list", "watch", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"},
+			Verbs: []string{"get", "list", "watch", "update"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}},
 	}})
-	env.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "apps"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "apps"},
+	env.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "apps"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "apps"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: tenant, Name: "apps"}}})
-	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Operator: run("example.com/app:v1"), User: "system:serviceaccount:shop:apps"})
-	if len(p.Refused) != 1 || p.Refused[0].Verb != "create" || p.Refused[0].Object.Resource != "deployments" || p.Empty() {
+	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Operator: run("example.com/app:v1"),
+		User: "system:serviceaccount:shop:apps"})
+	if len(p.Refused) != 1 || p.Refused[0].Verb != "create" || p.Refused[0].Object.Resource != "deployments" ||
+		p.Empty() {
 		t.Errorf("refused: %+v", p.Refused)
 	}
 	text, _ := texts(t, p)
@@ -286,21 +311,25 @@ func TestReadOnly(t *testing.T) {
 	owner.Namespace, owner.Name = tenant, "password"
 	env.Get(t, owner)
 	dependent := app("dependent")
-	dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: owner.Name, UID: owner.UID}}
+	dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: owner.Name,
+		UID: owner.UID}}
 	env.Create(t, dependent)
 	all := []rbacv1.PolicyRule{}
 	for _, group := range env.Plane().Registry().Current().All() {
 		if group.Plural != "secrets" {
-			all = append(all, rbacv1.PolicyRule{APIGroups: []string{group.Group}, Resources: []string{group.Plural}, Verbs: []string{"get", "list"}})
+			all = append(all, rbacv1.PolicyRule{APIGroups: []string{group.Group}, Resources: []string{group.Plural},
+				Verbs: []string{"get", "list"}})
 		}
 	}
 	env.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: all})
-	env.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reader"},
+	env.Create(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reader"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "reader"}}})
 	config := env.RESTConfig()
 	config.Impersonate.UserName = "reader"
 	state := read(t, config)
-	if notes := state.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "secrets are not in the plan: secrets is forbidden") {
+	if notes := state.Notes(); len(notes) != 1 ||
+		!strings.Contains(notes[0], "secrets are not in the plan: secrets is forbidden") {
 		t.Errorf("notes: %q", notes)
 	}
 	p := planOf(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
@@ -328,7 +357,8 @@ func TestBackup(t *testing.T) {
 	env := cluster(t)
 	owner, dependent := app("owner"), app("dependent")
 	env.Create(t, owner)
-	dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+	dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name,
+		UID: owner.UID}}
 	env.Create(t, dependent)
 	var backup bytes.Buffer
 	sn := env.Plane().Store().Snapshot()
@@ -355,9 +385,12 @@ func TestBackup(t *testing.T) {
 		t.Fatalf("got %+v", p.Steps)
 	}
 	text, _ := texts(t, p)
-	wantContains(t, text, "plan on a copy of test.backup", "- delete configmaps/shop/owner\n       then Kubernetes: delete ConfigMap shop/dependent\n", "1 to delete")
+	wantContains(t, text, "plan on a copy of test.backup",
+		"- delete configmaps/shop/owner\n       then Kubernetes: delete ConfigMap shop/dependent\n", "1 to delete")
 
-	_, err = plan.Run(t.Context(), state, plan.Config{Operator: func(context.Context, plan.Target) error { return http.ErrServerClosed }})
+	_, err = plan.Run(t.Context(), state, plan.Config{Operator: func(context.Context, plan.Target) error {
+		return http.ErrServerClosed
+	}})
 	if !errors.Is(err, plan.ErrEnded) || !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("an operator that ends: %v", err)
 	}
@@ -370,9 +403,11 @@ func TestLargePlan(t *testing.T) {
 	}
 	env := testenv.New(t)
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
-	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"}, Data: map[string][]byte{"password": []byte(password)}})
+	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"},
+		Data: map[string][]byte{"password": []byte(password)}})
 	for i := range 10_000 {
-		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: fmt.Sprintf("c%05d", i)}, Data: map[string]string{"value": strings.Repeat("x", 500)}}
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: fmt.Sprintf("c%05d", i)},
+			Data: map[string]string{"value": strings.Repeat("x", 500)}}
 		if i < 100 {
 			obj.Labels = map[string]string{"app": "yes"}
 		}
@@ -396,11 +431,13 @@ func TestLargePlan(t *testing.T) {
 // An operator with only webhooks sends no request.
 func TestSilentOperator(t *testing.T) {
 	env := cluster(t)
-	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Quiet: 20 * time.Millisecond, Operator: func(ctx context.Context, _ plan.Target) error {
-		<-ctx.Done()
-		return nil
-	}})
-	if len(p.Steps) > 0 || p.Incomplete != "" || !slices.Contains(p.Notes, "the operator sent no request within 300ms") {
+	p := planOf(t, read(t, env.RESTConfig()), plan.Config{Quiet: 20 * time.Millisecond,
+		Operator: func(ctx context.Context, _ plan.Target) error {
+			<-ctx.Done()
+			return nil
+		}})
+	if len(p.Steps) > 0 || p.Incomplete != "" ||
+		!slices.Contains(p.Notes, "the operator sent no request within 300ms") {
 		t.Errorf("got %+v", p)
 	}
 }

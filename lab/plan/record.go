@@ -186,7 +186,8 @@ func (r *recorder) writer(e *store.Event) *request {
 	return by
 }
 
-var requestInfo = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var requestInfo = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // handler passes the operator's requests to a control plane and records them.
 func (r *recorder) handler(next http.Handler) http.Handler {

@@ -157,7 +157,8 @@ func (r *run) settle(ctx context.Context) (*store.Snapshot, error) {
 
 // target returns the control plane against which the operator runs.
 func (r *run) target() Target {
-	admin := &user.DefaultInfo{Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+	admin := &user.DefaultInfo{Name: "kelson-admin",
+		Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	if r.cfg.User != "" {
 		admin = &user.DefaultInfo{Name: r.cfg.User, Groups: []string{user.AllAuthenticated}}
 		if account, ok := strings.CutPrefix(r.cfg.User, "system:serviceaccount:"); ok {
@@ -170,7 +171,8 @@ func (r *run) target() Target {
 		served.ServeHTTP(w, hr.WithContext(filters.WithUser(hr.Context(), admin)))
 	})
 	return Target{
-		Config: &rest.Config{Host: inprocess.URL, Transport: &inprocess.Transport{Handler: handler}, QPS: -1}, Handler: handler, Reconciled: r.reconciled,
+		Config:  &rest.Config{Host: inprocess.URL, Transport: &inprocess.Transport{Handler: handler}, QPS: -1},
+		Handler: handler, Reconciled: r.reconciled,
 	}
 }
 
@@ -201,7 +203,8 @@ func (r *run) operate(ctx context.Context) error {
 			}
 			return fmt.Errorf("%w: %w", ErrEnded, err)
 		case <-timeout.C:
-			if r.incomplete = fmt.Sprintf("the operator still changed objects after %v", r.cfg.Timeout); !r.recorder.hasStarted() {
+			if r.incomplete = fmt.Sprintf("the operator still changed objects after %v",
+				r.cfg.Timeout); !r.recorder.hasStarted() {
 				r.incomplete = fmt.Sprintf("the operator sent no request within %v", r.cfg.Timeout)
 			}
 		case <-tick.C:
@@ -269,7 +272,8 @@ func (r *run) starting() bool {
 		if obj.Created <= r.before.Revision() {
 			continue
 		}
-		if pod, err := derived.Of[corev1.Pod](obj); err == nil && pod.Status.Phase == corev1.PodPending && !unschedulable(pod) {
+		if pod, err := derived.Of[corev1.Pod](obj); err == nil && pod.Status.Phase == corev1.PodPending &&
+			!unschedulable(pod) {
 			return true
 		}
 	}
@@ -278,7 +282,8 @@ func (r *run) starting() bool {
 
 func unschedulable(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			c.Reason == corev1.PodReasonUnschedulable
 	})
 }
 
@@ -335,7 +340,9 @@ func (r *run) put(ctx context.Context, c client.Client, obj *unstructured.Unstru
 	if err != nil {
 		return err
 	}
-	if changes = slices.DeleteFunc(changes, func(c history.Change) bool { return bookkeeping[c.Path] }); len(changes) > 0 {
+	if changes = slices.DeleteFunc(changes, func(c history.Change) bool {
+		return bookkeeping[c.Path]
+	}); len(changes) > 0 {
 		r.installed = append(r.installed, Installed{Verb: planned.Update, Object: ref, Changes: changes})
 	}
 	return nil
@@ -356,7 +363,8 @@ func replace(live, wanted *unstructured.Unstructured) {
 			live.Object[field] = value
 		}
 	}
-	if _, configures, _ := unstructured.NestedMap(wanted.Object, "spec", "conversion"); configured && !configures && live.GetKind() == "CustomResourceDefinition" {
+	if _, configures, _ := unstructured.NestedMap(wanted.Object, "spec", "conversion"); configured && !configures &&
+		live.GetKind() == "CustomResourceDefinition" {
 		_ = unstructured.SetNestedMap(live.Object, conversion, "spec", "conversion")
 	}
 	live.SetLabels(merged(live.GetLabels(), wanted.GetLabels()))
@@ -378,7 +386,8 @@ func merged(a, b map[string]string) map[string]string {
 
 // bookkeeping lists fields that the server maintains.
 var bookkeeping = map[string]bool{
-	".metadata.generation": true, ".metadata.uid": true, ".metadata.creationTimestamp": true, ".metadata.selfLink": true,
+	".metadata.generation": true, ".metadata.uid": true, ".metadata.creationTimestamp": true,
+	".metadata.selfLink": true,
 }
 
 // kindOf returns the kind of a resource that the control plane serves.

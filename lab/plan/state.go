@@ -29,8 +29,10 @@ type State struct {
 // operators would wait for leaders, and nodes would be considered dead. The control plane of the
 // copy writes or measures the other resources itself.
 var omitted = []string{
-	"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io", "apiservices.apiregistration.k8s.io",
-	"componentstatuses", "nodes.metrics.k8s.io", "pods.metrics.k8s.io", "storageversions.internal.apiserver.k8s.io", "storageversionmigrations.storagemigration.k8s.io",
+	"events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io",
+	"apiservices.apiregistration.k8s.io",
+	"componentstatuses", "nodes.metrics.k8s.io", "pods.metrics.k8s.io", "storageversions.internal.apiserver.k8s.io",
+	"storageversionmigrations.storagemigration.k8s.io",
 }
 
 // maxEvents is the maximum number of writes of a run that its recorder may lag behind.
@@ -47,7 +49,9 @@ func newState(name string, records []store.Record, notes []string) (*State, erro
 		}
 	}
 	var err error
-	s.store, err = store.Open(store.Config{Backend: loaded(records), Retain: maxEvents, Budget: func(int64) int64 { return 1 << 30 }, Log: slog.New(slog.DiscardHandler)})
+	s.store, err = store.Open(store.Config{Backend: loaded(records), Retain: maxEvents, Budget: func(int64) int64 {
+		return 1 << 30
+	}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("load the state of %s: %w", name, err)
 	}
@@ -87,7 +91,8 @@ var _ store.Backend = loaded(nil)
 func (l loaded) Load(each func(store.Record) error) (revision uint64, err error) {
 	for _, r := range l {
 		if err := each(r); err != nil {
-			return 0, fmt.Errorf("%s %s: %w", r.Key.Resource, strings.TrimPrefix(r.Key.Namespace+"/"+r.Key.Name, "/"), err)
+			return 0, fmt.Errorf("%s %s: %w", r.Key.Resource, strings.TrimPrefix(r.Key.Namespace+"/"+r.Key.Name, "/"),
+				err)
 		}
 		revision = max(revision, r.Revision)
 	}
@@ -114,7 +119,8 @@ var omittedControllers = []string{
 
 // fork starts a control plane on a copy of the state.
 func (s *State) fork(ctx context.Context, hooks *hooks) (*controlplane.ControlPlane, error) {
-	cfg := controlplane.Config{From: s.at, Workloads: true, Controllers: omittedControllers, Webhooks: hooks, NodeLease: -1, Node: controlplane.NodeNone}
+	cfg := controlplane.Config{From: s.at, Workloads: true, Controllers: omittedControllers, Webhooks: hooks,
+		NodeLease: -1, Node: controlplane.NodeNone}
 	if !s.nodes {
 		cfg.Node = controlplane.NodeSimulated
 	}

@@ -66,10 +66,13 @@ type maker struct {
 // plan returns the plan of a finished run.
 func (r *run) plan() (*Plan, error) {
 	m := &maker{
-		run: r, writers: map[state]*trace.LineRecord{}, releases: map[state]*trace.LineRecord{}, byRecord: map[*trace.LineRecord]*item{}, byState: map[state]*item{}, byRequest: map[*request]*Write{}, latest: map[subject]version{}, foreign: map[subject]uint64{},
+		run: r, writers: map[state]*trace.LineRecord{}, releases: map[state]*trace.LineRecord{},
+		byRecord: map[*trace.LineRecord]*item{}, byState: map[state]*item{}, byRequest: map[*request]*Write{},
+		latest: map[subject]version{}, foreign: map[subject]uint64{},
 		effects: effects{writes: map[any]*Write{}},
 	}
-	m.podDependents = podDependents{store: r.plane.Store().Snapshot(), from: r.before, since: map[subject]podDependence{}, kind: m.subject}
+	m.podDependents = podDependents{store: r.plane.Store().Snapshot(), from: r.before,
+		since: map[subject]podDependence{}, kind: m.subject}
 	m.learn()
 	for _, v := range r.recorder.versions {
 		if err := m.version(v); err != nil {
@@ -87,7 +90,8 @@ func (r *run) plan() (*Plan, error) {
 			Cluster: r.state.name, Objects: r.state.objects, Installed: r.installed, Steps: []Step{},
 			Incomplete: r.incomplete, Notes: slices.Concat(r.state.notes, r.notes),
 		},
-		ending: ending{snapshot: r.plane.Store().Snapshot(), before: r.before.Revision(), began: r.began.Truncate(time.Second), touched: map[store.Key]bool{}, secrets: &m.secrets},
+		ending: ending{snapshot: r.plane.Store().Snapshot(), before: r.before.Revision(),
+			began: r.began.Truncate(time.Second), touched: map[store.Key]bool{}, secrets: &m.secrets},
 	}
 	for i := range p.Installed {
 		m.secrets.changes(p.Installed[i].Changes)
@@ -326,7 +330,8 @@ func (m *maker) recordOf(v version, about subject) *trace.LineRecord {
 	}
 	for i, r := range m.deletes {
 		for _, w := range r.Writes {
-			if w.Kind == about.kind && w.Namespace == about.namespace && (w.Name == about.name || w.Verb == "deletecollection") && w.Error == "" {
+			if w.Kind == about.kind && w.Namespace == about.namespace &&
+				(w.Name == about.name || w.Verb == "deletecollection") && w.Error == "" {
 				if w.Verb == "delete" {
 					m.deletes = slices.Delete(m.deletes, i, i+1)
 				}
@@ -341,7 +346,8 @@ func (m *maker) recordOf(v version, about subject) *trace.LineRecord {
 func (m *maker) reconciled(r *trace.LineRecord) *Ref {
 	ref := Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 	for _, res := range m.plane.Registry().Current().All() {
-		if res.Kind == r.Kind && res.StoredAs == "" && (ref.Resource == "" || m.podDependents.store.Get(res.Key(r.Namespace, r.Name)) != nil) {
+		if res.Kind == r.Kind && res.StoredAs == "" &&
+			(ref.Resource == "" || m.podDependents.store.Get(res.Key(r.Namespace, r.Name)) != nil) {
 			ref.Group, ref.Resource = res.Group, res.Plural
 		}
 	}
@@ -387,7 +393,8 @@ func (m *maker) failures() {
 			continue
 		}
 		step := &item{revision: written(r.Time), record: r}
-		step.Controller, step.Object, step.Error, step.Times = r.Controller, m.reconciled(r), r.Error, times[fmt.Sprint(about(r), r.Error)]
+		step.Controller, step.Object, step.Error, step.Times = r.Controller, m.reconciled(r), r.Error,
+			times[fmt.Sprint(about(r), r.Error)]
 		m.items = append(m.items, step)
 	}
 }
@@ -395,7 +402,8 @@ func (m *maker) failures() {
 // refusals counts the rejected requests.
 func (m *maker) refusals() (all []Refusal) {
 	for _, req := range m.recorder.refused {
-		one := Refusal{Verb: req.verb, Subresource: req.subresource, Object: req.object, Message: m.secrets.text(req.message), Times: 1}
+		one := Refusal{Verb: req.verb, Subresource: req.subresource, Object: req.object,
+			Message: m.secrets.text(req.message), Times: 1}
 		one.Object.Kind = m.kindOf(one.Object.Group, one.Object.Resource)
 		same := func(o Refusal) bool { o.Times = 1; return o == one }
 		if i := slices.IndexFunc(all, same); i >= 0 {

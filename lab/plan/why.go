@@ -25,7 +25,8 @@ func (m *maker) explain(step *item) {
 }
 
 var events = map[string]string{
-	trace.Add: "was created", trace.Update: "was changed", trace.Delete: "was deleted", trace.Sync: "existed when the operator started", trace.Resync: "was resynced",
+	trace.Add: "was created", trace.Update: "was changed", trace.Delete: "was deleted",
+	trace.Sync: "existed when the operator started", trace.Resync: "was resynced",
 }
 
 // cause describes a recorded cause.
@@ -56,7 +57,8 @@ func (m *maker) cause(r *trace.LineRecord, c *trace.LineCause) Cause {
 // isControllers reports whether Kubernetes' controllers wrote a version in the run.
 func (m *maker) isControllers(object subject, revision string) bool {
 	return slices.ContainsFunc(m.recorder.versions, func(v version) bool {
-		return (v.by == nil || v.besides) && fmt.Sprint(v.event.Object.Revision) == revision && m.subject(v.event.Object) == object
+		return (v.by == nil || v.besides) && fmt.Sprint(v.event.Object.Revision) == revision &&
+			m.subject(v.event.Object) == object
 	})
 }
 
@@ -66,7 +68,8 @@ func (m *maker) previous(r *trace.LineRecord) (found *trace.LineRecord) {
 		if other == r {
 			break
 		}
-		if other.Controller == r.Controller && other.Kind == r.Kind && other.Namespace == r.Namespace && other.Name == r.Name {
+		if other.Controller == r.Controller && other.Kind == r.Kind && other.Namespace == r.Namespace &&
+			other.Name == r.Name {
 			found = other
 		}
 	}
@@ -138,7 +141,9 @@ func (m *maker) changeOf(v version) Cause {
 }
 
 func (m *maker) dependsOn(obj *store.Object, on subject) bool {
-	return slices.ContainsFunc(obj.Head.Owners, func(o store.Owner) bool { return m.ownerOf(o, obj.Key.Namespace) == on })
+	return slices.ContainsFunc(obj.Head.Owners, func(o store.Owner) bool {
+		return m.ownerOf(o, obj.Key.Namespace) == on
+	})
 }
 
 // podsBehind describes how a step depends on simulated pods, or returns "".

@@ -128,5 +128,6 @@ func code(text string) string {
 
 // escape returns a text that Markdown shows as it is.
 func escape(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", "&lt;", "[", `\[`, "#", `\#`).Replace(clean(text))
+	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", "&lt;", "[", `\[`, "#",
+		`\#`).Replace(clean(text))
 }

@@ -29,7 +29,8 @@ func TestEscape(t *testing.T) {
 func TestWriter(t *testing.T) {
 	const (
 		text = "\x1b[1mbold\x1b[0m \x1b[31mred\x1b[0m\r\x1b[Kline\r\n\ttab ä\u202e\u009bx\x1b[2J\x1b[8mhidden\x1b]0;title\x07\rover"
-		want = "\x1b[1mbold\x1b[0m \x1b[31mred\x1b[0m\r\x1b[Kline\r\n\ttab ä" + `\u202e\u009bx\u001b[2J\u001b[8mhidden\u001b]0;title\u0007\u000dover`
+		want = "\x1b[1mbold\x1b[0m \x1b[31mred\x1b[0m\r\x1b[Kline\r\n\ttab ä" +
+			`\u202e\u009bx\u001b[2J\u001b[8mhidden\u001b]0;title\u0007\u000dover`
 	)
 	for size := 1; size <= len(text); size++ {
 		var out strings.Builder

@@ -65,7 +65,8 @@ func (w *writer) Write(p []byte) (int, error) {
 
 // begins reports whether text may be the beginning of one of the sequences in own.
 func begins(text string) bool {
-	for _, sequence := range []string{"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[36m", "\r\x1b[K", "\r\n"} {
+	for _, sequence := range []string{"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m",
+		"\x1b[36m", "\r\x1b[K", "\r\n"} {
 		if strings.HasPrefix(sequence, text) {
 			return true
 		}

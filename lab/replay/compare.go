@@ -19,7 +19,9 @@ func (r *replay) compare(at time.Time) error {
 	r.result.Moments++
 	recordedState, current := r.cfg.History.AtTime(at), r.store.Snapshot()
 	r.mu.Lock()
-	keys := slices.SortedFunc(maps.Keys(r.touched), func(a, b history.Key) int { return strings.Compare(a.String(), b.String()) })
+	keys := slices.SortedFunc(maps.Keys(r.touched), func(a, b history.Key) int {
+		return strings.Compare(a.String(), b.String())
+	})
 	r.mu.Unlock()
 	for _, key := range keys {
 		_, recorded, _, err := recordedState.Get(key)

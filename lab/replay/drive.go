@@ -51,7 +51,8 @@ func Drive(ctx context.Context, order Order, program, dir string, args []string)
 	// With these, a program would look for the API server of its Pod.
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KUBERNETES_SERVICE_") })
 	runtime.GOMAXPROCS(1) // agent.Clock needs it
-	process, err := agent.Start(agent.Config{Path: program, Dir: dir, Args: args, Env: append(env, "KUBECONFIG="+kubeconfig, "TMPDIR="+temp)})
+	process, err := agent.Start(agent.Config{Path: program, Dir: dir, Args: args,
+		Env: append(env, "KUBECONFIG="+kubeconfig, "TMPDIR="+temp)})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,8 @@ func writeCertificate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), pair.CertPEM, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
+	return errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), pair.CertPEM, 0o600),
+		os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
 }
 
 func drive(t *testing.T, order Order, process *agent.Process) (result *Result, err error) {
@@ -97,7 +99,8 @@ func drive(t *testing.T, order Order, process *agent.Process) (result *Result, e
 		return nil, err
 	}
 	defer h.Close()
-	cfg := Config{History: h, Program: process, Managers: order.Managers, From: order.From, To: order.To, Quiet: order.Quiet}
+	cfg := Config{History: h, Program: process, Managers: order.Managers, From: order.From, To: order.To,
+		Quiet: order.Quiet}
 	if order.Speed > 0 {
 		pace, stop := newPace(order.Speed)
 		defer stop()

@@ -103,7 +103,11 @@ func program(manager string) string { return strings.TrimSuffix(manager, ":apply
 // isKnownTool reports whether a field manager belongs to Kubernetes, Kelson or a common tool, and
 // so not to the operator of a project.
 func isKnownTool(manager string) bool {
-	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-", "api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager", "helm", "before-first-apply", "unknown", "storage-version", "validatingadmissionpolicy-status", "ResourceClaimController", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller", "helm-controller"} {
+	for _, prefix := range []string{"kube-", "kubectl", "kubelet", "kubeadm", "kubernetes-",
+		"api-priority-and-fairness-", "clusterrole-aggregation-controller", "kelson", "cloud-controller-manager",
+		"helm", "before-first-apply", "unknown", "storage-version", "validatingadmissionpolicy-status",
+		"ResourceClaimController", "GoogleContainerEngine", "simulated", "argocd", "flux", "kustomize-controller",
+		"helm-controller"} {
 		if strings.HasPrefix(manager, prefix) {
 			return true
 		}
@@ -144,8 +148,10 @@ func Managers(h *history.History) ([]string, error) {
 // and the other ignored resources belong to other servers.
 func ignored(resource string) bool {
 	switch resource {
-	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io", "apiservices.apiregistration.k8s.io",
-		"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io":
+	case "events", "events.events.k8s.io", "leases.coordination.k8s.io", "leasecandidates.coordination.k8s.io",
+		"apiservices.apiregistration.k8s.io",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":
 		return true
 	}
 	return false

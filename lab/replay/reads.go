@@ -18,7 +18,8 @@ type failedReads struct {
 	last map[string]string // the status, by what was read
 }
 
-var requestInfo = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var requestInfo = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // note records the response to a request.
 func (f *failedReads) note(r *http.Request, resp *http.Response) {

@@ -43,8 +43,11 @@ func (r *vault) Reconcile(ctx context.Context, app *corev1.ConfigMap) (operator.
 
 func runVault(password string, opts ...operator.Option) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, operator.Name("vault"),
-			operator.For(func(c operator.Client) *vault { return &vault{c, password} }, append(opts, operator.Owns[corev1.Secret]())...))
+		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)},
+			operator.Name("vault"),
+			operator.For(func(c operator.Client) *vault {
+				return &vault{c, password}
+			}, append(opts, operator.Owns[corev1.Secret]())...))
 	}
 }
 
@@ -71,7 +74,8 @@ func recorded(t *testing.T, secrets bool) *history.History {
 		c, err := client.New(client.Config{REST: plane.RESTConfig(), FieldOwner: "kubectl-edit"})
 		must(t, err)
 		time.Sleep(time.Minute)
-		must(t, c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "yes"}}}))
+		must(t, c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",
+			Labels: map[string]string{"app": "yes"}}}))
 		time.Sleep(time.Minute)
 		cancel()
 		<-ended
@@ -89,7 +93,8 @@ func recorded(t *testing.T, secrets bool) *history.History {
 // If the values of Secrets were not recorded, they do not diverge.
 func TestReplayWithoutSecrets(t *testing.T) {
 	for _, secrets := range []bool{false, true} {
-		result, err := replayed(t, replay.Config{History: recorded(t, secrets), Managers: []string{"vault"}, Operator: runVault("two")})
+		result, err := replayed(t, replay.Config{History: recorded(t, secrets), Managers: []string{"vault"},
+			Operator: runVault("two")})
 		must(t, err)
 		if diverges := len(result.Divergences) > 0; diverges != secrets || result.Objects != 1 {
 			t.Errorf("with values of Secrets recorded: %v: %+v", secrets, result)
@@ -99,10 +104,14 @@ func TestReplayWithoutSecrets(t *testing.T) {
 
 // An operator that cannot read a kind does nothing, so the result names that kind.
 func TestReplayWithoutAKind(t *testing.T) {
-	kind := operator.OwnsKind[unstructured.Unstructured](schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"})
-	result, err := replayed(t, replay.Config{History: recorded(t, true), Managers: []string{"vault"}, Operator: runVault("one", kind)})
+	kind := operator.OwnsKind[unstructured.Unstructured](schema.GroupVersionKind{Group: "example.com", Version: "v1",
+		Kind: "Widget"})
+	result, err := replayed(t, replay.Config{History: recorded(t, true), Managers: []string{"vault"},
+		Operator: runVault("one", kind)})
 	must(t, err)
-	if !slices.ContainsFunc(result.Notes, func(n string) bool { return n == "the operator could not read /apis/example.com/v1: 404 Not Found" }) {
+	if !slices.ContainsFunc(result.Notes, func(n string) bool {
+		return n == "the operator could not read /apis/example.com/v1: 404 Not Found"
+	}) {
 		t.Errorf("%+v", result)
 	}
 }

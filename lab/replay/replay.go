@@ -156,7 +156,8 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	}
 	r.result.Objects = len(r.touched)
 	if r.skipped > 0 {
-		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d writes of others had no object to change: the operator had not created it", r.skipped))
+		r.result.Notes = append(r.result.Notes,
+			fmt.Sprintf("%d writes of others had no object to change: the operator had not created it", r.skipped))
 	}
 	r.result.Notes = append(r.result.Notes, r.failed.notes()...)
 	return r.result, err
@@ -183,7 +184,8 @@ func (r *replay) bounds() error {
 	case from.Before(oldest):
 		return fmt.Errorf("the history begins later, at %s", oldest.UTC().Format(time.RFC3339Nano))
 	case from.After(to):
-		return fmt.Errorf("there is nothing to replay: the history ends at %s, before %s", newest.UTC().Format(time.RFC3339Nano), from.UTC().Format(time.RFC3339Nano))
+		return fmt.Errorf("there is nothing to replay: the history ends at %s, before %s",
+			newest.UTC().Format(time.RFC3339Nano), from.UTC().Format(time.RFC3339Nano))
 	}
 	r.result = &Result{From: from.UTC(), To: to.UTC()}
 	return nil
@@ -248,7 +250,8 @@ func (r *replay) start(ctx context.Context) (*controlplane.ControlPlane, error) 
 	if r.store, err = store.Open(store.Config{Backend: state.Backend(revision)}); err != nil {
 		return nil, fmt.Errorf("load the state at %s: %w", r.result.From.Format(time.RFC3339), err)
 	}
-	plane, err := controlplane.Start(ctx, controlplane.Config{Store: r.store, NoControllers: true, Node: controlplane.NodeNone, NodeLease: -1})
+	plane, err := controlplane.Start(ctx, controlplane.Config{Store: r.store, NoControllers: true,
+		Node: controlplane.NodeNone, NodeLease: -1})
 	if err != nil {
 		return nil, errors.Join(err, r.store.Close())
 	}
@@ -493,7 +496,9 @@ func (r *replay) byOperator(e event, headBefore, headAfter head, before []byte) 
 		if !slices.ContainsFunc(headBefore.Metadata.Finalizers, func(f string) bool { return !isCollectors(f) }) {
 			return false, nil
 		}
-		return slices.ContainsFunc(headBefore.Metadata.ManagedFields, func(f entry) bool { return isOperator(f.Manager) && f.finalizers() }), nil
+		return slices.ContainsFunc(headBefore.Metadata.ManagedFields, func(f entry) bool {
+			return isOperator(f.Manager) && f.finalizers()
+		}), nil
 	}
 	if created, err := r.created(e.Key, e.before, isOperator); err != nil || !created {
 		return false, err
@@ -531,7 +536,9 @@ func (r *replay) created(key history.Key, revision uint64, isOperator func(manag
 		}
 	}
 	_, decoded, err := r.version(key, first)
-	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool { return f.Subresource == "" && !isOperator(f.Manager) }), err
+	return err == nil && !slices.ContainsFunc(decoded.Metadata.ManagedFields, func(f entry) bool {
+		return f.Subresource == "" && !isOperator(f.Manager)
+	}), err
 }
 
 // existed reports whether an object with a UID existed in the history at a revision, and did not
@@ -546,7 +553,8 @@ func (r *replay) existed(uid string, revision uint64) (bool, error) {
 		if decoded, err := headOf(data); err != nil {
 			return false, err
 		} else if ok && decoded.Metadata.UID == uid {
-			return decoded.Metadata.DeletionTimestamp == "" || !slices.Contains(decoded.Metadata.Finalizers, metav1.FinalizerDeleteDependents), nil
+			return decoded.Metadata.DeletionTimestamp == "" ||
+				!slices.Contains(decoded.Metadata.Finalizers, metav1.FinalizerDeleteDependents), nil
 		}
 	}
 	return false, nil

@@ -63,8 +63,11 @@ func (r *apps) Reconcile(ctx context.Context, app *corev1.ConfigMap) (operator.R
 
 func run(image string, limit int32) func(context.Context, *rest.Config) error {
 	return func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, operator.Name("apps"),
-			operator.For(func(c operator.Client) *apps { return &apps{c, image, limit} }, operator.Owns[appsv1.Deployment]()))
+		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)},
+			operator.Name("apps"),
+			operator.For(func(c operator.Client) *apps {
+				return &apps{c, image, limit}
+			}, operator.Owns[appsv1.Deployment]()))
 	}
 }
 
@@ -72,7 +75,8 @@ func run(image string, limit int32) func(context.Context, *rest.Config) error {
 // it after another hour.
 func incident(t *testing.T) *history.History {
 	return record(t, run("nginx:1", 10), func(ctx context.Context, c client.Client) {
-		app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
+		app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",
+			Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
 		must(t, c.Create(ctx, app))
 		time.Sleep(time.Hour)
 		must(t, c.Get(ctx, client.KeyOf(app), app))
@@ -85,13 +89,15 @@ func incident(t *testing.T) *history.History {
 }
 
 // record records what a user does while an operator runs.
-func record(t *testing.T, operator func(context.Context, *rest.Config) error, user func(context.Context, client.Client)) *history.History {
+func record(t *testing.T, operator func(context.Context, *rest.Config) error,
+	user func(context.Context, client.Client)) *history.History {
 	dir := filepath.Join(t.TempDir(), history.Folder)
 	synctest.Test(t, func(t *testing.T) {
 		retainer := history.NewRetainer(dir, history.RetainerConfig{})
 		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
 		must(t, err)
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, Workloads: true, Node: controlplane.NodeSimulated})
+		plane, err := controlplane.Start(t.Context(),
+			controlplane.Config{Store: s, Workloads: true, Node: controlplane.NodeSimulated})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -142,7 +148,8 @@ func TestReplay(t *testing.T) {
 		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:2", 10)})
 		must(t, err)
 		if len(result.Divergences) != 1 || result.Divergences[0].Resource != "deployments.apps" ||
-			!slices.Contains(result.Divergences[0].Changes, history.Change{Path: ".spec.template.spec.containers[app].image", From: `"nginx:1"`, To: `"nginx:2"`}) {
+			!slices.Contains(result.Divergences[0].Changes,
+				history.Change{Path: ".spec.template.spec.containers[app].image", From: `"nginx:1"`, To: `"nginx:2"`}) {
 			t.Errorf("%+v", result)
 		}
 		// the Deployment was deleted with its owner
@@ -163,10 +170,11 @@ func TestReplay(t *testing.T) {
 		}
 	})
 	t.Run("an operator that does nothing", func(t *testing.T) {
-		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: func(ctx context.Context, _ *rest.Config) error {
-			<-ctx.Done()
-			return nil
-		}})
+		result, err := replayed(t, replay.Config{History: h, Managers: managers,
+			Operator: func(ctx context.Context, _ *rest.Config) error {
+				<-ctx.Done()
+				return nil
+			}})
 		must(t, err)
 		if !slices.ContainsFunc(result.Divergences, func(d replay.Divergence) bool {
 			return d.Resource == "deployments.apps" && d.Only == "recorded"
@@ -176,18 +184,21 @@ func TestReplay(t *testing.T) {
 	})
 	t.Run("part of the history", func(t *testing.T) {
 		_, newest := h.Span()
-		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:1", 10), From: newest.Add(-150 * time.Minute)})
+		result, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: run("nginx:1", 10),
+			From: newest.Add(-150 * time.Minute)})
 		must(t, err)
 		if len(result.Divergences) > 0 || result.Inputs == 0 {
 			t.Errorf("%+v", result)
 		}
 	})
 	t.Run("an operator that ends", func(t *testing.T) {
-		_, err := replayed(t, replay.Config{History: h, Managers: managers, Operator: func(context.Context, *rest.Config) error { return errors.New("no configuration") }})
+		_, err := replayed(t, replay.Config{History: h, Managers: managers,
+			Operator: func(context.Context, *rest.Config) error { return errors.New("no configuration") }})
 		if err == nil || err.Error() != "the operator ended: no configuration" {
 			t.Error(err)
 		}
-		_, err = replayed(t, replay.Config{History: h, Managers: managers, Operator: func(context.Context, *rest.Config) error { panic("no configuration") }})
+		_, err = replayed(t, replay.Config{History: h, Managers: managers,
+			Operator: func(context.Context, *rest.Config) error { panic("no configuration") }})
 		if err == nil || err.Error() != "the operator ended: panic: no configuration" {
 			t.Error(err)
 		}
@@ -218,7 +229,8 @@ func TestOperatorStartsAfterDefinitions(t *testing.T) {
 		retainer := history.NewRetainer(dir, history.RetainerConfig{})
 		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
 		must(t, err)
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, NoControllers: true, Node: controlplane.NodeNone})
+		plane, err := controlplane.Start(t.Context(),
+			controlplane.Config{Store: s, NoControllers: true, Node: controlplane.NodeNone})
 		must(t, err)
 		write := func(manager string, obj client.Object) {
 			time.Sleep(time.Minute)
@@ -231,7 +243,8 @@ func TestOperatorStartsAfterDefinitions(t *testing.T) {
 			"spec": {"group": "example.com", "names": {"plural": "ships", "kind": "Ship"}, "scope": "Namespaced",
 				"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}
 		}`))
-		write("apps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Data: map[string]string{"color": "red"}})
+		write("apps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Data: map[string]string{"color": "red"}})
 		plane.Stop()
 		must(t, s.Close())
 	})
@@ -281,12 +294,17 @@ func (*closing) Finalize(context.Context, *corev1.ConfigMap) (operator.Result, e
 // references.
 func TestGarbageCollection(t *testing.T) {
 	run := func(ctx context.Context, config *rest.Config) error {
-		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)}, operator.Name("apps"),
-			operator.For(func(c operator.Client) *closing { return &closing{apps{c, "nginx:1", 10}} }, operator.Owns[appsv1.Deployment](), operator.Owns[corev1.Secret]()))
+		return operator.Run(ctx, operator.Config{REST: config, Log: slog.New(slog.DiscardHandler)},
+			operator.Name("apps"),
+			operator.For(func(c operator.Client) *closing {
+				return &closing{apps{c, "nginx:1", 10}}
+			}, operator.Owns[appsv1.Deployment](), operator.Owns[corev1.Secret]()))
 	}
-	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground,
+		metav1.DeletePropagationOrphan} {
 		h := record(t, run, func(ctx context.Context, c client.Client) {
-			app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
+			app := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",
+				Labels: map[string]string{"app": "yes"}}, Data: map[string]string{"replicas": "x"}}
 			must(t, c.Create(ctx, app))
 			time.Sleep(time.Minute)
 			must(t, c.Delete(ctx, app, client.DeleteOptions{PropagationPolicy: &policy}))

@@ -54,7 +54,8 @@ func transfer(before, after, now []byte, operator []string) ([]byte, error) {
 		}
 	}
 	finalizers, _ := meta["finalizers"].([]any)
-	if grace, _ := meta["deletionGracePeriodSeconds"].(json.Number); meta["deletionTimestamp"] != nil && len(finalizers) == 0 && strings.Trim(string(grace), "0") == "" {
+	if grace, _ := meta["deletionGracePeriodSeconds"].(json.Number); meta["deletionTimestamp"] != nil &&
+		len(finalizers) == 0 && strings.Trim(string(grace), "0") == "" {
 		return nil, nil
 	}
 	return json.Marshal(result)

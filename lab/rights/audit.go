@@ -101,7 +101,8 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]
 	// This needs the verb create too. Admission also refuses with 403.
 	refusal := s.Code == http.StatusForbidden && strings.Contains(s.Message, "\" cannot ")
 	upsert := r.Verb == "patch" || r.Verb == "update"
-	if upsert && (s.Code == http.StatusCreated || refusal && strings.Contains(s.Message, "\" cannot create resource ")) {
+	if upsert && (s.Code == http.StatusCreated || refusal && strings.Contains(s.Message,
+		"\" cannot create resource ")) {
 		r.Verb = "create"
 		found[r] = true
 	}
@@ -126,7 +127,8 @@ func impersonations(other *authnv1.UserInfo) []Request {
 		all = append(all, Request{Verb: "impersonate", Group: authnv1.GroupName, Resource: "uids"})
 	}
 	for key := range other.Extra {
-		all = append(all, Request{Verb: "impersonate", Group: authnv1.GroupName, Resource: "userextras/" + strings.ToLower(key)})
+		all = append(all, Request{Verb: "impersonate", Group: authnv1.GroupName,
+			Resource: "userextras/" + strings.ToLower(key)})
 	}
 	return all
 }
@@ -146,7 +148,8 @@ func request(e *auditv1.Event) (Request, bool) {
 	if r.Resource == "namespaces" || strings.HasPrefix(r.Resource, "namespaces/") {
 		r.Namespace = "" // the namespace's own name, which only a ClusterRole can allow in general
 	}
-	self := r.Group == "authorization.k8s.io" && strings.HasPrefix(r.Resource, "selfsubject") || r.Group == "authentication.k8s.io" && r.Resource == "selfsubjectreviews"
+	self := r.Group == "authorization.k8s.io" && strings.HasPrefix(r.Resource, "selfsubject") ||
+		r.Group == "authentication.k8s.io" && r.Resource == "selfsubjectreviews"
 	return r, !self
 }
 
@@ -165,6 +168,7 @@ func public(path string) bool {
 }
 
 func compare(a, b Request) int {
-	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource), strings.Compare(a.URL, b.URL),
+	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource),
+		strings.Compare(a.URL, b.URL),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Verb, b.Verb))
 }

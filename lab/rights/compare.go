@@ -38,7 +38,9 @@ func Compare(requests []Request, roles []rbac.Role, declared []rbac.Declaration)
 	var c Comparison
 	for _, r := range requests {
 		allowed := slices.ContainsFunc(roles, func(role rbac.Role) bool {
-			return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return allows(role.Namespace, rule, r) })
+			return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+				return allows(role.Namespace, rule, r)
+			})
 		})
 		if !allowed {
 			c.Missing = append(c.Missing, r)
@@ -96,7 +98,9 @@ func unused(d rbac.Declaration, requests []Request) Unused {
 
 // invisible reports whether the server checks a rule without a request for it.
 func invisible(rule rbacv1.PolicyRule, verb string) bool {
-	finalizers := slices.ContainsFunc(rule.Resources, func(r string) bool { return strings.HasSuffix(r, "/finalizers") })
+	finalizers := slices.ContainsFunc(rule.Resources, func(r string) bool {
+		return strings.HasSuffix(r, "/finalizers")
+	})
 	return finalizers && verb == "update" || verb == "escalate" || verb == "bind" || verb == "impersonate"
 }
 

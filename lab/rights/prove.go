@@ -40,7 +40,9 @@ type Proof struct {
 // the permissions. run runs the operator with roles and returns the refused requests. If all is
 // false, it may end at the first one. If the roles are not sufficient, Prove returns after the
 // first run. tried, if not nil, is called after each other run.
-func Prove(ctx context.Context, name string, requests []Request, run func(ctx context.Context, roles []rbac.Role, all bool) ([]Request, error), tried func(without Request, shown bool)) (Proof, error) {
+func Prove(ctx context.Context, name string, requests []Request,
+	run func(ctx context.Context, roles []rbac.Role, all bool) ([]Request, error),
+	tried func(without Request, shown bool)) (Proof, error) {
 	var p Proof
 	var err error
 	if p.Refused, err = run(ctx, exactRoles(name, requests), true); err != nil || len(p.Refused) > 0 {

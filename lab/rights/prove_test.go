@@ -33,18 +33,22 @@ func TestProve(t *testing.T) {
 	}
 	sent = []rights.Request{getPods, metrics}
 	p, err := rights.Prove(t.Context(), "r", []rights.Request{getPods, listPods, metrics}, run, nil)
-	if err != nil || len(p.Refused) > 0 || !slices.Equal(p.Shown, []rights.Request{getPods, metrics}) || !slices.Equal(p.NotShown, []rights.Request{listPods}) {
+	if err != nil || len(p.Refused) > 0 || !slices.Equal(p.Shown, []rights.Request{getPods, metrics}) ||
+		!slices.Equal(p.NotShown, []rights.Request{listPods}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if runs != 4 {
 		t.Errorf("%d runs, want one under the role and one without each of three permissions", runs)
 	}
 	runs = 0
-	if p, err = rights.Prove(t.Context(), "r", []rights.Request{getPods}, run, nil); err != nil || !slices.Equal(p.Refused, []rights.Request{metrics}) || runs != 1 {
+	if p, err = rights.Prove(t.Context(), "r", []rights.Request{getPods}, run, nil); err != nil ||
+		!slices.Equal(p.Refused, []rights.Request{metrics}) || runs != 1 {
 		t.Errorf("insufficient roles: %+v, %v after %d runs", p, err, runs)
 	}
 	broken := errors.New("broken")
-	if _, err = rights.Prove(t.Context(), "r", nil, func(context.Context, []rbac.Role, bool) ([]rights.Request, error) { return nil, broken }, nil); !errors.Is(err, broken) {
+	if _, err = rights.Prove(t.Context(), "r", nil, func(context.Context, []rbac.Role, bool) ([]rights.Request, error) {
+		return nil, broken
+	}, nil); !errors.Is(err, broken) {
 		t.Errorf("a run that fails: %v", err)
 	}
 }
@@ -52,7 +56,8 @@ func TestProve(t *testing.T) {
 func TestGeneral(t *testing.T) {
 	in := func(r rights.Request, namespace string) rights.Request { r.Namespace = namespace; return r }
 	declared := []rbac.Declaration{{Namespace: "system", Rule: rbacv1.PolicyRule{}}, {}}
-	got := rights.General([]rights.Request{in(getPods, "a"), in(getPods, "b"), in(getPods, "system"), metrics}, declared)
+	got := rights.General([]rights.Request{in(getPods, "a"), in(getPods, "b"), in(getPods, "system"), metrics},
+		declared)
 	if want := []rights.Request{metrics, getPods, in(getPods, "system")}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -60,7 +65,8 @@ func TestGeneral(t *testing.T) {
 
 func TestNear(t *testing.T) {
 	at := func(line int, group, resource string) rbac.Declaration {
-		return rbac.Declaration{Pos: token.Position{Filename: "c.go", Line: line}, Rule: rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get"}}}
+		return rbac.Declaration{Pos: token.Position{Filename: "c.go", Line: line},
+			Rule: rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get"}}}
 	}
 	declared := []rbac.Declaration{at(1, "", "pods"), at(2, "", "secrets"), at(3, "apps", "deployments")}
 	for _, test := range []struct {

@@ -74,7 +74,8 @@ func exactRoles(name string, requests []Request) []rbac.Role {
 		verbs[to][r.Verb] = true
 	}
 	order := func(a, b target) int {
-		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource), strings.Compare(a.url, b.url))
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group),
+			strings.Compare(a.resource, b.resource), strings.Compare(a.url, b.url))
 	}
 	var roles []rbac.Role
 	for _, to := range slices.SortedFunc(maps.Keys(verbs), order) {
@@ -105,7 +106,8 @@ func allows(namespace string, rule rbacv1.PolicyRule, r Request) bool {
 		})
 	}
 	_, sub, isSub := strings.Cut(r.Resource, "/")
-	return has(rule.APIGroups, r.Group) && (has(rule.Resources, r.Resource) || isSub && slices.Contains(rule.Resources, "*/"+sub))
+	return has(rule.APIGroups, r.Group) && (has(rule.Resources, r.Resource) ||
+		isSub && slices.Contains(rule.Resources, "*/"+sub))
 }
 
 // has reports whether a list contains a value or the wildcard.

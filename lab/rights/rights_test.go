@@ -16,7 +16,8 @@ import (
 
 func event(user, verb, group, resource, sub, namespace string) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":%q,"user":{"username":%q},"userAgent":"manager/v1","requestURI":"/x?y",`+
-		`"objectRef":{"apiGroup":%q,"resource":%q,"subresource":%q,"namespace":%q}}`+"\n", verb, user, group, resource, sub, namespace)
+		`"objectRef":{"apiGroup":%q,"resource":%q,"subresource":%q,"namespace":%q}}`+"\n", verb, user, group, resource,
+		sub, namespace)
 }
 
 func audit(t *testing.T, log string) rights.Audit {
@@ -39,7 +40,8 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"kubectl","requestURI":"/logs"}`+"\n"+
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"watch","user":{"username":"admin"},"impersonatedUser":{"username":"op"},"userAgent":"manager","objectRef":{"resource":"pods"}}`+"\n"+
 		`{"kind":"Event","apiVer`)
-	want := []rights.Request{{Verb: "get", URL: "/metrics"}, {Verb: "list", Resource: "pods"}, {Verb: "watch", Resource: "pods"}, {Verb: "create", Resource: "pods/eviction", Namespace: "shop"}}
+	want := []rights.Request{{Verb: "get", URL: "/metrics"}, {Verb: "list", Resource: "pods"},
+		{Verb: "watch", Resource: "pods"}, {Verb: "create", Resource: "pods/eviction", Namespace: "shop"}}
 	if !slices.Equal(a.Requests, want) {
 		t.Errorf("requests: %v\nwant %v", a.Requests, want)
 	}
@@ -47,7 +49,8 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 		t.Errorf("users: %v", a.Users)
 	}
 	for _, log := range []string{"no JSON\n", "{}\n"} {
-		if _, err := rights.FromAudit(strings.NewReader(log), rights.Filter{}); err == nil || !strings.Contains(err.Error(), "line 1") {
+		if _, err := rights.FromAudit(strings.NewReader(log), rights.Filter{}); err == nil ||
+			!strings.Contains(err.Error(), "line 1") {
 			t.Errorf("%q: %v", log, err)
 		}
 	}
@@ -61,7 +64,8 @@ func TestCreatingApplies(t *testing.T) {
 	a := audit(t, status(event("op", "patch", "", "secrets", "", "shop"), `{"code":201}`)+
 		status(event("op", "patch", "", "pods", "", "shop"), `{"code":200}`)+
 		status(event("op", "update", "coordination.k8s.io", "leases", "", "shop"), `{"code":201}`)+
-		status(event("op", "patch", "apps", "deployments", "", "shop"), `{"code":403,"message":"deployments.apps \"web\" is forbidden: User \"op\" cannot create resource \"deployments\" in API group \"apps\""}`))
+		status(event("op", "patch", "apps", "deployments", "", "shop"),
+			`{"code":403,"message":"deployments.apps \"web\" is forbidden: User \"op\" cannot create resource \"deployments\" in API group \"apps\""}`))
 	requests := func(of ...[]string) (all []rights.Request) {
 		for _, r := range of {
 			all = append(all, rights.Request{Verb: r[0], Group: r[1], Resource: r[2], Namespace: "shop"})
@@ -87,13 +91,15 @@ func TestRequestsOfAnImpersonator(t *testing.T) {
 	}
 	a := audit(t, as(`{"username":"jane","groups":["system:authenticated"]}`)+
 		as(`{"username":"system:serviceaccount:shop:web","groups":["system:serviceaccounts","system:serviceaccounts:shop","system:authenticated"]}`))
-	want := []rights.Request{{Verb: "impersonate", Resource: "serviceaccounts", Namespace: "shop"}, {Verb: "impersonate", Resource: "users"}}
+	want := []rights.Request{{Verb: "impersonate", Resource: "serviceaccounts", Namespace: "shop"},
+		{Verb: "impersonate", Resource: "users"}}
 	if !slices.Equal(a.Requests, want) {
 		t.Errorf("requests: %v\nwant %v", a.Requests, want)
 	}
 	a = audit(t, as(`{"username":"jane","uid":"7","groups":["team","system:authenticated"],"extra":{"Scopes":["a"]}}`))
 	want = []rights.Request{{Verb: "impersonate", Resource: "groups"}, {Verb: "impersonate", Resource: "users"},
-		{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "uids"}, {Verb: "impersonate", Group: "authentication.k8s.io", Resource: "userextras/scopes"}}
+		{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "uids"},
+		{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "userextras/scopes"}}
 	if !slices.Equal(a.Requests, want) {
 		t.Errorf("requests: %v\nwant %v", a.Requests, want)
 	}
@@ -109,12 +115,15 @@ func TestRequestsOfAnImpersonator(t *testing.T) {
 // The least roles allow every request. Without any verb of any rule, they do not.
 func TestRolesAreMinimal(t *testing.T) {
 	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "get", "", "pods", "", "a")+
-		event("op", "update", "coordination.k8s.io", "leases", "", "system")+event("op", "create", "coordination.k8s.io", "leases", "", "system")+
-		event("op", "patch", "apps", "deployments", "status", "a")+event("op", "patch", "apps", "deployments", "status", "b")+
+		event("op", "update", "coordination.k8s.io", "leases", "", "system")+
+		event("op", "create", "coordination.k8s.io", "leases", "", "system")+
+		event("op", "patch", "apps", "deployments", "status", "a")+
+		event("op", "patch", "apps", "deployments", "status", "b")+
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"/metrics"}`+"\n")
 	roles := rights.Roles("manager-role", a.Requests)
 	doc, err := rbac.YAML(roles)
-	if err != nil || strings.Count(string(doc), "kind: ClusterRole\n") != 1 || strings.Count(string(doc), "kind: Role\n") != 1 || strings.Contains(string(doc), "resourceNames") {
+	if err != nil || strings.Count(string(doc), "kind: ClusterRole\n") != 1 ||
+		strings.Count(string(doc), "kind: Role\n") != 1 || strings.Contains(string(doc), "resourceNames") {
 		t.Errorf("%v\n%s", err, doc)
 	}
 	if c := rights.Compare(a.Requests, roles, nil); len(c.Missing) > 0 {
@@ -138,19 +147,23 @@ func TestRolesAreMinimal(t *testing.T) {
 func TestWatchesNeedList(t *testing.T) {
 	a := audit(t, event("op", "watch", "", "pods", "", ""))
 	roles := rights.Roles("manager-role", a.Requests)
-	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"},
+		Verbs: []string{"list", "watch"}}}
 	if len(roles) != 1 || !reflect.DeepEqual(roles[0].Rules, want) {
 		t.Errorf("roles: %+v", roles)
 	}
-	declared := []rbac.Declaration{{Rule: rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}}}
-	if c := rights.Compare(a.Requests, roles, declared); len(c.Unused) != 1 || !slices.Equal(c.Unused[0].Verbs, []string{"get"}) {
+	declared := []rbac.Declaration{{Rule: rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"},
+		Verbs: []string{"get", "list", "watch"}}}}
+	if c := rights.Compare(a.Requests, roles, declared); len(c.Unused) != 1 ||
+		!slices.Equal(c.Unused[0].Verbs, []string{"get"}) {
 		t.Errorf("unused: %v", c.Unused)
 	}
 }
 
 func TestCompareWithMarkers(t *testing.T) {
 	declare := func(line int, groups, resources string, verbs ...string) rbac.Declaration {
-		return rbac.Declaration{Pos: token.Position{Filename: "c.go", Line: line, Column: 4}, Rule: rbacv1.PolicyRule{APIGroups: []string{groups}, Resources: []string{resources}, Verbs: verbs}}
+		return rbac.Declaration{Pos: token.Position{Filename: "c.go", Line: line, Column: 4},
+			Rule: rbacv1.PolicyRule{APIGroups: []string{groups}, Resources: []string{resources}, Verbs: verbs}}
 	}
 	declared := []rbac.Declaration{
 		declare(1, "", "pods", "get", "list"),

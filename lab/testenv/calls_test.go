@@ -16,7 +16,9 @@ import (
 // calls returns the exported functions of a package and the exported methods of its Env.
 func calls(t *testing.T, dir string) map[string]bool {
 	t.Helper()
-	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool {
+		return !strings.HasSuffix(f.Name(), "_test.go")
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func TestCallsOfOperatortest(t *testing.T) {
 	inTestenv, inOperatortest := calls(t, "."), calls(t, "../../operator/operatortest")
 	for _, call := range slices.Sorted(maps.Keys(inTestenv)) {
 		if inOperatortest[call] == documented[call] {
-			t.Errorf("%s: operatortest has it: %v; the table of docs/guides/testing.md lists it as missing: %v", call, inOperatortest[call], documented[call])
+			t.Errorf("%s: operatortest has it: %v; the table of docs/guides/testing.md lists it as missing: %v", call,
+				inOperatortest[call], documented[call])
 		}
 	}
 	for _, call := range slices.Sorted(maps.Keys(inOperatortest)) {

@@ -19,7 +19,8 @@ func ExampleNew() {
 	startOperator := func(ctx context.Context, config *rest.Config) error { <-ctx.Done(); return nil }
 	_ = func(t *testing.T) { // a test
 		synctest.Test(t, func(t *testing.T) {
-			env := testenv.New(t, testenv.CRDs("config/crd"), testenv.Nodes(controlplane.NodeSimulated), testenv.Run(startOperator))
+			env := testenv.New(t, testenv.CRDs("config/crd"), testenv.Nodes(controlplane.NodeSimulated),
+				testenv.Run(startOperator))
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},

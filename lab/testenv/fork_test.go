@@ -21,7 +21,8 @@ import (
 )
 
 func configMap(name, value string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string]string{"v": value}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Data: map[string]string{"v": value}}
 }
 
 func ship(name string) *unstructured.Unstructured {
@@ -157,7 +158,8 @@ func TestControllersOfAFork(t *testing.T) {
 		owner := configMap("owner", "x")
 		base.Create(t, owner)
 		owned := configMap("owned", "x")
-		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name,
+			UID: owner.UID}}
 		base.Create(t, owned)
 		fork := base.Fork(t)
 		if err := fork.Client().Delete(t.Context(), owner.DeepCopy()); err != nil {
@@ -196,7 +198,8 @@ func TestKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := anonymous.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := anonymous.CoreV1().ConfigMaps("default").List(t.Context(),
+		metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("anonymous list: %v, want forbidden", err)
 	}
 
@@ -205,7 +208,8 @@ func TestKubeconfig(t *testing.T) {
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out},
 	})
 	get.SetArgs([]string{"--kubeconfig", file, "--cache-dir", t.TempDir(), "get", "crd", "-o", "name"})
-	if err := get.Execute(); err != nil || strings.TrimSpace(out.String()) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
+	if err := get.Execute(); err != nil || strings.TrimSpace(
+		out.String()) != "customresourcedefinition.apiextensions.k8s.io/ships.sea.example.com" {
 		t.Errorf("kubectl get crd: %v\n%s", err, out.String())
 	}
 }

@@ -51,7 +51,8 @@ func secret(n int) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: fmt.Sprintf("certificate-%05d", n), Labels: map[string]string{"app": fmt.Sprint("app-", n%100), "managed-by": "issuer"},
+			Namespace: "default", Name: fmt.Sprintf("certificate-%05d", n),
+			Labels:      map[string]string{"app": fmt.Sprint("app-", n%100), "managed-by": "issuer"},
 			Annotations: map[string]string{"issued-by": "letsencrypt", "names": fmt.Sprintf("app-%d.example.com", n)},
 		},
 		Type: corev1.SecretTypeOpaque,
@@ -75,7 +76,8 @@ func BenchmarkInformerForms(b *testing.B) {
 		name string
 		obj  client.Object
 		form informer.Form
-	}{{"full", &corev1.Secret{}, informer.Full}, {"compact", &corev1.Secret{}, informer.Compact}, {"metadata", metadata, informer.Full}} {
+	}{{"full", &corev1.Secret{}, informer.Full}, {"compact", &corev1.Secret{}, informer.Compact},
+		{"metadata", metadata, informer.Full}} {
 		b.Run(bench.name, func(b *testing.B) {
 			var bytes, heap int64
 			for range b.N {

@@ -32,7 +32,8 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 	check(err)
 	admin, err := authority.Client("kelson-admin", "system:masters")
 	check(err)
-	certificates, err := authn.New(context.Background(), authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
+	certificates, err := authn.New(context.Background(),
+		authn.Config{ClientCAs: authority.Pool(), Anonymous: new(bool)})
 	check(err)
 	listener, err := serving.Listen("127.0.0.1:0")
 	check(err)

@@ -36,7 +36,8 @@ func measure() footprint {
 // live starts a control plane or fork, opens a watch, writes, receives the event, and stops with
 // the watch still open.
 func live(tb testing.TB, from *store.Snapshot) {
-	plane, err := controlplane.Start(context.Background(), controlplane.Config{From: from, Node: controlplane.NodeSimulated})
+	plane, err := controlplane.Start(context.Background(),
+		controlplane.Config{From: from, Node: controlplane.NodeSimulated})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -51,7 +52,8 @@ func live(tb testing.TB, from *store.Snapshot) {
 		tb.Fatal(err)
 	}
 	defer watch.Stop()
-	if _, err := maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{}); err != nil {
 		tb.Fatal(err)
 	}
 	<-watch.ResultChan()

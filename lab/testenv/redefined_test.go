@@ -17,10 +17,12 @@ import (
 // definitionOf returns the definition of the kind Gadget with a plural.
 func definitionOf(plural string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + ".example.com"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + ".example.com"},
 		"spec": map[string]any{
 			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": "Gadget"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}},
 		},
 	}}
 }

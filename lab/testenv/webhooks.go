@@ -128,7 +128,9 @@ func ServiceWebhookConfig(ctx context.Context) manager.WebhookConfig {
 	if network == nil {
 		return manager.WebhookConfig{}
 	}
-	return manager.WebhookConfig{Listener: env.services(), TLS: func(c *tls.Config) { c.GetCertificate = env.options.hooks.certificate }}
+	return manager.WebhookConfig{Listener: env.services(), TLS: func(c *tls.Config) {
+		c.GetCertificate = env.options.hooks.certificate
+	}}
 }
 
 // hooks is the authority of the webhooks of an Env and its forks.
@@ -255,7 +257,8 @@ func (e *Env) WriteWebhookCertificate(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": e.options.hooks.authority.PEM} {
+	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
+		"ca.crt": e.options.hooks.authority.PEM} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return err
 		}

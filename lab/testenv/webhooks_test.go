@@ -111,7 +111,8 @@ func sockets(t *testing.T) int {
 	}
 	n := 0
 	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err == nil &&
+			strings.HasPrefix(to, "socket:") {
 			n++
 		}
 	}
@@ -193,7 +194,9 @@ func TestWebhooks(t *testing.T) {
 func TestServeWebhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Webhooks("testdata/ships"), testenv.CRDs("testdata/ships/crd.yaml"),
-			testenv.Run(func(ctx context.Context, _ *rest.Config) error { return testenv.ServeWebhooks(ctx, handlers(t)) }))
+			testenv.Run(func(ctx context.Context, _ *rest.Config) error {
+				return testenv.ServeWebhooks(ctx, handlers(t))
+			}))
 		env.Settle(t)
 		sail(t, env)
 	})

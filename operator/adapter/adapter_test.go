@@ -84,10 +84,14 @@ func (r *copier) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 
 func (r *copier) setup(m *manager.Manager) error {
 	return adapter.NewControllerManagedBy(m).
-		For(&corev1.ConfigMap{}, adapter.WithPredicates(predicate.NewPredicateFuncs(func(o crclient.Object) bool { return o.GetLabels()["copy"] != "" }))).
+		For(&corev1.ConfigMap{}, adapter.WithPredicates(predicate.NewPredicateFuncs(func(o crclient.Object) bool {
+			return o.GetLabels()["copy"] != ""
+		}))).
 		Owns(&corev1.Pod{}).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o crclient.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: crclient.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetAnnotations()["for"]}}}
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context,
+			o crclient.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: crclient.ObjectKey{Namespace: o.GetNamespace(),
+				Name: o.GetAnnotations()["for"]}}}
 		}), adapter.WithPredicates(predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})).
 		WithOptions(crcontroller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
@@ -107,13 +111,15 @@ func must(t testing.TB, err error) {
 }
 
 func configMap(name, copy string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"copy": copy}}, Data: map[string]string{"from": "here"}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		Labels: map[string]string{"copy": copy}}, Data: map[string]string{"from": "here"}}
 }
 
 // start runs a manager with a copier until the test ends, or until the returned function is called.
 func start(t *testing.T, config *rest.Config, sink trace.Sink) (*copier, *manager.Manager, func()) {
 	t.Helper()
-	m, err := manager.New(manager.Config{REST: config, Name: "copier", Trace: sink, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	m, err := manager.New(manager.Config{REST: config, Name: "copier", Trace: sink,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	must(t, err)
 	r := &copier{Client: adapter.Client(m), runs: map[string]int{}}
 	must(t, r.setup(m))
@@ -129,15 +135,18 @@ func start(t *testing.T, config *rest.Config, sink trace.Sink) (*copier, *manage
 // requeues and errors, and its reconciles are traced.
 func TestReconcilerOfControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events,
+			apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
 		var records []trace.Record
 		r, m, stop := start(t, s.REST(), trace.Func(func(rec trace.Record) { records = append(records, rec) }))
 		c := m.LiveClient()
 		ctx := t.Context()
-		for _, cm := range []*corev1.ConfigMap{configMap("plain", "yes"), configMap("again", "again"), configMap("terminal", "terminal"), configMap("error", "error")} {
+		for _, cm := range []*corev1.ConfigMap{configMap("plain", "yes"), configMap("again", "again"),
+			configMap("terminal", "terminal"), configMap("error", "error")} {
 			must(t, c.Create(ctx, cm))
 		}
-		must(t, c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unlabelled"}}))
+		must(t, c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "unlabelled"}}))
 		time.Sleep(time.Second)
 		if n := r.count("again"); n != 4 {
 			t.Errorf("Requeue: %d runs, want 4", n)
@@ -167,7 +176,8 @@ func TestReconcilerOfControllerRuntime(t *testing.T) {
 			t.Errorf("the owned Pod was not recreated: %v", err)
 		}
 		before = r.count("plain")
-		must(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", Annotations: map[string]string{"for": "plain"}}}))
+		must(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s",
+			Annotations: map[string]string{"for": "plain"}}}))
 		time.Sleep(time.Second)
 		if n := r.count("plain"); n != before+1 {
 			t.Errorf("Watches: %d runs more, want 1", n-before)
@@ -192,7 +202,8 @@ func TestClientStory(t *testing.T) {
 	t.Cleanup(func() {
 		live := adapter.Wrap(m.LiveClient())
 		_ = live.Delete(context.Background(), configMap("story", ""))
-		_ = live.DeleteAllOf(context.Background(), &corev1.Pod{}, crclient.InNamespace("default"), crclient.MatchingLabels{"from": "here"}, crclient.GracePeriodSeconds(0))
+		_ = live.DeleteAllOf(context.Background(), &corev1.Pod{}, crclient.InNamespace("default"),
+			crclient.MatchingLabels{"from": "here"}, crclient.GracePeriodSeconds(0))
 	})
 	if cm.ManagedFields[0].Manager != "me" {
 		t.Errorf("written by %q", cm.ManagedFields[0].Manager)

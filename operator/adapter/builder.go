@@ -136,7 +136,8 @@ func (b *Builder) Build(r crreconcile.Reconciler) (*controller.Controller, error
 		logs = b.options.LogConstructor
 	}
 	cfg := controller.Config{
-		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: logs}, Concurrency: max(0, b.options.MaxConcurrentReconciles),
+		Name: b.name, Kind: kind.Kind, Reconciler: &reconciler{upstream: r, logs: logs},
+		Concurrency: max(0, b.options.MaxConcurrentReconciles),
 		SyncTimeout: b.options.CacheSyncTimeout, ReconcileTimeout: max(0, b.options.ReconciliationTimeout),
 	}
 	if b.primary.object != nil {
@@ -214,7 +215,8 @@ func (b *Builder) source(in *manager.Cluster, w watch) (*controller.Kind, error)
 		metadata.SetGroupVersionKind(kind)
 		object = metadata
 	}
-	return &controller.Kind{Informers: in.Informers(), Cluster: in.Name(), Object: object, Predicates: b.predicates(w.wanted)}, nil
+	return &controller.Kind{Informers: in.Informers(), Cluster: in.Name(), Object: object,
+		Predicates: b.predicates(w.wanted)}, nil
 }
 
 // watched returns the source of an additional watch in a cluster.
@@ -227,7 +229,8 @@ func (b *Builder) watched(in *manager.Cluster, w watch, owner schema.GroupVersio
 		kind.Stateful = true // it may be, for example with expectations
 		return &handled{Kind: kind, handler: w.handler}, nil
 	case w.every:
-		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(in.Client().Scheme()), in.Client().Mapper(), b.primary.object)
+		owners := crhandler.EnqueueRequestForOwner(cluster.WholeScheme(in.Client().Scheme()), in.Client().Mapper(),
+			b.primary.object)
 		return &handled{Kind: kind, handler: owners}, nil
 	}
 	kind.Handler = controller.EnqueueOwner(owner, in.Client().Mapper())

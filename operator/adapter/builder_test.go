@@ -39,7 +39,8 @@ func TestBuilderWithoutFor(t *testing.T) {
 	})
 }
 
-func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder, func(*reconcile.Request) logr.Logger) *adapter.Builder) {
+func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder,
+	func(*reconcile.Request) logr.Logger) *adapter.Builder) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
 		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
@@ -65,7 +66,11 @@ func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder, func(*r
 			WatchesMetadata(&corev1.ConfigMap{}, mapped).
 			WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{}))
 		c, err := withLogs(b, func(req *reconcile.Request) logr.Logger {
-			return funcr.New(func(prefix, args string) { mu.Lock(); defer mu.Unlock(); logged = append(logged, args) }, funcr.Options{}).
+			return funcr.New(func(prefix, args string) {
+				mu.Lock()
+				defer mu.Unlock()
+				logged = append(logged, args)
+			}, funcr.Options{}).
 				WithValues("constructed", req.Name)
 		}).Build(r)
 		must(t, err)
@@ -94,11 +99,14 @@ func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder, func(*r
 func TestBuilderErrors(t *testing.T) {
 	m, err := manager.New(manager.Config{REST: apitest.New().REST(), Name: "test"})
 	must(t, err)
-	r := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
+	r := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	})
 	for want, err := range map[string]error{
-		"For()":              adapter.NewControllerManagedBy(m).Named("a").Owns(&corev1.Pod{}).Complete(r),
-		"no watches":         adapter.NewControllerManagedBy(m).Named("b").Complete(r),
-		"named":              adapter.NewControllerManagedBy(m).Watches(&corev1.Pod{}, &handler.EnqueueRequestForObject{}).Complete(r),
+		"For()":      adapter.NewControllerManagedBy(m).Named("a").Owns(&corev1.Pod{}).Complete(r),
+		"no watches": adapter.NewControllerManagedBy(m).Named("b").Complete(r),
+		"named": adapter.NewControllerManagedBy(m).Watches(&corev1.Pod{},
+			&handler.EnqueueRequestForObject{}).Complete(r),
 		"non-nil Reconciler": adapter.NewControllerManagedBy(m).For(&corev1.Pod{}).Complete(nil),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -119,7 +127,8 @@ func TestStatefulHandlers(t *testing.T) {
 		again := make(chan event.GenericEvent, 1)
 		must(t, adapter.NewControllerManagedBy(m).Named("expecting").
 			Watches(&corev1.Pod{}, handler.Funcs{
-				CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				CreateFunc: func(_ context.Context, _ event.CreateEvent,
+					q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 					time.Sleep(10 * time.Millisecond)
 					observed.Store(true)
 					q.Add(owner)
@@ -134,7 +143,8 @@ func TestStatefulHandlers(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
 		time.Sleep(time.Second)
-		must(t, m.LiveClient().Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child"}}))
+		must(t, m.LiveClient().Create(t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child"}}))
 		time.Sleep(5 * time.Millisecond)
 		again <- event.GenericEvent{Object: configMap("owner", "")}
 		time.Sleep(time.Second)

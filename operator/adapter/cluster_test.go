@@ -30,7 +30,8 @@ func TestRequeueOfClusters(t *testing.T) {
 	}))
 	expect := func(cluster string, want time.Duration) {
 		t.Helper()
-		result, err := r.Reconcile(t.Context(), reconcile.Request{Cluster: cluster, NamespacedName: client.Key{Namespace: "default", Name: "a"}})
+		result, err := r.Reconcile(t.Context(), reconcile.Request{Cluster: cluster,
+			NamespacedName: client.Key{Namespace: "default", Name: "a"}})
 		if err != nil || result.RequeueAfter != want {
 			t.Errorf("%s: again after %v, want %v (%v)", cluster, result.RequeueAfter, want, err)
 		}
@@ -77,7 +78,8 @@ func TestLimiterOfClusters(t *testing.T) {
 		}
 		must(t, m.Disengage("east"))
 		if failures("default") != 1 || failures("east:default") != 0 {
-			t.Errorf("after one has gone: %d and %d failures, want 1 and 0", failures("default"), failures("east:default"))
+			t.Errorf("after one has gone: %d and %d failures, want 1 and 0", failures("default"),
+				failures("east:default"))
 		}
 		cancel()
 		must(t, <-ended)
@@ -88,7 +90,8 @@ func TestLimiterOfClusters(t *testing.T) {
 // writes kinds that only it serves.
 func TestClientFromCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		own, east := apitest.New(apitest.ConfigMaps, apitest.Events),
+			apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
 		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		pods := corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()

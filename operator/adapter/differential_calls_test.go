@@ -93,7 +93,8 @@ func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls
 			delete(docs[n], "spec")
 			docs[n]["status"] = map[string]any{"speed": int64(seed % 4)}
 			if s.kind == "Ingress" {
-				docs[n]["status"] = map[string]any{"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": "10.0.0.3"}}}}
+				docs[n]["status"] = map[string]any{
+					"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": "10.0.0.3"}}}}
 			}
 		}
 	}
@@ -104,7 +105,8 @@ func (w *twins) apply(c calls, s shape, obj [2]client.Object, seed uint64) calls
 	var theirs []any
 	if w.IntN(2) == 0 {
 		owner := pick(w.Rand, "me", "you")
-		ours, theirs, what = append(ours, client.FieldOwner(owner)), append(theirs, crclient.FieldOwner(owner)), what+" by "+owner
+		ours, theirs, what = append(ours, client.FieldOwner(owner)), append(theirs, crclient.FieldOwner(owner)),
+			what+" by "+owner
 	}
 	if w.IntN(4) == 0 && !subresource {
 		ours, theirs, what = append(ours, client.DryRunAll), append(theirs, crclient.DryRunAll), what+" dry"
@@ -180,7 +182,8 @@ func (w *twins) token(t *testing.T) calls {
 			must(t, err)
 		}
 		seconds := int64(900)
-		c.into[n] = &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}, ExpirationSeconds: &seconds}}
+		c.into[n] = &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"},
+			ExpirationSeconds: &seconds}}
 	}
 	// without values that always differ
 	done := func(into runtime.Object, err error) error {
@@ -203,7 +206,9 @@ func (w *twins) token(t *testing.T) calls {
 // pages reads a list page by page.
 func (w *twins) pages(s shape) calls {
 	size := int64(w.IntN(2) + 1)
-	c := calls{what: fmt.Sprint("pages of ", size), into: [2]runtime.Object{&unstructured.Unstructured{Object: map[string]any{}}, &unstructured.Unstructured{Object: map[string]any{}}}}
+	c := calls{what: fmt.Sprint("pages of ", size),
+		into: [2]runtime.Object{&unstructured.Unstructured{Object: map[string]any{}},
+			&unstructured.Unstructured{Object: map[string]any{}}}}
 	read := func(into runtime.Object, page func(list client.ObjectList, token string) error) error {
 		var pages []any
 		for token := ""; ; {
@@ -227,7 +232,8 @@ func (w *twins) pages(s shape) calls {
 	}
 	c.theirs = func(ctx context.Context, into runtime.Object) error {
 		return read(into, func(list client.ObjectList, token string) error {
-			return w.theirs.List(ctx, list, crclient.InNamespace(w.ns[1]), crclient.Limit(size), crclient.Continue(token))
+			return w.theirs.List(ctx, list, crclient.InNamespace(w.ns[1]), crclient.Limit(size),
+				crclient.Continue(token))
 		})
 	}
 	return c
@@ -263,11 +269,14 @@ func (w *twins) watches(t *testing.T, s shape, seed uint64) calls {
 	what := "watch"
 	switch r.IntN(4) { // all select the last object
 	case 0:
-		ours, theirs, what = append(ours, client.MatchingLabels{"color": "red"}), append(theirs, crclient.MatchingLabels{"color": "red"}), what+" red"
+		ours, theirs, what = append(ours, client.MatchingLabels{"color": "red"}),
+			append(theirs, crclient.MatchingLabels{"color": "red"}), what+" red"
 	case 1:
-		ours, theirs, what = append(ours, client.MatchingFields{"metadata.name": "last"}), append(theirs, crclient.MatchingFields{"metadata.name": "last"}), what+" last"
+		ours, theirs, what = append(ours, client.MatchingFields{"metadata.name": "last"}),
+			append(theirs, crclient.MatchingFields{"metadata.name": "last"}), what+" last"
 	case 2:
-		ours, theirs, what = append(ours, client.MatchingLabels{"color": "not valid!"}), append(theirs, crclient.MatchingLabels{"color": "not valid!"}), what+" invalid"
+		ours, theirs, what = append(ours, client.MatchingLabels{"color": "not valid!"}),
+			append(theirs, crclient.MatchingLabels{"color": "not valid!"}), what+" invalid"
 	}
 	version := [2]string{list[0].GetResourceVersion(), list[1].GetResourceVersion()}
 	if r.IntN(8) == 0 {
@@ -275,7 +284,8 @@ func (w *twins) watches(t *testing.T, s shape, seed uint64) calls {
 	}
 	ours = append(ours, client.ListOptions{ResourceVersion: version[0]})
 	theirs = append(theirs, &crclient.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version[1]}})
-	c := calls{what: what, into: [2]runtime.Object{&unstructured.Unstructured{Object: map[string]any{}}, &unstructured.Unstructured{Object: map[string]any{}}}}
+	c := calls{what: what, into: [2]runtime.Object{&unstructured.Unstructured{Object: map[string]any{}},
+		&unstructured.Unstructured{Object: map[string]any{}}}}
 	c.ours = func(ctx context.Context, into runtime.Object) error {
 		events, err := w.ours.Watch(ctx, w.list(s), ours...)
 		if err != nil {

@@ -193,7 +193,8 @@ func changeDynamic(r *rand.Rand, o *unstructured.Unstructured, sails int, fast b
 	case "ConfigMap":
 		o.Object["data"] = map[string]any{pick(r, "k", "l"): pick(r, "1", "2", "")}
 	case "Boat":
-		o.Object["spec"] = map[string]any{"sails": int64(sails), "fast": fast, "crew": []any{map[string]any{"name": pick(r, "x", "y")}}}
+		o.Object["spec"] = map[string]any{"sails": int64(sails), "fast": fast,
+			"crew": []any{map[string]any{"name": pick(r, "x", "y")}}}
 		if r.IntN(3) == 0 {
 			o.Object["spec"].(map[string]any)["unknown"] = "dropped"
 		}
@@ -228,7 +229,8 @@ func changeIngress(r *rand.Rand, o *networkingv1.Ingress) {
 		if r.IntN(3) == 0 {
 			port = networkingv1.ServiceBackendPort{Name: "http"}
 		}
-		return networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: pick(r, "s", "t"), Port: port}}
+		return networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: pick(r, "s", "t"),
+			Port: port}}
 	}
 	if r.IntN(2) == 0 || o.Spec.DefaultBackend == nil {
 		b := backend()
@@ -240,13 +242,16 @@ func changeIngress(r *rand.Rand, o *networkingv1.Ingress) {
 		o.Spec.IngressClassName = &class
 	case 1:
 		path := pick(r, networkingv1.PathTypePrefix, networkingv1.PathTypeExact)
-		o.Spec.Rules = append(o.Spec.Rules, networkingv1.IngressRule{Host: pick(r, "a.example.com", ""), IngressRuleValue: networkingv1.IngressRuleValue{
-			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &path, Backend: backend()}}}}})
+		o.Spec.Rules = append(o.Spec.Rules, networkingv1.IngressRule{Host: pick(r, "a.example.com", ""),
+			IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{
+					Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &path, Backend: backend()}}}}})
 	case 2:
 		o.Spec.Rules, o.Spec.TLS = nil, []networkingv1.IngressTLS{{Hosts: []string{pick(r, "a", "b")}}}
 	}
 	if r.IntN(2) == 0 {
-		o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, networkingv1.IngressLoadBalancerIngress{IP: pick(r, "10.0.0.1", "10.0.0.2", "nowhere")})
+		o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress,
+			networkingv1.IngressLoadBalancerIngress{IP: pick(r, "10.0.0.1", "10.0.0.2", "nowhere")})
 	}
 }
 
@@ -275,7 +280,8 @@ func changeTemplate(r *rand.Rand, o *corev1.PodTemplate) {
 	if r.IntN(3) == 0 {
 		seconds := int64(r.IntN(3))
 		spec.TerminationGracePeriodSeconds = &seconds
-		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: pick(r, "x", "y"), Operator: corev1.TolerationOpExists})
+		spec.Tolerations = append(spec.Tolerations,
+			corev1.Toleration{Key: pick(r, "x", "y"), Operator: corev1.TolerationOpExists})
 	}
 }
 
@@ -283,16 +289,19 @@ func changeTemplate(r *rand.Rand, o *corev1.PodTemplate) {
 func (w *twins) document(s shape, seed uint64, name string) map[string]any {
 	r := rand.New(rand.NewPCG(seed, 4))
 	kind := w.kindOf(s)
-	doc := map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": map[string]any{"name": name}}
+	doc := map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind,
+		"metadata": map[string]any{"name": name}}
 	switch s.kind {
 	case "ConfigMap":
 		doc["data"] = map[string]any{"k": fmt.Sprint(r.IntN(3))}
 	case "Boat":
 		doc["spec"] = map[string]any{"sails": int64(r.IntN(4))}
 	case "Ingress":
-		doc["spec"] = map[string]any{"defaultBackend": map[string]any{"service": map[string]any{"name": pick(r, "s", "t"), "port": map[string]any{"number": int64(80)}}}}
+		doc["spec"] = map[string]any{"defaultBackend": map[string]any{
+			"service": map[string]any{"name": pick(r, "s", "t"), "port": map[string]any{"number": int64(80)}}}}
 	case "PodTemplate":
-		container := map[string]any{"name": pick(r, "a", "b"), "image": pick(r, "i", "j"), "env": []any{map[string]any{"name": "E", "value": "3"}}}
+		container := map[string]any{"name": pick(r, "a", "b"), "image": pick(r, "i", "j"),
+			"env": []any{map[string]any{"name": "E", "value": "3"}}}
 		doc["template"] = map[string]any{"spec": map[string]any{"containers": []any{container}}}
 	}
 	if r.IntN(3) == 0 {

@@ -81,7 +81,8 @@ func TestClientDifferential(t *testing.T) {
 		rounds *= n
 	}
 	for round := range rounds {
-		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, watch: watches, boats: gvk, ends: ends}
+		w := &twins{Rand: rand.New(rand.NewPCG(seed, uint64(round))), ours: ours, theirs: theirs, watch: watches,
+			boats: gvk, ends: ends}
 		for n, who := range []string{"ours-", "theirs-"} {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: who}}
 			must(t, ours.Create(t.Context(), ns))
@@ -91,13 +92,15 @@ func TestClientDifferential(t *testing.T) {
 		for range 120 {
 			w.step(t)
 			if t.Failed() {
-				t.Fatalf("KELSON_SEED=%d, round %d:\n%s", seed, round, strings.Join(w.steps[max(0, len(w.steps)-6):], "\n"))
+				t.Fatalf("KELSON_SEED=%d, round %d:\n%s", seed, round,
+					strings.Join(w.steps[max(0, len(w.steps)-6):], "\n"))
 			}
 		}
 	}
 	for _, call := range []string{"create", "get", "list", "update", "patch", "delete", "status", "apply", "scale"} {
 		if ends[call+" true"] == 0 || ends[call+" false"] == 0 {
-			t.Errorf("%s succeeded %d times and failed %d times: too few for this test", call, ends[call+" true"], ends[call+" false"])
+			t.Errorf("%s succeeded %d times and failed %d times: too few for this test", call, ends[call+" true"],
+				ends[call+" false"])
 		}
 	}
 	for _, call := range []string{"watch", "pages", "token"} {
@@ -235,7 +238,8 @@ func strip(object map[string]any, dynamic bool) {
 func (w *twins) state(t *testing.T, who int) any {
 	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		all, settled := []any{}, true
-		for _, s := range []shape{{"ConfigMap", dynamic}, {"Boat", dynamic}, {"Ingress", dynamic}, {"PodTemplate", dynamic}} {
+		for _, s := range []shape{{"ConfigMap", dynamic}, {"Boat", dynamic}, {"Ingress", dynamic},
+			{"PodTemplate", dynamic}} {
 			list := w.list(s).(*unstructured.UnstructuredList)
 			must(t, w.ours.List(t.Context(), list, client.InNamespace(w.ns[who])))
 			for i := range list.Items {
@@ -243,7 +247,9 @@ func (w *twins) state(t *testing.T, who int) any {
 				if u.GetName() == "kube-root-ca.crt" { // created by the server, asynchronously
 					continue
 				}
-				settled = settled && !slices.ContainsFunc(u.GetFinalizers(), func(f string) bool { return f != "kelson.dev/held" })
+				settled = settled && !slices.ContainsFunc(u.GetFinalizers(), func(f string) bool {
+					return f != "kelson.dev/held"
+				})
 				all = append(all, w.normal(u))
 			}
 		}
@@ -263,14 +269,18 @@ func (w *twins) writes() (ours []client.WriteOption, theirs []any, what string) 
 			}
 		case 1:
 			owner := pick(w.Rand, "me", "you")
-			ours, theirs, what = append(ours, client.FieldOwner(owner)), append(theirs, crclient.FieldOwner(owner)), what+" by "+owner
+			ours, theirs, what = append(ours, client.FieldOwner(owner)), append(theirs, crclient.FieldOwner(owner)),
+				what+" by "+owner
 		case 2:
 			how := pick(w.Rand, "Strict", "Warn", "Ignore")
-			ours, theirs, what = append(ours, client.FieldValidation(how)), append(theirs, crclient.FieldValidation(how)), what+" "+how
+			ours, theirs, what = append(ours, client.FieldValidation(how)),
+				append(theirs, crclient.FieldValidation(how)), what+" "+how
 		case 3:
-			ours, theirs, what = append(ours, client.WriteOptions{FieldOwner: "struct"}), append(theirs, structOptions{"struct", ""}), what+" struct"
+			ours, theirs, what = append(ours, client.WriteOptions{FieldOwner: "struct"}),
+				append(theirs, structOptions{"struct", ""}), what+" struct"
 		case 4:
-			ours, theirs, what = append(ours, client.WriteOptions{FieldValidation: "Ignore"}), append(theirs, structOptions{"", "Ignore"}), what+" struct of validation"
+			ours, theirs, what = append(ours, client.WriteOptions{FieldValidation: "Ignore"}),
+				append(theirs, structOptions{"", "Ignore"}), what+" struct of validation"
 		}
 	}
 	return ours, theirs, what
@@ -335,13 +345,15 @@ func (w *twins) selects(s shape) (list []client.ListOption, crlist []crclient.Li
 			both(client.MatchingLabels(m), crclient.MatchingLabels(m))
 		}
 	case 1:
-		selector, _ = labels.Parse(pick(w.Rand, "color", "!color", "color in (red,blue)", "size notin (red)", "color!=red", ""))
+		selector, _ = labels.Parse(pick(w.Rand, "color", "!color", "color in (red,blue)", "size notin (red)",
+			"color!=red", ""))
 		both(client.MatchingSelector{Selector: selector}, crclient.MatchingLabelsSelector{Selector: selector})
 	case 2:
 		selector, _ = labels.Parse(pick(w.Rand, "color", "!color", "size notin (red)"))
 		both(client.ListOptions{Labels: selector}, &crclient.ListOptions{LabelSelector: selector})
 	}
-	field, value := pick(w.Rand, "metadata.name", "metadata.name", "spec.sails", "spec.fast", "spec.nothing"), pick(w.Rand, "a", "0", "1", "false", "true", "")
+	field, value := pick(w.Rand, "metadata.name", "metadata.name", "spec.sails", "spec.fast", "spec.nothing"),
+		pick(w.Rand, "a", "0", "1", "false", "true", "")
 	switch w.IntN(5) {
 	case 0:
 		both(client.MatchingFields{field: value}, crclient.MatchingFields{field: value})
@@ -366,7 +378,8 @@ func (w *twins) lists(s shape) calls {
 	if w.IntN(3) == 0 {
 		list, crlist, what = append(list, client.Limit(1)), append(crlist, crclient.Limit(1)), what+" limit"
 	} else if w.IntN(3) == 0 {
-		list, crlist, what = append(list, client.ListOptions{Limit: 2}), append(crlist, &crclient.ListOptions{Limit: 2}), what+" struct of limit"
+		list, crlist, what = append(list, client.ListOptions{Limit: 2}),
+			append(crlist, &crclient.ListOptions{Limit: 2}), what+" struct of limit"
 	}
 	return calls{
 		what: "list" + what, into: [2]runtime.Object{w.list(s), w.list(s)},
@@ -452,9 +465,13 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 	kind, strategicKind := w.IntN(7), s.form == typed && s.kind != "Boat"
 	switch {
 	case kind == 0:
-		what += raw(types.MergePatchType, pick(w.Rand, `{"metadata":{"labels":{"color":null,"size":"blue"}}}`, `{"spec":{"crew":[{"name":"z"}],"sails":null}}`, `{"data":{"k":null}}`, `{`, `{"spec":{"sails":9}}`, `[]`))
+		what += raw(types.MergePatchType, pick(w.Rand, `{"metadata":{"labels":{"color":null,"size":"blue"}}}`,
+			`{"spec":{"crew":[{"name":"z"}],"sails":null}}`, `{"data":{"k":null}}`, `{`, `{"spec":{"sails":9}}`, `[]`))
 	case kind == 1:
-		what += raw(types.JSONPatchType, pick(w.Rand, `[{"op":"add","path":"/metadata/labels","value":{"color":"red"}}]`, `[{"op":"remove","path":"/metadata/labels/color"}]`, `[{"op":"test","path":"/metadata/name","value":"a"}]`, `{}`))
+		what += raw(types.JSONPatchType, pick(w.Rand,
+			`[{"op":"add","path":"/metadata/labels","value":{"color":"red"}}]`,
+			`[{"op":"remove","path":"/metadata/labels/color"}]`, `[{"op":"test","path":"/metadata/name","value":"a"}]`,
+			`{}`))
 	case kind == 2:
 		what += raw(types.StrategicMergePatchType, `{"metadata":{"labels":{"size":"red"}}}`)
 	case kind == 3:
@@ -478,18 +495,22 @@ func (w *twins) patch(t *testing.T, c calls, s shape, obj [2]client.Object, seed
 			w.change(seed, obj[n])
 			switch {
 			case kind == 4 && strategicKind && lock:
-				p[n].ours, p[n].theirs = strategic.MergeFrom(from, client.OptimisticLock), crclient.StrategicMergeFrom(from, crclient.MergeFromWithOptimisticLock{})
+				p[n].ours, p[n].theirs = strategic.MergeFrom(from, client.OptimisticLock),
+					crclient.StrategicMergeFrom(from, crclient.MergeFromWithOptimisticLock{})
 			case kind == 4 && strategicKind:
 				p[n].ours, p[n].theirs = strategic.MergeFrom(from), crclient.StrategicMergeFrom(from)
 			case lock:
-				p[n].ours, p[n].theirs = client.MergeFrom(from, client.OptimisticLock), crclient.MergeFromWithOptions(from, crclient.MergeFromWithOptimisticLock{})
+				p[n].ours, p[n].theirs = client.MergeFrom(from, client.OptimisticLock),
+					crclient.MergeFromWithOptions(from, crclient.MergeFromWithOptimisticLock{})
 			default:
 				p[n].ours, p[n].theirs = client.MergeFrom(from), crclient.MergeFrom(from)
 			}
 			a, err := p[n].ours.Data(obj[n])
 			b, err2 := p[n].theirs.Data(obj[n])
 			var x, y any
-			if (err == nil) != (err2 == nil) || err == nil && (json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil || !reflect.DeepEqual(x, y)) {
+			if (err == nil) != (err2 == nil) ||
+				err == nil && (json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil ||
+					!reflect.DeepEqual(x, y)) {
 				t.Errorf("our patch is\n%s %v, theirs\n%s %v", a, err, b, err2)
 			}
 		}
@@ -525,11 +546,13 @@ func (w *twins) deleteOptions() (ours []any, theirs []any, what string) {
 		case 1:
 			both(client.GracePeriodSeconds(0), crclient.GracePeriodSeconds(0))
 		case 2:
-			p := pick(w.Rand, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, "Nonsense")
+			p := pick(w.Rand, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+				metav1.DeletePropagationOrphan, "Nonsense")
 			both(client.PropagationPolicy(p), crclient.PropagationPolicy(p))
 		case 3:
 			p := metav1.DeletePropagationBackground
-			both(client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{PropagationPolicy: &p}}, &crclient.DeleteAllOfOptions{DeleteOptions: crclient.DeleteOptions{PropagationPolicy: &p}})
+			both(client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{PropagationPolicy: &p}},
+				&crclient.DeleteAllOfOptions{DeleteOptions: crclient.DeleteOptions{PropagationPolicy: &p}})
 		case 4:
 			both(client.DeleteAllOfOptions{}, &crclient.DeleteAllOfOptions{})
 		}
@@ -546,10 +569,12 @@ func (w *twins) deletes(t *testing.T, c calls, obj [2]client.Object) calls {
 		for i := range mine {
 			// as for a single delete
 			if o, ok := mine[i].(client.DeleteAllOfOptions); ok {
-				ours[n], theirs[n] = append(ours[n], o.DeleteOptions), append(theirs[n], &yours[i].(*crclient.DeleteAllOfOptions).DeleteOptions)
+				ours[n], theirs[n] = append(ours[n], o.DeleteOptions),
+					append(theirs[n], &yours[i].(*crclient.DeleteAllOfOptions).DeleteOptions)
 				continue
 			}
-			ours[n], theirs[n] = append(ours[n], mine[i].(client.DeleteOption)), append(theirs[n], yours[i].(crclient.DeleteOption))
+			ours[n], theirs[n] = append(ours[n], mine[i].(client.DeleteOption)),
+				append(theirs[n], yours[i].(crclient.DeleteOption))
 		}
 	}
 	if there {
@@ -564,7 +589,8 @@ func (w *twins) deletes(t *testing.T, c calls, obj [2]client.Object) calls {
 		case 1:
 			uid := types.UID("another")
 			for n := range obj {
-				ours[n], theirs[n] = append(ours[n], client.Preconditions{UID: uid}), append(theirs[n], crclient.Preconditions{UID: &uid})
+				ours[n], theirs[n] = append(ours[n], client.Preconditions{UID: uid}),
+					append(theirs[n], crclient.Preconditions{UID: &uid})
 			}
 			what += " wrong precondition"
 		}
@@ -584,11 +610,13 @@ func (w *twins) deletesAll(c calls, s shape, obj [2]client.Object) calls {
 			theirs = append(theirs, &crclient.DeleteAllOfOptions{ListOptions: *crlist[i].(*crclient.ListOptions)})
 			continue
 		}
-		ours, theirs = append(ours, o.(client.DeleteAllOfOption)), append(theirs, crlist[i].(crclient.DeleteAllOfOption))
+		ours, theirs = append(ours, o.(client.DeleteAllOfOption)),
+			append(theirs, crlist[i].(crclient.DeleteAllOfOption))
 	}
 	mine, yours, more := w.deleteOptions()
 	for i := range mine {
-		ours, theirs = append(ours, mine[i].(client.DeleteAllOfOption)), append(theirs, yours[i].(crclient.DeleteAllOfOption))
+		ours, theirs = append(ours, mine[i].(client.DeleteAllOfOption)),
+			append(theirs, yours[i].(crclient.DeleteAllOfOption))
 	}
 	c.what = "delete all" + what + more
 	c.ours = func(ctx context.Context, _ runtime.Object) error { return w.ours.DeleteAllOf(ctx, obj[0], ours...) }

@@ -12,7 +12,8 @@ import (
 
 // A program for controller-runtime changes only its call of NewManager.
 func ExampleNewManager() {
-	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{LeaderElection: true, LeaderElectionID: "pods.example.com"})
+	mgr, err := adapter.NewManager(ctrl.GetConfigOrDie(),
+		ctrl.Options{LeaderElection: true, LeaderElectionID: "pods.example.com"})
 	if err != nil {
 		panic(err)
 	}

@@ -113,7 +113,8 @@ func ClusterOption(o *crcluster.Options) {
 }
 
 // constructors returns functions for options of controller-runtime. The first one sets created.
-func (t *tracing) constructors(created **cluster.Cache, ownHTTPClient bool) (crcache.NewCacheFunc, crclient.NewClientFunc) {
+func (t *tracing) constructors(created **cluster.Cache,
+	ownHTTPClient bool) (crcache.NewCacheFunc, crclient.NewClientFunc) {
 	newCache := func(config *rest.Config, o crcache.Options) (crcache.Cache, error) {
 		c, err := cluster.NewCache(config, o, cluster.Config{OwnHTTPClient: ownHTTPClient, Deliver: t.deliver})
 		if err != nil {
@@ -132,7 +133,8 @@ func (t *tracing) constructors(created **cluster.Cache, ownHTTPClient bool) (crc
 func newTracing(log *slog.Logger) (*tracing, error) {
 	t := &tracing{log: log}
 	cfg := trace.Config{Loops: func(l trace.Loop) {
-		log.Warn("hot loop: "+l.String(), "controllers", l.Controllers, "managers", l.Managers, "objects", l.Objects, "fields", l.Fields)
+		log.Warn("hot loop: "+l.String(), "controllers", l.Controllers, "managers", l.Managers, "objects", l.Objects,
+			"fields", l.Fields)
 	}}
 	file, err := trace.Open(os.Getenv(trace.Env))
 	if err != nil {

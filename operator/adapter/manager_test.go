@@ -53,7 +53,8 @@ func (r *podOf) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 		return reconcile.Result{}, err
 	}
 	read, list := &corev1.Pod{}, &corev1.PodList{}
-	if err := errors.Join(r.Get(ctx, req.NamespacedName, read), r.List(ctx, list, crclient.MatchingFields{"from": cm.Data["from"]})); err != nil {
+	if err := errors.Join(r.Get(ctx, req.NamespacedName, read),
+		r.List(ctx, list, crclient.MatchingFields{"from": cm.Data["from"]})); err != nil {
 		return reconcile.Result{}, err
 	}
 	if read.ResourceVersion != pod.ResourceVersion || len(list.Items) == 0 {
@@ -101,7 +102,9 @@ func startManager(t *testing.T, cfg *rest.Config, o ctrl.Options) (*podOf, ctrl.
 	t.Helper()
 	m, err := adapter.NewManager(cfg, o)
 	must(t, err)
-	must(t, m.GetFieldIndexer().IndexField(t.Context(), &corev1.Pod{}, "from", func(o crclient.Object) []string { return []string{o.GetLabels()["from"]} }))
+	must(t, m.GetFieldIndexer().IndexField(t.Context(), &corev1.Pod{}, "from", func(o crclient.Object) []string {
+		return []string{o.GetLabels()["from"]}
+	}))
 	r := &podOf{Client: m.GetClient()}
 	must(t, ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Owns(&corev1.Pod{}).
 		Watches(&corev1.Secret{}, &handler.EnqueueRequestForObject{}).
@@ -119,7 +122,8 @@ func TestManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "trace")
 		t.Setenv(trace.Env, "file:"+file)
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events,
+			apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
 		r, m := startManager(t, s.REST(), quiet())
 		for _, name := range []string{"a", "b", "c"} {
 			must(t, m.GetClient().Create(t.Context(), configMap(name, "yes")))
@@ -128,7 +132,8 @@ func TestManager(t *testing.T) {
 		if len(s.Objects("pods")) != 3 || r.stale.Load() != 0 || r.runs.Load() < 3 {
 			t.Fatalf("%d pods, %d stale reads, %d runs", len(s.Objects("pods")), r.stale.Load(), r.runs.Load())
 		}
-		must(t, m.GetClient().Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}))
+		must(t, m.GetClient().Delete(t.Context(),
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}))
 		time.Sleep(time.Second)
 		records := readTrace(t, file)
 		var restored *trace.LineRecord
@@ -141,7 +146,8 @@ func TestManager(t *testing.T) {
 			for _, read := range rec.Reads {
 				verbs += read.Verb + read.Kind + " "
 			}
-			if verbs != "getConfigMap getPod getPod listPod " || rec.Reads[0].Name != rec.Name || rec.Reads[0].ResourceVersion == "" ||
+			if verbs != "getConfigMap getPod getPod listPod " || rec.Reads[0].Name != rec.Name ||
+				rec.Reads[0].ResourceVersion == "" ||
 				rec.Reads[3].Selector != "from=here" || rec.Reads[3].Count == nil || *rec.Reads[3].Count == 0 {
 				t.Errorf("record of %s has reads %+v", rec.Name, rec.Reads)
 			}
@@ -149,7 +155,8 @@ func TestManager(t *testing.T) {
 				restored = &rec
 			}
 		}
-		if restored == nil || restored.Causes[0].Kind != "Pod" || len(restored.Writes) != 1 || restored.Writes[0].Verb != "create" {
+		if restored == nil || restored.Causes[0].Kind != "Pod" || len(restored.Writes) != 1 ||
+			restored.Writes[0].Verb != "create" {
 			t.Errorf("no record has the deletion of the pod as the cause of its creation: %+v", restored)
 		}
 	})

@@ -14,13 +14,17 @@ import (
 )
 
 var ourPackages = map[string]string{
-	"operator": ".", "strategic": "client/strategic", "client": "client", "controller": "controller", "reconcile": "reconcile", "manager": "manager", "informer": "informer",
-	"webhook": "webhook", "leader": "leader", "events": "events", "trace": "trace", "operatortest": "operatortest", "adapter": "adapter",
+	"operator": ".", "strategic": "client/strategic", "client": "client", "controller": "controller",
+	"reconcile": "reconcile", "manager": "manager", "informer": "informer",
+	"webhook": "webhook", "leader": "leader", "events": "events", "trace": "trace", "operatortest": "operatortest",
+	"adapter": "adapter",
 }
 
 var theirPackages = map[string]string{
-	"ctrl": ".", "manager": "pkg/manager", "cache": "pkg/cache", "cluster": "pkg/cluster", "healthz": "pkg/healthz", "metrics": "pkg/metrics",
-	"log": "pkg/log", "reconcile": "pkg/reconcile", "builder": "pkg/builder", "controller": "pkg/controller", "event": "pkg/event",
+	"ctrl": ".", "manager": "pkg/manager", "cache": "pkg/cache", "cluster": "pkg/cluster", "healthz": "pkg/healthz",
+	"metrics": "pkg/metrics",
+	"log":     "pkg/log", "reconcile": "pkg/reconcile", "builder": "pkg/builder", "controller": "pkg/controller",
+	"event":     "pkg/event",
 	"predicate": "pkg/predicate", "handler": "pkg/handler", "source": "pkg/source", "client": "pkg/client",
 	"controllerutil": "pkg/controller/controllerutil", "recorder": "pkg/recorder", "admission": "pkg/webhook/admission",
 	"conversion": "pkg/conversion", "webhook": "pkg/webhook", "envtest": "pkg/envtest",
@@ -165,7 +169,8 @@ func TestNamesOfTheRules(t *testing.T) {
 	folders["cacheapi"], folders["priorityqueue"] = "pkg/cache/cacheapi", "pkg/controller/priorityqueue"
 	known := map[string]map[string]bool{}
 	rules := 0
-	for _, match := range regexp.MustCompile(`(?m)^\t"([a-z]+)\.([A-Z][A-Za-z.]*)":`).FindAllStringSubmatch(string(source), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^\t"([a-z]+)\.([A-Z][A-Za-z.]*)":`).
+		FindAllStringSubmatch(string(source), -1) {
 		pkg, name := match[1], match[2]
 		if known[pkg] == nil {
 			known[pkg] = names(t, filepath.Join(strings.TrimSpace(string(dir)), folders[pkg]))

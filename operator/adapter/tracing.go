@@ -91,7 +91,8 @@ type running struct {
 // without these fields alone.
 func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 	v := reflect.ValueOf(r)
-	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct || !strings.HasPrefix(v.Elem().Type().PkgPath(), "sigs.k8s.io/controller-runtime/") {
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct ||
+		!strings.HasPrefix(v.Elem().Type().PkgPath(), "sigs.k8s.io/controller-runtime/") {
 		return
 	}
 	name, isNamed := fieldOf[string](v, "Name")
@@ -104,7 +105,8 @@ func (t *tracing) attach(r crmanager.Runnable, handed *handover) {
 		handed = nil
 	}
 	c := &traced{tracing: t, name: *name, upstream: *do, handed: handed, causes: map[crreconcile.Request]trace.Causes{},
-		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]*running{}, retrying: map[crreconcile.Request]*running{}}
+		ready: map[crreconcile.Request]time.Time{}, running: map[crreconcile.Request]*running{},
+		retrying: map[crreconcile.Request]*running{}}
 	t.mu.Lock()
 	t.controllers = append(t.controllers, c)
 	t.mu.Unlock()

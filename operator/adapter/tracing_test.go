@@ -81,7 +81,8 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		t.Fatalf("%d records: %+v", len(records), records)
 	}
 	for i, rec := range records {
-		if len(rec.Logs) == 0 || rec.Logs[0].Message != "reconciling" || rec.Logs[0].Attributes != "step=1 size=3" || rec.Logs[0].Level != "INFO" {
+		if len(rec.Logs) == 0 || rec.Logs[0].Message != "reconciling" || rec.Logs[0].Attributes != "step=1 size=3" ||
+			rec.Logs[0].Level != "INFO" {
 			t.Errorf("record %d has logs %+v", i, rec.Logs)
 		}
 		if rec.Queue == nil {
@@ -95,7 +96,8 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		if i == 0 || i == 3 {
 			logs = 1
 		}
-		if rec.Queue.Retries != retries || rec.Queue.Delayed != delayed || rec.Queue.Ready != 0 || rec.Queue.Running != 1 || len(rec.Logs) != logs {
+		if rec.Queue.Retries != retries || rec.Queue.Delayed != delayed || rec.Queue.Ready != 0 ||
+			rec.Queue.Running != 1 || len(rec.Logs) != logs {
 			t.Errorf("record %d: queue %+v, logs %+v", i, rec.Queue, rec.Logs)
 		}
 		backoff := ""
@@ -118,7 +120,8 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		if get := rec.Reads[0]; get.Verb != "get" || !get.Live || get.Kind != "ConfigMap" || get.ResourceVersion == "" {
 			t.Errorf("record %d: read %+v", i, get)
 		}
-		if list := rec.Reads[1]; list.Verb != "list" || !list.Live || list.Kind != "ConfigMap" || list.Count == nil || *list.Count != min(i, 1)+1 {
+		if list := rec.Reads[1]; list.Verb != "list" || !list.Live || list.Kind != "ConfigMap" || list.Count == nil ||
+			*list.Count != min(i, 1)+1 {
 			t.Errorf("record %d: read %+v", i, list)
 		}
 		if logs == 2 && (rec.Logs[1].Level != "ERROR" || rec.Logs[1].Attributes != `step=1 err="no quota"`) {

@@ -104,7 +104,8 @@ func (c *traced) queued(req crreconcile.Request, after time.Duration) {
 }
 
 // started notes the state of the queue when it has returned a request.
-func (c *traced) started(req crreconcile.Request, priority int, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+func (c *traced) started(req crreconcile.Request, priority int,
+	q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
 	if !c.tracer.Details() {
 		return
 	}

@@ -65,7 +65,8 @@ const (
 )
 
 // listAhead is List with o.Ahead. r is the request for the page.
-func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, kind schema.GroupVersionKind, o ListOptions) error {
+func (c *restClient) listAhead(ctx context.Context, r request, into ObjectList, kind schema.GroupVersionKind,
+	o ListOptions) error {
 	a := o.Ahead
 	if a.share == nil {
 		a.share = newSharing(o.Shared)
@@ -111,7 +112,8 @@ func (a *Ahead) take(ctx context.Context, query url.Values) (*page, error) {
 }
 
 // begin reads a page that was not read ahead.
-func (a *Ahead) begin(ctx context.Context, send func(context.Context, request) (*http.Response, error), r request, asked int64) (*page, error) {
+func (a *Ahead) begin(ctx context.Context, send func(context.Context, request) (*http.Response, error), r request,
+	asked int64) (*page, error) {
 	listCtx, cancel := context.WithCancel(ctx)
 	a.pipeline = &pipeline{send: send, asked: asked, buffers: make(chan *bytes.Buffer, pagesHeld), cancel: cancel}
 	for range pagesHeld {
@@ -211,7 +213,8 @@ func (l *pipeline) follow(ctx context.Context, r request, p *page, limit int64) 
 
 // isSamePage reports whether two requests ask for the same page, regardless of their limits.
 func isSamePage(a, b url.Values) bool {
-	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") && a.Get("fieldSelector") == b.Get("fieldSelector")
+	return a.Get("continue") == b.Get("continue") && a.Get("labelSelector") == b.Get("labelSelector") &&
+		a.Get("fieldSelector") == b.Get("fieldSelector")
 }
 
 // continueIn returns the continue token of a list. data may be only the beginning of the list. The

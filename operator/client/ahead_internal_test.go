@@ -74,7 +74,8 @@ func TestContinueIn(t *testing.T) {
 			t.Errorf("%s: %s, want %s", data, got, want)
 		}
 	}
-	for _, data := range []string{"", magic, magic + "\x12", magic + "\x0a\x05ab", magic + "\x12\x80", magic + "\x12\x05\x12\x03abc", "{}"} {
+	for _, data := range []string{"", magic, magic + "\x12", magic + "\x0a\x05ab", magic + "\x12\x80",
+		magic + "\x12\x05\x12\x03abc", "{}"} {
 		if token, known := (protobufCodec{}).continueIn([]byte(data)); known || token != "" {
 			t.Errorf("%q: %q %t", data, token, known)
 		}
@@ -103,7 +104,8 @@ func (s *slowPages) RoundTrip(r *http.Request) (*http.Response, error) {
 	page, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	close(s.asked[page])
 	s.had.Add(1)
-	list := &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "5"}}
+	list := &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "5"}}
 	for n := range 2 {
 		cm := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("%d-%d", page, n)}}
 		cm.Data = map[string]string{"text": strings.Repeat("x", 10<<10)}
@@ -124,8 +126,10 @@ func (s *slowPages) RoundTrip(r *http.Request) (*http.Response, error) {
 		data = []byte(instead)
 	}
 	head := data[:min(len(data), 2*headBytes)]
-	body := io.MultiReader(bytes.NewReader(head), &awaiting{behind, r.Context().Done()}, bytes.NewReader(data[len(head):]))
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {jsonType}}, Body: io.NopCloser(body), Request: r}, nil
+	body := io.MultiReader(bytes.NewReader(head), &awaiting{behind, r.Context().Done()},
+		bytes.NewReader(data[len(head):]))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {jsonType}},
+		Body: io.NopCloser(body), Request: r}, nil
 }
 
 // awaiting is an empty reader whose Read blocks.
@@ -161,9 +165,10 @@ func TestListAheadOfTheBody(t *testing.T) {
 	}
 	const count = 9
 	for name, spoiled := range map[string]string{
-		"whole":       "",
-		"undecodable": `{"metadata":{"continue":"6"},"items":[{"metadata":{"name":7}}],"x":"` + strings.Repeat("x", 3*headBytes) + `"}`,
-		"cut":         `{"metadata":{"continue":"6"},"items":[],"x":"` + strings.Repeat("x", 3*headBytes),
+		"whole": "",
+		"undecodable": `{"metadata":{"continue":"6"},"items":[{"metadata":{"name":7}}],"x":"` +
+			strings.Repeat("x", 3*headBytes) + `"}`,
+		"cut": `{"metadata":{"continue":"6"},"items":[],"x":"` + strings.Repeat("x", 3*headBytes),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -106,7 +106,8 @@ func TestListAhead(t *testing.T) {
 		all, err := read(&corev1.Pod{})
 		must(t, err)
 		check(t, all)
-		if got := asked.take(); !strings.HasPrefix(got, "10, ") || !strings.HasSuffix(got, " pod-09") || strings.Count(got, ",") != 1 {
+		if got := asked.take(); !strings.HasPrefix(got, "10, ") || !strings.HasSuffix(got, " pod-09") ||
+			strings.Count(got, ",") != 1 {
 			t.Errorf("requested %s", got) // the second page has all remaining objects
 		}
 	})
@@ -123,7 +124,8 @@ func TestListAhead(t *testing.T) {
 		all, err := read(&corev1.Pod{})
 		must(t, err)
 		check(t, all)
-		if got := asked.take(); !strings.HasSuffix(got, " pod-09, 10 pod-09, 10 pod-19") && strings.Count(got, "pod-09") != 2 {
+		if got := asked.take(); !strings.HasSuffix(got, " pod-09, 10 pod-09, 10 pod-19") &&
+			strings.Count(got, "pod-09") != 2 {
 			t.Errorf("requested %s", got)
 		}
 	})
@@ -135,7 +137,8 @@ func TestListAhead(t *testing.T) {
 		asked.take()
 		server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("continue") != "" {
-				if err := c.Create(ctx, pod(fmt.Sprint("later-", r.URL.Query().Get("limit")))); err != nil && !apierrors.IsAlreadyExists(err) {
+				if err := c.Create(ctx, pod(fmt.Sprint("later-", r.URL.Query().Get("limit")))); err != nil &&
+					!apierrors.IsAlreadyExists(err) {
 					t.Error(err)
 				}
 				server.Compact()
@@ -196,7 +199,8 @@ func TestListAheadStory(t *testing.T) {
 		must(t, c.Create(ctx, cm))
 		defer func() { must(t, c.Delete(context.WithoutCancel(ctx), cm)) }()
 	}
-	for name, prototype := range map[string]client.Object{"protobuf": &corev1.ConfigMap{}, "json": dynamic(corev1.SchemeGroupVersion.WithKind("ConfigMap"), "")} {
+	for name, prototype := range map[string]client.Object{"protobuf": &corev1.ConfigMap{},
+		"json": dynamic(corev1.SchemeGroupVersion.WithKind("ConfigMap"), "")} {
 		t.Run(name, func(t *testing.T) {
 			o := client.ListOptions{Namespace: "default", Limit: 10, Ahead: &client.Ahead{}, Shared: true}
 			o.Labels = labels.SelectorFromSet(labels.Set{"list": "ahead"})
@@ -206,7 +210,8 @@ func TestListAheadStory(t *testing.T) {
 				must(t, c.List(ctx, items, o))
 				for _, item := range items.Items {
 					got = append(got, item.GetName())
-					if cm, ok := item.(*corev1.ConfigMap); ok && (cm.Data["name"] != cm.Name || cm.Data["same"] != "for all") {
+					if cm, ok := item.(*corev1.ConfigMap); ok &&
+						(cm.Data["name"] != cm.Name || cm.Data["same"] != "for all") {
 						t.Errorf("%s has %v", cm.Name, cm.Data)
 					}
 				}

@@ -96,7 +96,8 @@ func TestVerbsInEveryForm(t *testing.T) {
 			if read.GetUID() != obj.GetUID() {
 				t.Errorf("uid %q, want %q", read.GetUID(), obj.GetUID())
 			}
-			if got, want := read.GetObjectKind().GroupVersionKind(), obj.GetObjectKind().GroupVersionKind(); got != want || got.Kind == "" {
+			if got, want := read.GetObjectKind().GroupVersionKind(),
+				obj.GetObjectKind().GroupVersionKind(); got != want || got.Kind == "" {
 				t.Errorf("kind %v, want %v", got, want)
 			}
 			items := client.NewItems(form.read)
@@ -105,7 +106,8 @@ func TestVerbsInEveryForm(t *testing.T) {
 				t.Errorf("listed %v, want %v", items.Items, read)
 			}
 
-			must(t, c.Patch(ctx, read, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
+			must(t, c.Patch(ctx, read, client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"labels":{"a":"b"}}}`))))
 			if read.GetLabels()["a"] != "b" || read.GetResourceVersion() == obj.GetResourceVersion() {
 				t.Errorf("the response to the patch was not decoded into the object: %v", read)
 			}
@@ -158,7 +160,8 @@ func TestGenericCalls(t *testing.T) {
 	if len(odd) != 3 || odd[0].Kind != "Pod" {
 		t.Errorf("odd pods: %v", odd)
 	}
-	if one, err := client.List[corev1.Pod](ctx, c, client.MatchingFields{"metadata.name": "p2"}); err != nil || len(one) != 1 {
+	if one, err := client.List[corev1.Pod](ctx, c, client.MatchingFields{"metadata.name": "p2"}); err != nil ||
+		len(one) != 1 {
 		t.Errorf("by field: %v, %v", one, err)
 	}
 	var names []string
@@ -324,7 +327,8 @@ func TestWatchOfObjectThatIsCutOff(t *testing.T) {
 	}})
 	w, err := c.Watch(t.Context(), client.NewItems(&finicky{}))
 	must(t, err)
-	if event, ok := <-w.ResultChan(); !ok || event.Type != watch.Error || !strings.Contains(apierrors.FromObject(event.Object).Error(), "unexpected EOF") {
+	if event, ok := <-w.ResultChan(); !ok || event.Type != watch.Error ||
+		!strings.Contains(apierrors.FromObject(event.Object).Error(), "unexpected EOF") {
 		t.Errorf("got %v, %v", event, ok)
 	}
 }
@@ -409,7 +413,8 @@ func TestRetryAfterIsReported(t *testing.T) {
 		begin := time.Now()
 		check := func(what string, err error, want int) {
 			t.Helper()
-			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 3 || sent != want || time.Since(begin) > 0 {
+			if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 3 || sent != want ||
+				time.Since(begin) > 0 {
 				t.Errorf("%s: got %v, wait %d, after %d requests and %v", what, err, seconds, sent, time.Since(begin))
 			}
 			synctest.Wait()
@@ -500,7 +505,8 @@ func TestErrorsBeforeTheServer(t *testing.T) {
 	if !meta.IsNoMatchError(err) {
 		t.Errorf("kind that is not served: %v", err)
 	}
-	if _, err := client.List[unstructured.Unstructured](ctx, c); !errors.Is(err, client.ErrNoKind) || !strings.Contains(err.Error(), "client.OfKind") {
+	if _, err := client.List[unstructured.Unstructured](ctx, c); !errors.Is(err, client.ErrNoKind) ||
+		!strings.Contains(err.Error(), "client.OfKind") {
 		t.Errorf("generic call without a kind: %v", err)
 	}
 	if err := c.Update(ctx, metadataOnly("web")); err == nil || !strings.Contains(err.Error(), "use Patch") {
@@ -523,7 +529,8 @@ func TestKindsAddedLater(t *testing.T) {
 	}
 	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
 	must(t, c.Create(t.Context(), dynamic(gadget, "g")))
-	if gvr, err := c.Mapper().ResourceFor(schema.GroupVersionResource{Resource: "gadget"}); err != nil || gvr.Resource != "gadgets" {
+	if gvr, err := c.Mapper().ResourceFor(schema.GroupVersionResource{Resource: "gadget"}); err != nil ||
+		gvr.Resource != "gadgets" {
 		t.Errorf("ResourceFor: %v, %v", gvr, err)
 	}
 	if kind, err := c.Mapper().KindFor(schema.GroupVersionResource{Resource: "widgets"}); err != nil || kind != widget {
@@ -559,7 +566,8 @@ func TestDeleteAnswers(t *testing.T) {
 	if err := c.Delete(ctx, web, client.Preconditions{UID: "another"}); !apierrors.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	must(t, c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.MatchingFields{"metadata.name": "web"}))
+	must(t, c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"),
+		client.MatchingFields{"metadata.name": "web"}))
 	if left, err := client.List[corev1.Pod](ctx, c); err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -582,7 +590,8 @@ func TestQueries(t *testing.T) {
 	must(t, c.Apply(ctx, p.DeepCopy(), client.Unforced))
 	must(t, c.Subresource("status").Update(ctx, p, nil))
 	must(t, c.Subresource("binding").Create(ctx, p, &corev1.Binding{}))
-	_, err := client.List[corev1.Pod](ctx, c, client.MatchingLabels{"a": "b"}, client.MatchingLabels{"c": "d"}, client.Limit(5), client.InNamespace("x"), client.Live)
+	_, err := client.List[corev1.Pod](ctx, c, client.MatchingLabels{"a": "b"}, client.MatchingLabels{"c": "d"},
+		client.Limit(5), client.InNamespace("x"), client.Live)
 	must(t, err)
 	want := []string{
 		"POST /api/v1/namespaces/default/pods?fieldManager=me&fieldValidation=Strict application/json",

@@ -44,7 +44,8 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(t, err)
 	private, err := x509.MarshalECPrivateKey(key)
@@ -71,7 +72,8 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 		"inline": func(c *rest.Config) { c.CertData, c.KeyData = certificate, privateKey },
 		"files":  func(c *rest.Config) { c.CertFile, c.KeyFile = certFile, keyFile },
 		"exec": func(c *rest.Config) {
-			c.ExecProvider = &clientcmdapi.ExecConfig{Command: program, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
+			c.ExecProvider = &clientcmdapi.ExecConfig{Command: program, APIVersion: "client.authentication.k8s.io/v1",
+				InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +88,8 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 			}
 			https.StartTLS()
 			defer https.Close()
-			conf := &rest.Config{Host: https.URL, Dial: hidden, TLSClientConfig: rest.TLSClientConfig{CAData: pemOf("CERTIFICATE", https.Certificate().Raw)}}
+			conf := &rest.Config{Host: https.URL, Dial: hidden,
+				TLSClientConfig: rest.TLSClientConfig{CAData: pemOf("CERTIFICATE", https.Certificate().Raw)}}
 			set(conf)
 			c, err := client.New(client.Config{REST: conf})
 			must(t, err)

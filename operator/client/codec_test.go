@@ -30,14 +30,17 @@ const widgetText = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"
 
 // FuzzParseObject checks that the results and errors are those of apimachinery.
 func FuzzParseObject(f *testing.F) {
-	for _, seed := range []string{widgetText, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
-		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`, `{"a":{"b":"` + "\x01" + `"}}`} {
+	for _, seed := range []string{widgetText, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`,
+		`{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
+		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`,
+		`{"a":{"b":"` + "\x01" + `"}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var want map[string]any
 		wantErr := unmarshal(data, &want)
-		for name, share := range map[string]*sharing{"alone": nil, "strings": newSharing(false), "all": newSharing(true)} {
+		for name, share := range map[string]*sharing{"alone": nil, "strings": newSharing(false),
+			"all": newSharing(true)} {
 			for range 2 { // the second time with values shared from the first
 				got, err := parseObject(data, share)
 				if fmt.Sprint(err) != fmt.Sprint(wantErr) || err == nil && !reflect.DeepEqual(got, want) {
@@ -80,17 +83,24 @@ func TestSharing(t *testing.T) {
 func TestFrames(t *testing.T) {
 	long := strings.Repeat("x", 3*smallBuffer)
 	for name, text := range map[string]string{
-		"as servers write":  `{"type":"ADDED","object":{"a":"1"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
+		"as servers write": `{"type":"ADDED","object":{"a":"1"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` +
+			"\n",
 		"without line ends": `{"type":"ADDED","object":{"a":"1"}}{"type":"DELETED","object":{"b":{}}}`,
 		"other order":       `{"object":{"a":"1"},"type":"ADDED"}` + "\n" + `{"type":"DELETED","object":{"b":{}}}`,
 		"indented":          "{\n \"type\": \"ADDED\",\n \"object\": {\"a\":\"1\"}\n}\n{\"type\":\"DELETED\",\"object\":{\"b\":{}}}\n",
-		"ends in next line": `{"type":"ADDED","object":{"a":"1"}` + "\n}\n" + `{"type":"DELETED","object":{"b":{}}` + "\n}\n",
-		"braces in texts":   `{"type":"ADDED","object":{"a":"}{{"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
-		"hidden by a text":  `{"type":"ADDED","object":{"a":{"b":"}"}}` + "\n}\n" + `{"type":"DELETED","object":{"b":{}}` + "\n}\n",
-		"from the second":   `{"type":"ADDED","object":{"a":"1"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}` + "\n}\n",
-		"long":              `{"type":"ADDED","object":{"a":"` + long + `"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` + "\n",
+		"ends in next line": `{"type":"ADDED","object":{"a":"1"}` + "\n}\n" + `{"type":"DELETED","object":{"b":{}}` +
+			"\n}\n",
+		"braces in texts": `{"type":"ADDED","object":{"a":"}{{"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}}` +
+			"\n",
+		"hidden by a text": `{"type":"ADDED","object":{"a":{"b":"}"}}` + "\n}\n" +
+			`{"type":"DELETED","object":{"b":{}}` + "\n}\n",
+		"from the second": `{"type":"ADDED","object":{"a":"1"}}` + "\n" + `{"type":"DELETED","object":{"b":{}}` +
+			"\n}\n",
+		"long": `{"type":"ADDED","object":{"a":"` + long + `"}}` + "\n" +
+			`{"type":"DELETED","object":{"b":{}}}` + "\n",
 	} {
-		for how, r := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
+		for how, r := range map[string]io.Reader{"at once": strings.NewReader(text),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
 			in := jsonCodec{}.frames(r)
 			var got []string
 			for {
@@ -140,7 +150,8 @@ func TestBufferedFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: envelope(raw, kind)}}).Marshal()
+		event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: envelope(raw, kind)}}).
+			Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +159,8 @@ func TestBufferedFrames(t *testing.T) {
 		proto.Write(event)
 	}
 	for name, in := range map[string]frames{
-		"json": jsonCodec{}.frames(strings.NewReader(text.String())), "protobuf": protobufCodec{}.frames(strings.NewReader(proto.String())),
+		"json":     jsonCodec{}.frames(strings.NewReader(text.String())),
+		"protobuf": protobufCodec{}.frames(strings.NewReader(proto.String())),
 	} {
 		var got []string
 		largest := 0
@@ -246,12 +258,14 @@ func (s *protobufServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else if err := serializer.Encode(s.answer, &body); err != nil {
 		s.t.Fatal(err)
 	}
-	return &http.Response{StatusCode: s.code, Header: http.Header{"Content-Type": {protobufType}}, Body: io.NopCloser(&body), Request: r}, nil
+	return &http.Response{StatusCode: s.code, Header: http.Header{"Content-Type": {protobufType}},
+		Body: io.NopCloser(&body), Request: r}, nil
 }
 
 func newProtobuf(t *testing.T) (*protobufServer, Client) {
 	s := &protobufServer{t: t, code: http.StatusOK}
-	return s, newOver(t, s, metav1.APIResource{Name: "pods", Kind: "Pod", Namespaced: true}, metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
+	return s, newOver(t, s, metav1.APIResource{Name: "pods", Kind: "Pod", Namespaced: true},
+		metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
 }
 
 // newOver returns a client with a transport that serves these resources in any group.
@@ -269,7 +283,8 @@ func newOver(t *testing.T, transport http.RoundTripper, resources ...metav1.APIR
 
 func podOf(name string) *corev1.Pod {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-	p.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-" + "1", ResourceVersion: "9", Labels: map[string]string{"a": "b"},
+	p.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-" + "1", ResourceVersion: "9",
+		Labels:        map[string]string{"a": "b"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}}
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 	return p
@@ -288,14 +303,17 @@ func TestProtobuf(t *testing.T) {
 	if accept := s.asked[len(s.asked)-1]; accept != "application/vnd.kubernetes.protobuf,application/json" {
 		t.Errorf("requested %q", accept)
 	}
-	s.answer = &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "12", Continue: "more"}, Items: []corev1.Pod{*podOf("a"), *podOf("b")}}
+	s.answer = &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "12", Continue: "more"},
+		Items: []corev1.Pod{*podOf("a"), *podOf("b")}}
 	list := &corev1.PodList{}
-	if err := c.List(t.Context(), list); err != nil || len(list.Items) != 2 || list.Items[1].Kind != "Pod" || list.ResourceVersion != "12" {
+	if err := c.List(t.Context(), list); err != nil || len(list.Items) != 2 || list.Items[1].Kind != "Pod" ||
+		list.ResourceVersion != "12" {
 		t.Errorf("list: %v %+v", err, list)
 	}
 	items := NewItems(&corev1.Pod{})
 	err = c.List(t.Context(), items, ListOptions{Shared: true})
-	if err != nil || len(items.Items) != 2 || !reflect.DeepEqual(items.Items[1], Object(podOf("b"))) || items.Continue != "more" {
+	if err != nil || len(items.Items) != 2 || !reflect.DeepEqual(items.Items[1], Object(podOf("b"))) ||
+		items.Continue != "more" {
 		t.Errorf("items: %v %+v", err, items)
 	}
 	prototype := podOf("")
@@ -305,7 +323,8 @@ func TestProtobuf(t *testing.T) {
 	}
 	whole := &corev1.Pod{}
 	e := encoded.Items[1].(*Encoded)
-	if err := Decode(e.Data, whole, e.GroupVersionKind()); err != nil || !reflect.DeepEqual(whole, podOf("b")) || e.Name != "b" || e.UID != "u-1" || e.ResourceVersion != "9" {
+	if err := Decode(e.Data, whole, e.GroupVersionKind()); err != nil || !reflect.DeepEqual(whole, podOf("b")) ||
+		e.Name != "b" || e.UID != "u-1" || e.ResourceVersion != "9" {
 		t.Errorf("encoded: %v %+v %+v", err, e, whole)
 	}
 	if head, err := MetadataOf(e.Data); err != nil || head.Labels["a"] != "b" {
@@ -313,15 +332,18 @@ func TestProtobuf(t *testing.T) {
 	}
 
 	s.code = http.StatusForbidden
-	s.answer = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "not you"}
+	s.answer = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+		Code: 403, Reason: metav1.StatusReasonForbidden, Message: "not you"}
 	if _, err := Get[corev1.Pod](t.Context(), c, key); err == nil || err.Error() != "not you" {
 		t.Errorf("error: %v", err)
 	}
 	s.code = http.StatusOK
 
 	end := podOf("")
-	end.ObjectMeta = metav1.ObjectMeta{ResourceVersion: "20", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
-	s.events = []watch.Event{{Type: watch.Added, Object: podOf("a")}, {Type: watch.Bookmark, Object: end}, {Type: watch.Deleted, Object: podOf("a")}}
+	end.ObjectMeta = metav1.ObjectMeta{ResourceVersion: "20",
+		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
+	s.events = []watch.Event{{Type: watch.Added, Object: podOf("a")}, {Type: watch.Bookmark, Object: end},
+		{Type: watch.Deleted, Object: podOf("a")}}
 	for _, prototype := range []Object{&corev1.Pod{}, NewEncoded(podOf(""))} {
 		stream, err := c.Watch(t.Context(), NewItems(prototype))
 		if err != nil {
@@ -330,7 +352,8 @@ func TestProtobuf(t *testing.T) {
 		var lines []string
 		for e := range stream.ResultChan() {
 			o := e.Object.(Object)
-			lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Type, o.GetName(), o.GetResourceVersion(), len(o.GetAnnotations())))
+			lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Type, o.GetName(), o.GetResourceVersion(),
+				len(o.GetAnnotations())))
 		}
 		if got := strings.Join(lines, ", "); got != "ADDED a 9 0, BOOKMARK  20 1, DELETED a 9 0" {
 			t.Errorf("watch of %T: %s", prototype, got)
@@ -356,14 +379,16 @@ func TestAccept(t *testing.T) {
 		}
 	}
 	e := NewEncoded(custom)
-	if err := (jsonCodec{}).decode([]byte(widgetText), e, kind); err != nil || e.Name != "a" || e.Namespace != "default" || e.UID != "u1" || e.ResourceVersion != "7" {
+	if err := (jsonCodec{}).decode([]byte(widgetText), e, kind); err != nil || e.Name != "a" ||
+		e.Namespace != "default" || e.UID != "u1" || e.ResourceVersion != "7" {
 		t.Errorf("%v %+v", err, e)
 	}
 	whole := &unstructured.Unstructured{}
 	if err := Decode(e.Data, whole, kind); err != nil || whole.GetLabels()["x"] != "y" {
 		t.Errorf("%v %v", err, whole)
 	}
-	for _, broken := range []string{``, `{`, `{"metadata":{"name":1}}`, `{"metadata":[]}`, `{"kind":"Widget"}`, `{"metadata":{"name":"a"}`} {
+	for _, broken := range []string{``, `{`, `{"metadata":{"name":1}}`, `{"metadata":[]}`, `{"kind":"Widget"}`,
+		`{"metadata":{"name":"a"}`} {
 		if err := (jsonCodec{}).decode([]byte(broken), NewEncoded(custom), kind); err == nil {
 			t.Errorf("%s is taken", broken)
 		}

@@ -108,7 +108,8 @@ func (c *restClient) isCreatable(e endpoint, r request, obj Object) bool {
 
 // create sends the document of an apply as a create. done is false if the caller must apply the
 // object after all.
-func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Object, all bool, o WriteOptions) (done bool, err error) {
+func (c *restClient) create(ctx context.Context, e endpoint, r request, obj Object, all bool,
+	o WriteOptions) (done bool, err error) {
 	path, err := e.path(obj.GetNamespace(), "", "")
 	if err != nil {
 		return false, err

@@ -54,7 +54,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 const (
-	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch", "PATCH json-patch"
+	sentCreate, sentMessage, sentApply, sentTakeOver = "POST json", "POST vnd.kubernetes.protobuf", "PATCH apply-patch",
+		"PATCH json-patch"
 )
 
 // An apply of a new object is sent as a create, and later applies have the same result as if it had
@@ -72,7 +73,8 @@ func TestApplyOfNewStory(t *testing.T) {
 	must(t, other.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 	isNew := client.WriteOptions{New: true}
 	configMap := func(name string, data map[string]string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{"app": name}}, Data: data}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name,
+			Labels: map[string]string{"app": name}}, Data: data}
 	}
 	managers := func(obj client.Object) []string {
 		var all []string
@@ -97,7 +99,8 @@ func TestApplyOfNewStory(t *testing.T) {
 	t.Run("another write before the fields are transferred", func(t *testing.T) {
 		cfg := rest.CopyConfig(cfg)
 		write := sync.OnceFunc(func() {
-			must(t, other.Patch(ctx, configMap("between", nil), client.RawPatch(types.MergePatchType, []byte(`{"data":{"c":"other's"}}`))))
+			must(t, other.Patch(ctx, configMap("between", nil),
+				client.RawPatch(types.MergePatchType, []byte(`{"data":{"c":"other's"}}`))))
 		})
 		cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -128,7 +131,8 @@ func TestApplyOfNewStory(t *testing.T) {
 		obj = configMap("fields", map[string]string{"a": "2", "b": "1", "d": "1"})
 		must(t, c.Apply(ctx, obj))
 		sent.want(t, sentApply)
-		check(obj, map[string]string{"a": "2", "b": "1", "c": "other's", "d": "1"}, "founder Apply", "founder:apply Update", "other Apply")
+		check(obj, map[string]string{"a": "2", "b": "1", "c": "other's", "d": "1"}, "founder Apply",
+			"founder:apply Update", "other Apply")
 		// With fewer fields: the others of the create are removed.
 		obj = configMap("fields", map[string]string{"a": "2"})
 		obj.Labels = nil
@@ -177,12 +181,15 @@ func TestApplyOfNewStory(t *testing.T) {
 	})
 	t.Run("a document in YAML", func(t *testing.T) {
 		obj := configMap("yaml", nil)
-		must(t, c.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: '1'}\n")), client.WriteOptions{New: true, Force: new(true)}))
+		must(t, c.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType,
+			[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: '1'}\n")),
+			client.WriteOptions{New: true, Force: new(true)}))
 		sent.want(t, sentApply)
 		check(obj, map[string]string{"a": "1"}, "founder Apply")
 	})
 	t.Run("unknown fields", func(t *testing.T) {
-		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}, "dtaa": map[string]any{}}}
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"data": map[string]any{"a": "1"}, "dtaa": map[string]any{}}}
 		obj.SetNamespace(ns)
 		obj.SetName("unknown")
 		err := c.Apply(ctx, obj, isNew)
@@ -208,7 +215,8 @@ func TestApplyOfNewStory(t *testing.T) {
 			d.Spec.Replicas = new(int32)
 			d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 			d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
-			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image, Ports: []corev1.ContainerPort{{ContainerPort: 80}}}}
+			d.Spec.Template.Spec.Containers = []corev1.Container{
+				{Name: "main", Image: image, Ports: []corev1.ContainerPort{{ContainerPort: 80}}}}
 			return d
 		}
 		must(t, c.Apply(ctx, deployment("first", "image:1", map[string]string{"tier": "front"}), isNew))
@@ -219,7 +227,8 @@ func TestApplyOfNewStory(t *testing.T) {
 		must(t, c.Apply(ctx, d))
 		sent.want(t, sentApply, sentTakeOver, sentApply)
 		main := d.Spec.Template.Spec.Containers[0]
-		if d.Labels["tier"] != "" || main.Image != "image:2" || *d.Spec.ProgressDeadlineSeconds != 600 || main.Ports[0].Protocol != corev1.ProtocolTCP {
+		if d.Labels["tier"] != "" || main.Image != "image:2" || *d.Spec.ProgressDeadlineSeconds != 600 ||
+			main.Ports[0].Protocol != corev1.ProtocolTCP {
 			t.Errorf("it is %+v", d)
 		}
 		if d.Generation != 2 {

@@ -63,7 +63,8 @@ func TestKubeconfig(t *testing.T) {
 		"token":     {"token: secret", "Authorization", "Bearer secret"},
 		"tokenFile": {"tokenFile: " + write("token", "filed\n", 0o600), "Authorization", "Bearer filed"},
 		"password":  {"username: jane\n    password: pw", "Authorization", "Basic amFuZTpwdw=="},
-		"exec": {"exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: " + program + "\n      interactiveMode: Never",
+		"exec": {"exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: " + program +
+			"\n      interactiveMode: Never",
 			"Authorization", "Bearer fresh"},
 		"as": {"token: secret\n    as: joe\n    as-groups: [ops]", "Impersonate-User", "joe"},
 	} {
@@ -154,13 +155,15 @@ func TestCertificateReloads(t *testing.T) {
 	defer https.Close()
 	dir := t.TempDir()
 	cfg := &rest.Config{Host: https.URL, TLSClientConfig: rest.TLSClientConfig{
-		CAData: pemOf("CERTIFICATE", https.Certificate().Raw), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
+		CAData: pemOf("CERTIFICATE", https.Certificate().Raw), CertFile: filepath.Join(dir, "tls.crt"),
+		KeyFile: filepath.Join(dir, "tls.key"),
 	}}
 	write := func(name string) {
 		t.Helper()
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		must(t, err)
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+			NotAfter: time.Now().Add(time.Hour)}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 		must(t, err)
 		private, err := x509.MarshalECPrivateKey(key)
@@ -212,7 +215,8 @@ func TestAuthorityReloads(t *testing.T) {
 			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 			must(t, err)
 			template := &x509.Certificate{
-				SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(48 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+				SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(48 * time.Hour),
+				IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 			}
 			der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 			must(t, err)
@@ -241,7 +245,8 @@ func TestAuthorityReloads(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { _ = https.ServeTLS(listener, "", ""); close(ended) }()
 		defer func() { https.Close(); <-ended }()
-		c, err := client.New(client.Config{REST: &rest.Config{Host: "https://127.0.0.1", Dial: listener.dial, TLSClientConfig: rest.TLSClientConfig{CAFile: file}}})
+		c, err := client.New(client.Config{REST: &rest.Config{Host: "https://127.0.0.1", Dial: listener.dial,
+			TLSClientConfig: rest.TLSClientConfig{CAFile: file}}})
 		must(t, err)
 		// client-go's interval, and more than the time for which a connection stays idle
 		const interval, idle = 5 * time.Minute, time.Minute

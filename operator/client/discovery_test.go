@@ -22,9 +22,13 @@ import (
 var widgetOfDiscovery = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 
 func newServer() (*clienttest.Server, *atomic.Int64) {
-	server := clienttest.New(clienttest.Kind{GroupVersionKind: widgetOfDiscovery, Resource: "widgets", Namespaced: true})
+	server := clienttest.New(clienttest.Kind{GroupVersionKind: widgetOfDiscovery, Resource: "widgets",
+		Namespaced: true})
 	asked := &atomic.Int64{}
-	server.SetFaults(clienttest.Faults{Intercept: func(http.ResponseWriter, *http.Request) bool { asked.Add(1); return false }})
+	server.SetFaults(clienttest.Faults{Intercept: func(http.ResponseWriter, *http.Request) bool {
+		asked.Add(1)
+		return false
+	}})
 	return server, asked
 }
 
@@ -163,18 +167,22 @@ func TestMapper(t *testing.T) {
 	names(t, open(t, server, cfg))
 	asked.Store(0)
 	m := open(t, server, cfg).Mapper()
-	if mapping, err := m.RESTMapping(widgetOfDiscovery.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
+	if mapping, err := m.RESTMapping(widgetOfDiscovery.GroupKind(), "v1"); err != nil ||
+		mapping.Resource.Resource != "widgets" || asked.Load() != 0 {
 		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	gadget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}
 	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
-	if mapping, err := m.RESTMapping(gadget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "gadgets" || asked.Load() != 1 {
+	if mapping, err := m.RESTMapping(gadget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "gadgets" ||
+		asked.Load() != 1 {
 		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
-	if _, err := m.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Nothing"}, "v1"); !meta.IsNoMatchError(err) {
+	if _, err := m.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Nothing"},
+		"v1"); !meta.IsNoMatchError(err) {
 		t.Errorf("nothing: %v", err)
 	}
-	if gvr, err := m.ResourceFor(schema.GroupVersionResource{Resource: "gadgets"}); err != nil || gvr.Group != "example.com" {
+	if gvr, err := m.ResourceFor(schema.GroupVersionResource{Resource: "gadgets"}); err != nil ||
+		gvr.Group != "example.com" {
 		t.Errorf("%v %v", gvr, err)
 	}
 }
@@ -184,11 +192,13 @@ func TestInvalidNames(t *testing.T) {
 	server, asked := newServer()
 	dir := t.TempDir()
 	d := open(t, server, discovery.Config{Dir: dir})
-	for _, gv := range []schema.GroupVersion{{Group: "..", Version: ".."}, {Group: "example.com", Version: "v1/../v1"}, {Version: "../../../x"}, {Version: "v1/"}} {
+	for _, gv := range []schema.GroupVersion{{Group: "..", Version: ".."}, {Group: "example.com", Version: "v1/../v1"},
+		{Version: "../../../x"}, {Version: "v1/"}} {
 		if _, err := d.Resources(t.Context(), gv); err == nil || !strings.Contains(err.Error(), "invalid") {
 			t.Errorf("resources of %s: %v", gv, err)
 		}
-		if _, err := d.Mapper().RESTMapping(schema.GroupKind{Group: gv.Group, Kind: "Widget"}, gv.Version); err == nil || !strings.Contains(err.Error(), "invalid") {
+		if _, err := d.Mapper().RESTMapping(schema.GroupKind{Group: gv.Group, Kind: "Widget"},
+			gv.Version); err == nil || !strings.Contains(err.Error(), "invalid") {
 			t.Errorf("mapping of %s: %v", gv, err)
 		}
 	}

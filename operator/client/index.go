@@ -26,5 +26,6 @@ func (o ListOptions) checkIndexes() error {
 	if len(o.Indexes) == 0 {
 		return nil
 	}
-	return fmt.Errorf("index %q: %w: the server has no indexes; read from a cache that has the object's namespace", o.Indexes[0].Name, ErrNoIndex)
+	return fmt.Errorf("index %q: %w: the server has no indexes; read from a cache that has the object's namespace",
+		o.Indexes[0].Name, ErrNoIndex)
 }

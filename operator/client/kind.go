@@ -26,7 +26,8 @@ func KindOf(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind
 		return kind, err
 	case runtime.Unstructured, *Encoded, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
 		if carried.Kind == "" || carried.Version == "" {
-			return carried, fmt.Errorf("%w: set apiVersion and kind of the %T; in generic calls, pass client.OfKind", ErrNoKind, obj)
+			return carried, fmt.Errorf("%w: set apiVersion and kind of the %T; in generic calls, pass client.OfKind",
+				ErrNoKind, obj)
 		}
 		return carried, nil
 	}

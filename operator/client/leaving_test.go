@@ -39,12 +39,14 @@ func TestLeavingStory(t *testing.T) {
 	}
 	// left applies an object without b with client-go, and returns the resulting object.
 	left := func(suffix string) (fields, managers []string) {
-		data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name + suffix, "namespace": "default"},
-			"data": map[string]any{"a": "2"}})
+		data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": name + suffix, "namespace": "default"},
+			"data":     map[string]any{"a": "2"}})
 		must(t, err)
 		u := &unstructured.Unstructured{}
 		must(t, u.UnmarshalJSON(data))
-		got, err := plain.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default").
+		got, err := plain.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).
+			Namespace("default").
 			Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "leaver", Force: true})
 		must(t, err)
 		values, _, _ := unstructured.NestedStringMap(got.Object, "data")
@@ -70,7 +72,8 @@ func TestLeavingStory(t *testing.T) {
 			if suffix == "-left" { // after one run of an operator configured to leave
 				must(t, owner(client.Plain{Applies: true}).Apply(ctx, configMap(suffix, data)))
 			}
-			if fields, managers := left(suffix); !slices.Equal(fields, want.fields) || !slices.Equal(managers, want.managers) {
+			if fields, managers := left(suffix); !slices.Equal(fields, want.fields) ||
+				!slices.Equal(managers, want.managers) {
 				t.Errorf("left %q of %q, want %q of %q", fields, managers, want.fields, want.managers)
 			}
 		})
@@ -98,7 +101,8 @@ func TestPlainStatusStory(t *testing.T) {
 		"builtin":  {client.Plain{IsCustom: func(schema.GroupVersionKind) bool { return false }}, []string{sentPatch}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse", "spec": map[string]any{"height": int64(30)}}}
+			u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse",
+				"spec": map[string]any{"height": int64(30)}}}
 			u.SetNamespace("default")
 			u.SetName(name)
 			for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -115,7 +119,8 @@ func TestPlainStatusStory(t *testing.T) {
 			must(t, err)
 			must(t, c.Subresource("status").Patch(ctx, u.DeepCopy(), client.StatusPatch{
 				Before: u, Old: []byte("null"), New: []byte(`{"lit":true}`),
-				Document: []byte(`{"metadata":{"resourceVersion":"` + u.GetResourceVersion() + `"},"status":{"lit":true}}`),
+				Document: []byte(`{"metadata":{"resourceVersion":"` + u.GetResourceVersion() +
+					`"},"status":{"lit":true}}`),
 			}))
 			sent.want(t, tt.want...)
 		})

@@ -67,7 +67,9 @@ func (m *Mapper) Reset() {
 func (m *Mapper) forget(group string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.kinds, func(kind schema.GroupVersionKind, _ *meta.RESTMapping) bool { return kind.Group == group })
+	maps.DeleteFunc(m.kinds, func(kind schema.GroupVersionKind, _ *meta.RESTMapping) bool {
+		return kind.Group == group
+	})
 	m.groups = nil
 }
 
@@ -171,7 +173,8 @@ func (m *Mapper) all(ctx context.Context) (meta.RESTMapper, error) {
 				continue
 			}
 			prefer(v.Version)
-			kinds = append(kinds, kindsOf(schema.GroupVersion{Group: group.Name, Version: v.Version}, list.APIResources))
+			kinds = append(kinds, kindsOf(schema.GroupVersion{Group: group.Name, Version: v.Version},
+				list.APIResources))
 		}
 		prefer(meta.AnyVersion)
 	}

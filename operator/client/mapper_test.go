@@ -27,7 +27,8 @@ func TestKindWithAnotherPluralStory(t *testing.T) {
 		return crd
 	}
 	lighthouse := func(namespace string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse", "spec": map[string]any{"height": int64(30)}}}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse",
+			"spec": map[string]any{"height": int64(30)}}}
 		u.SetNamespace(namespace)
 		u.SetName("pharos")
 		return u

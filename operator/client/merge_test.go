@@ -25,23 +25,28 @@ type knows struct{ client.Known }
 
 // everyOption has every field of every options struct set. TestOptionsMerge fails until a new field
 // is added here.
-func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, client.DeleteOptions, client.DeleteAllOfOptions) {
+func everyOption() (client.GetOptions, client.ListOptions, client.WriteOptions, client.DeleteOptions,
+	client.DeleteAllOfOptions) {
 	var shared client.Object = &corev1.Pod{}
 	yes, seconds, background := true, int64(7), metav1.DeletePropagationBackground
 	uid, version := types.UID("u"), "7"
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	list := client.ListOptions{
-		Namespace: "a", Labels: labels.SelectorFromSet(labels.Set{"a": "b"}), Fields: fields.OneTermEqualSelector("a", "b"),
+		Namespace: "a", Labels: labels.SelectorFromSet(labels.Set{"a": "b"}),
+		Fields:  fields.OneTermEqualSelector("a", "b"),
 		Indexes: []client.IndexValue{{Name: "i", Value: "v"}}, Limit: 5, Continue: "c",
-		ResourceVersion: "7", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Live: true, Shared: true, Ahead: &client.Ahead{}, Known: knows{}, Kind: kind,
+		ResourceVersion: "7", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Live: true, Shared: true,
+		Ahead: &client.Ahead{}, Known: knows{}, Kind: kind,
 		Bookmarks: true, InitialEvents: true, Timeout: time.Second,
 	}
 	del := client.DeleteOptions{
-		DryRun: true, GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}, PropagationPolicy: &background,
+		DryRun: true, GracePeriodSeconds: &seconds,
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}, PropagationPolicy: &background,
 		Answer: &corev1.Pod{}, Status: &metav1.Status{},
 	}
 	return client.GetOptions{Live: true, ResourceVersion: "7", Kind: kind, Shared: &shared}, list,
-		client.WriteOptions{DryRun: true, FieldOwner: "me", Force: &yes, FieldValidation: "Strict", Given: true, New: true, Answer: &corev1.Pod{}}, del,
+		client.WriteOptions{DryRun: true, FieldOwner: "me", Force: &yes, FieldValidation: "Strict", Given: true,
+			New: true, Answer: &corev1.Pod{}}, del,
 		client.DeleteAllOfOptions{ListOptions: list, DeleteOptions: del, Answers: &corev1.PodList{}}
 }
 
@@ -84,7 +89,8 @@ func merges[O any](t *testing.T, full O, add func(...O) O) {
 	})
 	var none O
 	for name, got := range map[string]O{
-		"in order": add(parts...), "backwards": add(backwards(parts)...), "with none": add(full, none), "after none": add(none, full),
+		"in order": add(parts...), "backwards": add(backwards(parts)...), "with none": add(full, none),
+		"after none": add(none, full),
 	} {
 		if !reflect.DeepEqual(got, full) {
 			t.Errorf("%T %s:\n%+v, want\n%+v", full, name, got, full)
@@ -118,16 +124,26 @@ func TestSelectorsAddUp(t *testing.T) {
 		opts                      []client.ListOption
 		namespace, labels, fields string
 	}{
-		"a namespace, then a limit":  {[]client.ListOption{client.InNamespace("a"), client.ListOptions{Limit: 5}}, "a", "", ""},
-		"a limit, then a namespace":  {[]client.ListOption{client.ListOptions{Limit: 5}, client.InNamespace("a")}, "a", "", ""},
-		"another namespace":          {[]client.ListOption{client.InNamespace("a"), client.ListOptions{Namespace: "b"}}, "b", "", ""},
-		"labels, then labels":        {[]client.ListOption{client.MatchingLabels{"a": "b"}, client.ListOptions{Labels: must1("c")}}, "", "a=b,c", ""},
-		"labels of structs":          {[]client.ListOption{client.ListOptions{Labels: must1("c")}, client.ListOptions{Labels: must1("!d")}}, "", "c,!d", ""},
-		"no labels":                  {[]client.ListOption{client.MatchingLabels{"a": "b"}, client.MatchingSelector{}}, "", "a=b", ""},
-		"all labels":                 {[]client.ListOption{client.MatchingLabels{"a": "b"}, client.ListOptions{Labels: labels.Everything()}}, "", "a=b", ""},
-		"fields, then fields":        {[]client.ListOption{client.MatchingFields{"a": "b"}, client.ListOptions{Fields: fields.OneTermNotEqualSelector("c", "d")}}, "", "", "a=b,c!=d"},
-		"fields, then all":           {[]client.ListOption{client.MatchingFields{"a": "b"}, client.ListOptions{Fields: fields.Everything()}}, "", "", "a=b"},
-		"labels and fields together": {[]client.ListOption{client.ListOptions{Labels: must1("a"), Fields: fields.OneTermEqualSelector("c", "d")}, client.ListOptions{Limit: 1}}, "", "a", "c=d"},
+		"a namespace, then a limit": {[]client.ListOption{client.InNamespace("a"), client.ListOptions{Limit: 5}}, "a",
+			"", ""},
+		"a limit, then a namespace": {[]client.ListOption{client.ListOptions{Limit: 5}, client.InNamespace("a")}, "a",
+			"", ""},
+		"another namespace": {[]client.ListOption{client.InNamespace("a"), client.ListOptions{Namespace: "b"}},
+			"b", "", ""},
+		"labels, then labels": {[]client.ListOption{client.MatchingLabels{"a": "b"},
+			client.ListOptions{Labels: must1("c")}}, "", "a=b,c", ""},
+		"labels of structs": {[]client.ListOption{client.ListOptions{Labels: must1("c")},
+			client.ListOptions{Labels: must1("!d")}}, "", "c,!d", ""},
+		"no labels": {[]client.ListOption{client.MatchingLabels{"a": "b"}, client.MatchingSelector{}},
+			"", "a=b", ""},
+		"all labels": {[]client.ListOption{client.MatchingLabels{"a": "b"},
+			client.ListOptions{Labels: labels.Everything()}}, "", "a=b", ""},
+		"fields, then fields": {[]client.ListOption{client.MatchingFields{"a": "b"},
+			client.ListOptions{Fields: fields.OneTermNotEqualSelector("c", "d")}}, "", "", "a=b,c!=d"},
+		"fields, then all": {[]client.ListOption{client.MatchingFields{"a": "b"},
+			client.ListOptions{Fields: fields.Everything()}}, "", "", "a=b"},
+		"labels and fields together": {[]client.ListOption{client.ListOptions{Labels: must1("a"),
+			Fields: fields.OneTermEqualSelector("c", "d")}, client.ListOptions{Limit: 1}}, "", "a", "c=d"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := client.NewListOptions(tt.opts...)
@@ -161,27 +177,34 @@ func TestEmptySelectionStaysEmpty(t *testing.T) {
 	})
 	c, err := client.New(client.Config{REST: rest.CopyConfig(cfg)})
 	must(t, err)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Labels: map[string]string{"a": "b"}}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a",
+		Labels: map[string]string{"a": "b"}}}
 	must(t, c.Create(t.Context(), cm))
 	for name, opts := range map[string]client.ListOptions{
-		"labels":            {Labels: labels.Nothing()},
-		"labels, then more": client.NewListOptions(client.MatchingSelector{Selector: labels.Nothing()}, client.MatchingLabels{"a": "b"}),
-		"more, then labels": client.NewListOptions(client.MatchingLabels{"a": "b"}, client.MatchingSelector{Selector: labels.Nothing()}),
-		"fields":            {Fields: fields.Nothing()},
-		"fields, then more": client.NewListOptions(client.ListOptions{Fields: fields.Nothing()}, client.MatchingFields{"metadata.name": "a"}),
-		"more, then fields": client.NewListOptions(client.MatchingFields{"metadata.name": "a"}, client.ListOptions{Fields: fields.Nothing()}),
+		"labels": {Labels: labels.Nothing()},
+		"labels, then more": client.NewListOptions(client.MatchingSelector{Selector: labels.Nothing()},
+			client.MatchingLabels{"a": "b"}),
+		"more, then labels": client.NewListOptions(client.MatchingLabels{"a": "b"},
+			client.MatchingSelector{Selector: labels.Nothing()}),
+		"fields": {Fields: fields.Nothing()},
+		"fields, then more": client.NewListOptions(client.ListOptions{Fields: fields.Nothing()},
+			client.MatchingFields{"metadata.name": "a"}),
+		"more, then fields": client.NewListOptions(client.MatchingFields{"metadata.name": "a"},
+			client.ListOptions{Fields: fields.Nothing()}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			queries = nil
 			_, err := client.List[corev1.ConfigMap](t.Context(), c, client.InNamespace("default"), opts)
 			must(t, err)
-			must(t, c.DeleteAllOf(t.Context(), cm, client.InNamespace("default"), client.DeleteAllOfOptions{ListOptions: opts}))
+			must(t, c.DeleteAllOf(t.Context(), cm, client.InNamespace("default"),
+				client.DeleteAllOfOptions{ListOptions: opts}))
 			for _, q := range queries {
 				l, err := labels.Parse(q.Get("labelSelector"))
 				must(t, err)
 				f, err := fields.ParseSelector(q.Get("fieldSelector"))
 				must(t, err)
-				if l.Matches(labels.Set{"a": "b"}) && f.Matches(fields.Set{"metadata.name": "a", "metadata.namespace": "default"}) {
+				if l.Matches(labels.Set{"a": "b"}) &&
+					f.Matches(fields.Set{"metadata.name": "a", "metadata.namespace": "default"}) {
 					t.Errorf("%v selects the object", q)
 				}
 			}
@@ -198,10 +221,12 @@ func TestDeleteAllOfKeepsItsSelector(t *testing.T) {
 	c, err := client.New(client.Config{REST: server.REST()})
 	must(t, err)
 	for _, name := range []string{"kept", "deleted"} {
-		must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"for": name}}}))
+		must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{"for": name}}}))
 	}
 	grace := int64(0)
-	must(t, c.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("default"), client.MatchingLabels{"for": "deleted"},
+	must(t, c.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("default"),
+		client.MatchingLabels{"for": "deleted"},
 		client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{GracePeriodSeconds: &grace}}))
 	left, err := client.List[corev1.ConfigMap](t.Context(), c, client.InNamespace("default"))
 	must(t, err)

@@ -68,7 +68,8 @@ func refersTo(t, what reflect.Type, seen map[reflect.Type]bool) bool {
 // exchangeMessage sends obj as protobuf and fills it with the response. It returns the path of a
 // field that obj had and the response does not have; empty if there is none, or if the server
 // rejects protobuf and got the JSON in r instead.
-func (c *restClient) exchangeMessage(ctx context.Context, r request, obj Object, e endpoint, given bool) (dropped string, err error) {
+func (c *restClient) exchangeMessage(ctx context.Context, r request, obj Object, e endpoint,
+	given bool) (dropped string, err error) {
 	asJSON := r
 	if r.body, err = (protobufCodec{}).encode(obj, e.kind); err != nil {
 		return "", err

@@ -36,7 +36,8 @@ func TestMessagesStory(t *testing.T) {
 	var warned []string
 	sent := &requests{}
 	// between modifies a create request on its way to the server.
-	fresh := func(t *testing.T, between func(next http.RoundTripper, r *http.Request) (*http.Response, error)) client.Client {
+	fresh := func(t *testing.T, between func(next http.RoundTripper, r *http.Request) (*http.Response,
+		error)) client.Client {
 		warned, sent.sent = nil, nil
 		c := mustClient(t, cfg, func(next http.RoundTripper) http.RoundTripper {
 			return sent.wrap(roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -63,7 +64,8 @@ func TestMessagesStory(t *testing.T) {
 		obj.Data["a"] = "2"
 		must(t, c.Update(ctx, obj))
 		sent.want(t, "PUT vnd.kubernetes.protobuf")
-		if live, err := client.Get[corev1.ConfigMap](ctx, c, client.KeyOf(obj)); err != nil || live.Data["a"] != "2" || !bytes.Equal(live.BinaryData["b"], []byte{0, 255}) {
+		if live, err := client.Get[corev1.ConfigMap](ctx, c, client.KeyOf(obj)); err != nil || live.Data["a"] != "2" ||
+			!bytes.Equal(live.BinaryData["b"], []byte{0, 255}) {
 			t.Errorf("there is %v, %v", live, err)
 		}
 		obj.Data["a"] = "3"
@@ -75,7 +77,8 @@ func TestMessagesStory(t *testing.T) {
 	})
 	t.Run("a secret", func(t *testing.T) {
 		c := fresh(t, nil)
-		obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "messages"}, StringData: map[string]string{"a": "1"}}
+		obj := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "messages"},
+			StringData: map[string]string{"a": "1"}}
 		must(t, c.Create(ctx, obj))
 		remove(t, obj)
 		if string(obj.Data["a"]) != "1" || len(warned) > 0 {
@@ -84,7 +87,8 @@ func TestMessagesStory(t *testing.T) {
 	})
 	t.Run("an object within an object", func(t *testing.T) {
 		c := fresh(t, nil)
-		obj := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "messages"}, Revision: 1}
+		obj := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "messages"},
+			Revision: 1}
 		obj.Data.Object = configMap("within")
 		must(t, c.Create(ctx, obj))
 		remove(t, obj)
@@ -125,7 +129,8 @@ func TestMessagesStory(t *testing.T) {
 	t.Run("a server that rejects protobuf", func(t *testing.T) {
 		c := fresh(t, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Content-Type") == messageType {
-				return &http.Response{StatusCode: http.StatusUnsupportedMediaType, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("JSON, please")), Request: r}, nil
+				return &http.Response{StatusCode: http.StatusUnsupportedMediaType, Header: http.Header{},
+					Body: io.NopCloser(strings.NewReader("JSON, please")), Request: r}, nil
 			}
 			return next.RoundTrip(r)
 		})
@@ -139,7 +144,8 @@ func TestMessagesStory(t *testing.T) {
 }
 
 // mustClient returns a client with a wrapped transport, which records warnings.
-func mustClient(t *testing.T, cfg *rest.Config, wrap func(http.RoundTripper) http.RoundTripper, warned *[]string) client.Client {
+func mustClient(t *testing.T, cfg *rest.Config, wrap func(http.RoundTripper) http.RoundTripper,
+	warned *[]string) client.Client {
 	t.Helper()
 	cfg = rest.CopyConfig(cfg)
 	if wrap != nil {

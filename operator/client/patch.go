@@ -79,7 +79,8 @@ type diffPatch struct {
 
 // DiffFrom returns a patch of the changes made to obj after the call, of a type whose documents
 // diff computes. Package strategic uses it.
-func DiffFrom(kind types.PatchType, diff func(from, to []byte, obj Object) (map[string]any, error), obj Object, opts ...PatchOption) Patch {
+func DiffFrom(kind types.PatchType, diff func(from, to []byte, obj Object) (map[string]any, error), obj Object,
+	opts ...PatchOption) Patch {
 	p := diffPatch{kind: kind, diff: diff, from: obj.DeepCopyObject().(Object)}
 	for _, opt := range opts {
 		opt.applyPatch(&p)

@@ -35,8 +35,9 @@ func TestDifferences(t *testing.T) {
 			`{"metadata":{"labels":{"a":null,"c":"3"}},"spec":{"containers":[{"name":"one","image":"x","resources":{}},{"name":"two","image":"z","resources":{}}]}}`},
 		"merge, locked": {client.MergeFrom, []client.PatchOption{client.OptimisticLock}, change,
 			`{"metadata":{"labels":{"a":null,"c":"3"},"resourceVersion":"7"},"spec":{"containers":[{"name":"one","image":"x","resources":{}},{"name":"two","image":"z","resources":{}}]}}`},
-		"nothing":         {client.MergeFrom, nil, func(p *corev1.Pod) { p.ResourceVersion = "8" }, `{}`},
-		"nothing, locked": {client.MergeFrom, []client.PatchOption{client.OptimisticLock}, func(*corev1.Pod) {}, `{"metadata":{"resourceVersion":"7"}}`},
+		"nothing": {client.MergeFrom, nil, func(p *corev1.Pod) { p.ResourceVersion = "8" }, `{}`},
+		"nothing, locked": {client.MergeFrom, []client.PatchOption{client.OptimisticLock}, func(*corev1.Pod) {},
+			`{"metadata":{"resourceVersion":"7"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := from.DeepCopy()
@@ -68,7 +69,8 @@ func TestApplyDocument(t *testing.T) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	deployment.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}}
 	deployment.Spec.Template.Labels = map[string]string{"app": "web"}
-	deployment.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	deployment.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "tmp",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	withStatus := pod("web")
 	withStatus.Status.Phase = corev1.PodRunning
@@ -112,7 +114,8 @@ func FuzzMergeFrom(f *testing.F) {
 	f.Add(`{"a":{}}`, `{}`)
 	f.Fuzz(func(t *testing.T, from, to string) {
 		var a, b map[string]any
-		if utiljson.Unmarshal([]byte(from), &a) != nil || utiljson.Unmarshal([]byte(to), &b) != nil || a == nil || b == nil {
+		if utiljson.Unmarshal([]byte(from), &a) != nil || utiljson.Unmarshal([]byte(to), &b) != nil || a == nil ||
+			b == nil {
 			t.Skip()
 		}
 		client.DropNulls(a) // objects contain no nulls: null means "not set"

@@ -207,7 +207,8 @@ func (c *restClient) errorOf(r request, resp *http.Response) error {
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	var status metav1.Status
-	if codecOf(resp, nil).decode(data, &status, statusKind) == nil && codecOf(resp, nil).kindIn(data).Kind == statusKind.Kind && status.Status != metav1.StatusSuccess {
+	if codecOf(resp, nil).decode(data, &status, statusKind) == nil &&
+		codecOf(resp, nil).kindIn(data).Kind == statusKind.Kind && status.Status != metav1.StatusSuccess {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
@@ -223,7 +224,8 @@ func (c *restClient) errorOf(r request, resp *http.Response) error {
 		c.forget(r.resource.Group)
 	}
 	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	return apierrors.NewGenericServerResponse(resp.StatusCode, r.method, r.resource, r.name, strings.TrimSpace(string(data)), after, true)
+	return apierrors.NewGenericServerResponse(resp.StatusCode, r.method, r.resource, r.name,
+		strings.TrimSpace(string(data)), after, true)
 }
 
 func retryAfter(resp *http.Response) (time.Duration, bool) {

@@ -24,17 +24,19 @@ func TestSchemeOfApimachinery(t *testing.T) {
 			cm.Immutable = new(bool)
 		}
 	})
-	must(t, scheme.AddConversionFunc((*corev1.ConfigMap)(nil), (*corev1.Secret)(nil), func(a, b any, _ conversion.Scope) error {
-		from, to := a.(*corev1.ConfigMap), b.(*corev1.Secret)
-		to.ObjectMeta, to.StringData = from.ObjectMeta, from.Data
-		return nil
-	}))
+	must(t, scheme.AddConversionFunc((*corev1.ConfigMap)(nil), (*corev1.Secret)(nil),
+		func(a, b any, _ conversion.Scope) error {
+			from, to := a.(*corev1.ConfigMap), b.(*corev1.Secret)
+			to.ObjectMeta, to.StringData = from.ObjectMeta, from.Data
+			return nil
+		}))
 	c, err := client.New(client.Config{REST: apitest.New(apitest.ConfigMaps).REST(), Scheme: scheme})
 	must(t, err)
 	if c.Scheme() != scheme {
 		t.Fatal("the client has a scheme of its own")
 	}
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Data: map[string]string{"k": "v"}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
+		Data: map[string]string{"k": "v"}}
 	must(t, c.Create(t.Context(), cm))
 	got, err := client.Get[corev1.ConfigMap](t.Context(), c, client.KeyOf(cm))
 	must(t, err)

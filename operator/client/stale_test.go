@@ -29,7 +29,8 @@ func TestStaleJSONPatchStory(t *testing.T) {
 	must(t, json.Unmarshal([]byte(strings.ReplaceAll(lighthouseCRD, "GROUP", group)), &crd.Object))
 	must(t, c.Create(ctx, crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
-	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse", "spec": map[string]any{"height": int64(30)}}}
+	custom := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse",
+		"spec": map[string]any{"height": int64(30)}}}
 	custom.SetNamespace("default")
 	custom.SetName("stale")
 	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -56,12 +57,14 @@ func TestStaleJSONPatchStory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stale := tt.obj.GetResourceVersion()
-			must(t, c.Patch(ctx, tt.obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"yes"}}}`))))
+			must(t, c.Patch(ctx, tt.obj, client.RawPatch(types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"changed":"yes"}}}`))))
 			if tt.obj.GetResourceVersion() == stale {
 				t.Fatal("the version is unchanged")
 			}
 			got := tt.obj.DeepCopyObject().(client.Object)
-			if err := c.Subresource("status").Patch(ctx, got, patch(stale, tt.field, tt.value)); !apierrors.IsConflict(err) {
+			if err := c.Subresource("status").Patch(ctx, got,
+				patch(stale, tt.field, tt.value)); !apierrors.IsConflict(err) {
 				t.Errorf("a stale patch: %v, want a conflict", err)
 			}
 			live := tt.obj.DeepCopyObject().(client.Object)

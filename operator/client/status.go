@@ -63,7 +63,8 @@ func (p StatusPatch) Data(Object) ([]byte, error) { return p.Document, nil }
 
 // writeStatus sends a different request than a patch of the status, if that is cheaper or if the
 // patch would lose fields. done is false if the caller must send the patch.
-func (c *restClient) writeStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) (done bool, err error) {
+func (c *restClient) writeStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch,
+	o WriteOptions) (done bool, err error) {
 	switch losesStatus(obj, p) {
 	case jsondecode.Whole:
 		return c.replaceStatus(ctx, e, r, obj, p, o)
@@ -74,7 +75,8 @@ func (c *restClient) writeStatus(ctx context.Context, e endpoint, r request, obj
 }
 
 // rebaseStatus makes the changes of a patch in the status that the server has.
-func (c *restClient) rebaseStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) error {
+func (c *restClient) rebaseStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch,
+	o WriteOptions) error {
 	base, err := c.readWhole(ctx, e, r, obj, p)
 	if err != nil {
 		return err
@@ -111,7 +113,8 @@ var errModified = errors.New("the object has been modified; please apply your ch
 
 // readWhole reads all fields that the server has. A client without the right to get the object
 // sends a patch without changes, and the response contains the object.
-func (c *restClient) readWhole(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch) (*unstructured.Unstructured, error) {
+func (c *restClient) readWhole(ctx context.Context, e endpoint, r request, obj Object,
+	p StatusPatch) (*unstructured.Unstructured, error) {
 	get, err := c.request(http.MethodGet, e, KeyOf(obj), "")
 	if err != nil {
 		return nil, err
@@ -143,7 +146,8 @@ func parseStatus(data []byte) (status any, err error) {
 
 // replaceStatus sends an update instead of a patch of a status, if both are equivalent. done is
 // false if the caller must send the patch.
-func (c *restClient) replaceStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch, o WriteOptions) (done bool, err error) {
+func (c *restClient) replaceStatus(ctx context.Context, e endpoint, r request, obj Object, p StatusPatch,
+	o WriteOptions) (done bool, err error) {
 	if c.off.Statuses {
 		return false, nil
 	}
@@ -184,7 +188,8 @@ func (c *restClient) isCustom(ctx context.Context, e endpoint, r request) bool {
 		return true
 	}
 	var status apierrors.APIStatus
-	if err != nil && (!errors.As(err, &status) || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || status.Status().Code >= http.StatusInternalServerError) {
+	if err != nil && (!errors.As(err, &status) || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) ||
+		status.Status().Code >= http.StatusInternalServerError) {
 		c.custom.Delete(e.kind) // inconclusive: ask again next time
 	}
 	return false
@@ -205,7 +210,8 @@ func (p StatusPatch) isWhole(manager string) bool {
 			if fields[statusField] == nil {
 				continue
 			}
-			if e["manager"] != manager || e["operation"] != string(metav1.ManagedFieldsOperationUpdate) || !p.coversOld(fields) {
+			if e["manager"] != manager || e["operation"] != string(metav1.ManagedFieldsOperationUpdate) ||
+				!p.coversOld(fields) {
 				return false
 			}
 		}
@@ -221,7 +227,8 @@ func (p StatusPatch) isWhole(manager string) bool {
 		if err == nil && fields[statusField] == nil {
 			continue // another field with that name
 		}
-		if err != nil || e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate || !p.coversOld(fields) {
+		if err != nil || e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate ||
+			!p.coversOld(fields) {
 			return false
 		}
 	}
@@ -246,7 +253,8 @@ func (p StatusPatch) update(kind schema.GroupVersionKind) ([]byte, error) {
 	data, err := tree.Append(nil, map[string]any{
 		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind,
 		"metadata": map[string]any{
-			"namespace": p.Before.GetNamespace(), "name": p.Before.GetName(), "uid": string(p.Before.GetUID()), "resourceVersion": p.Before.GetResourceVersion(),
+			"namespace": p.Before.GetNamespace(), "name": p.Before.GetName(), "uid": string(p.Before.GetUID()),
+			"resourceVersion": p.Before.GetResourceVersion(),
 		},
 	}, nil)
 	if err != nil || bytes.Equal(p.New, []byte("null")) {

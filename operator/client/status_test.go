@@ -45,7 +45,8 @@ func TestStatusPatchStory(t *testing.T) {
 	t.Cleanup(func() { _ = other.Delete(context.Background(), crd) })
 
 	lighthouse := func(name string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse", "spec": map[string]any{"height": int64(30)}}}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Lighthouse",
+			"spec": map[string]any{"height": int64(30)}}}
 		u.SetNamespace("default")
 		u.SetName(name)
 		u.SetLabels(map[string]string{"coast": "west"})
@@ -66,19 +67,22 @@ func TestStatusPatchStory(t *testing.T) {
 			}
 		}
 		t.Cleanup(func() {
-			_ = other.Patch(context.Background(), u, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+			_ = other.Patch(context.Background(), u,
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		})
 		return u
 	}
 	raw := func(c client.Client, u *unstructured.Unstructured, status string) {
 		t.Helper()
-		must(t, c.Subresource("status").Patch(ctx, u, client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))))
+		must(t, c.Subresource("status").Patch(ctx, u,
+			client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))))
 	}
 	// patch returns the patch from the part of before that a type decodes to status.
 	patch := func(before *unstructured.Unstructured, old, status, document string) client.StatusPatch {
 		return client.StatusPatch{
 			Before: before, Old: []byte(old), New: []byte(status),
-			Document: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":%s}`, before.GetResourceVersion(), document),
+			Document: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":%s}`, before.GetResourceVersion(),
+				document),
 		}
 	}
 	sent := &requests{}
@@ -108,7 +112,8 @@ func TestStatusPatchStory(t *testing.T) {
 			if string(status) != want {
 				t.Errorf("status %s, want %s", status, want)
 			}
-			if u.GetLabels()["coast"] != "west" || u.GetAnnotations()["built"] != "1822" || len(u.GetFinalizers()) != 1 || u.GetGeneration() != 1 ||
+			if u.GetLabels()["coast"] != "west" || u.GetAnnotations()["built"] != "1822" ||
+				len(u.GetFinalizers()) != 1 || u.GetGeneration() != 1 ||
 				u.Object["spec"].(map[string]any)["height"] != int64(30) {
 				t.Errorf("it is %v", u.Object)
 			}
@@ -116,7 +121,8 @@ func TestStatusPatchStory(t *testing.T) {
 		var got []string
 		for _, e := range live.GetManagedFields() {
 			if e.Subresource != "" {
-				got = append(got, strings.Join([]string{e.Manager, string(e.Operation), e.Subresource, string(e.FieldsV1.Raw)}, " "))
+				got = append(got, strings.Join([]string{e.Manager, string(e.Operation), e.Subresource,
+					string(e.FieldsV1.Raw)}, " "))
 			}
 		}
 		slices.Sort(got)
@@ -125,7 +131,8 @@ func TestStatusPatchStory(t *testing.T) {
 		}
 	}
 	c := founder(nil)
-	write := func(t *testing.T, c client.Client, p client.StatusPatch, opts ...client.WriteOption) *unstructured.Unstructured {
+	write := func(t *testing.T, c client.Client, p client.StatusPatch,
+		opts ...client.WriteOption) *unstructured.Unstructured {
 		t.Helper()
 		answer := lighthouse(p.Before.GetName())
 		must(t, c.Subresource("status").Patch(ctx, answer, p, opts...))
@@ -137,14 +144,17 @@ func TestStatusPatchStory(t *testing.T) {
 		u = write(t, c, patch(u, `null`, `{"lit":true,"turns":1}`, `{"lit":true,"turns":1}`))
 		sent.want(t, sentProbe, sentUpdate)
 		check(t, u, `{"lit":true,"turns":1}`, `founder Update status {"f:status":{".":{},"f:lit":{},"f:turns":{}}}`)
-		u = write(t, c, patch(u, `{"lit":true,"turns":1}`, `{"turns":2,"lamps":["a"]}`, `{"lit":null,"turns":2,"lamps":["a"]}`))
+		u = write(t, c, patch(u, `{"lit":true,"turns":1}`, `{"turns":2,"lamps":["a"]}`,
+			`{"lit":null,"turns":2,"lamps":["a"]}`))
 		sent.want(t, sentUpdate)
-		check(t, u, `{"lamps":["a"],"turns":2}`, `founder Update status {"f:status":{".":{},"f:lamps":{},"f:turns":{}}}`)
+		check(t, u, `{"lamps":["a"],"turns":2}`,
+			`founder Update status {"f:status":{".":{},"f:lamps":{},"f:turns":{}}}`)
 		stale := u.DeepCopy()
 		u = write(t, c, patch(u, `{"turns":2,"lamps":["a"]}`, `null`, `null`))
 		sent.want(t, sentUpdate)
 		check(t, u, `null`)
-		err := c.Subresource("status").Patch(ctx, lighthouse("one"), patch(stale, `{"turns":2,"lamps":["a"]}`, `{"turns":3}`, `{"turns":3}`))
+		err := c.Subresource("status").Patch(ctx, lighthouse("one"),
+			patch(stale, `{"turns":2,"lamps":["a"]}`, `{"turns":3}`, `{"turns":3}`))
 		if !apierrors.IsConflict(err) {
 			t.Errorf("error %v", err)
 		}
@@ -164,7 +174,8 @@ func TestStatusPatchStory(t *testing.T) {
 		raw(other, u, `{"keeper":"Ida"}`)
 		u = write(t, c, patch(u, `null`, `{"lit":true}`, `{"lit":true}`))
 		sent.want(t, sentPatch)
-		check(t, u, `{"keeper":"Ida","lit":true}`, `founder Update status {"f:status":{"f:lit":{}}}`, `other Update status {"f:status":{".":{},"f:keeper":{}}}`)
+		check(t, u, `{"keeper":"Ida","lit":true}`, `founder Update status {"f:status":{"f:lit":{}}}`,
+			`other Update status {"f:status":{".":{},"f:keeper":{}}}`)
 	})
 	t.Run("with fields that the type lacks", func(t *testing.T) {
 		u := created(t, "more")
@@ -172,7 +183,8 @@ func TestStatusPatchStory(t *testing.T) {
 		sent.want(t, sentPatch)
 		u = write(t, c, patch(u, `{"lit":true}`, `{"lit":false}`, `{"lit":false}`))
 		sent.want(t, sentPatch)
-		check(t, u, `{"keeper":"Ida","lit":false}`, `founder Update status {"f:status":{".":{},"f:keeper":{},"f:lit":{}}}`)
+		check(t, u, `{"keeper":"Ida","lit":false}`,
+			`founder Update status {"f:status":{".":{},"f:keeper":{},"f:lit":{}}}`)
 	})
 	t.Run("without managedFields", func(t *testing.T) {
 		u := created(t, "without")
@@ -182,7 +194,8 @@ func TestStatusPatchStory(t *testing.T) {
 	})
 	t.Run("invalid value", func(t *testing.T) {
 		u := created(t, "wrong")
-		err := c.Subresource("status").Patch(ctx, lighthouse("wrong"), patch(u, `null`, `{"turns":"one"}`, `{"turns":"one"}`))
+		err := c.Subresource("status").Patch(ctx, lighthouse("wrong"),
+			patch(u, `null`, `{"turns":"one"}`, `{"turns":"one"}`))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status.turns") {
 			t.Errorf("error %v", err)
 		}
@@ -191,7 +204,8 @@ func TestStatusPatchStory(t *testing.T) {
 	t.Run("without permission to update", func(t *testing.T) {
 		c := founder(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPut {
-				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("patch, please")), Request: r}, nil
+				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+					Body: io.NopCloser(strings.NewReader("patch, please")), Request: r}, nil
 			}
 			return next.RoundTrip(r)
 		})
@@ -205,7 +219,8 @@ func TestStatusPatchStory(t *testing.T) {
 		down := true
 		c := founder(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			if down && r.Header.Get("Content-Type") == string(types.StrategicMergePatchType) {
-				return &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("not now")), Request: r}, nil
+				return &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{},
+					Body: io.NopCloser(strings.NewReader("not now")), Request: r}, nil
 			}
 			return next.RoundTrip(r)
 		})
@@ -222,7 +237,8 @@ func TestStatusPatchStory(t *testing.T) {
 		t.Cleanup(func() { _ = other.Delete(context.Background(), ns) })
 		p := client.StatusPatch{
 			Before: ns.DeepCopy(), Old: []byte(`{}`), New: []byte(`{"conditions":[]}`),
-			Document: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"conditions":[]}}`, ns.ResourceVersion),
+			Document: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"conditions":[]}}`,
+				ns.ResourceVersion),
 		}
 		must(t, c.Subresource("status").Patch(ctx, ns, p))
 		sent.want(t, sentPatch)
@@ -231,7 +247,8 @@ func TestStatusPatchStory(t *testing.T) {
 		must(t, other.Get(ctx, client.Key{Name: ns.Name}, u))
 		for range 2 {
 			p.Before, p.Old = u.DeepCopy(), []byte(`{"phase":"Active"}`)
-			p.Document = fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"conditions":[]}}`, u.GetResourceVersion())
+			p.Document = fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"conditions":[]}}`,
+				u.GetResourceVersion())
 			must(t, c.Subresource("status").Patch(ctx, u, p))
 		}
 		sent.want(t, sentProbe, sentPatch, sentPatch)

@@ -30,10 +30,12 @@ func TestMergeFrom(t *testing.T) {
 		"change": {nil, change,
 			`{"metadata":{"labels":{"a":null,"c":"3"}},"spec":{"$setElementOrder/containers":[{"name":"one"},{"name":"two"}],"containers":[{"name":"two","image":"z"}]}}`},
 		"nothing": {nil, func(*corev1.Pod) {}, `{}`},
-		"locked":  {[]client.PatchOption{client.OptimisticLock}, func(*corev1.Pod) {}, `{"metadata":{"resourceVersion":"7"}}`},
+		"locked": {[]client.PatchOption{client.OptimisticLock}, func(*corev1.Pod) {},
+			`{"metadata":{"resourceVersion":"7"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ResourceVersion: "7", Labels: map[string]string{"a": "1", "b": "2"}}}
+			obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ResourceVersion: "7",
+				Labels: map[string]string{"a": "1", "b": "2"}}}
 			obj.Spec.Containers = []corev1.Container{{Name: "one", Image: "x"}, {Name: "two", Image: "y"}}
 			patch := strategic.MergeFrom(obj, tt.opts...) // obj itself is changed afterwards
 			tt.edit(obj)

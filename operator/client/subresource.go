@@ -44,7 +44,8 @@ func (s subresource) Patch(ctx context.Context, obj Object, patch Patch, opts ..
 }
 
 func (s subresource) Apply(ctx context.Context, obj Object, opts ...WriteOption) error {
-	return s.client.patch(ctx, s.name, obj, applyPatch{scheme: s.client.scheme, keepStatus: true}, NewWriteOptions(opts...))
+	return s.client.patch(ctx, s.name, obj, applyPatch{scheme: s.client.scheme, keepStatus: true},
+		NewWriteOptions(opts...))
 }
 
 func orSelf(body runtime.Object, obj Object) runtime.Object {

@@ -44,7 +44,8 @@ func newHTTPClient(conf *rest.Config, connections int) (*http.Client, error) {
 		if conf.Dial == nil {
 			conf.Dial = dialer().DialContext
 		}
-		conf.WrapTransport = transport.Wrappers(innermost(connections, max(answerWithin, conf.Timeout)), conf.WrapTransport)
+		conf.WrapTransport = transport.Wrappers(innermost(connections, max(answerWithin, conf.Timeout)),
+			conf.WrapTransport)
 	}
 	client, err := rest.HTTPClientFor(conf)
 	if err != nil {
@@ -88,8 +89,9 @@ func bottom(rt http.RoundTripper) *http.Transport {
 func dialer() *net.Dialer {
 	const probes = 3
 	return &net.Dialer{
-		Timeout:         30 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / probes, Interval: deadAfter / probes, Count: probes},
-		Control:         limitUnacknowledged,
+		Timeout: 30 * time.Second,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / probes, Interval: deadAfter / probes,
+			Count: probes},
+		Control: limitUnacknowledged,
 	}
 }

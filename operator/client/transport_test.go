@@ -45,7 +45,8 @@ func TestTransport(t *testing.T) {
 	must(t, err)
 	_ = c.Create(t.Context(), pod("web"))
 	for name, want := range map[string]string{
-		"Authorization": "Bearer secret", "Impersonate-User": "jane", "Impersonate-Group": "ops", "Wrapped": "yes", "User-Agent": "tests/1",
+		"Authorization": "Bearer secret", "Impersonate-User": "jane", "Impersonate-Group": "ops", "Wrapped": "yes",
+		"User-Agent": "tests/1",
 	} {
 		if got := seen.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -94,7 +95,8 @@ func TestResponseThatDoesNotEnd(t *testing.T) {
 		c, err := client.New(client.Config{REST: conf})
 		must(t, err)
 		begin := time.Now()
-		if err := c.List(t.Context(), &corev1.PodList{}); err == nil || !strings.Contains(err.Error(), "sent nothing for 2m0s") {
+		if err := c.List(t.Context(), &corev1.PodList{}); err == nil ||
+			!strings.Contains(err.Error(), "sent nothing for 2m0s") {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 	})
@@ -104,7 +106,8 @@ func TestResponseThatDoesNotEnd(t *testing.T) {
 func TestLeasesHaveTheirOwnConnections(t *testing.T) {
 	for name, read := range map[string]bool{"writes": false, "reads": true} {
 		t.Run(name, func(t *testing.T) {
-			leases := clienttest.Kind{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Resource: "leases", Namespaced: true}
+			leases := clienttest.Kind{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+				Resource: "leases", Namespaced: true}
 			server, over, arrived := clienttest.New(leases), make(chan struct{}), make(chan struct{})
 			https := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.Contains(r.URL.Path, "/pods") {
@@ -148,7 +151,8 @@ type unregistered struct{ corev1.Pod }
 // Any scheme works, also one without the type.
 func TestOwnScheme(t *testing.T) {
 	_, c := newClient(t, func(cfg *client.Config) { cfg.Scheme = runtime.NewScheme() })
-	if err := c.Create(t.Context(), &unregistered{*pod("web")}); err == nil || !strings.Contains(err.Error(), "unknown kind") {
+	if err := c.Create(t.Context(), &unregistered{*pod("web")}); err == nil ||
+		!strings.Contains(err.Error(), "unknown kind") {
 		t.Errorf("got %v", err)
 	}
 	must(t, c.Create(t.Context(), dynamic(podKind, "web")))

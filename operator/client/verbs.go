@@ -43,7 +43,8 @@ func (c *restClient) endpointOf(ctx context.Context, obj runtime.Object) (endpoi
 	if err != nil {
 		return endpoint{}, err
 	}
-	return endpoint{kind: kind, resource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+	return endpoint{kind: kind, resource: mapping.Resource,
+		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
 // forget makes the client call discovery again for the kinds of a group: their definitions may have
@@ -174,13 +175,15 @@ func (c *restClient) Update(ctx context.Context, obj Object, opts ...WriteOption
 }
 
 // write sends body to the path of obj, and fills body with the response.
-func (c *restClient) write(ctx context.Context, method, subresource string, obj Object, body runtime.Object, o WriteOptions) error {
+func (c *restClient) write(ctx context.Context, method, subresource string, obj Object, body runtime.Object,
+	o WriteOptions) error {
 	e, err := c.endpointOf(ctx, obj)
 	if err != nil {
 		return fmt.Errorf("%s %T %s: %w", method, obj, KeyOf(obj), err)
 	}
 	if isMetadataOnly(body) {
-		return fmt.Errorf("%s %s %s: a PartialObjectMetadata cannot be written: use Patch", method, e.kind.Kind, KeyOf(obj))
+		return fmt.Errorf("%s %s %s: a PartialObjectMetadata cannot be written: use Patch", method, e.kind.Kind,
+			KeyOf(obj))
 	}
 	bodyKind := e.kind
 	if body != runtime.Object(obj) {
@@ -345,7 +348,8 @@ func (c *restClient) exchange(ctx context.Context, r request, into runtime.Objec
 // a Scale for a patch of scale).
 //
 // Responses share names and labels, and also managedFields if immutable is set.
-func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind, check, immutable bool) error {
+func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind,
+	check, immutable bool) error {
 	pool := &c.texts
 	if immutable {
 		pool = &c.parts

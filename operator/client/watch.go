@@ -141,7 +141,9 @@ func (s *stream) sendAll(batch []decoded) bool {
 
 // fail sends an error event.
 func (s *stream) fail(err error) {
-	status := apierrors.NewGenericServerResponse(http.StatusInternalServerError, http.MethodGet, metav1.SchemeGroupVersion.WithResource("").GroupResource(), "", fmt.Sprintf("read watch: %v", err), 0, false).ErrStatus
+	status := apierrors.NewGenericServerResponse(http.StatusInternalServerError, http.MethodGet,
+		metav1.SchemeGroupVersion.WithResource("").GroupResource(), "", fmt.Sprintf("read watch: %v", err), 0,
+		false).ErrStatus
 	s.send(watch.Event{Type: watch.Error, Object: &status})
 }
 
@@ -254,5 +256,6 @@ func (s *stream) ended(err error) bool {
 		return true
 	default:
 	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsTimeout(err)
 }

@@ -123,7 +123,8 @@ func TestFactory(t *testing.T) {
 			t.Errorf("synced: %v", synced)
 		}
 		<-reg.Synced()
-		if got := h.take(); !slices.Equal(got, []string{"add true a", "add true b"}) || !inf.HasSynced() || !reg.HasSynced() {
+		if got := h.take(); !slices.Equal(got, []string{"add true a", "add true b"}) || !inf.HasSynced() ||
+			!reg.HasSynced() {
 			t.Errorf("the handler got %q", got)
 		}
 
@@ -140,7 +141,8 @@ func TestFactory(t *testing.T) {
 		if cm, err := lister.Namespaced("one").Get("a"); err != nil || cm.Labels["x"] != "1" {
 			t.Errorf("got %v, %v", cm, err)
 		}
-		if _, err := lister.Namespaced("two").Get("a"); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "configmaps") {
+		if _, err := lister.Namespaced("two").Get("a"); !apierrors.IsNotFound(err) ||
+			!strings.Contains(err.Error(), "configmaps") {
 			t.Errorf("got %v", err)
 		}
 		if found, err := inf.ByIndex("x", "2"); err != nil || len(found) != 1 || found[0].GetName() != "b" {
@@ -185,8 +187,9 @@ func (b *breakable) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer b.mu.Unlock()
 	if b.cut != nil && r.URL.Query().Get("sendInitialEvents") == "" {
 		gone := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
-		return &http.Response{StatusCode: http.StatusGone, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: io.NopCloser(strings.NewReader(gone))}, nil
+		return &http.Response{StatusCode: http.StatusGone, Request: r,
+			Header: http.Header{"Content-Type": {"application/json"}},
+			Body:   io.NopCloser(strings.NewReader(gone))}, nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	b.cut = cancel
@@ -229,7 +232,8 @@ func TestFactoryOptions(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps)
 		c := newClient(t, s)
 		for _, cm := range []*corev1.ConfigMap{
-			configMap("one", "a", map[string]string{"x": "1"}), configMap("one", "b", nil), configMap("two", "c", map[string]string{"x": "1"}),
+			configMap("one", "a", map[string]string{"x": "1"}), configMap("one", "b", nil),
+			configMap("two", "c", map[string]string{"x": "1"}),
 		} {
 			cm.Data = map[string]string{"much": "text"}
 			must(t, c.Create(t.Context(), cm))
@@ -251,9 +255,11 @@ func TestFactoryOptions(t *testing.T) {
 		}{
 			{"everything", nil, "one/a one/b two/c", 3},
 			{"a namespace", []clientset.Option{clientset.WithNamespace("one")}, "one/a one/b", 2},
-			{"all namespaces", []clientset.Option{clientset.WithNamespace(metav1.NamespaceAll)}, "one/a one/b two/c", 3},
+			{"all namespaces", []clientset.Option{clientset.WithNamespace(metav1.NamespaceAll)}, "one/a one/b two/c",
+				3},
 			{"a selector", []clientset.Option{clientset.WithTweakListOptions(withX)}, "one/a two/c", 2},
-			{"both", []clientset.Option{clientset.WithTweakListOptions(withX), clientset.WithNamespace("two")}, "two/c", 1},
+			{"both", []clientset.Option{clientset.WithTweakListOptions(withX), clientset.WithNamespace("two")}, "two/c",
+				1},
 			{"a transform", []clientset.Option{clientset.WithTransform(transform)}, "one/a one/b two/c", 1},
 			{"compact", []clientset.Option{clientset.WithForm(informer.Compact)}, "one/a one/b two/c", 3},
 		} {
@@ -275,10 +281,13 @@ func TestFactoryOptions(t *testing.T) {
 			f.Shutdown()
 		}
 
-		wrong := clientset.NewFactory(c, 0, clientset.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = "a in", "b" }))
+		wrong := clientset.NewFactory(c, 0, clientset.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector, o.FieldSelector = "a in", "b"
+		}))
 		unknown := clientset.NewFactory(c, 0)
 		for what, inf := range map[string]*clientset.Informer{
-			"a wrong selector": wrong.InformerFor(&corev1.ConfigMap{}), "an unknown kind": unknown.InformerFor(&nameless{}),
+			"a wrong selector": wrong.InformerFor(&corev1.ConfigMap{}),
+			"an unknown kind":  unknown.InformerFor(&nameless{}),
 		} {
 			if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{}); err == nil {
 				t.Errorf("%s: a handler was added", what)
@@ -302,7 +311,8 @@ func TestFactoryOptions(t *testing.T) {
 			if err := f.WaitForCacheSyncWithContext(t.Context()); err == nil {
 				t.Error("it is synced")
 			}
-			if synced := f.WaitForCacheSync(t.Context().Done()); synced[reflect.TypeFor[*nameless]()] || synced[reflect.TypeFor[*corev1.ConfigMap]()] {
+			if synced := f.WaitForCacheSync(t.Context().Done()); synced[reflect.TypeFor[*nameless]()] ||
+				synced[reflect.TypeFor[*corev1.ConfigMap]()] {
 				t.Errorf("synced: %v", synced)
 			}
 			f.Shutdown()
@@ -329,7 +339,9 @@ func TestTypedClient(t *testing.T) {
 			t.Error("the default client has a rate limit")
 		}
 		maps := gentype.NewClientWithList("configmaps", r, runtime.NewParameterCodec(scheme), "one",
-			func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })
+			func() *corev1.ConfigMap {
+				return &corev1.ConfigMap{}
+			}, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		created, err := maps.Create(ctx, configMap("one", "a", nil), metav1.CreateOptions{})

@@ -31,10 +31,12 @@ func newClientset(t *testing.T, objects ...runtime.Object) *fake.Clientset {
 	scheme := runtime.NewScheme()
 	mustOfFake(t, corev1.AddToScheme(scheme))
 	c := &fake.Clientset{}
-	c.Track(fake.Config{Scheme: scheme, Decoder: serializer.NewCodecFactory(scheme).UniversalDecoder(), Kinds: []fake.Kind{
-		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", Namespaced: true},
-		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Resource: "nodes"},
-	}}, objects...)
+	c.Track(fake.Config{Scheme: scheme, Decoder: serializer.NewCodecFactory(scheme).UniversalDecoder(),
+		Kinds: []fake.Kind{
+			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps",
+				Namespaced: true},
+			{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Resource: "nodes"},
+		}}, objects...)
 	return c
 }
 
@@ -46,7 +48,8 @@ func configMapOfFake(name string) *corev1.ConfigMap {
 // tests can inspect.
 func TestActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fakes := newClientset(t, configMapOfFake("early"), &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
+		fakes := newClientset(t, configMapOfFake("early"),
+			&corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}})
 		fakes.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("no")
 		})
@@ -76,13 +79,15 @@ func TestActions(t *testing.T) {
 		for _, a := range fakes.Actions() {
 			verbs = append(verbs, a.GetVerb()+" "+a.GetResource().Resource)
 		}
-		want := []string{"create configmaps", "create configmaps", "update configmaps", "get nodes", "get configmaps", "list configmaps", "delete configmaps"}
+		want := []string{"create configmaps", "create configmaps", "update configmaps", "get nodes", "get configmaps",
+			"list configmaps", "delete configmaps"}
 		if !slices.Equal(verbs, want) {
 			t.Errorf("the actions are %q, want %q", verbs, want)
 		}
 
 		f := clientset.NewFactory(c, 0)
-		lister := clientset.NewLister[*corev1.ConfigMap](f.InformerFor(&corev1.ConfigMap{}), corev1.Resource("configmaps"))
+		lister := clientset.NewLister[*corev1.ConfigMap](f.InformerFor(&corev1.ConfigMap{}),
+			corev1.Resource("configmaps"))
 		f.StartWithContext(ctx)
 		mustOfFake(t, f.WaitForCacheSyncWithContext(ctx))
 		mustOfFake(t, c.Create(ctx, configMapOfFake("watched")))
@@ -100,7 +105,8 @@ func TestActions(t *testing.T) {
 func TestDiscovery(t *testing.T) {
 	list, err := newClientset(t).Discovery().ServerResourcesForGroupVersion("v1")
 	mustOfFake(t, err)
-	if len(list.APIResources) != 2 || !list.APIResources[0].Namespaced || list.APIResources[1].Name != "nodes" || list.APIResources[1].Namespaced {
+	if len(list.APIResources) != 2 || !list.APIResources[0].Namespaced || list.APIResources[1].Name != "nodes" ||
+		list.APIResources[1].Namespaced {
 		t.Errorf("got %+v", list.APIResources)
 	}
 }

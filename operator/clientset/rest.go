@@ -25,7 +25,8 @@ func Defaulted(c *rest.Config) *rest.Config {
 }
 
 // REST returns the client of one group version.
-func REST(c *rest.Config, h *http.Client, gv schema.GroupVersion, scheme *runtime.Scheme, codecs serializer.CodecFactory) (rest.Interface, error) {
+func REST(c *rest.Config, h *http.Client, gv schema.GroupVersion, scheme *runtime.Scheme,
+	codecs serializer.CodecFactory) (rest.Interface, error) {
 	config := Defaulted(c)
 	config.GroupVersion = &gv
 	config.APIPath = "/apis"

@@ -79,8 +79,10 @@ func changedBy(old, obj client.Object) (manager string, only bool) {
 }
 
 func sameEntry(a, b *metav1.ManagedFieldsEntry) bool {
-	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource && a.APIVersion == b.APIVersion &&
-		a.Time.Equal(b.Time) && (a.FieldsV1 == nil) == (b.FieldsV1 == nil) && (a.FieldsV1 == nil || bytes.Equal(a.FieldsV1.GetRawBytes(), b.FieldsV1.GetRawBytes()))
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
+		a.APIVersion == b.APIVersion &&
+		a.Time.Equal(b.Time) && (a.FieldsV1 == nil) == (b.FieldsV1 == nil) &&
+		(a.FieldsV1 == nil || bytes.Equal(a.FieldsV1.GetRawBytes(), b.FieldsV1.GetRawBytes()))
 }
 
 // maxChanges and maxValue bound the description of one update.

@@ -61,7 +61,8 @@ func (c *Controller) visit(ctx context.Context, req reconcile.Request, causes tr
 	in, ok := c.cfg.Clusters.Enter(ctx, req.Cluster)
 	if !ok {
 		c.queue.Forget(req)
-		c.cfg.Log.Debug("request dropped: its cluster is not engaged", "cluster", req.Cluster, "namespace", req.Namespace, "name", req.Name)
+		c.cfg.Log.Debug("request dropped: its cluster is not engaged", "cluster", req.Cluster, "namespace",
+			req.Namespace, "name", req.Name)
 		return visit{}, false
 	}
 	if in.Later > 0 {

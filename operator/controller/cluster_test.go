@@ -121,11 +121,15 @@ func TestDisengageWhileReconciling(t *testing.T) {
 		do              func(ctx context.Context) (reconcile.Result, error)
 	}{
 		"success": {"success", "", func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, nil }},
-		"later":   {"success", "", func(context.Context) (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }},
+		"later": {"success", "", func(context.Context) (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Hour}, nil
+		}},
 		"error": {"disengaged", "", func(context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, errors.New("reconcile failed")
 		}},
-		"panic": {"error", "reconcile failed", func(context.Context) (reconcile.Result, error) { panic("reconcile failed") }},
+		"panic": {"error", "reconcile failed", func(context.Context) (reconcile.Result, error) {
+			panic("reconcile failed")
+		}},
 		"stuck": {"disengaged", "", func(ctx context.Context) (reconcile.Result, error) {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), errGone) {
@@ -138,25 +142,28 @@ func TestDisengageWhileReconciling(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clusters := engage()
 				measured := &outcomes{}
-				r := start(t, controller.Config{Clusters: clusters, GracePeriod: time.Minute, Metrics: measured, Reconciler: reconcile.Func(
-					func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-						time.Sleep(time.Second)
-						return result.do(ctx)
-					})})
+				r := start(t, controller.Config{Clusters: clusters, GracePeriod: time.Minute, Metrics: measured,
+					Reconciler: reconcile.Func(
+						func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+							time.Sleep(time.Second)
+							return result.do(ctx)
+						})})
 				r.Queue().Add(inEast("a"), controller.Why("test"))
 				synctest.Wait()
 				r.Queue().AddAfter(inEast("a"), controller.Why("again, while it runs"), time.Minute)
 				r.Queue().AddRateLimited(inEast("b"), controller.Why("test"))
 				clusters.disengage(r)
 				time.Sleep(2 * time.Minute)
-				if s := r.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 || r.Queue().NumRequeues(inEast("a"))+r.Queue().NumRequeues(inEast("b")) != 0 {
+				if s := r.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 ||
+					r.Queue().NumRequeues(inEast("a"))+r.Queue().NumRequeues(inEast("b")) != 0 {
 					t.Errorf("%+v is in the queue", s)
 				}
 				r.stop(t)
 				if !slices.Equal(measured.all, []string{result.outcome}) {
 					t.Errorf("the outcomes are %q, want %q", measured.all, result.outcome)
 				}
-				if logged := r.logged.String(); (logged != "") != (result.logged != "") || !strings.Contains(logged, result.logged) {
+				if logged := r.logged.String(); (logged != "") != (result.logged != "") ||
+					!strings.Contains(logged, result.logged) {
 					t.Errorf("it was logged: %s", logged)
 				}
 				if clusters.inside != 0 {
@@ -208,11 +215,12 @@ func TestDisengageSources(t *testing.T) {
 			}, cluster}
 		}
 		worked := make(chan struct{}, 1)
-		r := start(t, controller.Config{Sources: []controller.Source{source(""), source("east")}, Clusters: engage(), Reconciler: reconcile.Func(
-			func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				worked <- struct{}{}
-				return reconcile.Result{}, nil
-			})})
+		r := start(t, controller.Config{Sources: []controller.Source{source(""), source("east")}, Clusters: engage(),
+			Reconciler: reconcile.Func(
+				func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					worked <- struct{}{}
+					return reconcile.Result{}, nil
+				})})
 		stop, err := r.Watch(source("west"))
 		must(t, err)
 		r.add("a")

@@ -43,7 +43,8 @@ func TestPersistentConflicts(t *testing.T) {
 						t.Errorf("the request in the context is %v", got)
 					}
 					if n := runs.Add(1); n%(conflicts+1) != 0 {
-						return reconcile.Result{}, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "a", nil)
+						return reconcile.Result{},
+							apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "a", nil)
 					}
 					return reconcile.Result{}, nil // a success resets the count
 				}),

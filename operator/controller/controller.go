@@ -184,7 +184,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	pool.workers.Wait()
 	if c.cutShort.Load() {
-		return fmt.Errorf("controller %s: a reconcile was canceled at the end of the grace period: %w", c.cfg.Name, leader.ErrStillWorking)
+		return fmt.Errorf("controller %s: a reconcile was canceled at the end of the grace period: %w", c.cfg.Name,
+			leader.ErrStillWorking)
 	}
 	return nil
 }
@@ -231,7 +232,8 @@ func (c *Controller) process(v visit, w *worker, item workItem) {
 		ctx = reconcile.WithCluster(ctx, req.Cluster)
 	}
 	ctx = reconcile.WithRequest(ctx, req)
-	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req, Causes: item.Payload})
+	ctx, span := c.cfg.Tracer.Start(ctx, trace.Record{Controller: c.cfg.Name, Kind: c.cfg.Kind, Request: req,
+		Causes: item.Payload})
 	details := c.cfg.Tracer.Details()
 	if details {
 		span.Queued(c.queueState(item))
@@ -263,7 +265,8 @@ func (c *Controller) queueState(item workItem) trace.Queue {
 	}
 }
 
-func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, result reconcile.Result, err error) string {
+func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, result reconcile.Result,
+	err error) string {
 	release, ok := c.lockEngaged(v)
 	if !ok {
 		return c.abandon(log, req, err)
@@ -301,7 +304,8 @@ func (c *Controller) finish(v visit, log *slog.Logger, req reconcile.Request, re
 }
 
 // reconcile calls the reconciler with its timeout, and turns a panic into an error.
-func (c *Controller) reconcile(ctx context.Context, w *worker, req reconcile.Request) (result reconcile.Result, err error) {
+func (c *Controller) reconcile(ctx context.Context, w *worker,
+	req reconcile.Request) (result reconcile.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = reconcile.Result{}, &reconcile.PanicError{Value: p, Stack: debug.Stack()}

@@ -83,28 +83,41 @@ func TestOutcomes(t *testing.T) {
 		logged string   // "" for nothing
 	}{
 		{"success", func() (reconcile.Result, error) { return reconcile.Result{}, nil }, []string{"0s other"}, ""},
-		{"requeue", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }, []string{"0s other", "1h0m0s after"}, ""},
-		{"requeue in the past", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: -time.Hour}, nil }, []string{"0s other", "1ms after"}, ""},
-		{"error", func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("broken") }, []string{"0s other", "5ms retry"}, "reconcile failed"},
+		{"requeue", func() (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Hour}, nil
+		}, []string{"0s other", "1h0m0s after"}, ""},
+		{"requeue in the past", func() (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: -time.Hour}, nil
+		}, []string{"0s other", "1ms after"}, ""},
+		{"error", func() (reconcile.Result, error) {
+			return reconcile.Result{}, errors.New("broken")
+		}, []string{"0s other", "5ms retry"}, "reconcile failed"},
 		{"error and requeue", func() (reconcile.Result, error) {
 			return reconcile.Result{RequeueAfter: time.Hour}, errors.New("broken")
 		},
 			[]string{"0s other", "5ms retry"}, "reconcile failed"},
-		{"conflict", func() (reconcile.Result, error) { return reconcile.Result{}, fmt.Errorf("write: %w", conflict) }, []string{"0s other", "5ms retry"}, ""},
+		{"conflict", func() (reconcile.Result, error) {
+			return reconcile.Result{}, fmt.Errorf("write: %w", conflict)
+		}, []string{"0s other", "5ms retry"}, ""},
 		{"conflict and error", func() (reconcile.Result, error) {
 			return reconcile.Result{}, errors.Join(errors.New("broken"), conflict)
 		}, []string{"0s other", "5ms retry"}, "level=ERROR msg=\"reconcile failed\""},
-		{"terminal", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.Terminal(errors.New("broken")) }, []string{"0s other"}, "not retrying"},
+		{"terminal", func() (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.Terminal(errors.New("broken"))
+		}, []string{"0s other"}, "not retrying"},
 		{"invalid", func() (reconcile.Result, error) {
 			return reconcile.Result{}, reconcile.Invalid("spec", errors.New("broken"))
 		}, []string{"0s other"}, "not retrying"},
-		{"panic", func() (reconcile.Result, error) { panic("test panic") }, []string{"0s other", "5ms retry"}, "panic: test panic"},
+		{"panic", func() (reconcile.Result, error) {
+			panic("test panic")
+		}, []string{"0s other", "5ms retry"}, "panic: test panic"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin, n := time.Now(), 0
-				r := start(t, controller.Config{Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				r := start(t, controller.Config{Reconciler: reconcile.Func(func(context.Context,
+					reconcile.Request) (reconcile.Result, error) {
 					if n++; n == 1 {
 						return tt.first()
 					}
@@ -158,24 +171,25 @@ func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		active, most := map[string]int{}, 0
-		r := start(t, controller.Config{Concurrency: 3, GracePeriod: time.Minute, Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
-			mu.Lock()
-			active[req.Name]++
-			if active[req.Name] > 1 {
-				t.Errorf("%s is reconciled twice at the same time", req.Name)
-			}
-			n := 0
-			for _, a := range active {
-				n += a
-			}
-			most = max(most, n)
-			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			active[req.Name]--
-			mu.Unlock()
-			return reconcile.Result{}, nil
-		})})
+		r := start(t, controller.Config{Concurrency: 3, GracePeriod: time.Minute,
+			Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+				mu.Lock()
+				active[req.Name]++
+				if active[req.Name] > 1 {
+					t.Errorf("%s is reconciled twice at the same time", req.Name)
+				}
+				n := 0
+				for _, a := range active {
+					n += a
+				}
+				most = max(most, n)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				active[req.Name]--
+				mu.Unlock()
+				return reconcile.Result{}, nil
+			})})
 		for i := range 50 {
 			r.add(fmt.Sprint("object-", i%5))
 			time.Sleep(100 * time.Millisecond)
@@ -191,15 +205,17 @@ func TestConcurrency(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
-		r := start(t, controller.Config{ReconcileTimeout: time.Second, Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			<-ctx.Done()
-			cause = context.Cause(ctx)
-			return reconcile.Result{}, reconcile.Terminal(ctx.Err())
-		})})
+		r := start(t, controller.Config{ReconcileTimeout: time.Second,
+			Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return reconcile.Result{}, reconcile.Terminal(ctx.Err())
+			})})
 		r.add("a")
 		time.Sleep(time.Minute)
 		r.stop(t)
-		if len(r.records) != 1 || r.records[0].Duration != time.Second || !strings.Contains(cause.Error(), "longer than 1s") {
+		if len(r.records) != 1 || r.records[0].Duration != time.Second ||
+			!strings.Contains(cause.Error(), "longer than 1s") {
 			t.Errorf("got %+v, %v", r.records, cause)
 		}
 	})
@@ -212,19 +228,20 @@ func TestGracePeriod(t *testing.T) {
 		var ends []time.Duration
 		var mu sync.Mutex
 		work := map[string]time.Duration{"quick": 2 * time.Second, "slow": time.Hour}
-		r := start(t, controller.Config{Concurrency: 2, GracePeriod: 10 * time.Second, Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			begin := time.Now()
-			var err error
-			select {
-			case <-time.After(work[req.Name]):
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			ends = append(ends, time.Since(begin))
-			return reconcile.Result{}, err
-		})})
+		r := start(t, controller.Config{Concurrency: 2, GracePeriod: 10 * time.Second,
+			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				begin := time.Now()
+				var err error
+				select {
+				case <-time.After(work[req.Name]):
+				case <-ctx.Done():
+					err = ctx.Err()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ends = append(ends, time.Since(begin))
+				return reconcile.Result{}, err
+			})})
 		r.add("quick")
 		r.add("slow")
 		synctest.Wait()
@@ -242,11 +259,19 @@ func TestGracePeriod(t *testing.T) {
 // A source that fails, does not synchronize or blocks in Start ends the controller with an error. A
 // stop ends it without one.
 func TestSourcesThatFail(t *testing.T) {
-	never := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return make(chan struct{}), nil })
-	broken := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) { return nil, errors.New("broken") })
-	blocks := controller.SourceFunc(func(ctx context.Context, _ controller.Queue) (<-chan struct{}, error) { <-ctx.Done(); return nil, nil })
+	never := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) {
+		return make(chan struct{}), nil
+	})
+	broken := controller.SourceFunc(func(context.Context, controller.Queue) (<-chan struct{}, error) {
+		return nil, errors.New("broken")
+	})
+	blocks := controller.SourceFunc(func(ctx context.Context, _ controller.Queue) (<-chan struct{}, error) {
+		<-ctx.Done()
+		return nil, nil
+	})
 	for want, source := range map[string]controller.Source{
-		"not synced within 2m0s": never, "broken": broken, "did not start within 2m0s: its method Start must not block": blocks,
+		"not synced within 2m0s": never, "broken": broken,
+		"did not start within 2m0s: its method Start must not block": blocks,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{source}})
@@ -269,7 +294,9 @@ func TestChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan reconcile.Request)
 		r := start(t, controller.Config{Sources: []controller.Source{controller.Channel(events)},
-			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })})
+			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			})})
 		events <- named("a")
 		synctest.Wait()
 		close(events)

@@ -18,7 +18,8 @@ import (
 func TestQueueInTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		r := start(t, controller.Config{Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		r := start(t, controller.Config{Reconciler: reconcile.Func(func(ctx context.Context,
+			req reconcile.Request) (reconcile.Result, error) {
 			if req.Name == "later" {
 				return reconcile.Result{}, nil
 			}

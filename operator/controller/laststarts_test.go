@@ -30,7 +30,8 @@ func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client
 	server := clienttest.New()
 	direct, err := client.New(client.Config{REST: server.RESTConfig()})
 	must(t, err)
-	must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}))
+	must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace,
+		Name: one.Name}}))
 	server.SetFaults(faults)
 	informers, err := informer.New(informer.Config{Client: direct, Form: form})
 	must(t, err)
@@ -64,8 +65,10 @@ func TestEchoes(t *testing.T) {
 				again := make(chan reconcile.Request)
 				var count atomic.Int32
 				r := start(t, controller.Config{
-					Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
-					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}},
+						controller.Channel(again)},
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result,
+						error) {
 						count.Add(1)
 						cm, err := client.Get[corev1.ConfigMap](ctx, c, req.NamespacedName)
 						if err == nil && cm.Data["written"] == "" {
@@ -118,7 +121,8 @@ func TestLateEvents(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				direct, informers := watched(t, clienttest.Faults{}, informer.Full)
 				if tt.two {
-					_, err := informers.For(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}})
+					_, err := informers.For(&metav1.PartialObjectMetadata{
+						TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}})
 					must(t, err)
 				}
 				slow := func(e controller.Event, enqueue func(reconcile.Request)) {
@@ -129,9 +133,11 @@ func TestLateEvents(t *testing.T) {
 				var count atomic.Int32
 				r := start(t, controller.Config{
 					Sources: []controller.Source{
-						&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}, Handler: slow}, controller.Channel(again),
+						&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}, Handler: slow},
+						controller.Channel(again),
 					},
-					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result,
+						error) {
 						count.Add(1)
 						return reconcile.Result{}, nil
 					}),
@@ -192,8 +198,10 @@ func TestEchoesOfInformerReads(t *testing.T) {
 						again := make(chan reconcile.Request)
 						var count, seen atomic.Int32
 						r := start(t, controller.Config{
-							Sources: []controller.Source{&controller.Kind{Informers: informers, Object: &corev1.ConfigMap{}}, controller.Channel(again)},
-							Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+							Sources: []controller.Source{&controller.Kind{Informers: informers,
+								Object: &corev1.ConfigMap{}}, controller.Channel(again)},
+							Reconciler: reconcile.Func(func(ctx context.Context,
+								req reconcile.Request) (reconcile.Result, error) {
 								if read(inf) {
 									seen.Add(1)
 									return reconcile.Result{}, nil
@@ -201,12 +209,17 @@ func TestEchoesOfInformerReads(t *testing.T) {
 								if count.Add(1) > 1 {
 									return reconcile.Result{}, nil
 								}
-								var cm client.Object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}
+								var cm client.Object = &corev1.ConfigMap{
+									ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}
 								if dynamic {
-									cm = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+									cm = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1",
+										"kind":     "ConfigMap",
 										"metadata": map[string]any{"namespace": one.Namespace, "name": one.Name}}}
 								}
-								return reconcile.Result{}, c.Patch(ctx, cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"written":"yes"}}}`)))
+								return reconcile.Result{},
+									c.Patch(ctx, cm,
+										client.RawPatch(types.MergePatchType,
+											[]byte(`{"metadata":{"labels":{"written":"yes"}}}`)))
 							}),
 						})
 						for count.Load() == 0 {

@@ -35,7 +35,8 @@ func TestLevelDriven(t *testing.T) {
 				return reconcile.Result{}, nil
 			}),
 		})
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Data: map[string]string{"n": "created"}}
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
+			Data: map[string]string{"n": "created"}}
 		must(t, c.Create(t.Context(), cm))
 		time.Sleep(time.Second)
 		for n := range 10 {

@@ -15,7 +15,8 @@ import (
 // Each predicate decides by the annotations, the labels or the type of the event.
 func TestPredicatesOnMetadata(t *testing.T) {
 	object := func(label, annotation string) client.Object {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": label}, Annotations: map[string]string{"a": annotation}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": label},
+			Annotations: map[string]string{"a": annotation}}}
 	}
 	update := func(old, now client.Object) controller.Event {
 		return controller.Event{Type: trace.Update, Old: old, Object: now}
@@ -29,7 +30,8 @@ func TestPredicatesOnMetadata(t *testing.T) {
 	}{
 		{"annotations changed", controller.AnnotationsChanged, update(object("", "1"), object("", "2")), true},
 		{"annotations the same", controller.AnnotationsChanged, update(object("1", "1"), object("2", "1")), false},
-		{"annotations of a new object", controller.AnnotationsChanged, controller.Event{Type: trace.Add, Object: object("", "")}, true},
+		{"annotations of a new object", controller.AnnotationsChanged,
+			controller.Event{Type: trace.Add, Object: object("", "")}, true},
 		{"labels changed", controller.LabelsChanged, update(object("1", ""), object("2", "")), true},
 		{"labels the same", controller.LabelsChanged, update(object("1", "1"), object("1", "2")), false},
 		{"selected", selected, controller.Event{Type: trace.Add, Object: object("x", "")}, true},

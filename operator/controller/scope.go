@@ -37,7 +37,8 @@ func inScope(q workQueue, cfg *Config) workQueue {
 	if len(cfg.Scope.Namespaces) == 0 && cfg.Scope.Fields == nil {
 		return q
 	}
-	return &scopedQueue{workQueue: q, scope: cfg.Scope, log: cfg.Log, logged: boundedmap.New[outside, bool](maxLogged, nil)}
+	return &scopedQueue{workQueue: q, scope: cfg.Scope, log: cfg.Log,
+		logged: boundedmap.New[outside, bool](maxLogged, nil)}
 }
 
 func (q *scopedQueue) Add(r reconcile.Request, causes trace.Causes) {
@@ -74,7 +75,8 @@ func (q *scopedQueue) has(r reconcile.Request, causes trace.Causes) bool {
 	attrs := []any{"namespace", r.Namespace, "name", r.Name}
 	if all := causes.All(); len(all) > 0 {
 		why.event, why.kind = all[0].Event, all[0].Kind
-		attrs = append(attrs, "event", all[0].Event, "watched", strings.TrimSpace(all[0].Kind+" "+strings.TrimPrefix(all[0].Key.String(), "/")))
+		attrs = append(attrs, "event", all[0].Event, "watched",
+			strings.TrimSpace(all[0].Kind+" "+strings.TrimPrefix(all[0].Key.String(), "/")))
 	}
 	q.mu.Lock()
 	_, known := q.logged.Get(why)

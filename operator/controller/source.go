@@ -121,7 +121,8 @@ func (k *Kind) Unsynced() string {
 }
 
 func (k *Kind) handler(q Queue, kind string) *kindHandler {
-	h := &kindHandler{queue: q, kind: kind, cluster: k.Cluster, handler: k.Handler, wanted: And(k.Predicates...), priority: k.Priority}
+	h := &kindHandler{queue: q, kind: kind, cluster: k.Cluster, handler: k.Handler, wanted: And(k.Predicates...),
+		priority: k.Priority}
 	if h.handler == nil {
 		h.handler = EnqueueObject
 	}

@@ -51,23 +51,28 @@ func must(t *testing.T, err error) {
 	}
 }
 
-var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
+var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+	return reconcile.Result{}, nil
+})
 
 // The source of a kind enqueues existing objects, their changes and resyncs with their causes, if
 // the predicates accept them.
 func TestKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "early"}}))
+		must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "early"}}))
 		r := start(t, controller.Config{Reconciler: nothing, Sources: []controller.Source{
-			&controller.Kind{Informers: c.informers, Object: &corev1.ConfigMap{}, Resync: time.Hour, Predicates: []controller.Predicate{
-				controller.Not(controller.InNamespace("elsewhere")), controller.ResourceVersionChanged,
-			}},
+			&controller.Kind{Informers: c.informers, Object: &corev1.ConfigMap{}, Resync: time.Hour,
+				Predicates: []controller.Predicate{
+					controller.Not(controller.InNamespace("elsewhere")), controller.ResourceVersionChanged,
+				}},
 		}})
 		time.Sleep(time.Second)
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}}
 		must(t, c.Create(t.Context(), cm))
-		must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "other"}}))
+		must(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere",
+			Name: "other"}}))
 		time.Sleep(time.Second)
 		cm.Data = map[string]string{"a": "b"}
 		must(t, c.Update(t.Context(), cm))
@@ -114,20 +119,25 @@ func TestOwner(t *testing.T) {
 		want  []string
 	}{
 		{"owned", set, controller.Event{Object: owned(ref("apps/v1", "ReplicaSet", "a", &yes))}, []string{"default/a"}},
-		{"other version", set, controller.Event{Object: owned(ref("apps/v1beta1", "ReplicaSet", "a", &yes))}, []string{"default/a"}},
+		{"other version", set, controller.Event{Object: owned(ref("apps/v1beta1", "ReplicaSet", "a", &yes))},
+			[]string{"default/a"}},
 		{"not the controller", set, controller.Event{Object: owned(ref("apps/v1", "ReplicaSet", "a", nil))}, nil},
 		{"other kind", set, controller.Event{Object: owned(ref("apps/v1", "StatefulSet", "a", &yes))}, nil},
 		{"other group", set, controller.Event{Object: owned(ref("example.com/v1", "ReplicaSet", "a", &yes))}, nil},
 		{"unowned", set, controller.Event{Object: owned()}, nil},
 		{"without namespace", node, controller.Event{Object: owned(ref("v1", "Node", "n", &yes))}, []string{"/n"}},
-		{"scope unknown", unknown, controller.Event{Object: owned(ref("example.com/v1", "Unknown", "u", &yes))}, []string{"default/u"}},
-		{"new owner", set, controller.Event{Old: owned(ref("apps/v1", "ReplicaSet", "a", &yes)), Object: owned(ref("apps/v1", "ReplicaSet", "b", &yes))},
+		{"scope unknown", unknown, controller.Event{Object: owned(ref("example.com/v1", "Unknown", "u", &yes))},
+			[]string{"default/u"}},
+		{"new owner", set, controller.Event{Old: owned(ref("apps/v1", "ReplicaSet", "a", &yes)),
+			Object: owned(ref("apps/v1", "ReplicaSet", "b", &yes))},
 			[]string{"default/a", "default/b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			controller.EnqueueOwner(tt.owner, mapper)(tt.event, func(r reconcile.Request) { got = append(got, r.String()) })
+			controller.EnqueueOwner(tt.owner, mapper)(tt.event, func(r reconcile.Request) {
+				got = append(got, r.String())
+			})
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -139,7 +149,8 @@ func TestOwner(t *testing.T) {
 func TestPredicates(t *testing.T) {
 	now := metav1.Now()
 	object := func(generation int64, version string, deleted *metav1.Time) client.Object {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Generation: generation, ResourceVersion: version, DeletionTimestamp: deleted}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Generation: generation,
+			ResourceVersion: version, DeletionTimestamp: deleted}}
 	}
 	update := func(old, obj client.Object) controller.Event { return controller.Event{Old: old, Object: obj} }
 	yes := func(controller.Event) bool { return true }
@@ -154,7 +165,8 @@ func TestPredicates(t *testing.T) {
 		{"generation, same", controller.GenerationChanged, update(object(1, "1", nil), object(1, "2", nil)), false},
 		{"generation, changed", controller.GenerationChanged, update(object(1, "1", nil), object(2, "2", nil)), true},
 		{"generation, deleted", controller.GenerationChanged, update(object(1, "1", nil), object(1, "2", &now)), true},
-		{"generation, not counted", controller.GenerationChanged, update(object(0, "1", nil), object(0, "2", nil)), true},
+		{"generation, not counted", controller.GenerationChanged, update(object(0, "1", nil), object(0, "2", nil)),
+			true},
 		{"version, same", controller.ResourceVersionChanged, update(object(1, "1", nil), object(1, "1", nil)), false},
 		{"version, changed", controller.ResourceVersionChanged, update(object(1, "1", nil), object(1, "2", nil)), true},
 		{"namespace", controller.InNamespace("default"), update(nil, object(1, "1", nil)), true},

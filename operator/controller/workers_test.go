@@ -123,7 +123,8 @@ func TestYield(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.stop(t)
 		if w.done != 13 || len(measured.all) != 13 || w.most.reconciling != 2 || w.most.writes != 6 {
-			t.Errorf("%d were done, %d at most reconciled and %d written at a time", w.done, w.most.reconciling, w.most.writes)
+			t.Errorf("%d were done, %d at most reconciled and %d written at a time", w.done, w.most.reconciling,
+				w.most.writes)
 		}
 		if measured.active != 0 || measured.most != 2 {
 			t.Errorf("%d workers reconcile at the end, %d did at most", measured.active, measured.most)
@@ -197,7 +198,8 @@ func TestStopWhileYielded(t *testing.T) {
 		time.Sleep(2*time.Second + time.Second/2)
 		begin := time.Now()
 		r.stop(t)
-		if took := time.Since(begin); took != 9*time.Second+time.Second/2 || w.done != 4 || w.writes+w.reconciling != 0 {
+		if took := time.Since(begin); took != 9*time.Second+time.Second/2 || w.done != 4 ||
+			w.writes+w.reconciling != 0 {
 			t.Errorf("it took %v, %d are done, %d still written", took, w.done, w.writes)
 		}
 	})

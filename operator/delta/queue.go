@@ -155,7 +155,8 @@ func (q *Queue[K, T]) Resync() {
 		return
 	}
 	for _, key := range q.cfg.Known.Keys() {
-		if obj, ok := q.cfg.Known.Get(key); ok && q.items[key] == nil && (q.processing == nil || q.processing.key != key) {
+		if obj, ok := q.cfg.Known.Get(key); ok && q.items[key] == nil &&
+			(q.processing == nil || q.processing.key != key) {
 			q.queue(key, Delta[T]{Type: Sync, Object: obj})
 		}
 	}

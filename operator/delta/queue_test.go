@@ -82,25 +82,51 @@ func drain(t *testing.T, q *queue, k *known) string {
 // Deltas are delivered in the order of the keys and of the changes. Deletions are merged, and
 // Replace reports objects that are missing.
 func TestQueue(t *testing.T) {
-	a, b, c := func(n int) thing { return thing{"a", n} }, func(n int) thing { return thing{"b", n} }, func(n int) thing { return thing{"c", n} }
+	a, b, c := func(n int) thing {
+		return thing{"a", n}
+	}, func(n int) thing { return thing{"b", n} }, func(n int) thing { return thing{"c", n} }
 	for name, tt := range map[string]struct {
 		known []thing
 		do    func(*queue)
 		want  string
 	}{
-		"order of keys and of deltas": {nil, func(q *queue) { q.Add(a(1)); q.Add(b(1)); q.Update(a(2)); q.Delete(a(3)); q.Add(a(4)) },
+		"order of keys and of deltas": {nil, func(q *queue) {
+			q.Add(a(1))
+			q.Add(b(1))
+			q.Update(a(2))
+			q.Delete(a(3))
+			q.Add(a(4))
+		},
 			"a Added1 Updated2 Deleted3 Added4, b Added1"},
-		"two deletions are merged":       {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Delete(a(3)) }, "a Deleted3"},
-		"an observed deletion wins":      {[]thing{a(1)}, func(q *queue) { q.Delete(a(2)); q.Replace(nil, "") }, "a Deleted2"},
-		"a later observed deletion wins": {[]thing{a(1)}, func(q *queue) { q.Replace(nil, ""); q.Delete(a(2)) }, "a Deleted2 initial"},
-		"deletion of an unknown object":  {nil, func(q *queue) { q.Delete(a(1)) }, ""},
+		"two deletions are merged": {[]thing{a(1)}, func(q *queue) {
+			q.Delete(a(2))
+			q.Delete(a(3))
+		}, "a Deleted3"},
+		"an observed deletion wins": {[]thing{a(1)}, func(q *queue) {
+			q.Delete(a(2))
+			q.Replace(nil, "")
+		}, "a Deleted2"},
+		"a later observed deletion wins": {[]thing{a(1)}, func(q *queue) {
+			q.Replace(nil, "")
+			q.Delete(a(2))
+		}, "a Deleted2 initial"},
+		"deletion of an unknown object": {nil, func(q *queue) { q.Delete(a(1)) }, ""},
 		"replace reports missing objects": {[]thing{a(1), b(1)}, func(q *queue) { q.Replace([]thing{a(2)}, "") },
 			"a Replaced2 initial, b Deleted1? initial"},
-		"replace deletes queued objects":           {nil, func(q *queue) { q.Add(b(7)); q.Replace([]thing{a(2)}, "") }, "b Added7 Deleted7?, a Replaced2"},
-		"replace deletes known and queued objects": {[]thing{b(1)}, func(q *queue) { q.Update(b(7)); q.Replace(nil, "") }, "b Updated7 Deleted7?"},
+		"replace deletes queued objects": {nil, func(q *queue) {
+			q.Add(b(7))
+			q.Replace([]thing{a(2)}, "")
+		}, "b Added7 Deleted7?, a Replaced2"},
+		"replace deletes known and queued objects": {[]thing{b(1)}, func(q *queue) {
+			q.Update(b(7))
+			q.Replace(nil, "")
+		}, "b Updated7 Deleted7?"},
 		"resync":        {[]thing{a(1), b(1)}, func(q *queue) { q.Update(a(2)); q.Resync() }, "a Updated2, b Sync1"},
 		"nothing to do": {nil, func(q *queue) { q.Replace(nil, "") }, ""},
-		"initial":       {nil, func(q *queue) { q.Replace([]thing{a(1), b(1)}, ""); q.Add(c(1)) }, "a Replaced1 initial, b Replaced1 initial, c Added1"},
+		"initial": {nil, func(q *queue) {
+			q.Replace([]thing{a(1), b(1)}, "")
+			q.Add(c(1))
+		}, "a Replaced1 initial, b Replaced1 initial, c Added1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, k := newQueue()
@@ -166,11 +192,23 @@ func TestReplaceWhileProcessing(t *testing.T) {
 		then  func(*queue)
 		want  string
 	}{
-		"new, and missing in the list":     {func(q *queue) { q.Add(thing{"a", 1}) }, func(q *queue) { q.Replace(nil, "") }, "a Deleted1?"},
-		"deleted, and missing in the list": {func(q *queue) { q.Add(thing{"a", 1}); q.Delete(thing{"a", 2}) }, func(q *queue) { q.Replace(nil, "") }, ""},
-		"new, then deleted":                {func(q *queue) { q.Add(thing{"a", 1}) }, func(q *queue) { q.Delete(thing{"a", 2}) }, "a Deleted2"},
-		"deleted, then deleted":            {func(q *queue) { q.Add(thing{"a", 1}); q.Delete(thing{"a", 2}) }, func(q *queue) { q.Delete(thing{"a", 3}) }, ""},
-		"resync":                           {func(q *queue) { q.Add(thing{"a", 1}) }, func(q *queue) { q.Resync() }, ""},
+		"new, and missing in the list": {func(q *queue) {
+			q.Add(thing{"a", 1})
+		}, func(q *queue) { q.Replace(nil, "") }, "a Deleted1?"},
+		"deleted, and missing in the list": {func(q *queue) {
+			q.Add(thing{"a", 1})
+			q.Delete(thing{"a", 2})
+		}, func(q *queue) { q.Replace(nil, "") }, ""},
+		"new, then deleted": {func(q *queue) {
+			q.Add(thing{"a", 1})
+		}, func(q *queue) { q.Delete(thing{"a", 2}) }, "a Deleted2"},
+		"deleted, then deleted": {func(q *queue) {
+			q.Add(thing{"a", 1})
+			q.Delete(thing{"a", 2})
+		}, func(q *queue) { q.Delete(thing{"a", 3}) }, ""},
+		"resync": {func(q *queue) {
+			q.Add(thing{"a", 1})
+		}, func(q *queue) { q.Resync() }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q, k := newQueue()

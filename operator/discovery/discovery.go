@@ -79,7 +79,8 @@ func identity(cfg *rest.Config) string {
 	if u, err := url.Parse(cfg.Host); err == nil && u.Host != "" {
 		host = u.Host + u.Path
 	}
-	who := fmt.Sprint(cfg.Username, "\x00", cfg.BearerToken, "\x00", cfg.BearerTokenFile, "\x00", cfg.CertFile, "\x00", string(cfg.CertData), "\x00", cfg.Impersonate)
+	who := fmt.Sprint(cfg.Username, "\x00", cfg.BearerToken, "\x00", cfg.BearerTokenFile, "\x00", cfg.CertFile, "\x00",
+		string(cfg.CertData), "\x00", cfg.Impersonate)
 	sum := sha256.Sum256([]byte(host + "\x00" + who))
 	return url.PathEscape(host) + "-" + hex.EncodeToString(sum[:6])
 }

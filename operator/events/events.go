@@ -194,7 +194,8 @@ func (r *Recorder) Eventf(about runtime.Object, eventType, reason, format string
 	r.Event(about, eventType, reason, fmt.Sprintf(format, args...))
 }
 
-func (b *Broadcaster) newEvent(about runtime.Object, component, eventType, reason, message string) (*corev1.Event, error) {
+func (b *Broadcaster) newEvent(about runtime.Object, component, eventType, reason,
+	message string) (*corev1.Event, error) {
 	obj, ok := about.(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T has no metadata", about)
@@ -214,8 +215,9 @@ func (b *Broadcaster) newEvent(about runtime.Object, component, eventType, reaso
 			Name:      fmt.Sprintf("%s.%x", obj.GetName(), b.number(now.Time)),
 		},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
-			UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: obj.GetNamespace(),
+			Name: obj.GetName(),
+			UID:  obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
 		},
 		Type: eventType, Reason: reason, Message: message,
 		Source: corev1.EventSource{Component: component}, ReportingController: component,

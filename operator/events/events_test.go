@@ -56,7 +56,8 @@ func (f *fixture) lines() []string {
 	var lines []string
 	for _, e := range f.Objects("events") {
 		about := e["involvedObject"].(map[string]any)
-		lines = append(lines, fmt.Sprintf("%v %v %v %v x%v: %v", about["kind"], about["name"], e["type"], e["reason"], e["count"], e["message"]))
+		lines = append(lines, fmt.Sprintf("%v %v %v %v x%v: %v", about["kind"], about["name"], e["type"], e["reason"],
+			e["count"], e["message"]))
 	}
 	slices.Sort(lines)
 	return lines
@@ -108,16 +109,20 @@ func TestRepetition(t *testing.T) {
 			for i := range 13 {
 				f.Event(pod("a"), "Normal", "R", fmt.Sprintf("m%02d", i))
 			}
-		}, []string{"Pod a Normal R x1: m00", "Pod a Normal R x1: m01", "Pod a Normal R x1: m02", "Pod a Normal R x1: m03", "Pod a Normal R x1: m04",
-			"Pod a Normal R x1: m05", "Pod a Normal R x1: m06", "Pod a Normal R x1: m07", "Pod a Normal R x1: m08", "Pod a Normal R x1: m09",
+		}, []string{"Pod a Normal R x1: m00", "Pod a Normal R x1: m01", "Pod a Normal R x1: m02",
+			"Pod a Normal R x1: m03", "Pod a Normal R x1: m04",
+			"Pod a Normal R x1: m05", "Pod a Normal R x1: m06", "Pod a Normal R x1: m07", "Pod a Normal R x1: m08",
+			"Pod a Normal R x1: m09",
 			"Pod a Normal R x3: (combined from similar events): m12"}},
 		{"similar, but seldom", func(f *fixture) {
 			for i := range 12 {
 				f.Event(pod("a"), "Normal", "R", fmt.Sprint(i%2, i/2))
 				time.Sleep(5 * time.Minute)
 			}
-		}, []string{"Pod a Normal R x1: 0 0", "Pod a Normal R x1: 0 1", "Pod a Normal R x1: 0 2", "Pod a Normal R x1: 0 3", "Pod a Normal R x1: 0 4", "Pod a Normal R x1: 0 5",
-			"Pod a Normal R x1: 1 0", "Pod a Normal R x1: 1 1", "Pod a Normal R x1: 1 2", "Pod a Normal R x1: 1 3", "Pod a Normal R x1: 1 4", "Pod a Normal R x1: 1 5"}},
+		}, []string{"Pod a Normal R x1: 0 0", "Pod a Normal R x1: 0 1", "Pod a Normal R x1: 0 2",
+			"Pod a Normal R x1: 0 3", "Pod a Normal R x1: 0 4", "Pod a Normal R x1: 0 5",
+			"Pod a Normal R x1: 1 0", "Pod a Normal R x1: 1 1", "Pod a Normal R x1: 1 2", "Pod a Normal R x1: 1 3",
+			"Pod a Normal R x1: 1 4", "Pod a Normal R x1: 1 5"}},
 		{"spam", func(f *fixture) {
 			for range 100 {
 				f.Event(pod("a"), "Normal", "R", "m")
@@ -194,7 +199,8 @@ func TestDroppedEventsAreLogged(t *testing.T) {
 		var log bytes.Buffer // only the recorder's goroutine logs
 		next := make(chan struct{})
 		sink := events.SinkFunc(func(context.Context, *corev1.Event) error { <-next; return nil })
-		b := events.New(events.Config{Client: c, Sinks: []events.Sink{sink}, Buffer: 2, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		b := events.New(events.Config{Client: c, Sinks: []events.Sink{sink}, Buffer: 2,
+			Log: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- b.Run(ctx) }()
@@ -207,7 +213,8 @@ func TestDroppedEventsAreLogged(t *testing.T) {
 			for range 1000 {
 				r.Event(pod("a"), "Normal", "R", "m")
 			}
-			if lines := strings.Count(log.String(), "dropping events"); lines != round || b.Dropped() != int64(1000*round) {
+			if lines := strings.Count(log.String(), "dropping events"); lines != round ||
+				b.Dropped() != int64(1000*round) {
 				t.Errorf("round %d: %d lines about %d dropped events", round, lines, b.Dropped())
 			}
 			for range 3 {

@@ -63,7 +63,8 @@ func TestOutage(t *testing.T) {
 							return 0, ""
 						}
 						test.failures--
-						return test.fault, map[int]metav1.StatusReason{429: metav1.StatusReasonTooManyRequests, 403: metav1.StatusReasonForbidden}[test.fault]
+						return test.fault, map[int]metav1.StatusReason{429: metav1.StatusReasonTooManyRequests,
+							403: metav1.StatusReasonForbidden}[test.fault]
 					}
 				} else {
 					cfg.Transport = &outage{cfg.Transport, test.failures, test.executed}

@@ -39,7 +39,8 @@ func ToLog(log *slog.Logger) Sink {
 			level = slog.LevelWarn
 		}
 		about := e.InvolvedObject
-		log.LogAttrs(ctx, level, e.Message, slog.String("event", e.Reason), slog.String("component", e.ReportingController),
+		log.LogAttrs(ctx, level, e.Message, slog.String("event", e.Reason),
+			slog.String("component", e.ReportingController),
 			slog.String("kind", about.Kind), slog.String("namespace", about.Namespace), slog.String("name", about.Name))
 		return nil
 	})
@@ -156,6 +157,7 @@ func (b *Broadcaster) serve(r running, c *channel) {
 
 func (b *Broadcaster) write(ctx context.Context, s Sink, e *corev1.Event) {
 	if err := s.Write(ctx, e); err != nil {
-		b.cfg.Log.Warn("write event", "reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message, "err", err)
+		b.cfg.Log.Warn("write event", "reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message, "err",
+			err)
 	}
 }

@@ -87,7 +87,8 @@ func TestAddAndRemove(t *testing.T) {
 		f.Add(second)
 		f.Event(pod("a"), "Normal", "R", "2")
 		f.stop()
-		if a, b := first.messages(), second.messages(); !slices.Equal(a, []string{"1"}) || !slices.Equal(b, []string{"2"}) {
+		if a, b := first.messages(), second.messages(); !slices.Equal(a, []string{"1"}) ||
+			!slices.Equal(b, []string{"2"}) {
 			t.Errorf("got %q and %q", a, b)
 		}
 		if f.Dropped() != 0 {

@@ -68,7 +68,8 @@ func isTransient(err error) bool {
 	if !errors.As(err, &status) {
 		return true // no response
 	}
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err)
 }
 
 // writeOnce writes an event. unknown means that an earlier try may have created it.
@@ -106,7 +107,8 @@ func (s *toServer) writeOnce(ctx context.Context, e *corev1.Event, repeats *repe
 func (s *toServer) created(ctx context.Context, e *corev1.Event) bool {
 	var stored corev1.Event
 	err := s.client.Get(ctx, client.KeyOf(e), &stored, client.Live)
-	return err == nil && stored.InvolvedObject == e.InvolvedObject && stored.Reason == e.Reason && stored.Message == e.Message &&
+	return err == nil && stored.InvolvedObject == e.InvolvedObject && stored.Reason == e.Reason &&
+		stored.Message == e.Message &&
 		stored.Source == e.Source
 }
 

@@ -99,7 +99,8 @@ func (i *informer) isApplied(want applied, obj client.Object) bool {
 	}
 	i.mu.Unlock()
 	want.uid, want.version = was.uid, was.version
-	return ok && has && was == want && state.GetUID() == was.uid && state.GetResourceVersion() == was.version && i.copyInto(state, obj) == nil
+	return ok && has && was == want && state.GetUID() == was.uid && state.GetResourceVersion() == was.version &&
+		i.copyInto(state, obj) == nil
 }
 
 // isAbsent reports whether an object in the informer's scope is known not to exist.

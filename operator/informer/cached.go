@@ -135,7 +135,8 @@ func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (clien
 	in, err := i.inScope(obj)
 	if errors.Is(err, errAskServer) { // the server must evaluate the field selector
 		items := client.NewItems(obj)
-		err = c.Client.List(ctx, items, client.InNamespace(key.Namespace), client.ListOptions{Fields: i.scope.Fields}, client.MatchingFields{"metadata.name": key.Name})
+		err = c.Client.List(ctx, items, client.InNamespace(key.Namespace), client.ListOptions{Fields: i.scope.Fields},
+			client.MatchingFields{"metadata.name": key.Name})
 		if in = len(items.Items) > 0; in {
 			obj = items.Items[0]
 		}
@@ -159,7 +160,8 @@ func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions)
 		}
 	}
 	items := client.NewItems(client.NewEncoded(i.newObject()))
-	if err := c.Client.List(ctx, items, client.ListOptions{Namespace: o.Namespace, Labels: o.Labels, Fields: i.scope.Fields}); err != nil {
+	if err := c.Client.List(ctx, items, client.ListOptions{Namespace: o.Namespace, Labels: o.Labels,
+		Fields: i.scope.Fields}); err != nil {
 		return nil, "", err
 	}
 	var objs []client.Object

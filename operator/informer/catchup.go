@@ -186,7 +186,8 @@ func (p *part) compare(ctx context.Context) (g gap, done bool, err error) {
 	prototype := &metav1.PartialObjectMetadata{}
 	prototype.SetGroupVersionKind(i.id.kind)
 	o := client.ListOptions{
-		Namespace: p.namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true, Limit: catchUpFirst, Shared: true,
+		Namespace: p.namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true, Limit: catchUpFirst,
+		Shared: true,
 	}
 	g.listed = map[client.Key]listed{}
 	i.mu.Lock()

@@ -49,9 +49,11 @@ func TestCatchUp(t *testing.T) {
 		config func(*informer.Config)
 		opaque bool
 	}{
-		"whole":      {config: func(*informer.Config) {}},
-		"metadata":   {config: func(c *informer.Config) { c.Form = informer.Metadata }},
-		"scope":      {config: func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"v": "1"}) }},
+		"whole":    {config: func(*informer.Config) {}},
+		"metadata": {config: func(c *informer.Config) { c.Form = informer.Metadata }},
+		"scope": {config: func(c *informer.Config) {
+			c.Scope.Labels = labels.SelectorFromSet(labels.Set{"v": "1"})
+		}},
 		"namespaces": {config: func(c *informer.Config) { c.Scope.Namespaces = []string{"default", "other"} }},
 		"opaque":     {config: func(*informer.Config) {}, opaque: true},
 	} {
@@ -86,7 +88,8 @@ func TestCatchUp(t *testing.T) {
 					if got := fmt.Sprint(seen(inf)); got != fmt.Sprint(want) {
 						t.Errorf("got %s, want %v", got, want)
 					}
-					if took := time.Since(begin); took > 10*time.Second || (what == "nothing" || what == "another kind") && took > 0 {
+					if took := time.Since(begin); took > 10*time.Second ||
+						(what == "nothing" || what == "another kind") && took > 0 {
 						t.Errorf("took %v", took)
 					}
 				})
@@ -160,7 +163,8 @@ func TestCatchUpCost(t *testing.T) {
 		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" {
 				requests++
-				if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") || r.URL.Query().Get("resourceVersion") != "" {
+				if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") ||
+					r.URL.Query().Get("resourceVersion") != "" {
 					t.Errorf("requested %s, %v", r.URL, r.Header)
 				}
 			}

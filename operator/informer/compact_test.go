@@ -25,12 +25,15 @@ func TestCompact(t *testing.T) {
 		for n := range 20 {
 			p := labelled(pod(fmt.Sprintf("p%02d", n)), fmt.Sprint(n%3))
 			p.Spec.NodeName = fmt.Sprint("node", n%4)
-			p.Spec.Containers = []corev1.Container{{Name: "main", Image: "registry.example.com/image:v1", Args: []string{strings.Repeat("x", n)}}}
+			p.Spec.Containers = []corev1.Container{{Name: "main", Image: "registry.example.com/image:v1",
+				Args: []string{strings.Repeat("x", n)}}}
 			w.create(p)
 			want = append(want, p)
 		}
 		inf := w.pods()
-		w.must(inf.AddIndex("node", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }))
+		w.must(inf.AddIndex("node", func(obj client.Object) []string {
+			return []string{obj.(*corev1.Pod).Spec.NodeName}
+		}))
 		h := &recorder{}
 		w.handle(inf, h)
 		w.run()
@@ -41,7 +44,8 @@ func TestCompact(t *testing.T) {
 		}
 		for _, p := range want {
 			got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(p))
-			if err != nil || got.Spec.Containers[0].Args[0] != p.Spec.Containers[0].Args[0] || got.UID != p.UID || got.Labels["v"] != p.Labels["v"] || got.Kind != "Pod" {
+			if err != nil || got.Spec.Containers[0].Args[0] != p.Spec.Containers[0].Args[0] || got.UID != p.UID ||
+				got.Labels["v"] != p.Labels["v"] || got.Kind != "Pod" {
 				t.Fatalf("%v: %+v", err, got)
 			}
 			got.Labels["v"] = "changed" // the reader's own copy
@@ -49,13 +53,15 @@ func TestCompact(t *testing.T) {
 		for _, tt := range []struct {
 			opt  client.ListOption
 			want int
-		}{{client.MatchingLabels{"v": "1"}, 7}, {client.MatchingFields{"node": "node2"}, 5}, {client.MatchingFields{"spec.nodeName": "node2"}, 5}, {client.InNamespace("default"), 20}} {
+		}{{client.MatchingLabels{"v": "1"}, 7}, {client.MatchingFields{"node": "node2"}, 5},
+			{client.MatchingFields{"spec.nodeName": "node2"}, 5}, {client.InNamespace("default"), 20}} {
 			pods, err := client.List[corev1.Pod](t.Context(), w.client, tt.opt)
 			if err != nil || len(pods) != tt.want {
 				t.Errorf("%v: %d pods, %v", tt.opt, len(pods), err)
 			}
 		}
-		if on, err := inf.ByIndex("node", "node3"); len(on) != 5 || err != nil || on[0].(*corev1.Pod).Spec.NodeName != "node3" {
+		if on, err := inf.ByIndex("node", "node3"); len(on) != 5 || err != nil ||
+			on[0].(*corev1.Pod).Spec.NodeName != "node3" {
 			t.Errorf("by index: %v %v", on, err)
 		}
 		changed := want[3].DeepCopy()
@@ -83,7 +89,8 @@ func TestCompactTransform(t *testing.T) {
 		w.pods()
 		w.run()
 		w.must(w.set.WaitForSync(t.Context()))
-		if got, err := client.Get[corev1.Pod](t.Context(), w.client, client.Key{Namespace: "default", Name: "a"}); err != nil || got.Annotations["kept"] != "1" {
+		if got, err := client.Get[corev1.Pod](t.Context(), w.client,
+			client.Key{Namespace: "default", Name: "a"}); err != nil || got.Annotations["kept"] != "1" {
 			t.Errorf("%v %+v", err, got)
 		}
 	})
@@ -126,7 +133,8 @@ func TestCompactGarbled(t *testing.T) {
 		if all := inf.List(""); len(all) != 1 {
 			t.Errorf("list: %v", all)
 		}
-		if err := w.set.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "bad"}, &odd{}); err == nil || !strings.Contains(err.Error(), "decode Odd") {
+		if err := w.set.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "bad"}, &odd{}); err == nil ||
+			!strings.Contains(err.Error(), "decode Odd") {
 			t.Errorf("get: %v", err)
 		}
 		if log := w.log.String(); !strings.Contains(log, "default/bad") {

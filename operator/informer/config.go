@@ -68,7 +68,8 @@ func (s Scope) normal() Scope {
 // namespace, and its name and namespace meet the requirements that Fields has on them. An object
 // that is covered may still differ in labels or other fields.
 func (s Scope) Covers(key client.Key) bool {
-	if key.Namespace != "" && len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, key.Namespace) && !slices.Contains(s.Namespaces, metav1.NamespaceAll) {
+	if key.Namespace != "" && len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, key.Namespace) &&
+		!slices.Contains(s.Namespaces, metav1.NamespaceAll) {
 		return false
 	}
 	if s.Fields == nil {

@@ -95,7 +95,8 @@ func waysOf[T any, P client.Pointer[T]](t *testing.T, c client.Client, gvk schem
 		all[name+" typed"] = func(ctx context.Context, opts ...client.ListOption) (names, objs []string, err error) {
 			return namesIn(client.List[T, P](ctx, c, opts...))
 		}
-		all[name+" unstructured"] = func(ctx context.Context, opts ...client.ListOption) (names, objs []string, err error) {
+		all[name+" unstructured"] = func(ctx context.Context, opts ...client.ListOption) (names, objs []string,
+			err error) {
 			return namesIn(client.List[unstructured.Unstructured](ctx, c, append(opts, client.OfKind(gvk))...))
 		}
 	}
@@ -103,7 +104,9 @@ func waysOf[T any, P client.Pointer[T]](t *testing.T, c client.Client, gvk schem
 }
 
 func namesIn[P client.Object](found []P, err error) (names, objs []string, _ error) {
-	slices.SortFunc(found, func(a, b P) int { return strings.Compare(client.KeyOf(a).String(), client.KeyOf(b).String()) })
+	slices.SortFunc(found, func(a, b P) int {
+		return strings.Compare(client.KeyOf(a).String(), client.KeyOf(b).String())
+	})
 	for _, obj := range found {
 		names = append(names, client.KeyOf(obj).String())
 		data, _ := json.Marshal(obj)
@@ -161,9 +164,11 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	for _, l := range labels {
 		selectable = append(selectable, `{"jsonPath":".`+l+`"}`)
 	}
-	spec := `{"type":"object","properties":{` + buoyParts + `,"inner":{"type":"object","properties":{` + buoyParts + `}},"pointer":{"type":"object","nullable":true,"properties":{` + buoyParts + `}}}}`
+	spec := `{"type":"object","properties":{` + buoyParts + `,"inner":{"type":"object","properties":{` + buoyParts +
+		`}},"pointer":{"type":"object","nullable":true,"properties":{` + buoyParts + `}}}}`
 	crd := &unstructured.Unstructured{}
-	check(t, json.Unmarshal([]byte(strings.NewReplacer("GROUP", group, "SELECTABLE", strings.Join(selectable, ","), "PARTS", spec).Replace(buoyCRD)), &crd.Object))
+	check(t, json.Unmarshal([]byte(strings.NewReplacer("GROUP", group, "SELECTABLE", strings.Join(selectable, ","),
+		"PARTS", spec).Replace(buoyCRD)), &crd.Object))
 	check(t, c.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
@@ -172,7 +177,8 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	part := func() map[string]any {
 		m := map[string]any{}
 		for name, values := range map[string][]any{
-			"always": {int64(0), int64(1)}, "count": {int64(0), int64(1)}, "on": {false, true}, "maybe": {false, true}, "few": {int64(0), int64(1)}, "name": {"", "0", "false"},
+			"always": {int64(0), int64(1)}, "count": {int64(0), int64(1)}, "on": {false, true}, "maybe": {false, true},
+			"few": {int64(0), int64(1)}, "name": {"", "0", "false"},
 			"since": {"2026-01-02T03:04:05Z", "2026-01-02T05:04:05+02:00"},
 		} {
 			if n := r.IntN(len(values) + 1); n < len(values) {
@@ -233,7 +239,8 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	// The server cannot select these fields; the caches must agree nevertheless.
 	delete(w, "live unstructured")
 	delete(w, "live typed")
-	for _, label := range []string{"spec.inner.always", "spec.pointer.few", "spec.inner.on", "spec.pointer.maybe", "spec.since", "spec.inner.since", "metadata.generation", "spec.pointer.name"} {
+	for _, label := range []string{"spec.inner.always", "spec.pointer.few", "spec.inner.on", "spec.pointer.maybe",
+		"spec.since", "spec.inner.since", "metadata.generation", "spec.pointer.name"} {
 		for _, value := range append(values, "2026-01-02T03:04:05Z", "2026-01-02T05:04:05+02:00") {
 			w.agree(t, fields.OneTermEqualSelector(label, value))
 			w.agree(t, fields.OneTermNotEqualSelector(label, value))
@@ -252,9 +259,11 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns.Name, Name: name} }
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
-		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "b"}}},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "a", Image: "b"}}},
 	}
-	for n, spec := range []corev1.PodSpec{{}, {HostNetwork: true}, {NodeName: ns.Name}, {RestartPolicy: corev1.RestartPolicyNever, SchedulerName: "other"}} {
+	for n, spec := range []corev1.PodSpec{{}, {HostNetwork: true}, {NodeName: ns.Name},
+		{RestartPolicy: corev1.RestartPolicyNever, SchedulerName: "other"}} {
 		spec.Containers = template.Spec.Containers
 		spec.TerminationGracePeriodSeconds = new(int64)
 		p := &corev1.Pod{ObjectMeta: in(fmt.Sprint("p", n)), Spec: spec}
@@ -270,23 +279,33 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 		}
 	}
 	check(t, c.Subresource("status").Patch(ctx, &corev1.Pod{ObjectMeta: in("p1")},
-		client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}],"nominatedNodeName":"n"}}`))))
+		client.RawPatch(types.MergePatchType,
+			[]byte(`{"status":{"phase":"Running","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}],"nominatedNodeName":"n"}}`))))
 	pausing := true
 	for _, obj := range []client.Object{
 		&batchv1.Job{ObjectMeta: in("j"), Spec: batchv1.JobSpec{Suspend: &pausing, Template: template}},
 		&corev1.Secret{ObjectMeta: in("s"), Type: "example.com/x"}, &corev1.Secret{ObjectMeta: in("o")},
-		&corev1.Service{ObjectMeta: in("s"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ClusterIP: "None"}},
-		&corev1.Service{ObjectMeta: in("e"), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}},
-		&corev1.Event{ObjectMeta: in("a"), InvolvedObject: corev1.ObjectReference{Namespace: ns.Name, Kind: "Pod"}, Source: corev1.EventSource{Component: "me"}, Type: "Normal"},
-		&corev1.Event{ObjectMeta: in("b"), InvolvedObject: corev1.ObjectReference{Namespace: ns.Name, Kind: "Pod"}, Reason: "R", ReportingController: "you", ReportingInstance: "i", Action: "A", EventTime: metav1.NowMicro(), Type: "Warning"},
-		&corev1.ReplicationController{ObjectMeta: in("r"), Spec: corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{"a": "b"}, Template: func() *corev1.PodTemplateSpec {
-			c := template.DeepCopy()
-			c.Spec.RestartPolicy = corev1.RestartPolicyAlways
-			return c
-		}()}},
+		&corev1.Service{ObjectMeta: in("s"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}},
+			ClusterIP: "None"}},
+		&corev1.Service{ObjectMeta: in("e"), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName,
+			ExternalName: "example.com"}},
+		&corev1.Event{ObjectMeta: in("a"), InvolvedObject: corev1.ObjectReference{Namespace: ns.Name, Kind: "Pod"},
+			Source: corev1.EventSource{Component: "me"}, Type: "Normal"},
+		&corev1.Event{ObjectMeta: in("b"), InvolvedObject: corev1.ObjectReference{Namespace: ns.Name, Kind: "Pod"},
+			Reason: "R", ReportingController: "you", ReportingInstance: "i", Action: "A", EventTime: metav1.NowMicro(),
+			Type: "Warning"},
+		&corev1.ReplicationController{ObjectMeta: in("r"),
+			Spec: corev1.ReplicationControllerSpec{Replicas: new(int32), Selector: map[string]string{"a": "b"},
+				Template: func() *corev1.PodTemplateSpec {
+					c := template.DeepCopy()
+					c.Spec.RestartPolicy = corev1.RestartPolicyAlways
+					return c
+				}()}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}},
 		// with the taint that a controller would add while the test compares
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-x"}, Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns.Name + "-x"},
+			Spec: corev1.NodeSpec{Unschedulable: true,
+				Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}},
 	} {
 		if err := c.Create(ctx, obj); err != nil {
 			t.Fatalf("%T: %v", obj, err)
@@ -298,15 +317,21 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 		ways   ways
 		labels []string
 	}{
-		"Pod": {waysOf[corev1.Pod](t, c, gv("Pod")), []string{"spec.nodeName", "spec.host", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-			"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"}},
-		"Node":                  {waysOf[corev1.Node](t, c, gv("Node")), []string{"spec.unschedulable", "metadata.name"}},
-		"Job":                   {waysOf[batchv1.Job](t, c, batchv1.SchemeGroupVersion.WithKind("Job")), []string{"status.successful"}},
-		"Secret":                {waysOf[corev1.Secret](t, c, gv("Secret")), []string{"type"}},
-		"Service":               {waysOf[corev1.Service](t, c, gv("Service")), []string{"spec.type", "spec.clusterIP"}},
-		"Event":                 {waysOf[corev1.Event](t, c, gv("Event")), []string{"source", "type", "reason", "reportingComponent", "involvedObject.kind", "involvedObject.name"}},
-		"ReplicationController": {waysOf[corev1.ReplicationController](t, c, gv("ReplicationController")), []string{"status.replicas"}},
-		"Namespace":             {waysOf[corev1.Namespace](t, c, gv("Namespace")), []string{"status.phase"}},
+		"Pod": {waysOf[corev1.Pod](t, c, gv("Pod")),
+			[]string{"spec.nodeName", "spec.host", "spec.restartPolicy", "spec.schedulerName",
+				"spec.serviceAccountName", "spec.hostNetwork",
+				"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"}},
+		"Node": {waysOf[corev1.Node](t, c, gv("Node")),
+			[]string{"spec.unschedulable", "metadata.name"}},
+		"Job": {waysOf[batchv1.Job](t, c, batchv1.SchemeGroupVersion.WithKind("Job")),
+			[]string{"status.successful"}},
+		"Secret":  {waysOf[corev1.Secret](t, c, gv("Secret")), []string{"type"}},
+		"Service": {waysOf[corev1.Service](t, c, gv("Service")), []string{"spec.type", "spec.clusterIP"}},
+		"Event": {waysOf[corev1.Event](t, c, gv("Event")),
+			[]string{"source", "type", "reason", "reportingComponent", "involvedObject.kind", "involvedObject.name"}},
+		"ReplicationController": {waysOf[corev1.ReplicationController](t, c, gv("ReplicationController")),
+			[]string{"status.replicas"}},
+		"Namespace": {waysOf[corev1.Namespace](t, c, gv("Namespace")), []string{"status.phase"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			var opts []client.ListOption
@@ -315,7 +340,8 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 			}
 			found := 0
 			for _, label := range tt.labels {
-				for _, value := range []string{"", "0", "1", "false", "true", ns.Name, "Running", "Active", "10.0.0.1", "n", "other", "Never", "Always", "example.com/x", "Opaque", "None",
+				for _, value := range []string{"", "0", "1", "false", "true", ns.Name, "Running", "Active", "10.0.0.1",
+					"n", "other", "Never", "Always", "example.com/x", "Opaque", "None",
 					"ExternalName", "me", "you", "Normal", "Warning", "R", "Pod"} {
 					found += tt.ways.agree(t, fields.OneTermEqualSelector(label, value), opts...)
 					found += tt.ways.agree(t, fields.OneTermNotEqualSelector(label, value), opts...)

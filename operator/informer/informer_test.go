@@ -209,7 +209,8 @@ func TestHandlers(t *testing.T) {
 
 		late := w.handle(inf, second)
 		synctest.Wait()
-		if lines := strings.Split(second.take(), ", "); len(lines) != 2 || !slices.Contains(lines, "+a initial") || !slices.Contains(lines, "+b initial") {
+		if lines := strings.Split(second.take(), ", "); len(lines) != 2 || !slices.Contains(lines, "+a initial") ||
+			!slices.Contains(lines, "+b initial") {
 			t.Errorf("a late handler got %q", lines)
 		}
 		if !isDone(late.Synced()) {
@@ -408,7 +409,8 @@ func TestMissedDeletes(t *testing.T) {
 		if got := strings.Join(lines, ", "); got != "+b, -a stale, -b stale, ~c 9" {
 			t.Errorf("calls %s", got)
 		}
-		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, "can read Pod again") {
+		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 ||
+			!strings.Contains(log, "can read Pod again") {
 			t.Errorf("log:\n%s", log)
 		}
 	})
@@ -516,7 +518,8 @@ func TestScopes(t *testing.T) {
 		for _, namespace := range []string{"one", "two", "three"} {
 			p := pod("p")
 			p.Namespace = namespace
-			mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine", Labels: map[string]string{"mine": "yes"}}}
+			mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine",
+				Labels: map[string]string{"mine": "yes"}}}
 			other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
 			w.create(p, mine, other, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		}
@@ -525,10 +528,12 @@ func TestScopes(t *testing.T) {
 		if pods, err := client.List[corev1.Pod](ctx, w.client); err != nil || len(pods) != 2 {
 			t.Errorf("pods: %v, %v", pods, err)
 		}
-		if p, err := client.Get[corev1.Pod](ctx, w.client, client.Key{Namespace: "three", Name: "p"}); err != nil || p.UID == "" {
+		if p, err := client.Get[corev1.Pod](ctx, w.client, client.Key{Namespace: "three", Name: "p"}); err != nil ||
+			p.UID == "" {
 			t.Errorf("reads outside of the scope go to the server: %v, %v", p, err)
 		}
-		if pods, err := client.List[corev1.Pod](ctx, w.client, client.InNamespace("three")); err != nil || len(pods) != 1 {
+		if pods, err := client.List[corev1.Pod](ctx, w.client, client.InNamespace("three")); err != nil ||
+			len(pods) != 1 {
 			t.Errorf("reads outside of the scope go to the server: %v, %v", pods, err)
 		}
 		if nodes, err := client.List[corev1.Node](ctx, w.client); err != nil || len(nodes) != 3 {
@@ -632,18 +637,21 @@ func TestUnreadableKinds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				unquoted := strings.ReplaceAll(tt.want, `\`, "")
-				if err := w.set.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, informer.ErrNotSynced) || !strings.Contains(err.Error(), unquoted) {
+				if err := w.set.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+					!errors.Is(err, informer.ErrNotSynced) || !strings.Contains(err.Error(), unquoted) {
 					t.Errorf("wait: %v", err)
 				}
 				if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 {
 					t.Errorf("logged twice:\n%s", log)
 				}
 				begin := time.Now()
-				if err := w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, tt.obj); err == nil || !strings.Contains(err.Error(), unquoted) || time.Since(begin) > 0 {
+				if err := w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, tt.obj); err == nil ||
+					!strings.Contains(err.Error(), unquoted) || time.Since(begin) > 0 {
 					t.Errorf("get after %v: %v", time.Since(begin), err)
 				}
 				w.server.SetFaults(clienttest.Faults{})
-				w.server.AddKind(clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets", Namespaced: true})
+				w.server.AddKind(clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets",
+					Namespaced: true})
 				w.must(w.set.WaitForSync(t.Context()))
 			})
 		})

@@ -26,28 +26,29 @@ import (
 // is the result of a read: a state, "nothing", or "waits".
 func TestNotes(t *testing.T) {
 	for name, tt := range map[string]struct{ steps, want string }{
-		"create":                                {"present A5", "A5"},
-		"create, response after its event":      {"see A5, present A5, see A7", "A7"},
-		"update, response after its event":      {"see A5, see A7, present A6", "A7"},
-		"responses in the wrong order":          {"present A7, present A6", "A7"},
-		"wrong order, first update seen":        {"present A7, see A6, present A6", "A7"},
-		"delete":                                {"see A5, gone A5", "nothing"},
-		"delete, unseen":                        {"present A5, gone A5", "nothing"},
-		"delete, then its creation is seen":     {"present A5, gone A5, see A5", "nothing"},
-		"delete, then both events are seen":     {"present A5, gone A5, see A5, see -A6", "nothing"},
-		"delete, response after its event":      {"see A5, see -A6, gone A5, see B7", "B7"},
-		"update after delete":                   {"see A5, gone A5, present A6", "nothing"},
-		"delete without version":                {"gone A, see A5", "nothing"},
-		"delete without version, unseen":        {"gone A, bookmark 9, see A10", "nothing"},
-		"another object follows":                {"see A5, gone A5, see -A6, see B7", "B7"},
-		"created again":                         {"see A5, gone A5, present B7", "B7"},
-		"created again, behind":                 {"see A5, gone A5, present B7, see -A6", "B7"},
-		"created again, late response":          {"see A5, present B7, gone A5", "B7"},
-		"created again, late, no version":       {"see A5, present B7, gone A", "B7"},
-		"deleted again":                         {"see A5, gone A5, present B7, gone B7", "nothing"},
-		"deleted again, first one seen":         {"gone A5, present B7, gone B7, see A5", "nothing"},
-		"deleted again, second one seen":        {"gone A5, present B7, gone B7, see A5, see -A6, see B7", "nothing"},
-		"deleted again, all seen":               {"gone A5, present B7, gone B7, see A5, see -A6, see B7, see -B8, see C9", "C9"},
+		"create":                            {"present A5", "A5"},
+		"create, response after its event":  {"see A5, present A5, see A7", "A7"},
+		"update, response after its event":  {"see A5, see A7, present A6", "A7"},
+		"responses in the wrong order":      {"present A7, present A6", "A7"},
+		"wrong order, first update seen":    {"present A7, see A6, present A6", "A7"},
+		"delete":                            {"see A5, gone A5", "nothing"},
+		"delete, unseen":                    {"present A5, gone A5", "nothing"},
+		"delete, then its creation is seen": {"present A5, gone A5, see A5", "nothing"},
+		"delete, then both events are seen": {"present A5, gone A5, see A5, see -A6", "nothing"},
+		"delete, response after its event":  {"see A5, see -A6, gone A5, see B7", "B7"},
+		"update after delete":               {"see A5, gone A5, present A6", "nothing"},
+		"delete without version":            {"gone A, see A5", "nothing"},
+		"delete without version, unseen":    {"gone A, bookmark 9, see A10", "nothing"},
+		"another object follows":            {"see A5, gone A5, see -A6, see B7", "B7"},
+		"created again":                     {"see A5, gone A5, present B7", "B7"},
+		"created again, behind":             {"see A5, gone A5, present B7, see -A6", "B7"},
+		"created again, late response":      {"see A5, present B7, gone A5", "B7"},
+		"created again, late, no version":   {"see A5, present B7, gone A", "B7"},
+		"deleted again":                     {"see A5, gone A5, present B7, gone B7", "nothing"},
+		"deleted again, first one seen":     {"gone A5, present B7, gone B7, see A5", "nothing"},
+		"deleted again, second one seen":    {"gone A5, present B7, gone B7, see A5, see -A6, see B7", "nothing"},
+		"deleted again, all seen": {
+			"gone A5, present B7, gone B7, see A5, see -A6, see B7, see -B8, see C9", "C9"},
 		"unknown object deleted":                {"see A5, gone B/A", "nothing"},
 		"unknown object deleted, then seen":     {"see A5, gone B/A, see -A6, see B7", "nothing"},
 		"unknown object deleted, then all seen": {"see A5, gone B/A, see -A6, see B7, see -B8, see C9", "C9"},
@@ -84,7 +85,9 @@ func TestNotes(t *testing.T) {
 
 func newInformerForTest() *informer {
 	return &informer{
-		objs:     store.NewIndexer(store.Config[client.Key, client.Object]{Key: func(obj client.Object) client.Key { return client.KeyOf(obj) }}),
+		objs: store.NewIndexer(store.Config[client.Key, client.Object]{Key: func(obj client.Object) client.Key {
+			return client.KeyOf(obj)
+		}}),
 		written:  overlay{},
 		unshown:  &atomic.Bool{},
 		log:      slog.New(slog.DiscardHandler),
@@ -96,7 +99,8 @@ var theKey = client.Key{Namespace: "default", Name: "x"}
 
 func parseState(text string) *corev1.Pod {
 	text, ending := strings.CutPrefix(text, "~")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", UID: types.UID(text[:1]), ResourceVersion: text[1:]}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", UID: types.UID(text[:1]),
+		ResourceVersion: text[1:]}}
 	if ending {
 		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	}

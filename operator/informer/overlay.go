@@ -93,7 +93,8 @@ func (e entry) supersedes(old entry) bool {
 // state may have been read since. The caller holds the lock.
 func (i *informer) writtenAs(obj client.Object) time.Time {
 	e, ok := i.written[client.KeyOf(obj)]
-	if !ok || i.unshown.Load() || e.kind != present && e.kind != behind || e.uid != obj.GetUID() || e.version != parseVersion(obj.GetResourceVersion()) {
+	if !ok || i.unshown.Load() || e.kind != present && e.kind != behind || e.uid != obj.GetUID() ||
+		e.version != parseVersion(obj.GetResourceVersion()) {
 		return time.Time{}
 	}
 	return e.visibleSince
@@ -131,7 +132,8 @@ func (i *informer) isPending(key client.Key, e entry) bool {
 	case outdated:
 		if has {
 			return cached.GetUID() == e.uid &&
-				(parseVersion(cached.GetResourceVersion()) <= e.version || i.isEnding(cached) && time.Since(e.since) < maxLag)
+				(parseVersion(cached.GetResourceVersion()) <= e.version ||
+					i.isEnding(cached) && time.Since(e.since) < maxLag)
 		}
 		return progress < e.version
 	case opaque:

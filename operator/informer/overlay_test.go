@@ -156,7 +156,9 @@ func TestListsHaveOwnWrites(t *testing.T) {
 		w := newFixture(t)
 		w.run()
 		inf := w.pods()
-		w.must(inf.AddIndex("node", func(obj client.Object) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }))
+		w.must(inf.AddIndex("node", func(obj client.Object) []string {
+			return []string{obj.(*corev1.Pod).Spec.NodeName}
+		}))
 		old, doomed := labelled(pod("old"), "1"), labelled(pod("doomed"), "1")
 		w.create(old, doomed)
 		w.must(w.set.WaitForSync(t.Context()))
@@ -180,10 +182,12 @@ func TestListsHaveOwnWrites(t *testing.T) {
 			"index":          {[]client.ListOption{client.MatchingFields{"node": "n1"}}, "fresh"},
 			"index and more": {[]client.ListOption{client.MatchingFields{"node": "n1", "metadata.name": "x"}}, ""},
 			"field":          {[]client.ListOption{client.MatchingFields{"spec.nodeName": "n1"}}, "fresh"},
-			"no field":       {[]client.ListOption{client.MatchingFields{"spec.nodeName": "", "metadata.namespace": "default"}}, "old"},
-			"not":            {[]client.ListOption{client.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName!=n1")}}, "old elsewhere"},
-			"page":           {[]client.ListOption{client.Limit(2)}, "fresh old"},
-			"live":           {[]client.ListOption{client.Live}, "fresh old elsewhere"},
+			"no field": {[]client.ListOption{client.MatchingFields{"spec.nodeName": "",
+				"metadata.namespace": "default"}}, "old"},
+			"not": {[]client.ListOption{
+				client.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName!=n1")}}, "old elsewhere"},
+			"page": {[]client.ListOption{client.Limit(2)}, "fresh old"},
+			"live": {[]client.ListOption{client.Live}, "fresh old elsewhere"},
 		} {
 			w.atOnce(func() {
 				if got := w.names(tt.opts...); got != tt.want {
@@ -199,7 +203,8 @@ func TestListsHaveOwnWrites(t *testing.T) {
 		if got := strings.Join(names, " "); got != "fresh old elsewhere" {
 			t.Errorf("page by page: %s", got)
 		}
-		if _, err := client.List[corev1.Pod](w.ctx, w.client, client.MatchingFields{"spec.nodName": "n1"}); !apierrors.IsBadRequest(err) {
+		if _, err := client.List[corev1.Pod](w.ctx, w.client,
+			client.MatchingFields{"spec.nodName": "n1"}); !apierrors.IsBadRequest(err) {
 			t.Errorf("unknown field: %v", err)
 		}
 		time.Sleep(20 * time.Minute)
@@ -382,7 +387,8 @@ func TestOtherForms(t *testing.T) {
 func TestWritesOutOfScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
-			c.Scope = informer.Scope{Labels: labels.SelectorFromSet(labels.Set{"v": "1"}), Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
+			c.Scope = informer.Scope{Labels: labels.SelectorFromSet(labels.Set{"v": "1"}),
+				Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
 		})
 		in := labelled(pod("in"), "1")
 		in.Spec.NodeName = "n1"
@@ -414,7 +420,8 @@ func TestWritesOutOfScope(t *testing.T) {
 func TestServerReadsKeepTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
-			c.Scope = informer.Scope{Namespaces: []string{"default", "b"}, Labels: labels.SelectorFromSet(labels.Set{"v": "1"})}
+			c.Scope = informer.Scope{Namespaces: []string{"default", "b"},
+				Labels: labels.SelectorFromSet(labels.Set{"v": "1"})}
 		})
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
@@ -425,11 +432,13 @@ func TestServerReadsKeepTheScope(t *testing.T) {
 		must(w.client.List(w.ctx, client.NewItems(u)))
 		far := labelled(pod("far"), "1")
 		far.Namespace = "c"
-		for _, p := range []*corev1.Pod{labelled(pod("in"), "1"), labelled(pod("also"), "1"), labelled(pod("out"), "2"), far} {
+		for _, p := range []*corev1.Pod{labelled(pod("in"), "1"), labelled(pod("also"), "1"), labelled(pod("out"), "2"),
+			far} {
 			must(w.client.Create(w.ctx, p))
 		}
 		var names []string
-		for obj, err := range client.Each[unstructured.Unstructured](w.ctx, w.client, client.OfKind(u.GroupVersionKind()), client.Limit(1)) {
+		for obj, err := range client.Each[unstructured.Unstructured](w.ctx, w.client,
+			client.OfKind(u.GroupVersionKind()), client.Limit(1)) {
 			must(err)
 			names = append(names, obj.GetName())
 		}
@@ -506,7 +515,10 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		}
 		time.Sleep(20 * time.Minute)
 		reads := 0
-		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool { reads++; return false }})
+		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			reads++
+			return false
+		}})
 		w.get("a")
 		w.names()
 		if reads != 0 || w.names() != "a" {
@@ -545,10 +557,12 @@ func TestGivenAndShared(t *testing.T) {
 			w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: name}, got, opts))
 			return got, in
 		}
-		if got, in := shared("a", client.GetOptions{}); in != client.Object(given) || got == given || got.Labels["v"] != "1" {
+		if got, in := shared("a", client.GetOptions{}); in != client.Object(given) || got == given ||
+			got.Labels["v"] != "1" {
 			t.Errorf("given: %p, want %p; a copy: %+v", in, given, got)
 		}
-		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
+		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) ||
+			in.GetLabels()["v"] != "1" {
 			t.Errorf("not given: %p, written %p", in, kept)
 		}
 		if _, in := shared("a", client.GetOptions{Live: true}); in != nil {
@@ -556,10 +570,12 @@ func TestGivenAndShared(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		// The watch has delivered the object that was given away, which is not decoded again.
-		if got, in := shared("a", client.GetOptions{}); in != client.Object(given) || got == given || got.Labels["v"] != "1" {
+		if got, in := shared("a", client.GetOptions{}); in != client.Object(given) || got == given ||
+			got.Labels["v"] != "1" {
 			t.Errorf("given, after the watch: %p, want %p; a copy: %+v", in, given, got)
 		}
-		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) || in.GetLabels()["v"] != "1" {
+		if _, in := shared("b", client.GetOptions{}); in == nil || in == client.Object(kept) ||
+			in.GetLabels()["v"] != "1" {
 			t.Errorf("not given, after the watch: %p, written %p", in, kept)
 		}
 		// Writes of others, and objects given away earlier, are distinguished from it.
@@ -568,7 +584,8 @@ func TestGivenAndShared(t *testing.T) {
 		others.Labels["v"] = "2"
 		w.must(w.direct.Update(t.Context(), others))
 		time.Sleep(2 * time.Minute)
-		if got, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) || got.Labels["v"] != "2" {
+		if got, in := shared("a", client.GetOptions{}); in == nil || in == client.Object(given) ||
+			got.Labels["v"] != "2" {
 			t.Errorf("after another's write: %+v", in)
 		}
 	})
@@ -581,7 +598,8 @@ func TestNothingShared(t *testing.T) {
 		w.create(pod("a"))
 		w.run()
 		var in client.Object
-		w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, &corev1.Pod{}, client.GetOptions{Shared: &in}))
+		w.must(w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, &corev1.Pod{},
+			client.GetOptions{Shared: &in}))
 		if in != nil {
 			t.Errorf("shared: %+v", in)
 		}
@@ -619,7 +637,8 @@ func TestTransformOfGivenObjects(t *testing.T) {
 func TestTransformRemovesTheScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t, func(c *informer.Config) {
-			c.Scope = informer.Scope{Labels: labels.SelectorFromSet(labels.Set{"v": "1"}), Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
+			c.Scope = informer.Scope{Labels: labels.SelectorFromSet(labels.Set{"v": "1"}),
+				Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
 			c.Transform = func(obj client.Object) client.Object {
 				obj.SetLabels(nil)
 				if p, ok := obj.(*corev1.Pod); ok {
@@ -674,7 +693,9 @@ func TestServerReadsAreTransformed(t *testing.T) {
 // Reads from an informer include this process's writes, within the scope of the informer.
 func TestInformerShowsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t, func(c *informer.Config) { c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"}) })
+		w := newFixture(t, func(c *informer.Config) {
+			c.Scope.Labels = labels.SelectorFromSet(labels.Set{"in": "scope"})
+		})
 		make := func(namespace, name, v string) *corev1.Pod {
 			p := pod(name)
 			p.Namespace, p.Labels = namespace, map[string]string{"in": "scope", "v": v}
@@ -711,7 +732,8 @@ func TestInformerShowsOwnWrites(t *testing.T) {
 					return names(objs)
 				}
 				for what, tt := range map[string]struct{ got, want string }{
-					"all": {names(inf.List("")), "a2 d2"}, "namespace": {names(inf.List("default")), "a2"}, "old index": {index("1"), ""}, "index": {index("2"), "a2 d2"},
+					"all": {names(inf.List("")), "a2 d2"}, "namespace": {names(inf.List("default")), "a2"},
+					"old index": {index("1"), ""}, "index": {index("2"), "a2 d2"},
 				} {
 					if tt.got != tt.want {
 						t.Errorf("%s, %s: got %q, want %q", when, what, tt.got, tt.want)

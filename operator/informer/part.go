@@ -108,7 +108,8 @@ func (p *part) Replace(objs []client.Object, version string) {
 // isUnchanged reports whether two objects of the same key are certainly the same state. Objects
 // that the server computes, such as metrics, have no resourceVersion.
 func isUnchanged(old, obj client.Object) bool {
-	return old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() && obj.GetResourceVersion() != ""
+	return old.GetUID() == obj.GetUID() && old.GetResourceVersion() == obj.GetResourceVersion() &&
+		obj.GetResourceVersion() != ""
 }
 
 func (p *part) Bookmark(version string) {
@@ -242,7 +243,8 @@ func (s *source) List(ctx context.Context, opts reflector.ListOptions) (reflecto
 	if err != nil {
 		return reflector.Page[client.Object]{}, err
 	}
-	return reflector.Page[client.Object]{Items: items.Items, Version: items.ResourceVersion, Continue: items.Continue}, nil
+	return reflector.Page[client.Object]{Items: items.Items, Version: items.ResourceVersion, Continue: items.Continue},
+		nil
 }
 
 // Version implements reflector.Versioned.

@@ -45,7 +45,9 @@ func (i *informer) newestOf(key client.Key) client.Object {
 func (i *informer) List(namespace string) []client.Object {
 	i = i.current(true)
 	i.mu.Lock()
-	objs := i.overlaid(i.list(namespace), func(obj client.Object) bool { return namespace == "" || obj.GetNamespace() == namespace })
+	objs := i.overlaid(i.list(namespace), func(obj client.Object) bool {
+		return namespace == "" || obj.GetNamespace() == namespace
+	})
 	i.mu.Unlock()
 	return i.allWhole(objs)
 }

@@ -49,7 +49,8 @@ func (i *informer) selection(o client.ListOptions) query {
 func (i *informer) checkIndexes(o client.ListOptions) error {
 	for _, by := range o.Indexes {
 		if !i.objs.HasIndex(by.Name) {
-			return fmt.Errorf("index %q of %s objects of type %v: %w", by.Name, i.id.kind.Kind, i.id.form.Elem(), client.ErrNoIndex)
+			return fmt.Errorf("index %q of %s objects of type %v: %w", by.Name, i.id.kind.Kind, i.id.form.Elem(),
+				client.ErrNoIndex)
 		}
 	}
 	return nil

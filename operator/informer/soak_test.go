@@ -118,8 +118,9 @@ func (w *injector) intercept(rw http.ResponseWriter, r *http.Request) bool {
 	answer := func(code int, reason metav1.StatusReason) bool {
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(code)
-		_ = json.NewEncoder(rw).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-			Code: int32(code), Reason: reason, Message: "bad luck"})
+		_ = json.NewEncoder(rw).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status: metav1.StatusFailure,
+			Code:   int32(code), Reason: reason, Message: "bad luck"})
 		return true
 	}
 	switch {
@@ -152,7 +153,8 @@ func soak(t *testing.T, seed uint64) {
 		}()
 		w := newFixture(t, func(c *informer.Config) { c.Form = form })
 		faulty := &injector{random: rand.New(rand.NewPCG(seed, 2))}
-		faults := clienttest.Faults{Intercept: faulty.intercept, WatchLag: time.Duration(random.IntN(40)) * time.Millisecond, NoStreaming: random.IntN(3) == 0}
+		faults := clienttest.Faults{Intercept: faulty.intercept,
+			WatchLag: time.Duration(random.IntN(40)) * time.Millisecond, NoStreaming: random.IntN(3) == 0}
 		w.server.SetFaults(faults)
 		pods := w.pods()
 		metadata := &metav1.PartialObjectMetadata{}
@@ -277,7 +279,9 @@ func (w *fixture) writeAndCompare(random *rand.Rand, name string) {
 		got := &corev1.Pod{}
 		readErr := w.client.Get(w.ctx, key, got)
 		list, listErr := client.List[corev1.Pod](w.ctx, w.client)
-		if listErr == nil && slices.ContainsFunc(list, func(l *corev1.Pod) bool { return l.Name == name && (gone || identityOf(l) == identityOf(p)) }) == gone {
+		if listErr == nil && slices.ContainsFunc(list, func(l *corev1.Pod) bool {
+			return l.Name == name && (gone || identityOf(l) == identityOf(p))
+		}) == gone {
 			w.t.Errorf("%s, step %d: the list lacks the write: gone %v, %s", name, step, gone, identityOf(p))
 		}
 		switch {

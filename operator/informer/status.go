@@ -75,7 +75,8 @@ func (e *MissingPermission) Error() string {
 	if e.Namespace != "" {
 		where = "a RoleBinding in " + e.Namespace
 	}
-	return fmt.Sprintf("the verb %q on %s is missing (grant list and watch by %s): %v", e.Verb, e.Resource, where, e.Err)
+	return fmt.Sprintf("the verb %q on %s is missing (grant list and watch by %s): %v", e.Verb, e.Resource, where,
+		e.Err)
 }
 
 // Unwrap returns the error from the server.
@@ -97,7 +98,8 @@ func (s *informers) Statuses() []Status {
 func (i *informer) statuses() []Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	whole := Status{Kind: i.id.kind, Type: i.id.form.Elem(), Form: i.form, Scope: i.scope, Err: i.unmapped.err, Since: i.unmapped.since}
+	whole := Status{Kind: i.id.kind, Type: i.id.form.Elem(), Form: i.form, Scope: i.scope, Err: i.unmapped.err,
+		Since: i.unmapped.since}
 	if len(i.parts) == 0 {
 		return []Status{whole}
 	}

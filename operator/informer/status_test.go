@@ -60,7 +60,8 @@ func TestStatuses(t *testing.T) {
 			"Pod in one: not synced: "+missing+"one): not you\nPod in two: not synced: "+missing+"two): not you")
 		failing := w.set.Statuses()[1]
 		var permission *informer.MissingPermission
-		if !errors.As(failing.Err, &permission) || permission.Verb != "list" || permission.Resource.Resource != "pods" || permission.Namespace != "one" {
+		if !errors.As(failing.Err, &permission) || permission.Verb != "list" ||
+			permission.Resource.Resource != "pods" || permission.Namespace != "one" {
 			t.Errorf("error %#v", failing.Err)
 		}
 		if !failing.Since.Equal(time.Now()) || !failing.Progress.IsZero() {
@@ -78,7 +79,8 @@ func TestStatuses(t *testing.T) {
 		w.server.SetFaults(forbid("watch"))
 		time.Sleep(time.Minute)
 		s := w.set.Statuses()[1]
-		if !errors.As(s.Err, &permission) || permission.Verb != "watch" || !s.Synced || s.Progress.Before(begin.Add(time.Hour)) {
+		if !errors.As(s.Err, &permission) || permission.Verb != "watch" || !s.Synced ||
+			s.Progress.Before(begin.Add(time.Hour)) {
 			t.Errorf("no watch: %+v", s)
 		}
 		w.server.SetFaults(clienttest.Faults{})
@@ -90,7 +92,8 @@ func TestStatuses(t *testing.T) {
 		time.Sleep(time.Second)
 		w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "two", Name: "b"}})
 		synctest.Wait()
-		if one, two := w.set.Statuses()[1], w.set.Statuses()[2]; !two.Progress.Equal(time.Now()) || one.Progress.After(begin) {
+		if one, two := w.set.Statuses()[1], w.set.Statuses()[2]; !two.Progress.Equal(time.Now()) ||
+			one.Progress.After(begin) {
 			t.Errorf("progress: %v, %v", one.Progress, two.Progress)
 		}
 	})
@@ -122,7 +125,8 @@ func TestStatusOfBusyServer(t *testing.T) {
 				w.run()
 				for range 10 {
 					time.Sleep(5 * time.Second)
-					if s := w.set.Statuses()[0]; s.Err == nil || !strings.Contains(s.Err.Error(), verb+": ") || !s.Since.Equal(begin) || s.Synced != (verb == "watch") {
+					if s := w.set.Statuses()[0]; s.Err == nil || !strings.Contains(s.Err.Error(), verb+": ") ||
+						!s.Since.Equal(begin) || s.Synced != (verb == "watch") {
 						t.Errorf("after %v: %+v", time.Since(begin), s)
 					}
 				}
@@ -150,7 +154,9 @@ func TestStatusOfBusyServer(t *testing.T) {
 // type without content.
 func TestMetadataForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t, func(c *informer.Config) { c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata} })
+		w := newFixture(t, func(c *informer.Config) {
+			c.Forms = map[client.Object]informer.Form{&corev1.Pod{}: informer.Metadata}
+		})
 		a := labelled(pod("a"), "1")
 		a.Spec.NodeName = "n1"
 		w.create(a)

@@ -20,7 +20,8 @@ import (
 func TestTransformOfOneKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, func(c *informer.Config) {
-			c.Transforms = map[client.Object]func(client.Object) client.Object{&corev1.ConfigMap{}: func(obj client.Object) client.Object {
+			c.Transforms = map[client.Object]func(
+				client.Object) client.Object{&corev1.ConfigMap{}: func(obj client.Object) client.Object {
 				obj.SetAnnotations(map[string]string{"transformed": "yes"})
 				return obj
 			}}
@@ -57,9 +58,10 @@ func TestTransformOfOneKind(t *testing.T) {
 			}
 		}
 		same := func(obj client.Object) client.Object { return obj }
-		_, err := informer.New(informer.Config{Client: w.direct, Transforms: map[client.Object]func(client.Object) client.Object{
-			&corev1.Pod{}: same, &corev1.Pod{ObjectMeta: meta}: same,
-		}})
+		_, err := informer.New(informer.Config{Client: w.direct,
+			Transforms: map[client.Object]func(client.Object) client.Object{
+				&corev1.Pod{}: same, &corev1.Pod{ObjectMeta: meta}: same,
+			}})
 		if err == nil || !strings.Contains(err.Error(), "several transforms") {
 			t.Errorf("error %v", err)
 		}

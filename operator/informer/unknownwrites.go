@@ -97,7 +97,8 @@ func (s *informers) noteError(err error, obj client.Object) {
 // affecting returns the unknown writes of a kind: of one object, or of those in a namespace if name
 // is empty. An empty namespace and name means all. all is the ticket of the last write without a
 // name.
-func (u *unknownWrites) affecting(kind schema.GroupKind, namespace, name string) (objects map[client.Key]unknownWrite, all uint64) {
+func (u *unknownWrites) affecting(kind schema.GroupKind,
+	namespace, name string) (objects map[client.Key]unknownWrite, all uint64) {
 	if !u.any.Load() {
 		return nil, 0
 	}
@@ -108,7 +109,8 @@ func (u *unknownWrites) affecting(kind schema.GroupKind, namespace, name string)
 		return nil, 0
 	}
 	for key, write := range ofKind.objects {
-		if name == "" && (namespace == "" || namespace == key.Namespace) || key == (client.Key{Namespace: namespace, Name: name}) {
+		if name == "" && (namespace == "" || namespace == key.Namespace) ||
+			key == (client.Key{Namespace: namespace, Name: name}) {
 			if objects == nil {
 				objects = map[client.Key]unknownWrite{}
 			}

@@ -78,8 +78,10 @@ func newLosing(t *testing.T) (*fixture, *losing) {
 func TestLostResponses(t *testing.T) {
 	cut := func(*http.Request) (*http.Response, error) { return nil, errCut }
 	fails := func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 500, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"reason":"InternalError","message":"etcd"}`)), Request: r}, nil
+		return &http.Response{StatusCode: 500, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"reason":"InternalError","message":"etcd"}`)), Request: r}, nil
 	}
 	for name, lose := range map[string]func(*http.Request) (*http.Response, error){"cut": cut, "500": fails} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +168,8 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 		if _, err := client.Get[corev1.Pod](w.ctx, w.client, client.Key{Namespace: "default", Name: "a"}); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("get: %v", err)
 		}
-		if _, err := client.List[corev1.Pod](w.ctx, w.client, client.InNamespace("default")); !apierrors.IsServiceUnavailable(err) {
+		if _, err := client.List[corev1.Pod](w.ctx, w.client,
+			client.InNamespace("default")); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("list: %v", err)
 		}
 		if got := w.names(client.InNamespace("elsewhere")); got != "" {

@@ -112,15 +112,18 @@ type cachedSubresource struct {
 	cached cached
 }
 
-func (s cachedSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+func (s cachedSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
 	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Create(ctx, obj, body, opts...) })
 }
 
-func (s cachedSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+func (s cachedSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
 	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Update(ctx, obj, body, opts...) })
 }
 
-func (s cachedSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+func (s cachedSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.WriteOption) error {
 	return s.wrote(ctx, obj, opts, func() error { return s.SubresourceWriter.Patch(ctx, obj, patch, opts...) })
 }
 
@@ -130,7 +133,8 @@ func (s cachedSubresource) Apply(ctx context.Context, obj client.Object, opts ..
 
 // wrote records the new state of obj. If the response does not contain it (a binding, an eviction,
 // a Scale), and an informer has the kind, wrote reads the object from the server.
-func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []client.WriteOption, write func() error) error {
+func (s cachedSubresource) wrote(ctx context.Context, obj client.Object, opts []client.WriteOption,
+	write func() error) error {
 	version := obj.GetResourceVersion()
 	prior := s.cached.set.priorStates(obj)
 	o := client.NewWriteOptions(opts...)

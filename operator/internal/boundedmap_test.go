@@ -38,7 +38,9 @@ func TestMap(t *testing.T) {
 	}
 	m.Set(4, "b")
 	check("the third", map[int]string{3: "a", 4: "b", 5: "a", 6: "a"})
-	if got, want := m.Drop(func(k int) bool { return k == 4 || k == 5 }), (map[int]string{4: "b", 5: "a"}); !maps.Equal(got, want) {
+	if got, want := m.Drop(func(k int) bool {
+		return k == 4 || k == 5
+	}), (map[int]string{4: "b", 5: "a"}); !maps.Equal(got, want) {
 		t.Errorf("dropped %v, want %v", got, want)
 	}
 	check("some dropped", map[int]string{3: "a", 6: "a"})

@@ -40,16 +40,23 @@ func TestOf(t *testing.T) {
 		spec, label, want string
 		known             fieldlabels.Certainty // of the Go type
 	}{
-		{`{}`, "spec.count", "", orUnset}, {`{"count":0}`, "spec.count", "0", orUnset}, {`{"count":7}`, "spec.count", "7", certain},
-		{`{}`, "spec.always", "", orUnset}, {`{"always":false}`, "spec.always", "false", orUnset}, {`{"always":true}`, "spec.always", "true", certain},
-		{`{}`, "spec.maybe", "", certain}, {`{"maybe":null}`, "spec.maybe", "", certain}, {`{"maybe":false}`, "spec.maybe", "false", certain},
-		{`{}`, "spec.name", "", certain}, {`{"name":""}`, "spec.name", "", certain}, {`{"name":"0"}`, "spec.name", "0", certain},
+		{`{}`, "spec.count", "", orUnset}, {`{"count":0}`, "spec.count", "0", orUnset},
+		{`{"count":7}`, "spec.count", "7", certain},
+		{`{}`, "spec.always", "", orUnset}, {`{"always":false}`, "spec.always", "false", orUnset},
+		{`{"always":true}`, "spec.always", "true", certain},
+		{`{}`, "spec.maybe", "", certain}, {`{"maybe":null}`, "spec.maybe", "", certain},
+		{`{"maybe":false}`, "spec.maybe", "false", certain},
+		{`{}`, "spec.name", "", certain}, {`{"name":""}`, "spec.name", "", certain},
+		{`{"name":"0"}`, "spec.name", "0", certain},
 		{`{"ratio":1000000}`, "spec.ratio", "1000000", certain}, {`{"ratio":1.50}`, "spec.ratio", "1.5", certain},
-		{`{}`, "spec.since", "", certain}, {`{"since":"2026-01-02T03:04:05Z"}`, "spec.since", "2026-01-02T03:04:05Z", uncertain},
+		{`{}`, "spec.since", "", certain}, {`{"since":"2026-01-02T03:04:05Z"}`, "spec.since", "2026-01-02T03:04:05Z",
+			uncertain},
 		{`{}`, "spec.flags.a", "", certain}, {`{"flags":{"a":false}}`, "spec.flags.a", "false", certain},
 		{`{}`, "spec.list", "", certain}, {`{"list":["a","b"]}`, "spec.list", "[a b]", certain},
-		{`{}`, "spec.inner.count", "", certain}, {`{"inner":{}}`, "spec.inner.count", "", orUnset}, {`{"inner":{"count":0}}`, "spec.inner.count", "0", orUnset},
-		{`{}`, "metadata.generation", "", certain}, {`{}`, "metadata.name", "n", certain}, {`{}`, "metadata.namespace", "", certain},
+		{`{}`, "spec.inner.count", "", certain}, {`{"inner":{}}`, "spec.inner.count", "", orUnset},
+		{`{"inner":{"count":0}}`, "spec.inner.count", "0", orUnset},
+		{`{}`, "metadata.generation", "", certain}, {`{}`, "metadata.name", "n", certain},
+		{`{}`, "metadata.namespace", "", certain},
 	} {
 		data := []byte(`{"metadata":{"name":"n"},"spec":` + tt.spec + `}`)
 		var typed thing
@@ -63,7 +70,8 @@ func TestOf(t *testing.T) {
 		}
 		value, known, err := fieldlabels.Of(&typed, kind, tt.label)
 		if err != nil || known != tt.known || value != tt.want && !known.MayBe(tt.want, value) {
-			t.Errorf("%s of %s in a Go type: %q %d %v, want %q %d", tt.label, tt.spec, value, known, err, tt.want, tt.known)
+			t.Errorf("%s of %s in a Go type: %q %d %v, want %q %d", tt.label, tt.spec, value, known, err, tt.want,
+				tt.known)
 		}
 		if value, known, err = fieldlabels.Of(u, kind, tt.label); err != nil || known != certain || value != tt.want {
 			t.Errorf("%s of %s unstructured: %q %d %v, want %q", tt.label, tt.spec, value, known, err, tt.want)
@@ -79,8 +87,10 @@ func TestOf(t *testing.T) {
 		t.Errorf("a field of metadata: %v", err)
 	}
 	pod := corev1.SchemeGroupVersion.WithKind("Pod")
-	for label, want := range map[string]string{"spec.hostNetwork": "false", "spec.host": "node", "spec.hostPID": "", "status.podIPs": "", "spec.priority": ""} {
-		value, known, err := fieldlabels.Of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}, Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "a"}}}}, pod, label)
+	for label, want := range map[string]string{"spec.hostNetwork": "false", "spec.host": "node", "spec.hostPID": "",
+		"status.podIPs": "", "spec.priority": ""} {
+		value, known, err := fieldlabels.Of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"},
+			Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "a"}}}}, pod, label)
 		if err != nil || value != want || known != certain {
 			t.Errorf("%s of a pod: %q %d %v, want %q", label, value, known, err, want)
 		}

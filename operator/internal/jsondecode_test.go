@@ -104,22 +104,30 @@ type plain struct {
 }
 
 var seeds = []string{
-	`{}`, ` { } `, `null`, `[]`, `{"a":1}x`, `{"kind"`, `{"kind":null,"metadata":null}`, `{"Kind":"K","KIND":"L","kind":"M"}`, `{"kind":"a","kind":"b"}`,
+	`{}`, ` { } `, `null`, `[]`, `{"a":1}x`, `{"kind"`, `{"kind":null,"metadata":null}`,
+	`{"Kind":"K","KIND":"L","kind":"M"}`, `{"kind":"a","kind":"b"}`,
 	`{"apiVersion":"v1","kind":"K","metadata":{"name":"a","namespace":"b","labels":{"x":"y","z":null},"annotations":{},"creationTimestamp":"2026-01-02T03:04:05Z",
 	"deletionTimestamp":null,"finalizers":["a","b"],"generation":7,"ownerReferences":[{"apiVersion":"v1","kind":"O","name":"o","uid":"u","controller":true}],
 	"managedFields":[{"manager":"m","operation":"Apply","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"k:{\"name\":\"é\"}":{}}}},
 	{"fieldsV1":null},{"fieldsV1":{ "a" : 1 }}]}}`,
-	`{"metadata":{"managedFields":[{"fieldsV1":{"a":x}}]}}`, `{"metadata":{"creationTimestamp":"nonsense"}}`, `{"metadata":{"creationTimestamp":7}}`,
+	`{"metadata":{"managedFields":[{"fieldsV1":{"a":x}}]}}`, `{"metadata":{"creationTimestamp":"nonsense"}}`,
+	`{"metadata":{"creationTimestamp":7}}`,
 	`{"spec":{"Bool":true,"int":-1,"uint":3,"float":1.5e3,"pointer":7,"named":"n","bytes":"aGVsbG8=","any":{"a":[1,2.5,"x",null]},"object":{"a":1},"texts":["a",null],
 	"labels":{"a":"b"},"plain":{"a":"b","a":"c"},"maps":{"a":[1,2],"b":null,"c":[]},"keys":{"1":"a"},"array":[1,2,3],"time":null,"times":["2026-01-02T03:04:05+02:00",null],
 	"Port":"http","raw":{"kind":"X"},"tree":{"items":[{"value":1},{"items":[]}],"named":{"a":{"value":2},"b":null}}},"unknown":{"a":[1,"\u00e9"]}}`,
-	`{"spec":{"Port":80,"int":2147483648}}`, `{"spec":{"int":01}}`, `{"spec":{"int":-0}}`, `{"spec":{"int":1.0}}`, `{"spec":{"int":1e2}}`, `{"spec":{"int":-}}`, `{"spec":{"int":"1"}}`,
-	`{"spec":{"texts":"a"}}`, `{"spec":{"texts":["a",1]}}`, `{"spec":{"texts":["a",]}}`, `{"spec":{"texts":[,]}}`, `{"spec":{"texts":["a"}}`, `{"spec":{"plain":{"a":}}}`,
-	`{"spec":{"texts":["\u00e9\n","\x","` + "\xff" + `"]}}`, `{"spec":{"n\u0061med":"x"}}`, `{"spec":{"Bool":truex}}`, `{"spec":{"Bool":tru}}`, `{"unknown":tru}`, `{"unknown":[1}}`,
-	`{"spec":{"bytes":[1,2]}}`, `{"spec":{"bytes":null,"any":null,"pointer":null}}`, `{"spec":{"maps":{"a":{}}}}`, `{"spec":{"any":{"a":1,"a":2}}}`,
+	`{"spec":{"Port":80,"int":2147483648}}`, `{"spec":{"int":01}}`, `{"spec":{"int":-0}}`, `{"spec":{"int":1.0}}`,
+	`{"spec":{"int":1e2}}`, `{"spec":{"int":-}}`, `{"spec":{"int":"1"}}`,
+	`{"spec":{"texts":"a"}}`, `{"spec":{"texts":["a",1]}}`, `{"spec":{"texts":["a",]}}`, `{"spec":{"texts":[,]}}`,
+	`{"spec":{"texts":["a"}}`, `{"spec":{"plain":{"a":}}}`,
+	`{"spec":{"texts":["\u00e9\n","\x","` + "\xff" + `"]}}`, `{"spec":{"n\u0061med":"x"}}`, `{"spec":{"Bool":truex}}`,
+	`{"spec":{"Bool":tru}}`, `{"unknown":tru}`, `{"unknown":[1}}`,
+	`{"spec":{"bytes":[1,2]}}`, `{"spec":{"bytes":null,"any":null,"pointer":null}}`, `{"spec":{"maps":{"a":{}}}}`,
+	`{"spec":{"any":{"a":1,"a":2}}}`,
 	`{"inner":"i","deep":"d","text":"2026-01-02T03:04:05Z","quoted":"5","message":[1, 2],"quantity":"1Gi","duration":"5m","int8":127,"micro":"2026-01-02T03:04:05.123456Z"}`,
-	`{"spec":{"number":12}}`, `{"spec":{"number":"12"}}`, `{"spec":{"number":"abc"}}`, `{"spec":{"number":""}}`, `{"spec":{"number":null}}`, `{"spec":{"numbers":{"a":"1e"}}}`,
-	`{"int8":128}`, `{"tree":` + strings.Repeat(`{"items":[`, 300) + strings.Repeat(`]}`, 300) + `}`, `{"tree":{"named":{"a":` + strings.Repeat(`{"items":[`, 6000) + `}}}`,
+	`{"spec":{"number":12}}`, `{"spec":{"number":"12"}}`, `{"spec":{"number":"abc"}}`, `{"spec":{"number":""}}`,
+	`{"spec":{"number":null}}`, `{"spec":{"numbers":{"a":"1e"}}}`,
+	`{"int8":128}`, `{"tree":` + strings.Repeat(`{"items":[`, 300) + strings.Repeat(`]}`, 300) + `}`,
+	`{"tree":{"named":{"a":` + strings.Repeat(`{"items":[`, 6000) + `}}}`,
 }
 
 // shared is a Sharing that retains all values.
@@ -132,7 +140,8 @@ func (s shared) FieldsV1(raw []byte) *metav1.FieldsV1 { return s.fields[string(r
 
 // The result equals that of apimachinery's decoder; input that it rejects is rejected.
 func FuzzDecode(f *testing.F) {
-	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: []corev1.EnvVar{{Name: "X"}}}}}}
+	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "a", Env: []corev1.EnvVar{{Name: "X"}}}}}}
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("100m")}
 	pod.Status.StartTime = &metav1.Time{Time: time.Unix(1e9, 0)}
 	text, err := json.Marshal(pod)
@@ -170,7 +179,8 @@ func compare[T any](t *testing.T, data []byte) {
 func TestNumbersAreNumbers(t *testing.T) {
 	for value, valid := range map[string]bool{
 		`12`: true, `"12"`: true, `-1.5e3`: true, `"-1.5e3"`: true,
-		`""`: false, `"abc"`: false, `"1e"`: false, `"1 "`: false, `" 1"`: false, `"NaN"`: false, `"0x1"`: false, `true`: false,
+		`""`: false, `"abc"`: false, `"1e"`: false, `"1 "`: false, `" 1"`: false, `"NaN"`: false, `"0x1"`: false,
+		`true`: false,
 	} {
 		for _, text := range []string{`{"spec":{"number":` + value + `}}`, `{"spec":{"numbers":{"a":` + value + `}}}`} {
 			var got, want plain
@@ -194,7 +204,8 @@ func TestOrdinaryObjects(t *testing.T) {
 	for n, text := range seeds {
 		var p plain
 		var syntax any
-		if err := jsondecode.Decode([]byte(text), &p, nil, nil); err == nil && json.Unmarshal([]byte(text), &syntax) != nil {
+		if err := jsondecode.Decode([]byte(text), &p, nil, nil); err == nil &&
+			json.Unmarshal([]byte(text), &syntax) != nil {
 			t.Errorf("%d: malformed: %s", n, text)
 		}
 	}
@@ -215,7 +226,8 @@ func TestSharedFields(t *testing.T) {
 	known.SetRawBytes([]byte(`{"f:a":{}}`))
 	var p plain
 	data := `{"metadata":{"managedFields":[{"fieldsV1":{"f:a":{}}},{"fieldsV1":{"f:b":{}}}]}}`
-	if err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}}, nil); err != nil {
+	if err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if p.ManagedFields[0].FieldsV1 != known || string(p.ManagedFields[1].FieldsV1.GetRawBytes()) != `{"f:b":{}}` {
@@ -224,12 +236,16 @@ func TestSharedFields(t *testing.T) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "u", Labels: map[string]string{"a": "b"}}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "b", UID: "u",
+		Labels: map[string]string{"a": "b"}}}
 	for n := range 3 {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint(n), Image: "image", Args: []string{"a", "b"}})
+		pod.Spec.Containers = append(pod.Spec.Containers,
+			corev1.Container{Name: fmt.Sprint(n), Image: "image", Args: []string{"a", "b"}})
 	}
-	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &metav1.Time{Time: time.Unix(1e9, 0)}, FieldsV1: &metav1.FieldsV1{}}}
-	pod.ManagedFields[0].FieldsV1.SetRawBytes([]byte(`{"f:spec":{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:image":{}}}}}`))
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &metav1.Time{Time: time.Unix(1e9, 0)},
+		FieldsV1: &metav1.FieldsV1{}}}
+	pod.ManagedFields[0].FieldsV1.SetRawBytes(
+		[]byte(`{"f:spec":{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:image":{}}}}}`))
 	data, err := json.Marshal(pod)
 	if err != nil {
 		b.Fatal(err)

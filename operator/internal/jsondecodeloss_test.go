@@ -61,16 +61,24 @@ func (o *own) UnmarshalJSON(data []byte) error {
 func TestLoss(t *testing.T) {
 	const whole, members, elements = jsondecode.Whole, jsondecode.InMembers, jsondecode.InElements
 	for status, want := range map[string]jsondecode.Loss{
-		`null`: members, `{}`: whole, `{"turns":0}`: whole, `{"turns":7,"phase":"On"}`: whole, `{"phase":""}`: members, `{"phase":null}`: members, `{"turns":null}`: members,
-		`{"new":1}`: members, `{"new":null}`: members, `{"ratio":1.5}`: whole, `{"ratio":1.50}`: whole, `{"ratio":0}`: members, `{"ratio":2.0}`: whole,
-		`{"single":0.5}`: whole, `{"single":0.123456789}`: members, `{"nullable":null}`: whole, `{"nullable":"a"}`: whole,
-		`{"since":"2026-01-02T03:04:05Z"}`: whole, `{"since":"2026-01-02T03:04:05+02:00"}`: members, `{"since":null}`: members,
+		`null`: members, `{}`: whole, `{"turns":0}`: whole, `{"turns":7,"phase":"On"}`: whole, `{"phase":""}`: members,
+		`{"phase":null}`: members, `{"turns":null}`: members,
+		`{"new":1}`: members, `{"new":null}`: members, `{"ratio":1.5}`: whole, `{"ratio":1.50}`: whole,
+		`{"ratio":0}`: members, `{"ratio":2.0}`: whole,
+		`{"single":0.5}`: whole, `{"single":0.123456789}`: members, `{"nullable":null}`: whole,
+		`{"nullable":"a"}`:                 whole,
+		`{"since":"2026-01-02T03:04:05Z"}`: whole, `{"since":"2026-01-02T03:04:05+02:00"}`: members,
+		`{"since":null}`: members,
 		`{"exactly":"2026-01-02T03:04:05.123456Z"}`: whole, `{"exactly":null}`: members,
-		`{"port":80}`: whole, `{"port":"http"}`: whole, `{"power":"1"}`: whole, `{"power":"1000m"}`: members, `{"count":7}`: whole,
-		`{"lamps":[]}`: members, `{"lamps":[{"name":"a"}]}`: whole, `{"lamps":[{"name":"a","watts":60}]}`: elements, `{"lamps":[{"name":"a","lit":false}]}`: elements,
-		`{"lamps":[{"name":"a","lit":true}]}`: whole, `{"lamps":[null]}`: elements, `{"lamps":[{"name":null}]}`: elements, `{"new":[{"a":1}]}`: members,
+		`{"port":80}`: whole, `{"port":"http"}`: whole, `{"power":"1"}`: whole, `{"power":"1000m"}`: members,
+		`{"count":7}`:  whole,
+		`{"lamps":[]}`: members, `{"lamps":[{"name":"a"}]}`: whole, `{"lamps":[{"name":"a","watts":60}]}`: elements,
+		`{"lamps":[{"name":"a","lit":false}]}`: elements,
+		`{"lamps":[{"name":"a","lit":true}]}`:  whole, `{"lamps":[null]}`: elements,
+		`{"lamps":[{"name":null}]}`: elements, `{"new":[{"a":1}]}`: members,
 		`{"byName":{"a":{"name":"a","watts":1}}}`: members, `{"byName":{"a":null}}`: members, `{"byName":{}}`: members,
-		`{"labels":{"a":"b"}}`: whole, `{"labels":{"a":null}}`: members, `{"names":["a"]}`: whole, `{"names":[null]}`: elements,
+		`{"labels":{"a":"b"}}`: whole, `{"labels":{"a":null}}`: members, `{"names":["a"]}`: whole,
+		`{"names":[null]}`:                     elements,
 		`{"any":{"a":[1,{"b":null}],"c":1.5}}`: whole, `{"any":null}`: members,
 		`{"lamps":[{"name":"a","watts":60}],"new":1}`: elements,
 	} {
@@ -109,7 +117,8 @@ func TestLoss(t *testing.T) {
 
 // A status reported as Whole is encoded again as it was decoded.
 func FuzzLoss(f *testing.F) {
-	for _, status := range []string{`{"phase":"","turns":1,"lamps":[{"name":"a","watts":1}]}`, `{"ratio":1.0,"single":0.1,"any":{"a":[null]}}`,
+	for _, status := range []string{`{"phase":"","turns":1,"lamps":[{"name":"a","watts":1}]}`,
+		`{"ratio":1.0,"single":0.1,"any":{"a":[null]}}`,
 		`{"since":"2026-01-02T03:04:05Z","exactly":null,"port":"x","power":"1000m","byName":{"a":{}},"labels":{"a":null},"names":["a"],"count":1,"nullable":null}`} {
 		f.Add([]byte(`{"metadata":{"uid":"u"},"status":` + status + `}`))
 	}
@@ -119,7 +128,9 @@ func FuzzLoss(f *testing.F) {
 		if string(data) == "null" {
 			return
 		}
-		if jsondecode.Decode(data, &obj, nil, func(_ metav1.Object, what jsondecode.Loss) { lost = what }) != nil || lost != jsondecode.Whole {
+		if jsondecode.Decode(data, &obj, nil, func(_ metav1.Object, what jsondecode.Loss) {
+			lost = what
+		}) != nil || lost != jsondecode.Whole {
 			return
 		}
 		if got := jsondecode.Status(data, &obj); got != jsondecode.Whole {

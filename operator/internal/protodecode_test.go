@@ -104,7 +104,8 @@ func same(t *testing.T, typ reflect.Type, raw []byte, share protodecode.Sharing)
 func newFiller(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).MaxDepth(20).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) {
-			*q = resource.MustParse([]string{"0", "1", "100m", "1.5Gi", "123456789012345678901234567890", "-5", "1e3", "0.1"}[c.Intn(8)])
+			*q = resource.MustParse([]string{"0", "1", "100m", "1.5Gi", "123456789012345678901234567890", "-5", "1e3",
+				"0.1"}[c.Intn(8)])
 		},
 		func(at *metav1.Time, c randfill.Continue) {
 			if c.Bool() {
@@ -150,8 +151,10 @@ func FuzzPod(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		share := newShared()
 		for _, typ := range []reflect.Type{
-			reflect.TypeFor[corev1.Pod](), reflect.TypeFor[corev1.Secret](), reflect.TypeFor[batchv1.Job](), reflect.TypeFor[resourcev1.ResourceSlice](),
-			reflect.TypeFor[corev1.Container](), reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[corev1.PodSecurityContext](),
+			reflect.TypeFor[corev1.Pod](), reflect.TypeFor[corev1.Secret](), reflect.TypeFor[batchv1.Job](),
+			reflect.TypeFor[resourcev1.ResourceSlice](),
+			reflect.TypeFor[corev1.Container](), reflect.TypeFor[metav1.ObjectMeta](),
+			reflect.TypeFor[corev1.PodSecurityContext](),
 		} {
 			for range 3 {
 				if same(t, typ, raw, share) != same(t, typ, raw, nil) {
@@ -191,7 +194,8 @@ func TestMalformed(t *testing.T) {
 		turned[n] ^= 1 << rand.Intn(8)
 		same(t, reflect.TypeFor[corev1.Pod](), turned, nil)
 	}
-	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &ownOfProtodecode{}, &resource.Quantity{}} {
+	for _, into := range []any{nil, corev1.Pod{}, (*corev1.Pod)(nil), new(string), &ownOfProtodecode{},
+		&resource.Quantity{}} {
 		if protodecode.Decode(raw, into, nil) {
 			t.Errorf("%T was decoded", into)
 		}
@@ -239,7 +243,8 @@ func TestParts(t *testing.T) {
 	if &first.Spec.Containers[0] == &second.Spec.Containers[0] {
 		t.Error("parts that occur once are retained")
 	}
-	if &second.Spec.Containers[0] != &third.Spec.Containers[0] || third.Spec.SecurityContext != fourth.Spec.SecurityContext ||
+	if &second.Spec.Containers[0] != &third.Spec.Containers[0] ||
+		third.Spec.SecurityContext != fourth.Spec.SecurityContext ||
 		reflect.ValueOf(third.Annotations).Pointer() != reflect.ValueOf(fourth.Annotations).Pointer() {
 		t.Error("equal parts are not shared")
 	}
@@ -250,7 +255,8 @@ func TestParts(t *testing.T) {
 	// Equal bytes of different fields are not shared: limits are not requests.
 	for n := range 2000 { // more than the cache retains
 		pod := newPod(n)
-		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: pod.Spec.Containers[1].Resources.Limits}
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+			Requests: pod.Spec.Containers[1].Resources.Limits}
 		pod.Spec.NodeSelector, pod.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
 		raw, err := pod.Marshal()
 		if err != nil {
@@ -284,43 +290,56 @@ func newPod(n int) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.UID = "default", fmt.Sprintf("pod-%05d", n), "0dfc1d54-6f2f-4d05-8fe9-f9d4bd1c1d86"
 	p.CreationTimestamp, p.ResourceVersion = metav1.Time{Time: time.Unix(1e9, 0)}, fmt.Sprint(100000+n)
-	p.Labels = map[string]string{"app": fmt.Sprint("app-", n%50), "pod-template-hash": fmt.Sprintf("%x", int64(n/50)*2654435761), "tier": "backend"}
-	p.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "checksum/config": fmt.Sprintf("%064x", n*40503)}
+	p.Labels = map[string]string{"app": fmt.Sprint("app-", n%50),
+		"pod-template-hash": fmt.Sprintf("%x", int64(n/50)*2654435761), "tier": "backend"}
+	p.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090",
+		"checksum/config": fmt.Sprintf("%064x", n*40503)}
 	fields := `{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{},"f:prometheus.io/port":{}},"f:labels":{".":{},"f:app":{}}},"f:spec":{}}`
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: "bench", Operation: "Update", APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(1e9, 0)}, FieldsType: "FieldsV1",
-		FieldsV1: metav1.NewFieldsV1(fields),
+		Manager: "bench", Operation: "Update", APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(1e9, 0)},
+		FieldsType: "FieldsV1",
+		FieldsV1:   metav1.NewFieldsV1(fields),
 	}}
 	for c, name := range []string{"main", "sidecar"} {
 		container := corev1.Container{
 			Name: name, Image: fmt.Sprintf("registry.example.com/team-%d/%s:v1.%d.0", n%20, name, n%30),
-			Args:  []string{"--listen", fmt.Sprint(":", 8080+c), "--log-level=info", fmt.Sprintf("--shard=%d", n)},
-			Ports: []corev1.ContainerPort{{Name: fmt.Sprint("http-", c), ContainerPort: int32(8080 + c), Protocol: corev1.ProtocolTCP}},
+			Args: []string{"--listen", fmt.Sprint(":", 8080+c), "--log-level=info", fmt.Sprintf("--shard=%d", n)},
+			Ports: []corev1.ContainerPort{{Name: fmt.Sprint("http-", c), ContainerPort: int32(8080 + c),
+				Protocol: corev1.ProtocolTCP}},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")},
 				Limits:   corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("512Mi")},
 			},
-			VolumeMounts:           []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config", ReadOnly: true}, {Name: "data", MountPath: "/data"}},
-			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: "File", ImagePullPolicy: "IfNotPresent",
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config", ReadOnly: true},
+				{Name: "data", MountPath: "/data"}},
+			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: "File",
+			ImagePullPolicy: "IfNotPresent",
 		}
 		for e := range 6 {
-			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("SETTING_", e), Value: fmt.Sprintf("value of the setting %d of %s", e, name)})
+			container.Env = append(container.Env,
+				corev1.EnvVar{Name: fmt.Sprint("SETTING_", e),
+					Value: fmt.Sprintf("value of the setting %d of %s", e, name)})
 		}
 		probe := func(path string) *corev1.Probe {
-			p := &corev1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3}
-			p.HTTPGet = &corev1.HTTPGetAction{Path: path, Scheme: "HTTP", Port: intstr.FromString(fmt.Sprint("http-", c))}
+			p := &corev1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1,
+				FailureThreshold: 3}
+			p.HTTPGet = &corev1.HTTPGetAction{Path: path, Scheme: "HTTP",
+				Port: intstr.FromString(fmt.Sprint("http-", c))}
 			return p
 		}
 		container.LivenessProbe, container.ReadinessProbe = probe("/healthz"), probe("/readyz")
 		p.Spec.Containers = append(p.Spec.Containers, container)
 	}
 	p.Spec.Volumes = []corev1.Volume{{Name: "config"}, {Name: "data"}}
-	p.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}
+	p.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}
 	p.Spec.Volumes[1].EmptyDir = &corev1.EmptyDirVolumeSource{}
 	p.Spec.RestartPolicy, p.Spec.DNSPolicy, p.Spec.SchedulerName = "Always", "ClusterFirst", "default-scheduler"
-	p.Spec.SecurityContext, p.Spec.TerminationGracePeriodSeconds, p.Spec.EnableServiceLinks = &corev1.PodSecurityContext{}, new(int64), new(bool)
+	p.Spec.SecurityContext, p.Spec.TerminationGracePeriodSeconds,
+		p.Spec.EnableServiceLinks = &corev1.PodSecurityContext{}, new(int64), new(bool)
 	p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount = "default", "default"
-	p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: new(int64)}}
+	p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: "Exists",
+		Effect: "NoExecute", TolerationSeconds: new(int64)}}
 	p.Status.Phase, p.Status.QOSClass = "Pending", "Burstable"
 	return p
 }

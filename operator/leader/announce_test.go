@@ -28,7 +28,8 @@ func TestAnnouncementWithoutResponse(t *testing.T) {
 	}
 	s.until = time.Now().Add(time.Minute)
 	s.state = state{announced: alone, peers: map[string]view{"b": {}}}
-	s.own = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{viewAnnotation: alone.String()}}}
+	s.own = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7",
+		Annotations: map[string]string{viewAnnotation: alone.String()}}}
 	mine := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

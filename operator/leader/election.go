@@ -84,7 +84,8 @@ func New(cfg Config) (*Election, error) {
 	if cfg.RetryPeriod == 0 {
 		cfg.RetryPeriod = cfg.RenewDeadline / 5
 	}
-	if cfg.Duration < time.Second || cfg.RenewDeadline >= cfg.Duration || cfg.RetryPeriod >= cfg.RenewDeadline || cfg.RetryPeriod <= 0 {
+	if cfg.Duration < time.Second || cfg.RenewDeadline >= cfg.Duration || cfg.RetryPeriod >= cfg.RenewDeadline ||
+		cfg.RetryPeriod <= 0 {
 		return nil, fmt.Errorf("new election: want 0 < RetryPeriod (%v) < RenewDeadline (%v) < Duration (%v), and Duration of at least a second",
 			cfg.RetryPeriod, cfg.RenewDeadline, cfg.Duration)
 	}
@@ -149,7 +150,8 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context) error
 	}
 	e.setLeading(false)
 	if errors.Is(err, ErrStillWorking) {
-		e.cfg.Log.Warn("not releasing the Lease, because some work did not stop in time; it will expire", "leader", e.cfg.Identity, "err", err)
+		e.cfg.Log.Warn("not releasing the Lease, because some work did not stop in time; it will expire", "leader",
+			e.cfg.Identity, "err", err)
 		return err
 	}
 	e.release(renewCtx)
@@ -361,9 +363,10 @@ func (e *Election) unchanged(ctx context.Context, deadline time.Time) bool {
 	if soon := time.Now().Add(e.cfg.RetryPeriod); soon.Before(deadline) {
 		deadline = soon
 	}
-	lease, err := within(ctx, deadline, e.seen, func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-		return lease, e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
-	})
+	lease, err := within(ctx, deadline, e.seen,
+		func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+			return lease, e.cfg.Client.Get(ctx, e.cfg.Lease, lease)
+		})
 	if err != nil {
 		return !apierrors.IsNotFound(err)
 	}
@@ -404,9 +407,10 @@ func (e *Election) renewOnce(ctx context.Context, lease *coordinationv1.Lease) (
 
 // release releases the Lease if this replica still holds it.
 func (e *Election) release(ctx context.Context) {
-	_, err := within(ctx, time.Now().Add(e.cfg.RenewDeadline), e.seen, func(ctx context.Context, _ *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-		return nil, e.releaseOnce(ctx)
-	})
+	_, err := within(ctx, time.Now().Add(e.cfg.RenewDeadline), e.seen,
+		func(ctx context.Context, _ *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+			return nil, e.releaseOnce(ctx)
+		})
 	if err != nil {
 		e.cfg.Log.Warn("cannot release the Lease; it will expire", "err", err)
 		return
@@ -446,5 +450,6 @@ func durationOf(lease *coordinationv1.Lease, otherwise time.Duration) time.Durat
 
 // sameRecord reports whether two states of the Lease have the same record.
 func sameRecord(a, b *coordinationv1.Lease) bool {
-	return holderOf(a) == holderOf(b) && a.UID == b.UID && a.Spec.RenewTime.Equal(b.Spec.RenewTime) && a.Spec.AcquireTime.Equal(b.Spec.AcquireTime)
+	return holderOf(a) == holderOf(b) && a.UID == b.UID && a.Spec.RenewTime.Equal(b.Spec.RenewTime) &&
+		a.Spec.AcquireTime.Equal(b.Spec.AcquireTime)
 }

@@ -78,7 +78,8 @@ func (s *stage) begin(name string) {
 
 func (s *stage) enter(c client.Client, name string, finish time.Duration) *candidate {
 	s.t.Helper()
-	e, err := leader.New(leader.Config{Client: c, Lease: key, Identity: name, Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))})
+	e, err := leader.New(leader.Config{Client: c, Lease: key, Identity: name,
+		Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))})
 	must(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &candidate{cancel, make(chan error, 1)}
@@ -121,7 +122,8 @@ func TestHandOverOnRelease(t *testing.T) {
 		}
 		lease, err := client.Get[coordinationv1.Lease](t.Context(), c, key)
 		must(t, err)
-		if *lease.Spec.HolderIdentity != "b" || *lease.Spec.LeaseTransitions != 1 || *lease.Spec.LeaseDurationSeconds != 15 {
+		if *lease.Spec.HolderIdentity != "b" || *lease.Spec.LeaseTransitions != 1 ||
+			*lease.Spec.LeaseDurationSeconds != 15 {
 			t.Errorf("got %+v", lease.Spec)
 		}
 		b.cancel()
@@ -137,8 +139,10 @@ func TestExpiry(t *testing.T) {
 		c := newClient(t, apitest.New(leases))
 		dead, seconds := "dead", int32(20)
 		future := metav1.NewMicroTime(time.Now().Add(time.Hour)) // its clock was an hour ahead
-		must(t, c.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: &dead, LeaseDurationSeconds: &seconds, RenewTime: &future, AcquireTime: &future}}))
+		must(t, c.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace,
+			Name: key.Name},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &dead, LeaseDurationSeconds: &seconds, RenewTime: &future,
+				AcquireTime: &future}}))
 		a := s.enter(c, "a", 0)
 		time.Sleep(19 * time.Second)
 		synctest.Wait()
@@ -250,12 +254,14 @@ func TestWithClientGo(t *testing.T) {
 			config.ContentType = "application/json"
 			c, err := kubernetes.NewForConfig(config)
 			must(t, err)
-			lock, err := resourcelock.New(resourcelock.LeasesResourceLock, key.Namespace, key.Name, c.CoreV1(), c.CoordinationV1(),
+			lock, err := resourcelock.New(resourcelock.LeasesResourceLock, key.Namespace, key.Name, c.CoreV1(),
+				c.CoordinationV1(),
 				resourcelock.ResourceLockConfig{Identity: name})
 			must(t, err)
 			ctx, cancel := context.WithCancel(context.Background())
 			e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-				Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
+				Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
+				RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
 				Callbacks: leaderelection.LeaderCallbacks{
 					OnStartedLeading: func(ctx context.Context) { s.begin(name) },
 					OnStoppedLeading: func() {},

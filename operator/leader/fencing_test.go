@@ -154,7 +154,8 @@ func TestNotReleasedWhileWorking(t *testing.T) {
 // The duration in the Lease has whole seconds, which other candidates use.
 func TestLeaseDurationHasWholeSeconds(t *testing.T) {
 	c := newClient(t, apitest.New(leases))
-	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond, RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
+	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond,
+		RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
 	if err == nil {
 		t.Error("a leader may lead longer than its Lease lasts")
 	}
@@ -172,7 +173,8 @@ func TestDeletedLease(t *testing.T) {
 		second := s.enter(b, "b", 0)
 		time.Sleep(time.Minute)
 		near.set(func(l *link) { l.cut = true })
-		must(t, newClient(t, server).Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+		must(t, newClient(t, server).Delete(t.Context(),
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 		<-first.ended
 		time.Sleep(16 * time.Second)
 		if s.leader() != "b" {
@@ -221,7 +223,8 @@ func fencing(t *testing.T, random *rand.Rand) {
 		l, c := linked(t, server)
 		l.delay = func(*http.Request) (before, after time.Duration) {
 			span := []int{1, 1, 100, 5000, 20000}
-			return time.Duration(draw(span[draw(len(span))])) * time.Millisecond, time.Duration(draw(span[draw(len(span))])) * time.Millisecond
+			return time.Duration(draw(span[draw(len(span))])) * time.Millisecond,
+				time.Duration(draw(span[draw(len(span))])) * time.Millisecond
 		}
 		cfg := timing
 		cfg.Client, cfg.Lease, cfg.Identity, cfg.Log = c, key, name, slog.New(slog.DiscardHandler)

@@ -23,7 +23,8 @@ type following struct {
 
 // follow watches one Lease or, if key has no name, the Leases in its namespace that a selector
 // matches, until stop is called. It reports changes for which matters returns true.
-func follow(ctx context.Context, c client.Client, key client.Key, selector labels.Selector, matters func(*coordinationv1.Lease) bool,
+func follow(ctx context.Context, c client.Client, key client.Key, selector labels.Selector,
+	matters func(*coordinationv1.Lease) bool,
 	log *slog.Logger) (*following, error) {
 	scope := informer.Scope{Namespaces: []string{key.Namespace}, Labels: selector}
 	if key.Name != "" {
@@ -39,7 +40,8 @@ func follow(ctx context.Context, c client.Client, key client.Key, selector label
 	}
 	f := &following{changed: make(chan struct{}, 1), leases: leases}
 	_, err = inf.AddHandler(handler(func(obj client.Object, gone bool) {
-		if lease := obj.(*coordinationv1.Lease); (key.Name == "" || lease.Name == key.Name) && (gone || matters(lease)) {
+		if lease := obj.(*coordinationv1.Lease); (key.Name == "" || lease.Name == key.Name) &&
+			(gone || matters(lease)) {
 			select {
 			case f.changed <- struct{}{}:
 			default: // a change is already pending

@@ -26,7 +26,8 @@ import (
 // until the Lease expires. Run returns ErrLost if the Lease could not be renewed in time: other
 // replicas take over then, and this replica must stop working.
 func (s *Shards) Run(ctx context.Context) error {
-	watch, err := follow(ctx, s.cfg.Client, client.Key{Namespace: s.cfg.Group.Namespace}, labels.SelectorFromSet(labels.Set{groupLabel: s.cfg.Group.Name}),
+	watch, err := follow(ctx, s.cfg.Client, client.Key{Namespace: s.cfg.Group.Namespace},
+		labels.SelectorFromSet(labels.Set{groupLabel: s.cfg.Group.Name}),
 		s.onWatch, s.cfg.Log)
 	if err != nil {
 		return err
@@ -72,9 +73,10 @@ func (s *Shards) Run(ctx context.Context) error {
 				v = target
 			}
 			s.sending(v)
-			lease, err := within(context.WithoutCancel(ctx), deadline, s.own, func(ctx context.Context, own *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-				return s.announce(ctx, own, v)
-			})
+			lease, err := within(context.WithoutCancel(ctx), deadline, s.own,
+				func(ctx context.Context, own *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+					return s.announce(ctx, own, v)
+				})
 			if s.unsure = lease == nil; !s.unsure {
 				s.own = lease
 				if s.sentAt == "" {
@@ -87,7 +89,8 @@ func (s *Shards) Run(ctx context.Context) error {
 				renewed = begin
 				s.renewedAt(renewed)
 				if s.wrote = v; !repeated && !slices.Equal(v, s.announcedView()) {
-					s.cfg.Log.Warn("the server changed the annotation "+viewAnnotation+" of the Lease; until it is stored, this replica does not work: check admission policies and webhooks",
+					s.cfg.Log.Warn("the server changed the annotation "+viewAnnotation+
+						" of the Lease; until it is stored, this replica does not work: check admission policies and webhooks",
 						"lease", s.own.Name, "want", v.String(), "got", s.announcedView().String())
 				}
 			case errors.Is(err, ErrLost) || !time.Now().Before(deadline):
@@ -160,7 +163,8 @@ func (s *Shards) join(ctx context.Context) (sent time.Time, err error) {
 			return sent, nil
 		case ctx.Err() != nil:
 			return sent, nil
-		case errors.Is(err, ErrLost), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		case errors.Is(err, ErrLost), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err),
+			apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 			return sent, fmt.Errorf("take part in shards: %w", err)
 		}
 		s.cfg.Log.Warn("create Lease; retrying", "err", err)
@@ -173,7 +177,8 @@ func (s *Shards) join(ctx context.Context) (sent time.Time, err error) {
 // joined renews the Lease that an earlier request of this replica created.
 func (s *Shards) joined(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	if err := s.cfg.Client.Get(ctx, client.Key{Namespace: s.cfg.Group.Namespace, Name: s.leaseName()}, lease); err != nil {
+	if err := s.cfg.Client.Get(ctx, client.Key{Namespace: s.cfg.Group.Namespace, Name: s.leaseName()},
+		lease); err != nil {
 		return nil, err
 	}
 	if identity := holderOf(lease); identity != s.cfg.Identity {
@@ -331,16 +336,19 @@ func (s *Shards) callGained() {
 // conditional delete is sufficient: it succeeds only if the Lease is unchanged.
 func (s *Shards) deleteExpired(identity string, lease *coordinationv1.Lease, deadline time.Time) (dead bool) {
 	ctx := context.Background()
-	_, err := within(ctx, deadline, lease, func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	_, err := within(ctx, deadline, lease, func(ctx context.Context,
+		lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 		uid, version := lease.UID, lease.ResourceVersion
-		return nil, s.cfg.Client.Delete(ctx, lease, client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+		return nil, s.cfg.Client.Delete(ctx, lease,
+			client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	})
 	if err == nil || apierrors.IsNotFound(err) {
 		return true
 	}
-	now, err := within(ctx, deadline, &coordinationv1.Lease{}, func(ctx context.Context, into *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-		return into, s.cfg.Client.Get(ctx, client.KeyOf(lease), into)
-	})
+	now, err := within(ctx, deadline, &coordinationv1.Lease{},
+		func(ctx context.Context, into *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+			return into, s.cfg.Client.Get(ctx, client.KeyOf(lease), into)
+		})
 	if err != nil {
 		return apierrors.IsNotFound(err)
 	}
@@ -414,9 +422,11 @@ func (s *Shards) announce(ctx context.Context, own *coordinationv1.Lease, v view
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: s.cfg.Group.Namespace, Name: s.leaseName(),
-				Labels: map[string]string{groupLabel: s.cfg.Group.Name}, Annotations: map[string]string{viewAnnotation: v.String()},
+				Labels:      map[string]string{groupLabel: s.cfg.Group.Name},
+				Annotations: map[string]string{viewAnnotation: v.String()},
 			},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: &s.cfg.Identity, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &s.cfg.Identity, LeaseDurationSeconds: &seconds,
+				AcquireTime: &now, RenewTime: &now},
 		}
 		return lease, s.cfg.Client.Create(ctx, lease)
 	}

@@ -115,14 +115,16 @@ func NewShards(cfg ShardsConfig) (*Shards, error) {
 		return nil, fmt.Errorf("new shards: Config.Identity %q must not contain %q", cfg.Identity, separator)
 	}
 	base, err := New(Config{
-		Client: cfg.Client, Lease: cfg.Group, Identity: cfg.Identity, Duration: cfg.Duration, RenewDeadline: cfg.RenewDeadline,
-		RetryPeriod: cfg.RetryPeriod, Log: cfg.Log,
+		Client: cfg.Client, Lease: cfg.Group, Identity: cfg.Identity, Duration: cfg.Duration,
+		RenewDeadline: cfg.RenewDeadline,
+		RetryPeriod:   cfg.RetryPeriod, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("new shards: %w", err)
 	}
 	c := base.cfg
-	cfg.Identity, cfg.Duration, cfg.RenewDeadline, cfg.RetryPeriod = c.Identity, c.Duration, c.RenewDeadline, c.RetryPeriod
+	cfg.Identity, cfg.Duration, cfg.RenewDeadline, cfg.RetryPeriod = c.Identity, c.Duration, c.RenewDeadline,
+		c.RetryPeriod
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -298,7 +300,8 @@ func parseView(lease *coordinationv1.Lease) view {
 }
 
 func (s state) equal(o state) bool {
-	if !slices.Equal(s.announced, o.announced) || (s.next == nil) != (o.next == nil) || !slices.Equal(s.next, o.next) || len(s.peers) != len(o.peers) ||
+	if !slices.Equal(s.announced, o.announced) || (s.next == nil) != (o.next == nil) || !slices.Equal(s.next, o.next) ||
+		len(s.peers) != len(o.peers) ||
 		!slices.EqualFunc(s.sent, o.sent, slices.Equal[view]) {
 		return false
 	}

@@ -125,7 +125,8 @@ func (f *field) join(name string) *replica {
 	r := &replica{name: name, cable: &cable{RoundTripper: config.Transport}, ended: make(chan error, 1)}
 	c, err := client.New(client.Config{REST: &rest.Config{Host: config.Host, Transport: r.cable}})
 	must(f.t, err)
-	s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: name, Log: slog.New(slog.DiscardHandler)})
+	s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: name,
+		Log: slog.New(slog.DiscardHandler)})
 	must(f.t, err)
 	working, stopWork := context.WithCancel(context.Background())
 	running, cancel := context.WithCancel(context.Background())
@@ -413,7 +414,8 @@ func TestShardsCatchUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		c, err := client.New(client.Config{REST: f.server.REST()})
 		must(t, err)
-		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a", Log: slog.New(slog.DiscardHandler)})
+		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a",
+			Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		begun, end := make(chan struct{}), make(chan error)
 		s.CatchUpWith(func(ctx context.Context) error {
@@ -495,16 +497,19 @@ func TestShardsJoinFaultyServer(t *testing.T) {
 			// response to the read of the Lease
 			func(*http.Request) (*http.Response, error) { return nil, errCut },
 		}
-		c, err := client.New(client.Config{REST: &rest.Config{Host: "http://apitest", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Query().Get("watch") == "true" || r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") || len(faults) == 0 {
-				return server.RoundTrip(r)
-			}
-			next := faults[0]
-			faults = faults[1:]
-			return next(r)
-		})}})
+		c, err := client.New(client.Config{REST: &rest.Config{Host: "http://apitest",
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Query().Get("watch") == "true" ||
+					r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") || len(faults) == 0 {
+					return server.RoundTrip(r)
+				}
+				next := faults[0]
+				faults = faults[1:]
+				return next(r)
+			})}})
 		must(t, err)
-		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: client.Key{Namespace: "system", Name: "test"}, Log: slog.New(slog.DiscardHandler)})
+		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: client.Key{Namespace: "system", Name: "test"},
+			Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -560,7 +565,8 @@ func TestShardsThatAreNotStored(t *testing.T) {
 		c, err := client.New(client.Config{REST: &rest.Config{Host: config.Host, Transport: through}})
 		must(t, err)
 		var log bytes.Buffer
-		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a", RetryPeriod: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a",
+			RetryPeriod: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -584,10 +590,12 @@ func TestShardsThatAreNotStored(t *testing.T) {
 func TestShardsIdentity(t *testing.T) {
 	c, err := client.New(client.Config{REST: apitest.New(leases).REST()})
 	must(t, err)
-	if _, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a,b"}); err == nil || !strings.Contains(err.Error(), `Config.Identity "a,b" must not contain ","`) {
+	if _, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a,b"}); err == nil ||
+		!strings.Contains(err.Error(), `Config.Identity "a,b" must not contain ","`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := leader.New(leader.Config{Client: c, Lease: key, RetryPeriod: -1}); err == nil || !strings.Contains(err.Error(), "want 0 < RetryPeriod (-1ns)") {
+	if _, err := leader.New(leader.Config{Client: c, Lease: key, RetryPeriod: -1}); err == nil ||
+		!strings.Contains(err.Error(), "want 0 < RetryPeriod (-1ns)") {
 		t.Errorf("got %v", err)
 	}
 }

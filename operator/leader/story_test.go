@@ -22,7 +22,8 @@ func TestHandOverStory(t *testing.T) {
 	must(t, err)
 	lease := client.Key{Namespace: "default", Name: "hand-over"}
 	t.Cleanup(func() {
-		_ = c.Delete(context.Background(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name}})
+		_ = c.Delete(context.Background(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name}})
 	})
 	leads := make(chan string)
 	enter := func(name string) (stop func() error) {

@@ -95,7 +95,8 @@ func (m *Manager) newCluster(name string, cfg *rest.Config, live client.Client) 
 			}
 			return m.countRequests(c, next)
 		})
-		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name, Plain: m.cfg.Plain, Log: m.cfg.Log}); err != nil {
+		if live, err = client.New(client.Config{REST: cfg, Scheme: m.cfg.Scheme, FieldOwner: m.cfg.Name,
+			Plain: m.cfg.Plain, Log: m.cfg.Log}); err != nil {
 			return nil, err
 		}
 	}

@@ -37,7 +37,8 @@ func TestConnectionsAreReleased(t *testing.T) {
 		<-r.Context().Done()
 	}
 	var open atomic.Int32
-	servers := []*httptest.Server{listening(t, proxied(newServer(t, "a")), &open), listening(t, http.HandlerFunc(silent), &open)}
+	servers := []*httptest.Server{listening(t, proxied(newServer(t, "a")), &open),
+		listening(t, http.HandlerFunc(silent), &open)}
 	for range 3 {
 		for _, s := range servers {
 			_, err := f.Engage("east", &rest.Config{Host: s.URL})
@@ -53,14 +54,17 @@ func TestConnectionsAreReleased(t *testing.T) {
 	}
 	eventually(t, "connections are left", func() bool { return open.Load() == 0 })
 	buf := make([]byte, 1<<20)
-	eventually(t, "goroutines are left", func() bool { return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run")) })
+	eventually(t, "goroutines are left", func() bool {
+		return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run"))
+	})
 }
 
 // No connections remain after a manager has ended.
 func TestConnectionsOfAManager(t *testing.T) {
 	var open atomic.Int32
 	s := listening(t, proxied(newServer(t, "a")), &open)
-	m, err := manager.New(manager.Config{REST: &rest.Config{Host: s.URL}, Name: "test", Log: slog.New(slog.DiscardHandler)})
+	m, err := manager.New(manager.Config{REST: &rest.Config{Host: s.URL}, Name: "test",
+		Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

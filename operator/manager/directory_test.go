@@ -37,7 +37,8 @@ func writeCertificate(t *testing.T, dir, certName, keyName string) {
 	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	for name, block := range map[string]*pem.Block{certName: {Type: "CERTIFICATE", Bytes: cert}, keyName: {Type: "PRIVATE KEY", Bytes: private}} {
+	for name, block := range map[string]*pem.Block{certName: {Type: "CERTIFICATE", Bytes: cert},
+		keyName: {Type: "PRIVATE KEY", Bytes: private}} {
 		must(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
 }
@@ -67,10 +68,12 @@ func TestGivenCertificates(t *testing.T) {
 			// in a cluster, the operator's own authority would write a Secret there
 			cfg.Address, cfg.Namespace = "127.0.0.1:0", "system"
 			s := apitest.New(apitest.ConfigMaps, apitest.Events)
-			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: cfg})
+			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test",
+				Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: cfg})
 			must(t, err)
-			must(t, m.AddWebhook(webhook.Hook{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}, webhook.HandlerFunc(
-				func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
+			must(t, m.AddWebhook(webhook.Hook{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+				webhook.HandlerFunc(
+					func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
 			go func() { ended <- m.Run(ctx) }()
@@ -81,7 +84,8 @@ func TestGivenCertificates(t *testing.T) {
 				t.Errorf("the certificate of %v is served", c.Subject)
 			}
 			_ = conn.Close()
-			for _, want := range []string{"certwatcher_read_certificate_total 1", "certwatcher_read_certificate_errors_total 0"} {
+			for _, want := range []string{"certwatcher_read_certificate_total 1",
+				"certwatcher_read_certificate_errors_total 0"} {
 				if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, want) {
 					t.Errorf("no %s", want)
 				}

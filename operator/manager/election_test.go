@@ -43,12 +43,15 @@ func (r *replica) seen() []string {
 	return append([]string(nil), r.reconciled...)
 }
 
-func startReplica(t *testing.T, s *apitest.Server, name string, change func(*manager.Config, *controller.Config)) *replica {
+func startReplica(t *testing.T, s *apitest.Server, name string,
+	change func(*manager.Config, *controller.Config)) *replica {
 	t.Helper()
-	cfg := manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("replica", name),
+	cfg := manager.Config{REST: s.REST(), Name: "test",
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)).With("replica", name),
 		Election: &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name}}
 	r := &replica{err: make(chan error, 1)}
-	cc := controller.Config{Name: "test", Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+	cc := controller.Config{Name: "test", Reconciler: reconcile.Func(func(_ context.Context,
+		req reconcile.Request) (reconcile.Result, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.reconciled = append(r.reconciled, req.Name)
@@ -85,7 +88,8 @@ func TestOneReplicaLeads(t *testing.T) {
 			t.Errorf("the waiting replica is not ready: %s", body)
 		}
 		for m, want := range map[*replica]string{a: "1", b: "0"} {
-			if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `leader_election_master_status{name="test"} `+want) {
+			if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body,
+				`leader_election_master_status{name="test"} `+want) {
 				t.Errorf("want %s, got %s", want, body)
 			}
 		}
@@ -140,7 +144,8 @@ func TestShardedController(t *testing.T) {
 			m.Election = nil
 			live, err := client.New(client.Config{REST: m.REST})
 			must(t, err)
-			shards, err := leader.NewShards(leader.ShardsConfig{Client: live, Group: client.Key{Namespace: "system", Name: "test"}, Log: m.Log})
+			shards, err := leader.NewShards(leader.ShardsConfig{Client: live,
+				Group: client.Key{Namespace: "system", Name: "test"}, Log: m.Log})
 			must(t, err)
 			c.Gate, c.EveryReplica = shards, true
 		}
@@ -197,7 +202,8 @@ func TestMissingPermission(t *testing.T) {
 		synctest.Wait()
 		_, body := get(t, r.HealthHandler(), "/readyz")
 		for what, text := range map[string]string{"/readyz": body, "log": log.String()} {
-			if !strings.Contains(text, "configmaps") || !strings.Contains(text, "is missing (grant list and watch by a ClusterRoleBinding)") {
+			if !strings.Contains(text, "configmaps") ||
+				!strings.Contains(text, "is missing (grant list and watch by a ClusterRoleBinding)") {
 				t.Errorf("%s does not name the missing permission: %s", what, text)
 			}
 		}
@@ -212,7 +218,8 @@ func TestClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
 		var records []trace.Record
-		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test",
+			Log:   slog.New(slog.NewTextHandler(t.Output(), nil)),
 			Trace: trace.Func(func(r trace.Record) { records = append(records, r) })})
 		must(t, err)
 		c, err := m.NewController(controller.Config{Name: "copy", Kind: "ConfigMap", Reconciler: reconcile.Func(
@@ -225,12 +232,14 @@ func TestClusters(t *testing.T) {
 					return reconcile.Result{}, err
 				}
 				return reconcile.Result{}, m.Client().Create(ctx, &corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "copy-of-" + cm.Name}, Data: map[string]string{"cluster": req.Cluster},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "copy-of-" + cm.Name},
+					Data:       map[string]string{"cluster": req.Cluster},
 				})
 			})})
 		must(t, err)
 		must(t, m.OnCluster(func(cluster *manager.Cluster) error {
-			_, err := c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.ConfigMap{}})
+			_, err := c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(),
+				Object: &corev1.ConfigMap{}})
 			return err
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -264,7 +273,8 @@ func TestClusters(t *testing.T) {
 		chained := false
 		for _, r := range records {
 			for _, cause := range r.Causes.All() {
-				chained = chained || r.Request.String() == "east:default/copy-of-b" && cause.Cluster == "east" && cause.By != 0
+				chained = chained || r.Request.String() == "east:default/copy-of-b" && cause.Cluster == "east" &&
+					cause.By != 0
 			}
 		}
 		if !chained {
@@ -279,7 +289,8 @@ func TestHotLoop(t *testing.T) {
 		s := apitest.New(apitest.ConfigMaps, apitest.Events)
 		var log strings.Builder
 		var loops []*trace.Loop
-		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(&log, nil)),
+		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test",
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Trace: trace.Func(func(r trace.Record) {
 				if r.Loop != nil {
 					loops = append(loops, r.Loop)
@@ -327,7 +338,8 @@ func TestHotLoop(t *testing.T) {
 				t.Errorf("%q is not in %s", want, text)
 			}
 		}
-		if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body, `kelson_hot_loops_total{controller="left"}`) {
+		if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body,
+			`kelson_hot_loops_total{controller="left"}`) {
 			t.Error("the loop is not in the metrics")
 		}
 		if len(loops) > 4 {

@@ -79,7 +79,8 @@ func (f *fleet) visits() []string {
 
 // newFleet returns a fleet. Its controller calls the function set for an object. If there is none,
 // it records the state that it reads.
-func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error)) *fleet {
+func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context,
+	req reconcile.Request) (bool, reconcile.Result, error)) *fleet {
 	t.Helper()
 	f := &fleet{own: apitest.New(apitest.ConfigMaps, apitest.Events)}
 	cfg.REST, cfg.Name, cfg.GracePeriod = hosted(f.own, "own"), "test", 10*time.Second
@@ -87,23 +88,25 @@ func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context
 	var err error
 	f.Manager, err = manager.New(cfg)
 	must(t, err)
-	f.controller, err = f.NewController(controller.Config{Name: "test", Kind: "ConfigMap", Concurrency: 4, Reconciler: reconcile.Func(
-		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			if special != nil {
-				if is, result, err := special(ctx, req); is {
-					return result, err
+	f.controller, err = f.NewController(controller.Config{Name: "test", Kind: "ConfigMap", Concurrency: 4,
+		Reconciler: reconcile.Func(
+			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				if special != nil {
+					if is, result, err := special(ctx, req); is {
+						return result, err
+					}
 				}
-			}
-			cm, err := client.Get[corev1.ConfigMap](ctx, f.Client(), req.NamespacedName)
-			if err != nil {
-				return reconcile.Result{}, client.IgnoreNotFound(err)
-			}
-			f.saw(ctx, cm.Name)
-			return reconcile.Result{}, nil
-		})})
+				cm, err := client.Get[corev1.ConfigMap](ctx, f.Client(), req.NamespacedName)
+				if err != nil {
+					return reconcile.Result{}, client.IgnoreNotFound(err)
+				}
+				f.saw(ctx, cm.Name)
+				return reconcile.Result{}, nil
+			})})
 	must(t, err)
 	must(t, f.OnCluster(func(cluster *manager.Cluster) error {
-		_, err := f.controller.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.ConfigMap{}})
+		_, err := f.controller.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(),
+			Object: &corev1.ConfigMap{}})
 		return err
 	}))
 	return f
@@ -149,7 +152,8 @@ func goroutines() int {
 func TestDisengage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan error, 1)
-		f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
+		f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result,
+			error) {
 			switch req.Name {
 			case "later":
 				return true, reconcile.Result{RequeueAfter: time.Hour}, nil
@@ -200,7 +204,8 @@ func TestDisengage(t *testing.T) {
 		if s := f.controller.Queue().Stats(); s.Waiting != 0 || s.Ready != 0 || s.Running != 1 {
 			t.Errorf("%+v is in the queue", s)
 		}
-		if code, body := f.ready(t); code != 200 || strings.Contains(body, "east") || !strings.Contains(body, "informers of west") {
+		if code, body := f.ready(t); code != 200 || strings.Contains(body, "east") ||
+			!strings.Contains(body, "informers of west") {
 			t.Errorf("%d %s", code, body)
 		}
 		// Running reconciles may continue for the grace period.
@@ -233,16 +238,19 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		// Later requests for the cluster are dropped.
-		f.controller.Queue().Add(reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
+		f.controller.Queue().Add(reconcile.Request{Cluster: "east",
+			NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
 		time.Sleep(time.Second)
 		if got := f.visits(); len(got) != 0 {
 			t.Errorf("got %q", got)
 		}
-		if got := f.log.with("cluster=east", "request dropped"); len(got) != 1 || !strings.Contains(got[0], "level=DEBUG") {
+		if got := f.log.with("cluster=east", "request dropped"); len(got) != 1 ||
+			!strings.Contains(got[0], "level=DEBUG") {
 			t.Errorf("it was logged as %q", got)
 		}
 		there := reconcile.WithCluster(t.Context(), "east")
-		if err := f.Client().Get(there, client.Key{Namespace: "default", Name: "a"}, &corev1.ConfigMap{}); !errors.Is(err, manager.ErrClusterNotFound) {
+		if err := f.Client().Get(there, client.Key{Namespace: "default", Name: "a"},
+			&corev1.ConfigMap{}); !errors.Is(err, manager.ErrClusterNotFound) {
 			t.Errorf("a read there ends with %v", err)
 		}
 
@@ -277,7 +285,8 @@ func TestEngageAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *fleet
 		var slow []string
-		f = newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
+		f = newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result,
+			error) {
 			if req.Name != "slow" {
 				return false, reconcile.Result{}, nil
 			}
@@ -355,9 +364,11 @@ func TestDisengageUnresponsiveCluster(t *testing.T) {
 		}
 		_, err = f.Engage("late", hosted(away{}, "late"))
 		must(t, err)
-		f.controller.Queue().Add(reconcile.Request{Cluster: "late", NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
+		f.controller.Queue().Add(reconcile.Request{Cluster: "late",
+			NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
 		time.Sleep(5 * time.Minute) // longer than any timeout for caches
-		if code, body := f.ready(t); code != 500 || !strings.Contains(body, "informers of early") || !strings.Contains(body, "informers of late") {
+		if code, body := f.ready(t); code != 500 || !strings.Contains(body, "informers of early") ||
+			!strings.Contains(body, "informers of late") {
 			t.Errorf("%d %s", code, body)
 		}
 		cluster, err := f.Cluster("late")
@@ -410,7 +421,8 @@ func TestEngageFails(t *testing.T) {
 		if code, body := f.ready(t); code != 200 || strings.Contains(body, "refused") {
 			t.Errorf("%d %s", code, body)
 		}
-		for name, cfg := range map[string]*rest.Config{"": hosted(early, "early"), "no-config": nil, "no-url": {Host: "http://a b"}} {
+		for name, cfg := range map[string]*rest.Config{"": hosted(early, "early"), "no-config": nil,
+			"no-url": {Host: "http://a b"}} {
 			if _, err := f.Engage(name, cfg); err == nil {
 				t.Errorf("%q was engaged", name)
 			}
@@ -427,7 +439,8 @@ func TestEngageFails(t *testing.T) {
 func TestConcurrentEngagements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(10) {
-			f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result, error) {
+			f := newFleet(t, manager.Config{}, func(ctx context.Context, req reconcile.Request) (bool, reconcile.Result,
+				error) {
 				return req.Name == "later", reconcile.Result{RequeueAfter: time.Hour}, nil
 			})
 			var hands sync.WaitGroup

@@ -64,7 +64,8 @@ func childOf(m *manager.Manager, replica string, done func(string)) reconcile.Re
 			return reconcile.Result{}, err
 		}
 		err = m.Client().Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: fmt.Sprintf("%s-%s-%d", req.Name, replica, time.Now().UnixNano()), Labels: map[string]string{"of": req.Name},
+			Namespace: "default", Name: fmt.Sprintf("%s-%s-%d", req.Name, replica, time.Now().UnixNano()),
+			Labels: map[string]string{"of": req.Name},
 		}})
 		if done != nil {
 			done(req.Name)
@@ -74,10 +75,12 @@ func childOf(m *manager.Manager, replica string, done func(string)) reconcile.Re
 }
 
 // standby starts a replica whose watches are late.
-func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, gate func(client.Client) controller.Gate, done func(string)) (m *manager.Manager, stop func() error) {
+func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, gate func(client.Client) controller.Gate,
+	done func(string)) (m *manager.Manager, stop func() error) {
 	t.Helper()
 	cfg := manager.Config{
-		REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test", Log: slog.New(slog.DiscardHandler),
+		REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test",
+		Log:      slog.New(slog.DiscardHandler),
 		Election: &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name},
 	}
 	if gate != nil {
@@ -87,7 +90,8 @@ func standby(t *testing.T, s *apitest.Server, name string, lag time.Duration, ga
 	must(t, err)
 	cc := controller.Config{Name: "child", Reconciler: childOf(m, name, done), Sources: []controller.Source{
 		&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}},
-		&controller.Kind{Informers: m.Informers(), Object: &corev1.Pod{}, Handler: func(controller.Event, func(reconcile.Request)) {}},
+		&controller.Kind{Informers: m.Informers(), Object: &corev1.Pod{},
+			Handler: func(controller.Event, func(reconcile.Request)) {}},
 	}}
 	if gate != nil {
 		cc.Gate, cc.EveryReplica = gate(m.LiveClient()), true
@@ -135,16 +139,21 @@ func TestWritesOfOtherReplicas(t *testing.T) {
 				s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
 				replica := func(name string, lag time.Duration) (*manager.Manager, func() error) {
 					cfg := manager.Config{
-						REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test", Log: slog.New(slog.DiscardHandler),
+						REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test",
+						Log: slog.New(slog.DiscardHandler),
 					}
 					if election {
-						cfg.Election = &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: name}
+						cfg.Election = &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"},
+							Identity: name}
 					}
 					m, err := manager.New(cfg)
 					must(t, err)
 					must(t, m.AddController(controller.Config{
-						Name: "none", EveryReplica: true, Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.Pod{}}},
-						Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }),
+						Name: "none", EveryReplica: true,
+						Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.Pod{}}},
+						Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+							return reconcile.Result{}, nil
+						}),
 					}))
 					ctx, cancel := context.WithCancel(context.Background())
 					ended := make(chan error, 1)
@@ -154,7 +163,8 @@ func TestWritesOfOtherReplicas(t *testing.T) {
 				a, stopA := replica("a", 0)
 				b, stopB := replica("b", 10*time.Second)
 				time.Sleep(time.Minute)
-				must(t, a.Client().Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}))
+				must(t, a.Client().Create(t.Context(),
+					&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}))
 				expect := func(m *manager.Manager, want int, when string) {
 					t.Helper()
 					pods, err := client.List[corev1.Pod](t.Context(), m.Client())
@@ -181,7 +191,8 @@ func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 		gate := func(name string) func(client.Client) controller.Gate {
 			return func(c client.Client) controller.Gate {
 				shards, err := leader.NewShards(leader.ShardsConfig{
-					Client: c, Group: client.Key{Namespace: "system", Name: "test"}, Identity: name, Log: slog.New(slog.DiscardHandler),
+					Client: c, Group: client.Key{Namespace: "system", Name: "test"}, Identity: name,
+					Log: slog.New(slog.DiscardHandler),
 				})
 				must(t, err)
 				return shards
@@ -235,9 +246,11 @@ func failoverOfClusters(t *testing.T, cut bool) {
 		c, err := m.NewController(controller.Config{Name: "child", Reconciler: childOf(m, name, done)})
 		must(t, err)
 		must(t, m.OnCluster(func(cluster *manager.Cluster) error {
-			_, err := c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.ConfigMap{}})
+			_, err := c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(),
+				Object: &corev1.ConfigMap{}})
 			if err == nil {
-				_, err = c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(), Object: &corev1.Pod{},
+				_, err = c.Watch(&controller.Kind{Informers: cluster.Informers(), Cluster: cluster.Name(),
+					Object:  &corev1.Pod{},
 					Handler: func(controller.Event, func(reconcile.Request)) {}})
 			}
 			return err
@@ -303,13 +316,16 @@ func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 // independently of other parts; and a reconcile that does not stop in time keeps its objects until
 // the Lease expires.
 func TestShardsThatCannotStop(t *testing.T) {
-	sharded := func(t *testing.T, transport http.RoundTripper, grace time.Duration, r reconcile.Func) (m *manager.Manager, stop func(), ended chan error) {
+	sharded := func(t *testing.T, transport http.RoundTripper, grace time.Duration,
+		r reconcile.Func) (m *manager.Manager, stop func(), ended chan error) {
 		m, err := manager.New(manager.Config{
-			REST: &rest.Config{Host: "http://apitest", Transport: transport}, Name: "test", GracePeriod: grace, Log: slog.New(slog.DiscardHandler),
+			REST: &rest.Config{Host: "http://apitest", Transport: transport}, Name: "test", GracePeriod: grace,
+			Log: slog.New(slog.DiscardHandler),
 		})
 		must(t, err)
 		shards, err := leader.NewShards(leader.ShardsConfig{
-			Client: m.LiveClient(), Group: client.Key{Namespace: "system", Name: "test"}, Log: slog.New(slog.DiscardHandler),
+			Client: m.LiveClient(), Group: client.Key{Namespace: "system", Name: "test"},
+			Log: slog.New(slog.DiscardHandler),
 		})
 		must(t, err)
 		m.AddShards(shards)
@@ -325,7 +341,8 @@ func TestShardsThatCannotStop(t *testing.T) {
 			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
 			link := &cuttable{RoundTripper: s}
 			cancelled := make(chan time.Time, 1)
-			m, _, ended := sharded(t, link, 0, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			m, _, ended := sharded(t, link, 0, func(ctx context.Context, _ reconcile.Request) (reconcile.Result,
+				error) {
 				<-ctx.Done()
 				cancelled <- time.Now()
 				return reconcile.Result{}, ctx.Err()
@@ -351,10 +368,11 @@ func TestShardsThatCannotStop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
 			end := make(chan struct{})
-			m, stop, ended := sharded(t, s, time.Second, func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				<-end
-				return reconcile.Result{}, nil
-			})
+			m, stop, ended := sharded(t, s, time.Second,
+				func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					<-end
+					return reconcile.Result{}, nil
+				})
 			must(t, m.LiveClient().Create(t.Context(), configMap("one")))
 			time.Sleep(time.Minute)
 			stop()

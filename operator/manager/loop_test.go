@@ -77,7 +77,9 @@ func TestLoops(t *testing.T) {
 		{
 			name: "it follows another writer",
 			reconcile: func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error) {
-				return reconcile.Result{}, update(ctx, c, key, func(cm *corev1.ConfigMap) bool { return set("seen", cm.Data["spec"])(cm) })
+				return reconcile.Result{}, update(ctx, c, key, func(cm *corev1.ConfigMap) bool {
+					return set("seen", cm.Data["spec"])(cm)
+				})
 			},
 			others: func(ctx context.Context, c client.Client, key client.Key, i int) error {
 				return update(ctx, c, key, set("spec", fmt.Sprint(i)))
@@ -86,7 +88,9 @@ func TestLoops(t *testing.T) {
 		{
 			name: "it writes by the clock",
 			reconcile: func(ctx context.Context, c client.Client, key client.Key) (reconcile.Result, error) {
-				err := update(ctx, c, key, func(cm *corev1.ConfigMap) bool { return set("time", time.Now().Truncate(10*time.Second).String())(cm) })
+				err := update(ctx, c, key, func(cm *corev1.ConfigMap) bool {
+					return set("time", time.Now().Truncate(10*time.Second).String())(cm)
+				})
 				return reconcile.Result{RequeueAfter: 10 * time.Second}, err
 			},
 		},
@@ -95,15 +99,18 @@ func TestLoops(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := apitest.New(apitest.ConfigMaps, apitest.Events)
 				var loops []*trace.Loop
-				m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler), Trace: trace.Func(func(r trace.Record) {
-					if r.Loop != nil {
-						loops = append(loops, r.Loop)
-					}
-				})})
+				m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler),
+					Trace: trace.Func(func(r trace.Record) {
+						if r.Loop != nil {
+							loops = append(loops, r.Loop)
+						}
+					})})
 				must(t, err)
 				must(t, m.AddController(controller.Config{Name: "test", Kind: "ConfigMap",
-					Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
-					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					Sources: []controller.Source{&controller.Kind{Informers: m.Informers(),
+						Object: &corev1.ConfigMap{}}},
+					Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result,
+						error) {
 						return tt.reconcile(ctx, m.Client(), req.NamespacedName)
 					})}))
 				ctx, cancel := context.WithCancel(t.Context())

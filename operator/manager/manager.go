@@ -114,7 +114,8 @@ func New(cfg Config) (*Manager, error) {
 
 // loop logs and counts a hot loop.
 func (m *Manager) loop(l trace.Loop) {
-	m.cfg.Log.Warn("hot loop: "+l.String(), "controllers", l.Controllers, "managers", l.Managers, "objects", l.Objects, "fields", l.Fields)
+	m.cfg.Log.Warn("hot loop: "+l.String(), "controllers", l.Controllers, "managers", l.Managers, "objects", l.Objects,
+		"fields", l.Fields)
 	for _, name := range l.Controllers {
 		m.metrics.loops.WithLabelValues(name).Inc()
 	}

@@ -123,7 +123,8 @@ func TestFailureStopsAllParts(t *testing.T) {
 			return nil // ends nothing
 		}))
 		begin := time.Now()
-		if err := m.Run(t.Context()); err == nil || err.Error() != "broken\nnot flushed" || !stopped || time.Since(begin) != time.Minute {
+		if err := m.Run(t.Context()); err == nil || err.Error() != "broken\nnot flushed" || !stopped ||
+			time.Since(begin) != time.Minute {
 			t.Errorf("got %v after %v, stopped %v", err, time.Since(begin), stopped)
 		}
 	})
@@ -140,7 +141,8 @@ func TestStopIsBounded(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		err := m.Run(ctx)
-		if err == nil || !strings.Contains(err.Error(), "stop: controllers: some work did not stop in time") || time.Since(begin) > 20*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "stop: controllers: some work did not stop in time") ||
+			time.Since(begin) > 20*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(begin))
 		}
 		stuck.Done()
@@ -184,7 +186,8 @@ func TestProbes(t *testing.T) {
 		go func() { ended <- m.Run(ctx) }()
 		synctest.Wait()
 		check("/healthz", 200, "ok")
-		if code, body := get(t, m.HealthHandler(), "/readyz"); code != 500 || !strings.Contains(body, "[-]informers: ConfigMap: not synced: ") {
+		if code, body := get(t, m.HealthHandler(), "/readyz"); code != 500 ||
+			!strings.Contains(body, "[-]informers: ConfigMap: not synced: ") {
 			t.Errorf("/readyz answers %d %q", code, body)
 		}
 		down.Store(false)

@@ -49,30 +49,39 @@ func newMetrics() *metrics {
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, Buckets: buckets,
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+			NativeHistogramMinResetDuration: time.Hour,
 		}, labels)
 		m.registry.MustRegister(v)
 		return v
 	}
-	m.reconciles = counter("controller_runtime_reconcile_total", "Reconciles per controller and result.", "controller", "result")
+	m.reconciles = counter("controller_runtime_reconcile_total", "Reconciles per controller and result.", "controller",
+		"result")
 	m.errors = counter("controller_runtime_reconcile_errors_total", "Reconciles that returned an error.", "controller")
-	m.terminal = counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that returned an error that is not retried.", "controller")
+	m.terminal = counter("controller_runtime_terminal_reconcile_errors_total",
+		"Reconciles that returned an error that is not retried.", "controller")
 	m.panics = counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller")
-	m.timeouts = counter("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their timeout.", "controller")
+	m.timeouts = counter("controller_runtime_reconcile_timeouts_total",
+		"Reconciles that took longer than their timeout.", "controller")
 	m.took = histogram("controller_runtime_reconcile_time_seconds", "Time of a reconcile.", []float64{
-		0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5,
+		0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5,
+		1.75, 2, 2.5, 3, 3.5, 4, 4.5,
 		5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 	}, "controller")
 	m.active = gauge("controller_runtime_active_workers", "Workers that are reconciling.", "controller")
 
 	m.loops = counter("kelson_hot_loops_total", "Hot loops found, each counted at most once a minute.", "controller")
-	m.conflicts = counter("kelson_persistent_conflicts_total", "Reconciles that hit a conflict for at least the tenth time in a row for their object.", "controller")
+	m.conflicts = counter("kelson_persistent_conflicts_total",
+		"Reconciles that hit a conflict for at least the tenth time in a row for their object.", "controller")
 	m.requests = counter("rest_client_requests_total", "Requests to the API server.", "code", "method", "host")
 	m.leading = gauge("leader_election_master_status", "1 while this replica leads.", "name")
 	seconds := prometheus.ExponentialBuckets(1e-8, 10, 12)
-	m.hookTook = histogram("controller_runtime_webhook_latency_seconds", "Time of a webhook's response.", seconds, "webhook")
-	m.hookRequests = counter("controller_runtime_webhook_requests_total", "Requests to webhooks by HTTP status code.", "webhook", "code")
-	m.hookInFlight = gauge("controller_runtime_webhook_requests_in_flight", "Requests that webhooks are processing.", "webhook")
+	m.hookTook = histogram("controller_runtime_webhook_latency_seconds", "Time of a webhook's response.", seconds,
+		"webhook")
+	m.hookRequests = counter("controller_runtime_webhook_requests_total", "Requests to webhooks by HTTP status code.",
+		"webhook", "code")
+	m.hookInFlight = gauge("controller_runtime_webhook_requests_in_flight", "Requests that webhooks are processing.",
+		"webhook")
 	m.hookPanics = counter("controller_runtime_webhook_panics_total", "Panics of admission webhooks.")
 	single := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -87,9 +96,12 @@ func newMetrics() *metrics {
 	m.depth = gauge("workqueue_depth", "Objects waiting to be reconciled.", "name", "controller", "priority")
 	m.adds = counter("workqueue_adds_total", "Objects that were queued.", "name", "controller")
 	m.retries = counter("workqueue_retries_total", "Objects that were queued with a delay.", "name", "controller")
-	m.waited = histogram("workqueue_queue_duration_seconds", "Time that objects waited in the queue.", seconds, "name", "controller")
-	m.worked = histogram("workqueue_work_duration_seconds", "Time that a worker held an object.", seconds, "name", "controller")
-	m.registry.MustRegister(m.queueCollection, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.waited = histogram("workqueue_queue_duration_seconds", "Time that objects waited in the queue.", seconds, "name",
+		"controller")
+	m.worked = histogram("workqueue_work_duration_seconds", "Time that a worker held an object.", seconds, "name",
+		"controller")
+	m.registry.MustRegister(m.queueCollection, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -103,7 +115,8 @@ func (m *metrics) controller(name string) controller.Metrics {
 	}
 	return &controllerMetrics{
 		m: m, name: name, active: m.active.WithLabelValues(name), took: m.took.WithLabelValues(name),
-		errors: m.errors.WithLabelValues(name), terminal: m.terminal.WithLabelValues(name), panics: m.panics.WithLabelValues(name),
+		errors: m.errors.WithLabelValues(name), terminal: m.terminal.WithLabelValues(name),
+		panics:   m.panics.WithLabelValues(name),
 		timeouts: m.timeouts.WithLabelValues(name), conflicts: m.conflicts.WithLabelValues(name),
 	}
 }
@@ -140,7 +153,8 @@ func (c *controllerMetrics) Ended(outcome string, took time.Duration) {
 // queue returns the workqueue.Metrics of one queue.
 func (m *metrics) queue(name string) *queueMetrics {
 	q := &queueMetrics{
-		depth: m.depth.MustCurryWith(prometheus.Labels{"name": name, "controller": name}), levels: map[int]prometheus.Gauge{}, ready: map[int]int{},
+		depth:  m.depth.MustCurryWith(prometheus.Labels{"name": name, "controller": name}),
+		levels: map[int]prometheus.Gauge{}, ready: map[int]int{},
 		adds: m.adds.WithLabelValues(name, name), retries: m.retries.WithLabelValues(name, name),
 		waited: m.waited.WithLabelValues(name, name), worked: m.worked.WithLabelValues(name, name),
 	}

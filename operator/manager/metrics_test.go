@@ -71,8 +71,10 @@ func TestBuckets(t *testing.T) {
 			n, first, last = 40, 0.005, 60
 		}
 		buckets := f.GetMetric()[0].GetHistogram().GetBucket()
-		if len(buckets) != n || buckets[0].GetUpperBound() != first || last/buckets[len(buckets)-1].GetUpperBound() > 1.0001 {
-			t.Errorf("%s has %d buckets from %v to %v", name, len(buckets), buckets[0].GetUpperBound(), buckets[len(buckets)-1].GetUpperBound())
+		if len(buckets) != n || buckets[0].GetUpperBound() != first ||
+			last/buckets[len(buckets)-1].GetUpperBound() > 1.0001 {
+			t.Errorf("%s has %d buckets from %v to %v", name, len(buckets), buckets[0].GetUpperBound(),
+				buckets[len(buckets)-1].GetUpperBound())
 		}
 	}
 }

@@ -84,7 +84,8 @@ func TestStartAndStopOrder(t *testing.T) {
 		m.Add(run("leader"))
 		m.Add(manager.OnEveryReplica(run("other")))
 		must(t, m.AddController(controller.Config{
-			Name: "test", Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}},
+			Name: "test", Sources: []controller.Source{&controller.Kind{Informers: m.Informers(),
+				Object: &corev1.ConfigMap{}}},
 			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				note("reconcile")
 				for range 2 { // at the start, and after the operator's context has ended
@@ -112,8 +113,10 @@ func TestStartAndStopOrder(t *testing.T) {
 		synctest.Wait()
 
 		for _, pair := range [][2]string{
-			{"watch configmaps", "reconcile"}, {"other", "reconcile"}, {"create one of leases", "leader"}, {"create one of leases", "reconcile"},
-			{"end of reconcile", "end of other"}, {"end of leader", "end of other"}, {"end of reconcile", "end of watch configmaps"},
+			{"watch configmaps", "reconcile"}, {"other", "reconcile"}, {"create one of leases", "leader"},
+			{"create one of leases", "reconcile"},
+			{"end of reconcile", "end of other"}, {"end of leader", "end of other"},
+			{"end of reconcile", "end of watch configmaps"},
 			{"end of other", "end of watch configmaps"},
 		} {
 			if first, second := at(pair[0]), at(pair[1]); first < 0 || second < 0 || first >= second {
@@ -127,7 +130,8 @@ func TestStartAndStopOrder(t *testing.T) {
 		if released < at("end of reconcile") || released > at("end of watch configmaps") {
 			t.Errorf("the Lease is released at %d", released)
 		}
-		if events := s.Objects("events"); len(events) != 2 || events[0]["reason"] != "Last" && events[1]["reason"] != "Last" {
+		if events := s.Objects("events"); len(events) != 2 ||
+			events[0]["reason"] != "Last" && events[1]["reason"] != "Last" {
 			t.Errorf("the last event is not among %v", events)
 		}
 		if t.Failed() {

@@ -19,9 +19,12 @@ type queueCollector struct {
 func newQueueCollector() *queueCollector {
 	labels := []string{"name", "controller"}
 	return &queueCollector{
-		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds", "Sum of the durations of the work in progress.", labels, nil),
-		longest:    prometheus.NewDesc("workqueue_longest_running_processor_seconds", "Duration of the longest work in progress.", labels, nil),
-		workers:    prometheus.NewDesc("controller_runtime_max_concurrent_reconciles", "Workers of the controller.", []string{"controller"}, nil),
+		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds",
+			"Sum of the durations of the work in progress.", labels, nil),
+		longest: prometheus.NewDesc("workqueue_longest_running_processor_seconds",
+			"Duration of the longest work in progress.", labels, nil),
+		workers: prometheus.NewDesc("controller_runtime_max_concurrent_reconciles", "Workers of the controller.",
+			[]string{"controller"}, nil),
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 func rejectRebinding(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(local) && !ownName(r.Host) {
-			http.Error(w, "the Host of a request to a loopback address must be an address or localhost", http.StatusForbidden)
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(local) &&
+			!ownName(r.Host) {
+			http.Error(w, "the Host of a request to a loopback address must be an address or localhost",
+				http.StatusForbidden)
 			return
 		}
 		if err := origins.Check(r); err != nil {

@@ -45,7 +45,8 @@ func TestNotRebound(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, net.Addr(local))))
 		if w.Code != test.want {
-			t.Errorf("%s %q at %s, origin %q: %d, want %d", test.method, test.host, test.local, test.origin, w.Code, test.want)
+			t.Errorf("%s %q at %s, origin %q: %d, want %d", test.method, test.host, test.local, test.origin, w.Code,
+				test.want)
 		}
 	}
 }

@@ -99,7 +99,8 @@ func (r router) DeleteAllOf(ctx context.Context, obj client.Object, opts ...clie
 	return r.do(ctx, func(c client.Client) error { return c.DeleteAllOf(ctx, obj, opts...) })
 }
 
-func (r router) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (w watch.Interface, err error) {
+func (r router) Watch(ctx context.Context, list client.ObjectList,
+	opts ...client.ListOption) (w watch.Interface, err error) {
 	err = r.do(ctx, func(c client.Client) error { w, err = c.Watch(ctx, list, opts...); return err })
 	return w, err
 }
@@ -115,15 +116,18 @@ func (s subresourceRouter) Get(ctx context.Context, obj client.Object, into runt
 	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Get(ctx, obj, into) })
 }
 
-func (s subresourceRouter) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+func (s subresourceRouter) Create(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
 	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Create(ctx, obj, body, opts...) })
 }
 
-func (s subresourceRouter) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+func (s subresourceRouter) Update(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
 	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Update(ctx, obj, body, opts...) })
 }
 
-func (s subresourceRouter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+func (s subresourceRouter) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.WriteOption) error {
 	return s.r.do(ctx, func(c client.Client) error { return c.Subresource(s.name).Patch(ctx, obj, patch, opts...) })
 }
 

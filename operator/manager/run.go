@@ -33,7 +33,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	// The first failure stops everything; later failures are consequences.
 	failed := func(err error) { end(&failure{err}) }
 	groups := struct{ servers, hooks, sources, others, leaders *group }{
-		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),
+		newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed), newGroup(ctx, failed),
+		newGroup(ctx, failed),
 	}
 	// If another replica may be working, stop all work immediately instead of group by group.
 	defer context.AfterFunc(ctx, func() {
@@ -75,7 +76,8 @@ func (m *Manager) Run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			end(&failure{context.Cause(leading)}) // the grace period starts now
 		}
-		if err := groups.leaders.stop("controllers", timeUp, context.Cause(leading)); err != nil || m.cfg.Election == nil {
+		if err := groups.leaders.stop("controllers", timeUp, context.Cause(leading)); err != nil ||
+			m.cfg.Election == nil {
 			return err
 		}
 		return groups.leaders.unfinished()
@@ -153,7 +155,8 @@ func (m *Manager) elect(ctx context.Context, lead func(context.Context) error) e
 	cfg.Leading = func(leading bool) {
 		status.Set(map[bool]float64{true: 1}[leading])
 		if leading {
-			m.own.events.Recorder(m.cfg.Name).Event(leaseOf(cfg.Lease), "Normal", "LeaderElection", cfg.Identity+" became leader")
+			m.own.events.Recorder(m.cfg.Name).Event(leaseOf(cfg.Lease), "Normal", "LeaderElection",
+				cfg.Identity+" became leader")
 		}
 		if callback != nil {
 			callback(leading)

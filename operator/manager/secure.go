@@ -26,7 +26,8 @@ type SecureMetrics struct {
 	TLS func(*tls.Config)
 }
 
-func (s *SecureMetrics) secure(m *Manager, g *group, l net.Listener, h http.Handler) (net.Listener, http.Handler, error) {
+func (s *SecureMetrics) secure(m *Manager, g *group, l net.Listener,
+	h http.Handler) (net.Listener, http.Handler, error) {
 	certificates := s.Certificates
 	if certificates == nil {
 		host, _, err := net.SplitHostPort(l.Addr().String())
@@ -38,7 +39,8 @@ func (s *SecureMetrics) secure(m *Manager, g *group, l net.Listener, h http.Hand
 		certificates = a
 	}
 	m.observe(certificates)
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificates.GetCertificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: certificates.GetCertificate}
 	if s.TLS != nil {
 		s.TLS(config)
 	}

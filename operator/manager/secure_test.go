@@ -22,7 +22,8 @@ type reviewers struct{ asked atomic.Int32 }
 
 func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer := func(body string) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Request: req, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+		return &http.Response{StatusCode: 200, Request: req, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(body))}, nil
 	}
 	switch path := req.URL.Path; {
 	case strings.HasSuffix(path, "/tokenreviews"):
@@ -36,7 +37,8 @@ func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
 		return answer(fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":%v,"user":{"username":%q,"extra":{"scopes":["metrics"]}}}}`, known, name))
 	case strings.HasSuffix(path, "/subjectaccessreviews"):
 		body, _ := io.ReadAll(req.Body)
-		allowed := strings.Contains(string(body), `"user":"prometheus"`) && strings.Contains(string(body), `"path":"/metrics"`) && strings.Contains(string(body), `"verb":"get"`) &&
+		allowed := strings.Contains(string(body), `"user":"prometheus"`) &&
+			strings.Contains(string(body), `"path":"/metrics"`) && strings.Contains(string(body), `"verb":"get"`) &&
 			strings.Contains(string(body), `"extra":{"scopes":["metrics"]}`)
 		return answer(fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":%v}}`, allowed))
 	case path == "/apis/authentication.k8s.io/v1":
@@ -52,8 +54,10 @@ func (r *reviewers) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestSecureMetrics(t *testing.T) {
 	server, log := &reviewers{}, &lines{}
 	m, err := manager.New(manager.Config{
-		REST: &rest.Config{Host: "http://reviewers", Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
-		Log:  slog.New(slog.NewTextHandler(log, nil)), MetricsAddress: "127.0.0.1:0", SecureMetrics: &manager.SecureMetrics{},
+		REST: &rest.Config{Host: "http://reviewers", Transport: server,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		Log: slog.New(slog.NewTextHandler(log, nil)), MetricsAddress: "127.0.0.1:0",
+		SecureMetrics: &manager.SecureMetrics{},
 	})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

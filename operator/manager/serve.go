@@ -108,7 +108,8 @@ type server struct {
 
 func (s *server) Run(ctx context.Context) error {
 	srv := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readWithin, WriteTimeout: writeWithin,
+		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: maxHeader,
 	}
 	ended := make(chan struct{})

@@ -38,7 +38,8 @@ func TestFailoverStory(t *testing.T) {
 		})
 		must(t, err)
 		r := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			children, err := client.List[corev1.Secret](ctx, m.Client(), client.InNamespace(ns), client.MatchingLabels{"of": req.Name})
+			children, err := client.List[corev1.Secret](ctx, m.Client(), client.InNamespace(ns),
+				client.MatchingLabels{"of": req.Name})
 			if err != nil || len(children) > 0 || req.Namespace != ns {
 				return reconcile.Result{}, err
 			}
@@ -48,7 +49,8 @@ func TestFailoverStory(t *testing.T) {
 		})
 		must(t, m.AddController(controller.Config{Name: "child", Reconciler: r, Sources: []controller.Source{
 			&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}},
-			&controller.Kind{Informers: m.Informers(), Object: &corev1.Secret{}, Handler: func(controller.Event, func(reconcile.Request)) {}},
+			&controller.Kind{Informers: m.Informers(), Object: &corev1.Secret{},
+				Handler: func(controller.Event, func(reconcile.Request)) {}},
 		}}))
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
@@ -61,7 +63,8 @@ func TestFailoverStory(t *testing.T) {
 	<-m.Elected()
 	for turn := range turns {
 		for n := range each {
-			must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("c-%d-%d", turn, n)}}))
+			must(t, direct.Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("c-%d-%d", turn, n)}}))
 		}
 		next, stopNext := start(fmt.Sprint("replica-", turn+1))
 		t.Cleanup(func() { _ = stopNext() })

@@ -31,10 +31,13 @@ func (a *traceLog) sink() trace.Sink {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.lines = append(a.lines, traceLine{line, trace.Retention[tracedObject]{
-			Object: tracedObject{r.Controller, r.Cluster, r.Kind, r.Namespace, r.Name}, Failed: r.Error != "", Changed: r.Changed(),
+			Object: tracedObject{r.Controller, r.Cluster, r.Kind, r.Namespace, r.Name}, Failed: r.Error != "",
+			Changed: r.Changed(),
 		}})
 		if len(a.lines) > traceLines+traceLines/4 {
-			a.lines = trace.Retain(a.lines, traceLines, func(l traceLine) trace.Retention[tracedObject] { return l.worth })
+			a.lines = trace.Retain(a.lines, traceLines, func(l traceLine) trace.Retention[tracedObject] {
+				return l.worth
+			})
 		}
 	})
 }

@@ -136,7 +136,8 @@ func (w *webhooks) start(ctx context.Context, m *Manager, g *group) error {
 		return err
 	}
 	server := webhook.NewServer(webhook.Config{
-		Address: cfg.Address, Listener: cfg.Listener, Certificates: certificates, TLS: cfg.TLS, Instrument: m.metrics.instrument, Log: m.cfg.Log,
+		Address: cfg.Address, Listener: cfg.Listener, Certificates: certificates, TLS: cfg.TLS,
+		Instrument: m.metrics.instrument, Log: m.cfg.Log,
 	})
 	for path, h := range w.handlers {
 		if err := server.Register(path, h); err != nil {
@@ -230,7 +231,8 @@ func (m *Manager) observe(c webhook.Certificates) {
 		m.metrics.certReads.Inc()
 		if err != nil {
 			m.metrics.certErrors.Inc()
-			m.cfg.Log.Error("new certificate is not usable; the old one stays in use until the files change", "err", err)
+			m.cfg.Log.Error("new certificate is not usable; the old one stays in use until the files change", "err",
+				err)
 			return
 		}
 		m.cfg.Log.Info("certificate was read again, because its files changed")

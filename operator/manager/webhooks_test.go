@@ -24,12 +24,13 @@ func TestWebhookMetrics(t *testing.T) {
 		Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"},
 	})
 	must(t, err)
-	must(t, m.AddWebhook(webhook.Hook{Path: "/mutate-x", Mutating: true}, webhook.HandlerFunc(func(_ context.Context, req webhook.Request) webhook.Response {
-		if req.Operation == "PANIC" {
-			panic("requested panic")
-		}
-		return webhook.Allowed()
-	})))
+	must(t, m.AddWebhook(webhook.Hook{Path: "/mutate-x", Mutating: true},
+		webhook.HandlerFunc(func(_ context.Context, req webhook.Request) webhook.Response {
+			if req.Operation == "PANIC" {
+				panic("requested panic")
+			}
+			return webhook.Allowed()
+		})))
 	if err := m.AddWebhook(webhook.Hook{Path: "/mutate-x"}, webhook.HandlerFunc(nil)); err == nil {
 		t.Error("two webhooks at one path")
 	}
@@ -55,7 +56,8 @@ func TestWebhookMetrics(t *testing.T) {
 	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
 	for _, operation := range []string{"CREATE", "PANIC"} {
 		body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":%q}}`, operation)
-		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/mutate-x", "application/json", strings.NewReader(body))
+		resp, err := c.Post("https://"+m.WebhookServer().Address()+"/mutate-x", "application/json",
+			strings.NewReader(body))
 		must(t, err)
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
@@ -65,16 +67,19 @@ func TestWebhookMetrics(t *testing.T) {
 	}
 	_, body := get(t, m.MetricsHandler(), "/metrics")
 	for _, want := range []string{
-		`controller_runtime_webhook_requests_total{code="200",webhook="/mutate-x"} 2`, `controller_runtime_webhook_requests_total{code="500",webhook="/mutate-x"} 0`,
+		`controller_runtime_webhook_requests_total{code="200",webhook="/mutate-x"} 2`,
+		`controller_runtime_webhook_requests_total{code="500",webhook="/mutate-x"} 0`,
 		`controller_runtime_webhook_requests_in_flight{webhook="/mutate-x"} 0`,
-		`controller_runtime_webhook_latency_seconds_count{webhook="/mutate-x"} 2`, `controller_runtime_webhook_panics_total 1`,
+		`controller_runtime_webhook_latency_seconds_count{webhook="/mutate-x"} 2`,
+		`controller_runtime_webhook_panics_total 1`,
 		`controller_runtime_conversion_webhook_panics_total 0`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not among the metrics", want)
 		}
 	}
-	if code, body := get(t, m.HealthHandler(), "/readyz?verbose"); code != 200 || !strings.Contains(body, "[+]webhooks ok") {
+	if code, body := get(t, m.HealthHandler(), "/readyz?verbose"); code != 200 ||
+		!strings.Contains(body, "[+]webhooks ok") {
 		t.Errorf("%d %s", code, body)
 	}
 	cancel()
@@ -90,16 +95,22 @@ func TestWebhooksThatDoNotStart(t *testing.T) {
 	must(t, err)
 	defer taken.Close()
 	for want, set := range map[string]func(*manager.Config, *webhook.Hook){
-		"address already in use": func(cfg *manager.Config, _ *webhook.Hook) { cfg.Webhooks.Address = taken.Addr().String() },
+		"address already in use": func(cfg *manager.Config, _ *webhook.Hook) {
+			cfg.Webhooks.Address = taken.Addr().String()
+		},
 		`invalid path "/validate-{a}"`: func(cfg *manager.Config, hook *webhook.Hook) {
 			hook.Path, cfg.Webhooks.Address = "/validate-{a}", "127.0.0.1:0"
 		},
-		"/does/not/exist/tls.crt: no such": func(cfg *manager.Config, _ *webhook.Hook) { cfg.Webhooks.CertDir = "/does/not/exist" },
+		"/does/not/exist/tls.crt: no such": func(cfg *manager.Config, _ *webhook.Hook) {
+			cfg.Webhooks.CertDir = "/does/not/exist"
+		},
 	} {
 		cfg, hook := manager.Config{}, webhook.Hook{Path: "/validate-x"}
 		set(&cfg, &hook)
 		m, s := newManager(t, cfg)
-		must(t, m.AddWebhook(hook, webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed() })))
+		must(t, m.AddWebhook(hook, webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
+			return webhook.Allowed()
+		})))
 		started := func(what string) manager.Runnable {
 			return manager.Func(func(context.Context) error { t.Error(what + " started"); return nil })
 		}

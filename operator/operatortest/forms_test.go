@@ -29,8 +29,10 @@ func TestForms(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for n := range 30 {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("pod-", n), Labels: map[string]string{"n": fmt.Sprint(n % 3)}}}
-		p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image", Args: []string{fmt.Sprint("--shard=", n)}}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("pod-", n),
+			Labels: map[string]string{"n": fmt.Sprint(n % 3)}}}
+		p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image",
+			Args: []string{fmt.Sprint("--shard=", n)}}}
 		p.Spec.NodeSelector = map[string]string{"nowhere": "true"} // it must not be modified
 		if err := direct.Create(ctx, p); err != nil {
 			t.Fatal(err)
@@ -53,7 +55,8 @@ func TestForms(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.Name != p.Name || got.UID != p.UID || !reflect.DeepEqual(got.Spec, p.Spec) || !reflect.DeepEqual(got.Labels, p.Labels) {
+				if got.Name != p.Name || got.UID != p.UID || !reflect.DeepEqual(got.Spec, p.Spec) ||
+					!reflect.DeepEqual(got.Labels, p.Labels) {
 					t.Errorf("got %+v\nwant %+v", got, p)
 				}
 			}
@@ -62,7 +65,8 @@ func TestForms(t *testing.T) {
 				t.Errorf("%d pods have the label: %v", len(third), err)
 			}
 			name := "written-" + form.String()
-			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string]string{"a": "b"}}
+			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+				Data: map[string]string{"a": "b"}}
 			for range 2 { // the second apply is not sent, and has the same result
 				if err := c.Apply(ctx, made.DeepCopy()); err != nil {
 					t.Fatal(err)
@@ -104,7 +108,8 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	scale := &autoscalingv1.Scale{}
-	if err := c.Subresource("scale").Get(t.Context(), d, scale); err != nil || scale.Spec.Replicas != 0 || scale.Name != "web" {
+	if err := c.Subresource("scale").Get(t.Context(), d, scale); err != nil || scale.Spec.Replicas != 0 ||
+		scale.Name != "web" {
 		t.Fatalf("%v %+v", err, scale)
 	}
 	scale.Spec.Replicas = 3

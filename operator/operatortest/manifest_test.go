@@ -33,8 +33,9 @@ func configMapOfManifest(name string) string {
 
 func TestRead(t *testing.T) {
 	dir := write(t, map[string]string{
-		"b.yml":              configMapOfManifest("b"),
-		"a.yaml":             "# only a comment\n---\n" + configMapOfManifest("a1") + "---\n" + configMapOfManifest("a2") + "---\n",
+		"b.yml": configMapOfManifest("b"),
+		"a.yaml": "# only a comment\n---\n" + configMapOfManifest("a1") + "---\n" +
+			configMapOfManifest("a2") + "---\n",
 		"c.json":             `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`,
 		"kustomization.yaml": "resources: [a.yaml]",
 		"README.md":          "nothing",
@@ -67,7 +68,8 @@ func TestReadRefuses(t *testing.T) {
 		{"nameless.yml", "lacks apiVersion, kind or metadata.name"},
 		{"empty.yaml", "no objects in"},
 	} {
-		if _, err := manifest.Read(filepath.Join(dir, test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := manifest.Read(filepath.Join(dir, test.file)); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.file, err, test.want)
 		}
 	}
@@ -98,7 +100,8 @@ func TestManifestRBAC(t *testing.T) {
 				t.Errorf("the subjects have the namespaces %v, want %v", namespaces, want)
 			}
 		}
-		kinds = append(kinds, strings.TrimPrefix(m.Object.GetNamespace()+"/"+m.Object.GetKind()+"/"+m.Object.GetName(), "/"))
+		kinds = append(kinds, strings.TrimPrefix(m.Object.GetNamespace()+"/"+m.Object.GetKind()+"/"+m.Object.GetName(),
+			"/"))
 	}
 	if want := "Namespace/system system/ServiceAccount/a system/Role/r kube-system/Role/r system/RoleBinding/none ClusterRole/none"; strings.Join(kinds, " ") != want {
 		t.Errorf("got %v, want %s", kinds, want)
@@ -106,7 +109,8 @@ func TestManifestRBAC(t *testing.T) {
 	if want := "system:serviceaccount:system:a"; user != want {
 		t.Errorf("the user is %s, want %s", user, want)
 	}
-	for _, accounts := range []string{configMapOfManifest("none"), account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
+	for _, accounts := range []string{configMapOfManifest("none"),
+		account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
 		dir := write(t, map[string]string{"a.yaml": accounts})
 		if _, _, err := manifest.RBAC(dir); !errors.Is(err, manifest.ErrServiceAccounts) {
 			t.Errorf("%q: %v, want %v", accounts, err, manifest.ErrServiceAccounts)

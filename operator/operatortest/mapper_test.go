@@ -59,7 +59,8 @@ func TestMapperAgainstClientGo(t *testing.T) {
 	}
 	resource := func(gvr schema.GroupVersionResource) {
 		t.Helper()
-		for _, partial := range []schema.GroupVersionResource{gvr, gvr.GroupResource().WithVersion(""), {Resource: gvr.Resource}} {
+		for _, partial := range []schema.GroupVersionResource{gvr, gvr.GroupResource().WithVersion(""),
+			{Resource: gvr.Resource}} {
 			gotKind, gotErr := ours.KindFor(partial)
 			wantKind, wantErr := theirs.KindFor(partial)
 			same(fmt.Sprintf("kind of %v", partial), gotKind, gotErr, wantKind, wantErr)

@@ -48,7 +48,8 @@ func ship(name string, masts int64) *unstructured.Unstructured {
 
 func wantMissing(t *testing.T, env *operatortest.Env, obj client.Object) {
 	t.Helper()
-	if err := env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: obj.GetName()}, obj); !apierrors.IsNotFound(err) {
+	if err := env.Client().Get(t.Context(), client.Key{Namespace: "default", Name: obj.GetName()},
+		obj); !apierrors.IsNotFound(err) {
 		t.Errorf("get %s: %v, want not found", obj.GetName(), err)
 	}
 }
@@ -134,7 +135,8 @@ func TestFork(t *testing.T) {
 func TestSimulatedNodes(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.Nodes(operatortest.NodeSimulated))
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	env.Create(t, pod)
 	env.Eventually(t, time.Minute, func() bool { env.Get(t, pod); return pod.Status.Phase == corev1.PodRunning })
 }
@@ -153,11 +155,15 @@ func TestNodeGroupsAndStages(t *testing.T) {
 		t.Errorf("%s on %s", pod.Status.Phase, pod.Spec.NodeName)
 	}
 	for want, option := range map[string]operatortest.Option{
-		"must be between 1 and 10000":                operatortest.Nodes(operatortest.NodeSimulated, operatortest.NodeGroup{}),
-		`nodes and stages need the node "simulated"`: operatortest.Nodes(operatortest.NodeNone, operatortest.NodeGroup{Count: 1}),
+		"must be between 1 and 10000": operatortest.Nodes(operatortest.NodeSimulated,
+			operatortest.NodeGroup{}),
+		`nodes and stages need the node "simulated"`: operatortest.Nodes(operatortest.NodeNone,
+			operatortest.NodeGroup{Count: 1}),
 		"no such file": operatortest.Stages("testdata/missing.yaml"),
 	} {
-		if message := messageOf(t, func(t testing.TB) { operatortest.New(t, option) }); !strings.Contains(message, want) {
+		if message := messageOf(t, func(t testing.TB) {
+			operatortest.New(t, option)
+		}); !strings.Contains(message, want) {
 			t.Errorf("%q, want %q", message, want)
 		}
 	}
@@ -237,7 +243,8 @@ func messageOf(t *testing.T, do func(testing.TB)) (message string) {
 // server.
 func TestReportsMissing(t *testing.T) {
 	notKelson := filepath.Join(t.TempDir(), "kelson")
-	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"), 0o755); err != nil {
+	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ env, want string }{
@@ -252,7 +259,9 @@ func TestReportsMissing(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant %q", test.env, err, out, test.want)
 		}
 	}
-	if got := messageOf(t, func(tb testing.TB) { operatortest.New(tb, operatortest.CRDs("nowhere")) }); !strings.Contains(got, "nowhere") {
+	if got := messageOf(t, func(tb testing.TB) {
+		operatortest.New(tb, operatortest.CRDs("nowhere"))
+	}); !strings.Contains(got, "nowhere") {
 		t.Errorf("missing CRDs: %q", got)
 	}
 }

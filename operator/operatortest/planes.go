@@ -37,7 +37,8 @@ func (p *plane) config() (*rest.Config, error) {
 
 // create creates a plane. ready is true if it already has the manifests; otherwise the caller must
 // install them and call installed.
-func (s *server) create(ctx context.Context, o options, manifests []manifest.Manifest) (_ *plane, ready bool, err error) {
+func (s *server) create(ctx context.Context, o options,
+	manifests []manifest.Manifest) (_ *plane, ready bool, err error) {
 	request := map[string]any{"node": string(o.node)}
 	if o.workloads {
 		request["workloads"] = true

@@ -24,7 +24,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func protobufStatus(t *testing.T, message string) string {
 	t.Helper()
 	var out bytes.Buffer
-	status := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: message, Code: http.StatusForbidden}
+	status := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: message,
+		Code: http.StatusForbidden}
 	if err := protobuf.NewSerializer(nil, nil).Encode(status, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,11 @@ func TestWrap(t *testing.T) {
 		case "/api/v1/pods":
 			code, body = http.StatusForbidden, rbac
 		case "/api/v1/nodes":
-			code, body = http.StatusForbidden, protobufStatus(t, `nodes is forbidden: User "x" cannot list resource "nodes" in API group "" at the cluster scope`)
+			code, body = http.StatusForbidden,
+				protobufStatus(t, `nodes is forbidden: User "x" cannot list resource "nodes" in API group "" at the cluster scope`)
 		case "/api/v1/namespaces/a/secrets":
-			code, body = http.StatusForbidden, `{"kind":"Status","message":"admission webhook \"w\" denied the request"}`
+			code, body = http.StatusForbidden,
+				`{"kind":"Status","message":"admission webhook \"w\" denied the request"}`
 		}
 		return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body))}, nil
 	})
@@ -68,7 +71,8 @@ func TestWrap(t *testing.T) {
 		}
 		return string(body)
 	}
-	config := &rest.Config{Host: "http://server", Transport: server, Impersonate: rest.ImpersonationConfig{UserName: "operator"}}
+	config := &rest.Config{Host: "http://server", Transport: server,
+		Impersonate: rest.ImpersonationConfig{UserName: "operator"}}
 	record.Wrap(config)
 	if config.WrapTransport != nil || config.Impersonate.UserName == "" {
 		t.Error("recorded without the variable")
@@ -104,8 +108,10 @@ func TestWrap(t *testing.T) {
 		t.Errorf("%d lines, want 6 requests and two refusals:\n%s", n, text)
 	}
 	for _, want := range []string{
-		`"verb":"list","user":{"username":"operator"},"objectRef":{"resource":"pods"}`, `"code":403,"message":"pods is forbidden`, `"code":403,"message":"nodes is forbidden`,
-		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status"}`, `"requestURI":"/metrics","verb":"get"`, `"requestURI":"/apis/apps/v1","verb":"get"`,
+		`"verb":"list","user":{"username":"operator"},"objectRef":{"resource":"pods"}`,
+		`"code":403,"message":"pods is forbidden`, `"code":403,"message":"nodes is forbidden`,
+		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status"}`,
+		`"requestURI":"/metrics","verb":"get"`, `"requestURI":"/apis/apps/v1","verb":"get"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)

@@ -81,7 +81,8 @@ func startServer(node Node) (_ *server, err error) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 
 	s := &server{stderr: &tail{}, bases: map[string]bool{}}
-	cmd := exec.Command(path, "serve", "--in-memory", "--secure-port=0", "--kubeconfig="+kubeconfig, "--node="+string(node),
+	cmd := exec.Command(path, "serve", "--in-memory", "--secure-port=0", "--kubeconfig="+kubeconfig,
+		"--node="+string(node),
 		fmt.Sprintf("--planes=%d", maxPlanes), "--planes-idle=0", "--exit-with-stdin")
 	if node == NodeProcess {
 		// pods are the test's own and may use its files

@@ -27,13 +27,14 @@ func (r *registrations) of() manager.WebhookConfig {
 	defer r.mu.Unlock()
 	i := len(r.missing)
 	r.missing, r.begun = append(r.missing, nil), append(r.begun, false)
-	return manager.WebhookConfig{Local: true, Address: "127.0.0.1:0", Registrar: r.registrar, Progress: func(missing []string) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.missing[i], r.begun[i] = missing, true
-		close(r.changed)
-		r.changed = make(chan struct{})
-	}}
+	return manager.WebhookConfig{Local: true, Address: "127.0.0.1:0", Registrar: r.registrar,
+		Progress: func(missing []string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.missing[i], r.begun[i] = missing, true
+			close(r.changed)
+			r.changed = make(chan struct{})
+		}}
 }
 
 // state returns the webhooks that are not registered, whether all operators have reported theirs,

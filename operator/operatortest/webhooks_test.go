@@ -35,7 +35,8 @@ func (keeper) ValidateCreate(_ context.Context, c *corev1.ConfigMap) (webhook.Wa
 // The control plane calls the webhooks of an operator in the test, in a plane and its fork.
 func TestWebhooks(t *testing.T) {
 	needKelson(t)
-	run := operatortest.Operator(operator.Name("keeper"), operator.Webhook[corev1.ConfigMap](func(operator.Client) keeper { return keeper{} }))
+	run := operatortest.Operator(operator.Name("keeper"),
+		operator.Webhook[corev1.ConfigMap](func(operator.Client) keeper { return keeper{} }))
 	check := func(env *operatortest.Env) {
 		t.Helper()
 		env.AwaitWebhooks(t)
@@ -67,7 +68,8 @@ func TestRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Get[corev1.ConfigMap](t.Context(), c, client.Key{Namespace: "default", Name: "none"}); !apierrors.IsNotFound(err) {
+	if _, err := client.Get[corev1.ConfigMap](t.Context(), c,
+		client.Key{Namespace: "default", Name: "none"}); !apierrors.IsNotFound(err) {
 		t.Errorf("a read that the role allows: %v, want not found", err)
 	}
 	own := configMap("new", "")

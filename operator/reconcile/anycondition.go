@@ -157,7 +157,8 @@ func (s conditionStruct) observes() bool { return s.generation().IsValid() }
 
 func (s conditionStruct) get() metav1.Condition {
 	c := metav1.Condition{
-		Type: s.text("Type"), Status: metav1.ConditionStatus(s.text("Status")), Reason: s.text("Reason"), Message: s.text("Message"),
+		Type: s.text("Type"), Status: metav1.ConditionStatus(s.text("Status")), Reason: s.text("Reason"),
+		Message: s.text("Message"),
 	}
 	if f := s.timeField("LastTransitionTime", false); f.IsValid() {
 		c.LastTransitionTime, _ = f.Interface().(metav1.Time)
@@ -224,7 +225,8 @@ func (m conditionMap) observes() bool { return m["observedGeneration"] != nil }
 
 func (m conditionMap) get() metav1.Condition {
 	text := func(name string) string { s, _ := m[name].(string); return s }
-	c := metav1.Condition{Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"), Message: text("message")}
+	c := metav1.Condition{Type: text("type"), Status: metav1.ConditionStatus(text("status")), Reason: text("reason"),
+		Message: text("message")}
 	if t, err := time.Parse(time.RFC3339, text("lastTransitionTime")); err == nil {
 		c.LastTransitionTime = metav1.NewTime(t)
 	}
@@ -248,7 +250,8 @@ func (m conditionMap) set(c metav1.Condition, moved bool) (changed bool) {
 	if moved {
 		m["lastTransitionTime"] = c.LastTransitionTime.UTC().Format(time.RFC3339)
 	}
-	return was.Status != c.Status || was.Reason != c.Reason || was.Message != c.Message || was.ObservedGeneration != c.ObservedGeneration
+	return was.Status != c.Status || was.Reason != c.Reason || was.Message != c.Message ||
+		was.ObservedGeneration != c.ObservedGeneration
 }
 
 // takesConditions reports whether the library may add its own condition to an object. An

@@ -46,7 +46,8 @@ func TestConditionsOfOtherTypes(t *testing.T) {
 				obj.SetGeneration(3)
 				set := func(status metav1.ConditionStatus, reason string) bool {
 					time.Sleep(time.Minute)
-					return reconcile.SetCondition(obj, metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: "m"})
+					return reconcile.SetCondition(obj,
+						metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: "m"})
 				}
 				if _, ok := reconcile.GetCondition(obj, "Ready"); ok || reconcile.IsTrue(obj, "Ready") {
 					t.Error("there is a condition")
@@ -55,23 +56,27 @@ func TestConditionsOfOtherTypes(t *testing.T) {
 					t.Error("the first change, or the repetition, is reported wrongly")
 				}
 				first, ok := reconcile.GetCondition(obj, "Ready")
-				if !ok || first.Status != metav1.ConditionFalse || first.Reason != "Starting" || first.LastTransitionTime.IsZero() || reconcile.IsTrue(obj, "Ready") {
+				if !ok || first.Status != metav1.ConditionFalse || first.Reason != "Starting" ||
+					first.LastTransitionTime.IsZero() || reconcile.IsTrue(obj, "Ready") {
 					t.Errorf("got %+v", first)
 				}
 				if !set(metav1.ConditionFalse, "Waiting") {
 					t.Error("the change of the reason is not reported")
 				}
-				if c, _ := reconcile.GetCondition(obj, "Ready"); !c.LastTransitionTime.Equal(&first.LastTransitionTime) || c.Reason != "Waiting" {
+				if c, _ := reconcile.GetCondition(obj,
+					"Ready"); !c.LastTransitionTime.Equal(&first.LastTransitionTime) || c.Reason != "Waiting" {
 					t.Errorf("the transition time moved: %+v", c)
 				}
 				if !set(metav1.ConditionTrue, "Done") || !reconcile.IsTrue(obj, "Ready") {
 					t.Error("it is not true")
 				}
-				if c, _ := reconcile.GetCondition(obj, "Ready"); !first.LastTransitionTime.Before(&c.LastTransitionTime) {
+				if c, _ := reconcile.GetCondition(obj,
+					"Ready"); !first.LastTransitionTime.Before(&c.LastTransitionTime) {
 					t.Errorf("the transition time did not move: %+v", c)
 				}
 				reconcile.SetCondition(obj, metav1.Condition{Type: "Other", Status: metav1.ConditionUnknown})
-				if c, ok := reconcile.GetCondition(obj, "Other"); !ok || c.Status != metav1.ConditionUnknown || !reconcile.IsTrue(obj, "Ready") {
+				if c, ok := reconcile.GetCondition(obj, "Other"); !ok || c.Status != metav1.ConditionUnknown ||
+					!reconcile.IsTrue(obj, "Ready") {
 					t.Errorf("with two: %+v", c)
 				}
 				obj.SetGeneration(4)

@@ -109,7 +109,8 @@ func isTransient(err error) bool {
 	case !errors.As(err, &status):
 		return true // no response
 	}
-	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || status.Status().Code >= 500
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
+		status.Status().Code >= 500
 }
 
 // rebase reads the object from the server and repeats the changes of the status there.

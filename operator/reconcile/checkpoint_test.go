@@ -40,7 +40,8 @@ func TestSaveStatus(t *testing.T) {
 		return reconcile.Result{}, nil
 	}))
 	must(t, err)
-	if b := f.budget(t); b.Status.DesiredHealthy != 7 || b.Status.CurrentHealthy != 3 || b.Status.ObservedGeneration != 1 {
+	if b := f.budget(t); b.Status.DesiredHealthy != 7 || b.Status.CurrentHealthy != 3 ||
+		b.Status.ObservedGeneration != 1 {
 		t.Errorf("got %+v", b.Status)
 	}
 	if got := f.writes(); got != 2 {
@@ -66,7 +67,8 @@ func TestSaveStatusSurvivesConflicts(t *testing.T) {
 			b.Labels = map[string]string{"by": "another"}
 			b.Status.ExpectedPods = 5
 			b.Status.DesiredHealthy = 1 // the reconciler changes this, too
-			b.Status.Conditions = []metav1.Condition{{Type: "Theirs", Status: metav1.ConditionTrue, Reason: "T", LastTransitionTime: metav1.Now()}}
+			b.Status.Conditions = []metav1.Condition{{Type: "Theirs", Status: metav1.ConditionTrue, Reason: "T",
+				LastTransitionTime: metav1.Now()}}
 		})
 		b.Status.DesiredHealthy = 7
 		reconcile.SetCondition(b, ready)
@@ -79,7 +81,8 @@ func TestSaveStatusSurvivesConflicts(t *testing.T) {
 	must(t, err)
 	b := f.budget(t)
 	_, theirs := reconcile.GetCondition(b, "Theirs")
-	if b.Labels["by"] != "another" || b.Status.DesiredHealthy != 7 || b.Status.ExpectedPods != 5 || !theirs || !reconcile.IsTrue(b, "Ready") {
+	if b.Labels["by"] != "another" || b.Status.DesiredHealthy != 7 || b.Status.ExpectedPods != 5 || !theirs ||
+		!reconcile.IsTrue(b, "Ready") {
 		t.Errorf("got %v, %+v", b.Labels, b.Status)
 	}
 }
@@ -141,7 +144,8 @@ func TestSaveStatusOfADeletedObject(t *testing.T) {
 			_, _ = f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
 				must(t, f.client.Delete(t.Context(), f.budget(t)))
 				if replaced {
-					must(t, f.client.Create(t.Context(), &budget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
+					must(t, f.client.Create(t.Context(),
+						&budget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
 				}
 				b.Status.DesiredHealthy = 7
 				saved = reconcile.SaveStatus(ctx, b)
@@ -160,11 +164,13 @@ func TestSaveStatusOfADeletedObject(t *testing.T) {
 // SaveStatus outside of a reconcile, or of a copy of the object, is an error.
 func TestSaveStatusOfOtherObjects(t *testing.T) {
 	f := newFixture(t)
-	if err := reconcile.SaveStatus(t.Context(), &budget{}); err == nil || !strings.Contains(err.Error(), "typed reconciler") {
+	if err := reconcile.SaveStatus(t.Context(), &budget{}); err == nil ||
+		!strings.Contains(err.Error(), "typed reconciler") {
 		t.Errorf("outside of a reconcile: %v", err)
 	}
 	_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
-		if err := reconcile.SaveStatus(ctx, b.DeepCopy()); err == nil || !strings.Contains(err.Error(), "not the object") {
+		if err := reconcile.SaveStatus(ctx, b.DeepCopy()); err == nil ||
+			!strings.Contains(err.Error(), "not the object") {
 			t.Errorf("a copy: %v", err)
 		}
 		return reconcile.Result{}, nil

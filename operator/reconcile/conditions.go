@@ -84,7 +84,8 @@ func IsTrue(obj client.Object, conditionType string) bool {
 			return false
 		}
 		c := list.find(conditionType)
-		return c != nil && c.get().Status == metav1.ConditionTrue && (!c.observes() || c.get().ObservedGeneration >= obj.GetGeneration())
+		return c != nil && c.get().Status == metav1.ConditionTrue &&
+			(!c.observes() || c.get().ObservedGeneration >= obj.GetGeneration())
 	}
 	c, ok := GetCondition(obj, conditionType)
 	return ok && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= obj.GetGeneration()

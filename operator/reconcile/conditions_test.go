@@ -42,7 +42,8 @@ func TestSetCondition(t *testing.T) {
 				t.Errorf("step %d: changed is %v", i, changed)
 			}
 			c, _ := reconcile.GetCondition(b, "Ready")
-			if moved := c.LastTransitionTime != before.LastTransitionTime; moved != s.moved || c.ObservedGeneration != s.generation {
+			if moved := c.LastTransitionTime != before.LastTransitionTime; moved != s.moved ||
+				c.ObservedGeneration != s.generation {
 				t.Errorf("step %d: %+v after %+v", i, c, before)
 			}
 		}

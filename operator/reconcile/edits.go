@@ -64,10 +64,11 @@ func (r *run[T, P]) warnUnwritten(ctx context.Context) {
 // writes change.
 func unwrittenEdits(before, after client.Object) (fields []string) {
 	for name, differ := range map[string]bool{
-		"metadata.labels":          !equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()),
-		"metadata.annotations":     !equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()),
-		"metadata.finalizers":      !equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()),
-		"metadata.ownerReferences": !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()),
+		"metadata.labels":      !equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()),
+		"metadata.annotations": !equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()),
+		"metadata.finalizers":  !equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()),
+		"metadata.ownerReferences": !equality.Semantic.DeepEqual(before.GetOwnerReferences(),
+			after.GetOwnerReferences()),
 	} {
 		if differ {
 			fields = append(fields, name)
@@ -87,7 +88,8 @@ func otherFields(before, after client.Object) (fields []string) {
 		}
 		for _, content := range []map[string]any{u.Object, old.Object} {
 			for name := range content {
-				if name != "metadata" && name != "status" && !slices.Contains(fields, name) && !equality.Semantic.DeepEqual(old.Object[name], u.Object[name]) {
+				if name != "metadata" && name != "status" && !slices.Contains(fields, name) &&
+					!equality.Semantic.DeepEqual(old.Object[name], u.Object[name]) {
 					fields = append(fields, name)
 				}
 			}

@@ -52,7 +52,8 @@ func TestWarningAboutUnwrittenEdits(t *testing.T) {
 				_, err = adapted.Reconcile(ctx, request)
 				must(t, err)
 			}
-			if got := strings.Count(log.String(), "fields that the library does not write"); got > 1 || (got == 1) != (tt.want != "") || !strings.Contains(log.String(), tt.want) {
+			if got := strings.Count(log.String(), "fields that the library does not write"); got > 1 ||
+				(got == 1) != (tt.want != "") || !strings.Contains(log.String(), tt.want) {
 				t.Errorf("got %s", log.String())
 			}
 		})
@@ -77,9 +78,10 @@ func TestWarningAboutUnwrittenEdits(t *testing.T) {
 		kind := &unstructured.Unstructured{}
 		kind.SetAPIVersion("policy/v1")
 		kind.SetKind("PodDisruptionBudget")
-		adapted, err := reconcile.For[unstructured.Unstructured](untyped(func(_ context.Context, u *unstructured.Unstructured) (reconcile.Result, error) {
-			return reconcile.Result{}, unstructured.SetNestedField(u.Object, int64(1), "spec", "minAvailable")
-		}), reconcile.TypedConfig{Client: f.client, Prototype: kind})
+		adapted, err := reconcile.For[unstructured.Unstructured](
+			untyped(func(_ context.Context, u *unstructured.Unstructured) (reconcile.Result, error) {
+				return reconcile.Result{}, unstructured.SetNestedField(u.Object, int64(1), "spec", "minAvailable")
+			}), reconcile.TypedConfig{Client: f.client, Prototype: kind})
 		must(t, err)
 		_, err = adapted.Reconcile(reconcile.WithLog(t.Context(), slog.New(slog.NewTextHandler(&log, nil))), request)
 		must(t, err)
@@ -99,8 +101,12 @@ func (f untyped) Reconcile(ctx context.Context, u *unstructured.Unstructured) (r
 func TestDeleted(t *testing.T) {
 	f := newFixture(t)
 	var deleted []reconcile.Request
-	adapted, err := reconcile.For[budget](step(func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil }),
-		reconcile.TypedConfig{Client: f.client, Deleted: func(_ context.Context, req reconcile.Request) { deleted = append(deleted, req) }})
+	adapted, err := reconcile.For[budget](step(func(context.Context, *budget) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}),
+		reconcile.TypedConfig{Client: f.client, Deleted: func(_ context.Context, req reconcile.Request) {
+			deleted = append(deleted, req)
+		}})
 	must(t, err)
 	_, err = adapted.Reconcile(t.Context(), request)
 	must(t, err)
@@ -110,7 +116,8 @@ func TestDeleted(t *testing.T) {
 	must(t, f.client.Delete(t.Context(), &budget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
 	_, err = adapted.Reconcile(t.Context(), request)
 	must(t, err)
-	if len(deleted) != 1 || deleted[0] != (reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "a"}}) {
+	if len(deleted) != 1 || deleted[0] != (reconcile.Request{NamespacedName: client.Key{Namespace: "default",
+		Name: "a"}}) {
 		t.Errorf("deleted: %v", deleted)
 	}
 }

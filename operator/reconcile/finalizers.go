@@ -26,6 +26,8 @@ func RemoveFinalizer(obj client.Object, finalizer string) bool {
 	if !HasFinalizer(obj, finalizer) {
 		return false
 	}
-	obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer }))
+	obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
+		return f == finalizer
+	}))
 	return true
 }

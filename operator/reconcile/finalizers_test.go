@@ -17,7 +17,8 @@ func TestFinalizers(t *testing.T) {
 	if !reconcile.AddFinalizer(pod, "c") || reconcile.AddFinalizer(pod, "c") || !reconcile.HasFinalizer(pod, "c") {
 		t.Errorf("got %v", pod.Finalizers)
 	}
-	if !reconcile.RemoveFinalizer(pod, "a") || reconcile.RemoveFinalizer(pod, "a") || !slices.Equal(pod.Finalizers, []string{"b", "c"}) {
+	if !reconcile.RemoveFinalizer(pod, "a") || reconcile.RemoveFinalizer(pod, "a") ||
+		!slices.Equal(pod.Finalizers, []string{"b", "c"}) {
 		t.Errorf("got %v", pod.Finalizers)
 	}
 	if !slices.Equal(shared, []string{"a", "b", "a"}) {

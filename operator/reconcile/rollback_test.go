@@ -97,7 +97,8 @@ func (s *sent) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/status") && r.URL.Query().Get("dryRun") == "" {
 			s.mu.Lock()
-			s.writes = append(s.writes, r.Method+" "+strings.TrimSuffix(strings.TrimPrefix(r.Header.Get("Content-Type"), "application/"), "+json"))
+			s.writes = append(s.writes, r.Method+" "+
+				strings.TrimSuffix(strings.TrimPrefix(r.Header.Get("Content-Type"), "application/"), "+json"))
 			s.mu.Unlock()
 		}
 		return next.RoundTrip(r)
@@ -133,7 +134,8 @@ func TestRolledBackOperator(t *testing.T) {
 	}
 	create := func(t *testing.T, name, status string) *unstructured.Unstructured {
 		t.Helper()
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": gv.String(), "kind": "Tower", "spec": map[string]any{"height": int64(3)}}}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": gv.String(), "kind": "Tower",
+			"spec": map[string]any{"height": int64(3)}}}
 		u.SetNamespace("default")
 		u.SetName(name)
 		for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) { // until the kind is served
@@ -145,7 +147,8 @@ func TestRolledBackOperator(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must(t, newer.Subresource("status").Patch(ctx, u, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/status","value":`+status+`}]`))))
+		must(t, newer.Subresource("status").Patch(ctx, u,
+			client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/status","value":`+status+`}]`))))
 		return u
 	}
 	const stored = `{"turns":1,"keeper":"Ida","lamps":[{"name":"a","watts":60},{"name":"b","watts":null},{"name":"c","watts":40}],"rooms":{"top":{"door":"red","size":3}}}`
@@ -166,19 +169,30 @@ func TestRolledBackOperator(t *testing.T) {
 		want   string
 		sent   string
 	}{
-		"all of it is known": {`{"turns":1,"lamps":[{"name":"a","lit":true}]}`, turn, false, `{"turns":2,"lamps":[{"name":"a","lit":true}]}`, "PUT json"},
-		"a number":           {stored, turn, false, strings.Replace(stored, `"turns":1`, `"turns":2`, 1), "PATCH json-patch"},
-		"an element":         {stored, light, false, strings.Replace(stored, `"name":"c"`, `"name":"c","lit":true`, 1), "PATCH json-patch"},
+		"all of it is known": {`{"turns":1,"lamps":[{"name":"a","lit":true}]}`, turn, false,
+			`{"turns":2,"lamps":[{"name":"a","lit":true}]}`, "PUT json"},
+		"a number": {stored, turn, false, strings.Replace(stored, `"turns":1`, `"turns":2`, 1),
+			"PATCH json-patch"},
+		"an element": {stored, light, false, strings.Replace(stored, `"name":"c"`, `"name":"c","lit":true`, 1),
+			"PATCH json-patch"},
 		"elements that move": {stored, func(s *tower) {
 			s.Status.Lamps = []towerLamp{{Name: "c", Lit: true}, {Name: "new"}, s.Status.Lamps[0]}
 		}, false, strings.Replace(stored, `[{"name":"a","watts":60},{"name":"b","watts":null},{"name":"c","watts":40}]`,
 			`[{"name":"c","lit":true,"watts":40},{"name":"new"},{"name":"a","watts":60}]`, 1), "PATCH json-patch"},
-		"a member":               {`{"turns":1,"keeper":"Ida"}`, turn, false, `{"turns":2,"keeper":"Ida"}`, "PATCH merge-patch"},
-		"a member of a map":      {`{"turns":1,"rooms":{"top":{"size":3}}}`, func(s *tower) { s.Status.Rooms["top"] = towerRoom{Door: "red"} }, false, `{"turns":1,"rooms":{"top":{"size":3,"door":"red"}}}`, "PATCH merge-patch"},
-		"unowned member":         {`{"turns":1,"keeper":"Ida"}`, turn, true, `{"turns":2,"keeper":"Ida"}`, "PATCH merge-patch"},
-		"unowned element":        {stored, light, true, strings.Replace(stored, `"name":"c"`, `"name":"c","lit":true`, 1), "PATCH json-patch"},
-		"a zero within elements": {`{"turns":1,"lamps":[{"name":"a","lit":false}]}`, turn, false, `{"turns":2,"lamps":[{"name":"a","lit":false}]}`, "PATCH json-patch"},
-		"everything is dropped":  {stored, func(s *tower) { *s = tower{TypeMeta: s.TypeMeta, ObjectMeta: s.ObjectMeta} }, false, `{"keeper":"Ida"}`, "PATCH json-patch"},
+		"a member": {`{"turns":1,"keeper":"Ida"}`, turn, false, `{"turns":2,"keeper":"Ida"}`,
+			"PATCH merge-patch"},
+		"a member of a map": {`{"turns":1,"rooms":{"top":{"size":3}}}`, func(s *tower) {
+			s.Status.Rooms["top"] = towerRoom{Door: "red"}
+		}, false, `{"turns":1,"rooms":{"top":{"size":3,"door":"red"}}}`, "PATCH merge-patch"},
+		"unowned member": {`{"turns":1,"keeper":"Ida"}`, turn, true, `{"turns":2,"keeper":"Ida"}`,
+			"PATCH merge-patch"},
+		"unowned element": {stored, light, true,
+			strings.Replace(stored, `"name":"c"`, `"name":"c","lit":true`, 1), "PATCH json-patch"},
+		"a zero within elements": {`{"turns":1,"lamps":[{"name":"a","lit":false}]}`, turn, false,
+			`{"turns":2,"lamps":[{"name":"a","lit":false}]}`, "PATCH json-patch"},
+		"everything is dropped": {stored, func(s *tower) {
+			*s = tower{TypeMeta: s.TypeMeta, ObjectMeta: s.ObjectMeta}
+		}, false, `{"keeper":"Ida"}`, "PATCH json-patch"},
 	} {
 		for form, start := range map[string]func(*testing.T, client.Client) client.Client{
 			"live": func(t *testing.T, c client.Client) client.Client { return c },
@@ -249,7 +263,8 @@ func TestRebasedStatusPatch(t *testing.T) {
 			switch {
 			case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/towers/a"):
 				if reads++; reads > 1 && forbidden {
-					return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
+					return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+						Body: io.NopCloser(strings.NewReader("no")), Request: r}, nil
 				}
 			case r.Method == http.MethodPatch:
 				body, _ := io.ReadAll(r.Body)
@@ -269,7 +284,8 @@ func TestRebasedStatusPatch(t *testing.T) {
 	u.SetNamespace("default")
 	u.SetName("a")
 	must(t, c.Create(t.Context(), u))
-	must(t, c.Subresource("status").Patch(t.Context(), u, client.RawPatch(types.MergePatchType, []byte(`{"status":{"lamps":[{"name":"a","watts":60}]}}`))))
+	must(t, c.Subresource("status").Patch(t.Context(), u,
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"lamps":[{"name":"a","watts":60}]}}`))))
 	meanwhile := func() {}
 	r, err := reconcile.For[tower](towerStep(func(_ context.Context, s *tower) (reconcile.Result, error) {
 		s.Status.Lamps[0].Lit = true
@@ -289,7 +305,8 @@ func TestRebasedStatusPatch(t *testing.T) {
 	}
 	forbidden = true
 	must(t, run())
-	if !slices.Equal(documents, []string{fmt.Sprintf(`{"metadata":{"resourceVersion":%q}}`, u.GetResourceVersion()), want}) {
+	if !slices.Equal(documents, []string{fmt.Sprintf(`{"metadata":{"resourceVersion":%q}}`, u.GetResourceVersion()),
+		want}) {
 		t.Errorf("sent %q", documents)
 	}
 	for _, forbidden = range []bool{false, true} {
@@ -323,7 +340,9 @@ func inform(t *testing.T, cfg informer.Config) client.Client {
 // strip removes the entries of the status from managedFields.
 func strip(t *testing.T, c client.Client, u *unstructured.Unstructured) {
 	t.Helper()
-	kept := slices.DeleteFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })
+	kept := slices.DeleteFunc(u.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status"
+	})
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"managedFields": kept}})
 	must(t, err)
 	must(t, c.Patch(t.Context(), u, client.RawPatch(types.MergePatchType, data)))

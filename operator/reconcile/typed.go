@@ -257,7 +257,8 @@ func (t *typed[T, P]) reject(ctx context.Context, obj P, invalid *InvalidError) 
 func accept(before, obj client.Object) {
 	was, _ := GetCondition(before, ConditionAccepted)
 	if c, ok := GetCondition(obj, ConditionAccepted); ok && c == was && c.Reason == ReasonInvalid {
-		SetCondition(obj, metav1.Condition{Type: ConditionAccepted, Status: metav1.ConditionTrue, Reason: ReasonAccepted})
+		SetCondition(obj, metav1.Condition{Type: ConditionAccepted, Status: metav1.ConditionTrue,
+			Reason: ReasonAccepted})
 	}
 }
 

@@ -69,7 +69,8 @@ var request = reconcile.Request{NamespacedName: client.Key{Namespace: "default",
 
 func (f *fixture) run(t *testing.T, r reconcile.Typed[budget]) (reconcile.Result, error) {
 	t.Helper()
-	adapted, err := reconcile.For[budget](r, reconcile.TypedConfig{Client: f.client, Finalizer: "example.com/budget", Recorder: &f.events})
+	adapted, err := reconcile.For[budget](r, reconcile.TypedConfig{Client: f.client, Finalizer: "example.com/budget",
+		Recorder: &f.events})
 	must(t, err)
 	return adapted.Reconcile(t.Context(), request)
 }
@@ -110,14 +111,16 @@ func TestStatusIsWrittenOnceWhenChanged(t *testing.T) {
 		}
 	}
 	b := f.budget(t)
-	if n := f.statusWrites(); n != 1 || b.Status.CurrentHealthy != 2 || b.Status.ObservedGeneration != 1 || b.Labels != nil {
+	if n := f.statusWrites(); n != 1 || b.Status.CurrentHealthy != 2 || b.Status.ObservedGeneration != 1 ||
+		b.Labels != nil {
 		t.Errorf("%d writes, %+v", n, b)
 	}
 	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.DisruptedPods = nil
 		return reconcile.Result{}, errors.New("broken") // the status is written nevertheless
 	}))
-	if b := f.budget(t); err == nil || err.Error() != "broken" || b.Status.DisruptedPods != nil || b.Status.CurrentHealthy != 2 {
+	if b := f.budget(t); err == nil || err.Error() != "broken" || b.Status.DisruptedPods != nil ||
+		b.Status.CurrentHealthy != 2 {
 		t.Errorf("%v, %+v", err, b.Status)
 	}
 }
@@ -165,7 +168,8 @@ func TestYieldsBeforeTheStatusIsWritten(t *testing.T) {
 		b.Status.CurrentHealthy = 0
 		return reconcile.Result{}, nil
 	})
-	r, err := reconcile.For[budget](finalizing{do, undo}, reconcile.TypedConfig{Client: f.client, Finalizer: "example.com/budget"})
+	r, err := reconcile.For[budget](finalizing{do, undo},
+		reconcile.TypedConfig{Client: f.client, Finalizer: "example.com/budget"})
 	must(t, err)
 	run := func() {
 		_, err := r.(reconcile.Yielding).ReconcileYielding(t.Context(), request, func() {
@@ -237,7 +241,9 @@ func TestDeletedBeforeTheFinalizer(t *testing.T) {
 	})
 	deleted := 0
 	r, err := reconcile.For[budget](finalizing{step: none, finalize: none}, reconcile.TypedConfig{
-		Client: f.client, Finalizer: "example.com/budget", Deleted: func(context.Context, reconcile.Request) { deleted++ },
+		Client: f.client, Finalizer: "example.com/budget", Deleted: func(context.Context, reconcile.Request) {
+			deleted++
+		},
 	})
 	must(t, err)
 	if _, err := r.Reconcile(t.Context(), request); err != nil || deleted != 1 {
@@ -251,7 +257,8 @@ func TestFinalizer(t *testing.T) {
 	answers := []struct {
 		reconcile.Result
 		error
-	}{{error: errors.New("not yet")}, {Result: reconcile.Result{RequeueAfter: time.Second}}, {Result: reconcile.Result{RequeueAfter: -time.Second}}, {}}
+	}{{error: errors.New("not yet")}, {Result: reconcile.Result{RequeueAfter: time.Second}},
+		{Result: reconcile.Result{RequeueAfter: -time.Second}}, {}}
 	r := finalizing{
 		step: func(_ context.Context, b *budget) (reconcile.Result, error) {
 			steps = append(steps, fmt.Sprint("reconcile ", b.Finalizers))
@@ -290,7 +297,8 @@ func TestFinalizer(t *testing.T) {
 	}
 	_, err = f.run(t, r)
 	must(t, err)
-	want := []string{"reconcile [example.com/budget]", "reconcile [example.com/budget]", "finalize", "finalize", "finalize", "finalize"}
+	want := []string{"reconcile [example.com/budget]", "reconcile [example.com/budget]", "finalize", "finalize",
+		"finalize", "finalize"}
 	if !slices.Equal(steps, want) {
 		t.Errorf("got %q, want %q", steps, want)
 	}
@@ -308,7 +316,8 @@ func TestFinalizerNeedsName(t *testing.T) {
 func TestInvalidIsCondition(t *testing.T) {
 	f := newFixture(t)
 	invalid := step(func(context.Context, *budget) (reconcile.Result, error) {
-		return reconcile.Result{}, fmt.Errorf("check: %w", reconcile.Invalid("spec.minAvailable", errors.New("too many")))
+		return reconcile.Result{}, fmt.Errorf("check: %w",
+			reconcile.Invalid("spec.minAvailable", errors.New("too many")))
 	})
 	for range 3 {
 		if _, err := f.run(t, invalid); !reconcile.IsTerminal(err) {
@@ -316,7 +325,8 @@ func TestInvalidIsCondition(t *testing.T) {
 		}
 	}
 	c, _ := reconcile.GetCondition(f.budget(t), reconcile.ConditionAccepted)
-	if c.Status != metav1.ConditionFalse || c.Reason != reconcile.ReasonInvalid || c.Message != "spec.minAvailable: too many" {
+	if c.Status != metav1.ConditionFalse || c.Reason != reconcile.ReasonInvalid ||
+		c.Message != "spec.minAvailable: too many" {
 		t.Errorf("the condition is %+v", c)
 	}
 	if n := f.statusWrites(); n != 1 {
@@ -328,7 +338,9 @@ func TestInvalidIsCondition(t *testing.T) {
 	if reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
 		t.Error("the object is accepted")
 	}
-	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil }))
+	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}))
 	must(t, err)
 	if !reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
 		t.Error("the condition was not reset")
@@ -415,7 +427,8 @@ func TestKindWithoutStatusSubresource(t *testing.T) {
 		b.Status.CurrentHealthy = 1
 		return reconcile.Result{}, nil
 	})
-	if _, err := f.run(t, do); err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "no status subresource") {
+	if _, err := f.run(t, do); err == nil || apierrors.IsNotFound(err) ||
+		!strings.Contains(err.Error(), "no status subresource") {
 		t.Errorf("got %v", err)
 	}
 	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
@@ -436,8 +449,11 @@ func (w withoutStatus) Reconcile(_ context.Context, cm *corev1.ConfigMap) (recon
 // The reconcile of a kind without a status only reads the object.
 func TestKindWithoutStatus(t *testing.T) {
 	f := newFixture(t)
-	must(t, f.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
-	r, err := reconcile.For[corev1.ConfigMap](withoutStatus(func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "b"} }),
+	must(t, f.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		Name: "a"}}))
+	r, err := reconcile.For[corev1.ConfigMap](withoutStatus(func(cm *corev1.ConfigMap) {
+		cm.Data = map[string]string{"a": "b"}
+	}),
 		reconcile.TypedConfig{Client: f.client})
 	must(t, err)
 	_, err = r.Reconcile(t.Context(), request)
@@ -460,7 +476,8 @@ func TestRetryOnConflict(t *testing.T) {
 		{"first attempt", []error{nil}, nil, 0},
 		{"third time", []error{conflict, conflict, nil}, nil, 30 * time.Millisecond},
 		{"other error", []error{conflict, errors.ErrUnsupported}, errors.ErrUnsupported, 10 * time.Millisecond},
-		{"conflicts until the end", []error{conflict, conflict, conflict, conflict, conflict}, conflict, 150 * time.Millisecond},
+		{"conflicts until the end", []error{conflict, conflict, conflict, conflict, conflict}, conflict,
+			150 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,7 +34,8 @@ func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 				fails := true
 				f.Fault = func(verb, path string) (int, metav1.StatusReason) {
 					if fails && strings.HasSuffix(path, "/status") {
-						return code, map[int]metav1.StatusReason{500: metav1.StatusReasonInternalError, 409: metav1.StatusReasonConflict}[code]
+						return code, map[int]metav1.StatusReason{500: metav1.StatusReasonInternalError,
+							409: metav1.StatusReasonConflict}[code]
 					}
 					return 0, ""
 				}
@@ -97,8 +98,9 @@ func TestIsConflict(t *testing.T) {
 		"joined with another error":  {errors.Join(errBroken, conflict), false},
 		"joined with a later error":  {errors.Join(conflict, errBroken), false},
 		"wrapped with another error": {fmt.Errorf("%w: %w", errBroken, conflict), false},
-		"nested with another error":  {fmt.Errorf("a: %w", errors.Join(conflict, fmt.Errorf("b: %w", errBroken))), false},
-		"terminal":                   {reconcile.Terminal(conflict), true},
+		"nested with another error": {fmt.Errorf("a: %w", errors.Join(conflict, fmt.Errorf("b: %w", errBroken))),
+			false},
+		"terminal": {reconcile.Terminal(conflict), true},
 	} {
 		if got := reconcile.IsConflict(tt.err); got != tt.want {
 			t.Errorf("%s: %v", name, got)
@@ -124,7 +126,8 @@ func TestTerminalStatusStory(t *testing.T) {
 			return reconcile.Result{}, reconcile.Terminal(errBroken)
 		}), reconcile.TypedConfig{Client: f.client})
 		must(t, err)
-		c, err := controller.New(controller.Config{Name: "budgets", Reconciler: adapted, Log: slog.New(slog.DiscardHandler)})
+		c, err := controller.New(controller.Config{Name: "budgets", Reconciler: adapted,
+			Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

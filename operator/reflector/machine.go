@@ -330,7 +330,8 @@ func isRefusal(err error) bool {
 		return false
 	}
 	switch status.Status().Code {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity,
+		http.StatusNotImplemented:
 		return true
 	}
 	return false

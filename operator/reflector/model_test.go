@@ -21,7 +21,8 @@ import (
 type object = *metav1.PartialObjectMetadata
 
 func obj(name string, version int) object {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: strconv.Itoa(version)}}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name,
+		ResourceVersion: strconv.Itoa(version)}}
 }
 
 var (
@@ -58,7 +59,8 @@ type simulation struct {
 }
 
 func newSimulation(t *testing.T, names int, choose func(int) int) *simulation {
-	w := &simulation{t: t, choose: choose, names: names, history: []map[string]int{{}}, changes: make([]Change[object], 1), copy: map[string]int{}, version: -1, watching: -1}
+	w := &simulation{t: t, choose: choose, names: names, history: []map[string]int{{}},
+		changes: make([]Change[object], 1), copy: map[string]int{}, version: -1, watching: -1}
 	w.streams = choose(2) == 0
 	w.machine = Machine[object]{Stream: choose(2) == 0, PageSize: int64(choose(2))}
 	w.change()
@@ -266,7 +268,8 @@ func (w *simulation) deliver(honest bool) {
 	}
 	if w.ending {
 		w.ending = false
-		w.step(Change[object]{Type: watch.Bookmark, Version: strconv.Itoa(w.watching), InitialEnd: true}, "end of initial events")
+		w.step(Change[object]{Type: watch.Bookmark, Version: strconv.Itoa(w.watching), InitialEnd: true},
+			"end of initial events")
 		return
 	}
 	if w.watching == w.now() {
@@ -348,18 +351,38 @@ func TestTranscripts(t *testing.T) {
 	resume := Next{Do: Watch, Version: "5"}
 	page := Next{Do: List, Limit: 10, Continue: "x"}
 	for name, steps := range map[string][]exchange{
-		"streams and watches on":      {{first, stream}, {end, Next{Do: Read}}, {Closed[object]{}, resume}},
-		"is refused, then lists":      {{first, stream}, {Failure[object]{errRefused}, full}, {Page[object]{Version: "5"}, resume}, {first, full}},
-		"is cut short, then lists":    {{first, stream}, {Closed[object]{}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, full}, {Page[object]{Version: "5"}, resume}, {first, stream}},
-		"server fails, then streams":  {{first, stream}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, stream}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 2}}},
-		"server says when":            {{first, stream}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}},
-		"a page is refused":           {{first, stream}, {Failure[object]{errRefused}, full}, {Page[object]{Version: "5", Continue: "x"}, page}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {Waited[object]{}, page}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 2, AtLeast: 7 * time.Second}}, {Waited[object]{}, page}, {Page[object]{Version: "5"}, resume}},
-		"a page is refused, restart":  {{first, stream}, {Failure[object]{errRefused}, full}, {Page[object]{Version: "5", Continue: "x"}, page}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {first, full}, {Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {Waited[object]{}, full}},
-		"expired once, then waits":    {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{errExpired}, stream}, {end, Next{Do: Read}}, {Failure[object]{errExpired}, Next{Do: Wait, Failures: 2}}},
-		"kind is gone":                {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{apierrors.NewNotFound(schema.GroupResource{}, "")}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, stream}},
-		"resumes after a failure":     {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, resume}},
-		"ends too early, again":       {{first, stream}, {end, Next{Do: Read}}, {Closed[object]{Early: true}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, resume}, {Closed[object]{Early: true}, Next{Do: Wait, Failures: 2}}, {Waited[object]{}, resume}, {Closed[object]{}, resume}, {Closed[object]{Early: true}, Next{Do: Wait, Failures: 1}}},
-		"the server's history is new": {{first, stream}, {end, Next{Do: Read}}, {Closed[object]{}, resume}, {Failure[object]{errTooLarge()}, stream}},
+		"streams and watches on": {{first, stream}, {end, Next{Do: Read}}, {Closed[object]{}, resume}},
+		"is refused, then lists": {{first, stream}, {Failure[object]{errRefused}, full},
+			{Page[object]{Version: "5"}, resume}, {first, full}},
+		"is cut short, then lists": {{first, stream}, {Closed[object]{}, Next{Do: Wait, Failures: 1}},
+			{Waited[object]{}, full}, {Page[object]{Version: "5"}, resume}, {first, stream}},
+		"server fails, then streams": {{first, stream}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 1}},
+			{Waited[object]{}, stream}, {Failure[object]{errServer}, Next{Do: Wait, Failures: 2}}},
+		"server says when": {{first, stream},
+			{Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}},
+		"a page is refused": {{first, stream}, {Failure[object]{errRefused}, full},
+			{Page[object]{Version: "5", Continue: "x"}, page},
+			{Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {Waited[object]{}, page},
+			{Failure[object]{errBusy}, Next{Do: Wait, Failures: 2, AtLeast: 7 * time.Second}}, {Waited[object]{}, page},
+			{Page[object]{Version: "5"}, resume}},
+		"a page is refused, restart": {{first, stream}, {Failure[object]{errRefused}, full},
+			{Page[object]{Version: "5", Continue: "x"}, page},
+			{Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}}, {first, full},
+			{Failure[object]{errBusy}, Next{Do: Wait, Failures: 1, AtLeast: 7 * time.Second}},
+			{Waited[object]{}, full}},
+		"expired once, then waits": {{first, stream}, {end, Next{Do: Read}}, {Failure[object]{errExpired}, stream},
+			{end, Next{Do: Read}}, {Failure[object]{errExpired}, Next{Do: Wait, Failures: 2}}},
+		"kind is gone": {{first, stream}, {end, Next{Do: Read}},
+			{Failure[object]{apierrors.NewNotFound(schema.GroupResource{}, "")}, Next{Do: Wait, Failures: 1}},
+			{Waited[object]{}, stream}},
+		"resumes after a failure": {{first, stream}, {end, Next{Do: Read}},
+			{Failure[object]{errServer}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, resume}},
+		"ends too early, again": {{first, stream}, {end, Next{Do: Read}},
+			{Closed[object]{Early: true}, Next{Do: Wait, Failures: 1}}, {Waited[object]{}, resume},
+			{Closed[object]{Early: true}, Next{Do: Wait, Failures: 2}}, {Waited[object]{}, resume},
+			{Closed[object]{}, resume}, {Closed[object]{Early: true}, Next{Do: Wait, Failures: 1}}},
+		"the server's history is new": {{first, stream}, {end, Next{Do: Read}}, {Closed[object]{}, resume},
+			{Failure[object]{errTooLarge()}, stream}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Machine[object]{Stream: true, PageSize: 10}
@@ -373,7 +396,8 @@ func TestTranscripts(t *testing.T) {
 }
 
 func errTooLarge() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout,
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusGatewayTimeout,
+		Reason:  metav1.StatusReasonTimeout,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}}}}
 }
 

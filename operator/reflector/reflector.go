@@ -221,7 +221,8 @@ func (r *Reflector[T]) compare(ctx context.Context, version string) error {
 func (r *Reflector[T]) openWatch(ctx context.Context, next Next) error {
 	// random, so that many watches don't end together
 	timeout := r.cfg.WatchTimeout + rand.N(r.cfg.WatchTimeout)
-	stream, err := r.cfg.Source.Watch(ctx, WatchOptions{Version: next.Version, InitialEvents: next.InitialEvents, Timeout: timeout})
+	stream, err := r.cfg.Source.Watch(ctx, WatchOptions{Version: next.Version, InitialEvents: next.InitialEvents,
+		Timeout: timeout})
 	if err != nil {
 		return err
 	}

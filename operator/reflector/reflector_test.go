@@ -111,19 +111,23 @@ func TestDriver(t *testing.T) {
 		"stream": {
 			func() []any {
 				return []any{stream(false, added("a", 1), added("b", 2), initialEnd(2), added("c", 3),
-					watch.Event{Type: watch.Modified, Object: obj("a", 4)}, watch.Event{Type: watch.Deleted, Object: obj("b", 5)}, watch.Event{Type: watch.Bookmark, Object: obj("", 9)})}
+					watch.Event{Type: watch.Modified, Object: obj("a", 4)},
+					watch.Event{Type: watch.Deleted, Object: obj("b", 5)},
+					watch.Event{Type: watch.Bookmark, Object: obj("", 9)})}
 			},
 			"watch  true", "=ab at 2, +c, ~a, -b, at 9",
 		},
 		"pages": {
 			func() []any {
-				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"}, Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
+				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"},
+					Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
 			},
 			"watch  true, list 500 , list 500 x, watch 2 false", "=ab at 2",
 		},
 		"busy between pages": {
 			func() []any {
-				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"}, errBusy, Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
+				return []any{errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2", Continue: "x"},
+					errBusy, Page[object]{Items: []object{obj("b", 2)}, Version: "2"}, stream(false)}
 			},
 			"watch  true, list 500 , list 500 x, list 500 x, watch 2 false", "=ab at 2",
 		},
@@ -137,13 +141,15 @@ func TestDriver(t *testing.T) {
 		},
 		"expired": {
 			func() []any {
-				return []any{stream(false, initialEnd(2), watch.Event{Type: watch.Error, Object: &expired}), stream(false, initialEnd(7))}
+				return []any{stream(false, initialEnd(2), watch.Event{Type: watch.Error, Object: &expired}),
+					stream(false, initialEnd(7))}
 			},
 			"watch  true, watch  true", "= at 2, = at 7",
 		},
 		"another type": {
 			func() []any {
-				return []any{stream(false, initialEnd(2), watch.Event{Type: watch.Added, Object: &metav1.Status{}}), stream(false)}
+				return []any{stream(false, initialEnd(2), watch.Event{Type: watch.Added, Object: &metav1.Status{}}),
+					stream(false)}
 			},
 			"watch  true, watch 2 false", "= at 2",
 		},
@@ -166,13 +172,16 @@ func TestDriver(t *testing.T) {
 func TestResyncAndTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config[object]{Resync: time.Minute, Transform: func(o object) object {
-			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: strings.ToUpper(o.Name), ResourceVersion: o.ResourceVersion}}
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: strings.ToUpper(o.Name),
+				ResourceVersion: o.ResourceVersion}}
 		}}
-		_, lines := reflect(t, 150*time.Second, cfg, stream(false, watch.Event{Type: watch.Added, Object: obj("a", 1)}, initialEnd(2)))
+		_, lines := reflect(t, 150*time.Second, cfg,
+			stream(false, watch.Event{Type: watch.Added, Object: obj("a", 1)}, initialEnd(2)))
 		if lines != "=A at 2, resync, resync" {
 			t.Error(lines)
 		}
-		_, lines = reflect(t, 150*time.Second, cfg, errRefused, Page[object]{Items: []object{obj("a", 1)}, Version: "2"}, stream(false))
+		_, lines = reflect(t, 150*time.Second, cfg, errRefused,
+			Page[object]{Items: []object{obj("a", 1)}, Version: "2"}, stream(false))
 		if lines != "=A at 2, resync, resync" {
 			t.Error(lines)
 		}
@@ -182,7 +191,8 @@ func TestResyncAndTransform(t *testing.T) {
 // A watch that the server does not end in time is closed.
 func TestWatchThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)), stream(false))
+		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)),
+			stream(false))
 		if calls != "watch  true, watch 2 false" {
 			t.Error(calls)
 		}
@@ -199,13 +209,15 @@ func TestSilentWatch(t *testing.T) {
 		events  []watch.Event
 		calls   string
 	}{
-		{0, []watch.Event{bookmark, {Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false, watch 8 false"},
+		{0, []watch.Event{bookmark, {Type: watch.Added, Object: obj("a", 8)}},
+			"list 500 , watch 2 false, watch 8 false"},
 		{0, []watch.Event{{Type: watch.Added, Object: obj("a", 8)}}, "list 500 , watch 2 false, watch 8 false"},
 		{0, nil, "list 500 , watch 2 false, watch 2 false"},
 		{Forever, []watch.Event{bookmark}, "list 500 , watch 2 false"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			calls, _ := reflect(t, 5*time.Minute, Config[object]{Pages: true, WatchTimeout: tt.timeout}, page, stream(false, tt.events...), stream(false))
+			calls, _ := reflect(t, 5*time.Minute, Config[object]{Pages: true, WatchTimeout: tt.timeout}, page,
+				stream(false, tt.events...), stream(false))
 			if calls != tt.calls {
 				t.Errorf("%d events: %s, want %s", len(tt.events), calls, tt.calls)
 			}
@@ -268,13 +280,21 @@ func TestRestoredServer(t *testing.T) {
 		answers func() []any // made inside the bubble
 		calls   string
 	}{
-		"older, failed": {time.Minute, "5", func() []any { return []any{page, stream(true, bookmark), errServer, page, stream(false)} },
+		"older, failed": {time.Minute, "5", func() []any {
+			return []any{page, stream(true, bookmark), errServer, page, stream(false)}
+		},
 			"list 500 , watch 2 false, watch 7 false, version, list 500 , watch 2 false"},
-		"older, silent": {5 * time.Minute, "5", func() []any { return []any{page, stream(false, bookmark), page, stream(false)} },
+		"older, silent": {5 * time.Minute, "5", func() []any {
+			return []any{page, stream(false, bookmark), page, stream(false)}
+		},
 			"list 500 , watch 2 false, version, list 500 , watch 2 false"},
-		"newer": {time.Minute, "8", func() []any { return []any{page, stream(true, bookmark), errServer, stream(false)} },
+		"newer": {time.Minute, "8", func() []any {
+			return []any{page, stream(true, bookmark), errServer, stream(false)}
+		},
 			"list 500 , watch 2 false, watch 7 false, version, watch 7 false"},
-		"not a number": {time.Minute, "x", func() []any { return []any{page, stream(true, bookmark), errServer, stream(false)} },
+		"not a number": {time.Minute, "x", func() []any {
+			return []any{page, stream(true, bookmark), errServer, stream(false)}
+		},
 			"list 500 , watch 2 false, watch 7 false, version, watch 7 false"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +341,9 @@ func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failures []error
 		var times []time.Time
-		cfg := Config[object]{Failed: func(err error) { failures, times = append(failures, err), append(times, time.Now()) }}
+		cfg := Config[object]{Failed: func(err error) {
+			failures, times = append(failures, err), append(times, time.Now())
+		}}
 		calls, _ := reflect(t, time.Hour, cfg)
 		if n := len(failures); n < 100 || n > 500 { // 240 with a mean delay of 15 seconds
 			t.Errorf("%d attempts in an hour", n)
@@ -338,7 +360,8 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("reported %v", failures[0])
 		}
 	})
-	for failures, most := range map[int]time.Duration{0: minBackoff, 1: minBackoff, 2: time.Second, 6: 16 * time.Second, 7: maxBackoff, 1000: maxBackoff} {
+	for failures, most := range map[int]time.Duration{0: minBackoff, 1: minBackoff, 2: time.Second, 6: 16 * time.Second,
+		7: maxBackoff, 1000: maxBackoff} {
 		for range 100 {
 			if d := backoff(failures); d <= 0 || d > most+time.Millisecond {
 				t.Errorf("backoff(%d) = %v", failures, d)

@@ -68,7 +68,8 @@ func TestIndexer(t *testing.T) {
 		t.Errorf("index of: %v, %v", values, err)
 	}
 	x.Replace([]thing{{"z", 9, "red"}})
-	if got, _ := x.ByIndex("tag", "red"); names(got) != "z" || names(x.List()) != "z" || x.Len() != 1 || len(x.Keys()) != 1 {
+	if got, _ := x.ByIndex("tag", "red"); names(got) != "z" || names(x.List()) != "z" || x.Len() != 1 ||
+		len(x.Keys()) != 1 {
 		t.Errorf("after replace: %v, %v", got, x.List())
 	}
 	if _, ok := x.Get("a"); ok {
@@ -77,7 +78,8 @@ func TestIndexer(t *testing.T) {
 	if err := x.AddIndex("n", nil); !errors.Is(err, store.ErrIndexExists) {
 		t.Error(err)
 	}
-	for _, err := range []error{errOf(x.ByIndex("no", "")), errOf(x.IndexValues("no")), errOf(x.IndexOf("no", thing{}))} {
+	for _, err := range []error{errOf(x.ByIndex("no", "")), errOf(x.IndexValues("no")),
+		errOf(x.IndexOf("no", thing{}))} {
 		if !errors.Is(err, store.ErrNoIndex) {
 			t.Error(err)
 		}
@@ -127,7 +129,8 @@ func TestIndexesAgree(t *testing.T) {
 func TestIndexWithUnstableValues(t *testing.T) {
 	n := 0
 	unstable := func(thing) []string { n++; return []string{fmt.Sprint("v", n)} }
-	x := store.NewIndexer(store.Config[string, thing]{Key: key, Indexes: map[string]store.Index[thing]{"unstable": unstable}})
+	x := store.NewIndexer(store.Config[string, thing]{Key: key,
+		Indexes: map[string]store.Index[thing]{"unstable": unstable}})
 	x.Put(thing{name: "a"})
 	x.Delete("a")
 	if got, err := x.ByIndex("unstable", "v1"); err != nil || len(got) != 0 {

@@ -51,7 +51,8 @@ func TestWriteThatChangesNothing(t *testing.T) {
 			tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
 			plain := newClient(t, s)
 			must(t, plain.Create(t.Context(), configMap("a")))
-			must(t, plain.Patch(t.Context(), configMap("a"), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`))))
+			must(t, plain.Patch(t.Context(), configMap("a"),
+				client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`))))
 			version := "2"
 			obj := configMap("a")
 			obj.Data = map[string]string{"a": "b"}
@@ -73,11 +74,14 @@ func TestWriteThatChangesNothing(t *testing.T) {
 			}
 			span.End(reconcile.Result{}, nil)
 
-			_, span = tracer.Start(t.Context(), trace.Record{Causes: trace.Because(on("update", "ConfigMap", "a", version))})
+			_, span = tracer.Start(t.Context(),
+				trace.Record{Causes: trace.Because(on("update", "ConfigMap", "a", version))})
 			span.End(reconcile.Result{}, nil)
 			w := records[0].Writes[0]
-			if by := records[1].Causes.All()[0].By; w.ResourceVersion != version || w.Changed != test.changed || (by == 1) != test.changed {
-				t.Errorf("the write resulted in %s, changed %v; reconcile %d is its author", w.ResourceVersion, w.Changed, by)
+			if by := records[1].Causes.All()[0].By; w.ResourceVersion != version || w.Changed != test.changed ||
+				(by == 1) != test.changed {
+				t.Errorf("the write resulted in %s, changed %v; reconcile %d is its author", w.ResourceVersion,
+					w.Changed, by)
 			}
 		})
 	}
@@ -96,7 +100,8 @@ func TestDryRunIsNoChange(t *testing.T) {
 	var records []trace.Record
 	tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
 	ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
-	must(t, tracer.Client(dryRuns{newClient(t, apitest.New(apitest.ConfigMaps))}).Apply(ctx, configMap("a"), client.DryRunAll))
+	must(t, tracer.Client(dryRuns{newClient(t, apitest.New(apitest.ConfigMaps))}).Apply(ctx, configMap("a"),
+		client.DryRunAll))
 	span.End(reconcile.Result{}, nil)
 	if w := records[0].Writes[0]; w.Changed {
 		t.Errorf("a dry run is recorded as %+v", w)

@@ -41,7 +41,8 @@ func BenchmarkReconcile(b *testing.B) {
 			pod.Namespace, pod.Name, pod.ResourceVersion = "default", "a", "7"
 			b.ReportAllocs()
 			for b.Loop() {
-				ctx, span := tracer.Start(context.Background(), trace.Record{Controller: "test", Kind: "Pod", Request: req})
+				ctx, span := tracer.Start(context.Background(),
+					trace.Record{Controller: "test", Kind: "Pod", Request: req})
 				_ = c.Get(ctx, key, pod)
 				_ = c.List(ctx, pods)
 				_ = c.Update(ctx, pod)

@@ -57,18 +57,21 @@ type request struct {
 }
 
 // write performs and records a write.
-func (r *recording) write(ctx context.Context, verb, subresource string, obj client.Object, opts []client.WriteOption, do func() error) error {
+func (r *recording) write(ctx context.Context, verb, subresource string, obj client.Object, opts []client.WriteOption,
+	do func() error) error {
 	return r.writeBody(ctx, verb, subresource, obj, nil, opts, do)
 }
 
 // writeBody is write for writes that may send body instead of obj, and then don't modify obj.
-func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object, opts []client.WriteOption, do func() error) error {
+func (r *recording) writeBody(ctx context.Context, verb, subresource string, obj client.Object, body runtime.Object,
+	opts []client.WriteOption, do func() error) error {
 	o := client.NewWriteOptions(opts...)
 	owner := o.FieldOwner
 	if owner == "" {
 		owner = r.Client.FieldOwner()
 	}
-	return r.record(ctx, request{verb: verb, subresource: subresource, owner: owner, dryRun: o.DryRun, elsewhere: body != nil || o.Answer != nil}, obj, do)
+	return r.record(ctx, request{verb: verb, subresource: subresource, owner: owner, dryRun: o.DryRun,
+		elsewhere: body != nil || o.Answer != nil}, obj, do)
 }
 
 func (r *recording) record(ctx context.Context, q request, obj client.Object, do func() error) error {
@@ -115,7 +118,8 @@ func (r *recording) Update(ctx context.Context, obj client.Object, opts ...clien
 	return r.write(ctx, "update", "", obj, opts, func() error { return r.Client.Update(ctx, obj, opts...) })
 }
 
-func (r *recording) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+func (r *recording) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.WriteOption) error {
 	return r.write(ctx, "patch", "", obj, opts, func() error { return r.Client.Patch(ctx, obj, patch, opts...) })
 }
 
@@ -143,18 +147,29 @@ type recordingSubresource struct {
 	name string
 }
 
-func (s *recordingSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.r.writeBody(ctx, "create", s.name, obj, body, opts, func() error { return s.SubresourceWriter.Create(ctx, obj, body, opts...) })
+func (s *recordingSubresource) Create(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
+	return s.r.writeBody(ctx, "create", s.name, obj, body, opts, func() error {
+		return s.SubresourceWriter.Create(ctx, obj, body, opts...)
+	})
 }
 
-func (s *recordingSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.r.writeBody(ctx, "update", s.name, obj, body, opts, func() error { return s.SubresourceWriter.Update(ctx, obj, body, opts...) })
+func (s *recordingSubresource) Update(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
+	return s.r.writeBody(ctx, "update", s.name, obj, body, opts, func() error {
+		return s.SubresourceWriter.Update(ctx, obj, body, opts...)
+	})
 }
 
-func (s *recordingSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return s.r.write(ctx, "patch", s.name, obj, opts, func() error { return s.SubresourceWriter.Patch(ctx, obj, patch, opts...) })
+func (s *recordingSubresource) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.WriteOption) error {
+	return s.r.write(ctx, "patch", s.name, obj, opts, func() error {
+		return s.SubresourceWriter.Patch(ctx, obj, patch, opts...)
+	})
 }
 
 func (s *recordingSubresource) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
-	return s.r.write(ctx, "apply", s.name, obj, opts, func() error { return s.SubresourceWriter.Apply(ctx, obj, opts...) })
+	return s.r.write(ctx, "apply", s.name, obj, opts, func() error {
+		return s.SubresourceWriter.Apply(ctx, obj, opts...)
+	})
 }

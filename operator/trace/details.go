@@ -176,7 +176,8 @@ func (r *recording) List(ctx context.Context, into client.ObjectList, opts ...cl
 	err := r.Client.List(ctx, into, opts...)
 	o := client.NewListOptions(opts...)
 	read := Read{
-		Verb: "list", Cluster: reconcile.Cluster(ctx), Kind: r.kindOfItems(into), Key: client.Key{Namespace: o.Namespace}, Selector: selector(o),
+		Verb: "list", Cluster: reconcile.Cluster(ctx), Kind: r.kindOfItems(into),
+		Key: client.Key{Namespace: o.Namespace}, Selector: selector(o),
 		Live: r.live || o.Live || o.ResourceVersion != "", Err: err, Timing: span.since(began),
 	}
 	if err == nil {

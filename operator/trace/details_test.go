@@ -55,7 +55,9 @@ func (slow) Scheme() *runtime.Scheme { return scheme.Scheme }
 // run does what a reconcile does.
 func run(tracer *trace.Tracer, log *slog.Logger) {
 	c := tracer.Client(slow{})
-	ctx, span := tracer.Start(context.Background(), trace.Record{Controller: "test", Kind: "Pod", Request: reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "a"}}})
+	ctx, span := tracer.Start(context.Background(),
+		trace.Record{Controller: "test", Kind: "Pod",
+			Request: reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "a"}}})
 	span.Queued(trace.Queue{Waited: time.Second, Priority: -100, Retries: 2, Ready: 3, Delayed: 4, Running: 1})
 	log = span.Log(log)
 	pod := &corev1.Pod{}
@@ -83,19 +85,25 @@ func TestDetails(t *testing.T) {
 		}
 		two := 2
 		reads := []trace.LineRead{
-			{Verb: "get", Kind: "Pod", Namespace: "default", Name: "a", ResourceVersion: "7", At: "0s", Duration: "2ms"},
-			{Verb: "list", Kind: "Pod", Namespace: "default", Selector: "app=web", ResourceVersion: "9", Count: &two, At: "2ms", Duration: "3ms"},
-			{Verb: "get", Kind: "Pod", Namespace: "default", Name: "absent", Live: true, At: "5ms", Duration: "2ms", Error: `pods "absent" not found`},
+			{Verb: "get", Kind: "Pod", Namespace: "default", Name: "a", ResourceVersion: "7", At: "0s",
+				Duration: "2ms"},
+			{Verb: "list", Kind: "Pod", Namespace: "default", Selector: "app=web", ResourceVersion: "9", Count: &two,
+				At: "2ms", Duration: "3ms"},
+			{Verb: "get", Kind: "Pod", Namespace: "default", Name: "absent", Live: true, At: "5ms", Duration: "2ms",
+				Error: `pods "absent" not found`},
 		}
-		logs := []trace.LineLog{{At: "5ms", Level: "INFO", Message: `started "it"`, Attributes: "size=3 g.level=high g.msg=m"}}
+		logs := []trace.LineLog{{At: "5ms", Level: "INFO", Message: `started "it"`,
+			Attributes: "size=3 g.level=high g.msg=m"}}
 		queue := &trace.LineQueue{Waited: "1s", Priority: -100, Retries: 2, Ready: 3, Delayed: 4, Running: 1}
-		if !reflect.DeepEqual(got.Reads, reads) || !reflect.DeepEqual(got.Logs, logs) || !reflect.DeepEqual(got.Queue, queue) || got.RetryAfter != "40ms" {
+		if !reflect.DeepEqual(got.Reads, reads) || !reflect.DeepEqual(got.Logs, logs) ||
+			!reflect.DeepEqual(got.Queue, queue) || got.RetryAfter != "40ms" {
 			t.Errorf("got %s", lines.String())
 		}
 		if len(got.Writes) != 1 || got.Writes[0].At != "7ms" || got.Writes[0].Duration != "5ms" {
 			t.Errorf("writes: %+v", got.Writes)
 		}
-		if out := logged.String(); !strings.Contains(out, "size=3 g.level=high") || !strings.Contains(out, "too late") || strings.Contains(out, "not logged") {
+		if out := logged.String(); !strings.Contains(out, "size=3 g.level=high") ||
+			!strings.Contains(out, "too late") || strings.Contains(out, "not logged") {
 			t.Errorf("the operator's own log: %s", out)
 		}
 	})
@@ -125,7 +133,8 @@ func TestDetailsAreBounded(t *testing.T) {
 	}
 	span.End(reconcile.Result{}, nil)
 	d := got.Details
-	if len(d.Reads)+d.MoreReads != 2000 || len(d.Reads) > 500 || len(d.Logs)+d.MoreLogs != 2000 || len(d.Logs) > 200 || len(d.Logs[0].Message) > 2100 || len(d.Logs[0].Attributes) > 2100 {
+	if len(d.Reads)+d.MoreReads != 2000 || len(d.Reads) > 500 || len(d.Logs)+d.MoreLogs != 2000 || len(d.Logs) > 200 ||
+		len(d.Logs[0].Message) > 2100 || len(d.Logs[0].Attributes) > 2100 {
 		t.Errorf("%d reads and %d more, %d logs and %d more", len(d.Reads), d.MoreReads, len(d.Logs), d.MoreLogs)
 	}
 }

@@ -50,7 +50,8 @@ func newFolder(next func(*LineRecord)) *folder {
 func (f *folder) add(r *LineRecord) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := seriesKey{subject{r.Cluster, r.Controller + "/" + r.Kind, client.Key{Namespace: r.Namespace, Name: r.Name}}, outcomeOf(r)}
+	key := seriesKey{subject{r.Cluster, r.Controller + "/" + r.Kind, client.Key{Namespace: r.Namespace, Name: r.Name}},
+		outcomeOf(r)}
 	s, known := f.series.Get(key)
 	if !known {
 		s = &series{}

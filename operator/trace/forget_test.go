@@ -22,14 +22,18 @@ func TestForget(t *testing.T) {
 			for i := range 8 {
 				ctx := reconcile.WithCluster(t.Context(), cluster)
 				_, span := tracer.Start(ctx, Record{Controller: "c"})
-				span.addWrite(Write{Verb: "update", Cluster: cluster, Kind: "ConfigMap", Key: key, Changed: true}, time.Time{})
+				span.addWrite(Write{Verb: "update", Cluster: cluster, Kind: "ConfigMap", Key: key, Changed: true},
+					time.Time{})
 				span.End(reconcile.Result{}, nil)
-				tracer.Changed(cluster, "ConfigMap", key, "c", []Change{{Path: "data.x", Before: values[i%2], After: values[(i+1)%2]}})
-				tracer.known.wrote(author{reconcile: span.record.ID}, subject{cluster, "ConfigMap", key}, []string{"1"}, "2")
+				tracer.Changed(cluster, "ConfigMap", key, "c",
+					[]Change{{Path: "data.x", Before: values[i%2], After: values[(i+1)%2]}})
+				tracer.known.wrote(author{reconcile: span.record.ID}, subject{cluster, "ConfigMap", key}, []string{"1"},
+					"2")
 			}
 		}
 		by := func(cluster string) uint64 {
-			causes := tracer.known.resolve(Because(Cause{Event: Update, Cluster: cluster, Kind: "ConfigMap", Key: key, ResourceVersion: "2"}), 1000)
+			causes := tracer.known.resolve(Because(Cause{Event: Update, Cluster: cluster, Kind: "ConfigMap", Key: key,
+				ResourceVersion: "2"}), 1000)
 			return causes.All()[0].By
 		}
 		flap("east")

@@ -147,8 +147,10 @@ type LineWrite struct {
 // Line converts a record to the JSON format.
 func Line(r Record) LineRecord {
 	l := LineRecord{
-		ID: r.ID, Time: r.Time.UTC(), Controller: r.Controller, Kind: r.Kind, Namespace: r.Request.Namespace, Name: r.Request.Name,
-		Cluster: r.Request.Cluster, MoreCauses: r.Causes.More(), Error: text(r.Err), Duration: r.Duration.String(), Loop: r.Loop,
+		ID: r.ID, Time: r.Time.UTC(), Controller: r.Controller, Kind: r.Kind, Namespace: r.Request.Namespace,
+		Name:    r.Request.Name,
+		Cluster: r.Request.Cluster, MoreCauses: r.Causes.More(), Error: text(r.Err), Duration: r.Duration.String(),
+		Loop: r.Loop,
 	}
 	if r.Result.RequeueAfter > 0 {
 		l.RequeueAfter = r.Result.RequeueAfter.String()
@@ -161,7 +163,8 @@ func Line(r Record) LineRecord {
 	for i, w := range r.Writes {
 		key := w.Key
 		line := LineWrite{
-			Verb: w.Verb, Subresource: w.Subresource, Cluster: w.Cluster, Kind: w.Kind, Namespace: key.Namespace, Name: key.Name,
+			Verb: w.Verb, Subresource: w.Subresource, Cluster: w.Cluster, Kind: w.Kind, Namespace: key.Namespace,
+			Name:            key.Name,
 			ResourceVersion: w.ResourceVersion, Changed: w.Changed, Error: text(w.Err),
 		}
 		if r.Details != nil && i < len(r.Details.Writes) {
@@ -185,7 +188,8 @@ func (l *LineRecord) setDetails(d *Details) {
 	l.MoreReads, l.MoreLogs = d.MoreReads, d.MoreLogs
 	for _, r := range d.Reads {
 		line := LineRead{
-			Verb: r.Verb, Cluster: r.Cluster, Kind: r.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name, Selector: r.Selector, Live: r.Live,
+			Verb: r.Verb, Cluster: r.Cluster, Kind: r.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name,
+			Selector: r.Selector, Live: r.Live,
 			ResourceVersion: r.ResourceVersion, At: r.At.String(), Duration: r.Duration.String(), Error: text(r.Err),
 		}
 		if r.Verb == "list" && r.Err == nil {

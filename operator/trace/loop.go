@@ -31,7 +31,8 @@ type Loop struct {
 
 // String returns a description in one line.
 func (l Loop) String() string {
-	s := fmt.Sprintf("%d reconciles of %s in %s repeatedly write %s", l.Reconciles, strings.Join(l.Controllers, " and "),
+	s := fmt.Sprintf("%d reconciles of %s in %s repeatedly write %s", l.Reconciles,
+		strings.Join(l.Controllers, " and "),
 		l.Within.Round(time.Millisecond), strings.Join(l.Objects, " and "))
 	if len(l.Managers) > 1 {
 		s += ", by " + strings.Join(l.Managers, " and ")

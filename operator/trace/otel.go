@@ -13,10 +13,12 @@ import (
 // startSpan starts the OpenTelemetry span of a reconcile. It is a root span: its causes are links,
 // since there can be several.
 func (t *Tracer) startSpan(ctx context.Context, r Record) (context.Context, oteltrace.Span) {
-	ctx, span := t.otel.Start(ctx, "reconcile "+r.Controller, oteltrace.WithNewRoot(), oteltrace.WithTimestamp(r.Time), oteltrace.WithAttributes(
-		attribute.String("controller", r.Controller), attribute.String("k8s.object.kind", r.Kind),
-		attribute.String("k8s.namespace.name", r.Request.Namespace), attribute.String("k8s.object.name", r.Request.Name),
-	))
+	ctx, span := t.otel.Start(ctx, "reconcile "+r.Controller, oteltrace.WithNewRoot(), oteltrace.WithTimestamp(r.Time),
+		oteltrace.WithAttributes(
+			attribute.String("controller", r.Controller), attribute.String("k8s.object.kind", r.Kind),
+			attribute.String("k8s.namespace.name", r.Request.Namespace),
+			attribute.String("k8s.object.name", r.Request.Name),
+		))
 	if r.Request.Cluster != "" {
 		span.SetAttributes(attribute.String("k8s.cluster.name", r.Request.Cluster))
 	}
@@ -47,14 +49,16 @@ func (t *Tracer) endSpan(span oteltrace.Span, r Record) {
 }
 
 // startWrite starts the span of a write; end ends it.
-func (s *Span) startWrite(ctx context.Context, verb, subresource string) (end func(kind string, key client.Key, err error)) {
+func (s *Span) startWrite(ctx context.Context, verb, subresource string) (end func(kind string, key client.Key,
+	err error)) {
 	if s == nil || s.otel == nil || !s.otel.IsRecording() {
 		return func(string, client.Key, error) {}
 	}
 	_, span := s.tracer.otel.Start(ctx, verb, oteltrace.WithSpanKind(oteltrace.SpanKindClient))
 	return func(kind string, key client.Key, err error) {
 		span.SetName(verb + " " + kind)
-		span.SetAttributes(attribute.String("k8s.object.kind", kind), attribute.String("k8s.namespace.name", key.Namespace),
+		span.SetAttributes(attribute.String("k8s.object.kind", kind),
+			attribute.String("k8s.namespace.name", key.Namespace),
 			attribute.String("k8s.object.name", key.Name), attribute.String("subresource", subresource))
 		if err != nil {
 			span.RecordError(err)

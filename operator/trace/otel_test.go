@@ -37,7 +37,8 @@ type tracer struct {
 	p *provider
 }
 
-func (t tracer) Start(ctx context.Context, name string, opts ...oteltrace.SpanStartOption) (context.Context, oteltrace.Span) {
+func (t tracer) Start(ctx context.Context, name string,
+	opts ...oteltrace.SpanStartOption) (context.Context, oteltrace.Span) {
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
 	s := &span{name: name, parent: oteltrace.SpanContextFromContext(ctx)}
@@ -45,7 +46,8 @@ func (t tracer) Start(ctx context.Context, name string, opts ...oteltrace.SpanSt
 	if cfg.NewRoot() {
 		s.parent = oteltrace.SpanContext{}
 	}
-	s.self = oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: oteltrace.TraceID{1, byte(len(t.p.spans))}, SpanID: oteltrace.SpanID{1, byte(len(t.p.spans))}})
+	s.self = oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: oteltrace.TraceID{1, byte(len(t.p.spans))},
+		SpanID: oteltrace.SpanID{1, byte(len(t.p.spans))}})
 	t.p.spans = append(t.p.spans, s)
 	return oteltrace.ContextWithSpan(ctx, s), s
 }
@@ -91,7 +93,8 @@ func TestSpans(t *testing.T) {
 				t.Errorf("%s has not ended", s.name)
 			}
 		}
-		if want := []string{"reconcile one", "create ConfigMap", "reconcile two", "create ConfigMap"}; !slices.Equal(names, want) {
+		if want := []string{"reconcile one", "create ConfigMap", "reconcile two",
+			"create ConfigMap"}; !slices.Equal(names, want) {
 			t.Fatalf("got %q, want %q", names, want)
 		}
 		if !p.spans[1].parent.Equal(p.spans[0].self) || p.spans[0].parent.IsValid() || p.spans[2].parent.IsValid() {

@@ -60,7 +60,8 @@ func TestRetain(t *testing.T) {
 
 // With a share of two, an object keeps its newest record and its newest failure.
 func TestRetainFew(t *testing.T) {
-	all := []retained{{0, "a", false, true}, {1, "a", true, false}, {2, "a", false, false}, {3, "a", false, false}, {4, "a", false, false}}
+	all := []retained{{0, "a", false, true}, {1, "a", true, false}, {2, "a", false, false}, {3, "a", false, false},
+		{4, "a", false, false}}
 	var got []int
 	for _, r := range trace.Retain(all, 3, worth) {
 		got = append(got, r.n)

@@ -39,13 +39,20 @@ func TestMerge(t *testing.T) {
 		causes []trace.Cause
 		want   []trace.Cause
 	}{
-		{"different objects", []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}, []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}},
-		{"newest of an object", []trace.Cause{on("update", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("update", "Pod", "a", "2")}},
-		{"new and changed is new", []trace.Cause{on("add", "Pod", "a", "1"), on("update", "Pod", "a", "2")}, []trace.Cause{on("add", "Pod", "a", "2")}},
-		{"deleted last", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")}, []trace.Cause{on("delete", "Pod", "a", "2")}},
-		{"retry and event", []trace.Cause{retry, on("update", "Pod", "a", "1"), retry}, []trace.Cause{retry, on("update", "Pod", "a", "1")}},
-		{"timer and event", []trace.Cause{after, on("update", "Pod", "a", "1")}, []trace.Cause{on("update", "Pod", "a", "1")}},
-		{"event and timer", []trace.Cause{on("update", "Pod", "a", "1"), after}, []trace.Cause{on("update", "Pod", "a", "1")}},
+		{"different objects", []trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")},
+			[]trace.Cause{on("add", "Pod", "a", "1"), on("add", "Pod", "b", "2")}},
+		{"newest of an object", []trace.Cause{on("update", "Pod", "a", "1"), on("update", "Pod", "a", "2")},
+			[]trace.Cause{on("update", "Pod", "a", "2")}},
+		{"new and changed is new", []trace.Cause{on("add", "Pod", "a", "1"), on("update", "Pod", "a", "2")},
+			[]trace.Cause{on("add", "Pod", "a", "2")}},
+		{"deleted last", []trace.Cause{on("add", "Pod", "a", "1"), on("delete", "Pod", "a", "2")},
+			[]trace.Cause{on("delete", "Pod", "a", "2")}},
+		{"retry and event", []trace.Cause{retry, on("update", "Pod", "a", "1"), retry},
+			[]trace.Cause{retry, on("update", "Pod", "a", "1")}},
+		{"timer and event", []trace.Cause{after, on("update", "Pod", "a", "1")},
+			[]trace.Cause{on("update", "Pod", "a", "1")}},
+		{"event and timer", []trace.Cause{on("update", "Pod", "a", "1"), after},
+			[]trace.Cause{on("update", "Pod", "a", "1")}},
 		{"timer and timer", []trace.Cause{after, after}, []trace.Cause{after}},
 	}
 	for _, tt := range tests {
@@ -117,19 +124,23 @@ func TestWrites(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 	must(t, c.Create(ctx, pod))
-	must(t, c.Subresource("status").Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`))))
+	must(t, c.Subresource("status").Patch(ctx, pod,
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`))))
 	must(t, c.Delete(ctx, cm))
 	must(t, c.Create(context.Background(), configMap("other"))) // not in a reconcile
 	span.End(reconcile.Result{}, nil)
 	must(t, c.Create(ctx, configMap("late")))
 
 	want := []string{
-		"create ConfigMap/a 1 true", "update ConfigMap/a 1 false", "update ConfigMap/a 2 true", "apply ConfigMap/a 2 false",
-		"patch ConfigMap/a 3 true", "create ConfigMap/a  false error", "create Pod/p 4 true", "patch status Pod/p 5 true", "delete ConfigMap/a  true",
+		"create ConfigMap/a 1 true", "update ConfigMap/a 1 false", "update ConfigMap/a 2 true",
+		"apply ConfigMap/a 2 false",
+		"patch ConfigMap/a 3 true", "create ConfigMap/a  false error", "create Pod/p 4 true",
+		"patch status Pod/p 5 true", "delete ConfigMap/a  true",
 	}
 	var got []string
 	for _, w := range records[0].Writes {
-		line := strings.TrimSpace(w.Verb+" "+w.Subresource) + fmt.Sprintf(" %s/%s %s %v", w.Kind, w.Key.Name, w.ResourceVersion, w.Changed)
+		line := strings.TrimSpace(w.Verb+" "+w.Subresource) + fmt.Sprintf(" %s/%s %s %v", w.Kind, w.Key.Name,
+			w.ResourceVersion, w.Changed)
 		if w.Err != nil {
 			line += " error"
 		}
@@ -140,7 +151,8 @@ func TestWrites(t *testing.T) {
 	}
 
 	_, span = tracer.Start(t.Context(), trace.Record{Causes: trace.Because(
-		on("update", "ConfigMap", "a", "2"), on("add", "Pod", "p", "4"), on("add", "ConfigMap", "other", "7"), trace.Cause{Event: trace.Retry})})
+		on("update", "ConfigMap", "a", "2"), on("add", "Pod", "p", "4"), on("add", "ConfigMap", "other", "7"),
+		trace.Cause{Event: trace.Retry})})
 	span.End(reconcile.Result{}, nil)
 	var by []uint64
 	for _, c := range records[1].Causes.All() {
@@ -230,7 +242,8 @@ func TestOpen(t *testing.T) {
 		for range 2 {
 			tracer.Reconciled(trace.Record{Kind: "Pod"})
 		}
-		if err := w.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "2 records are missing") {
+		if err := w.Close(); !errors.Is(err, syscall.ENOSPC) ||
+			!strings.Contains(err.Error(), "2 records are missing") {
 			t.Errorf("closing a trace on a full device returned %v", err)
 		}
 		if data, err := os.ReadFile(path); err != nil || strings.Count(string(data), `"kind":"Pod"`) != 2 {

@@ -67,7 +67,8 @@ func FuzzMarks(f *testing.F) {
 		if json.Unmarshal(data, &value) != nil || !json.Valid(data) {
 			return
 		}
-		if count(value, want); marks['{'] < want['{'] || marks['['] < want['['] || marks['{'] != marks['}'] || marks['['] != marks[']'] {
+		if count(value, want); marks['{'] < want['{'] || marks['['] < want['['] || marks['{'] != marks['}'] ||
+			marks['['] != marks[']'] {
 			t.Errorf("%s: %v, want at least %v", data, marks, want)
 		}
 	})

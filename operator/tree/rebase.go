@@ -128,7 +128,8 @@ func identities(list []any) []map[string]any {
 }
 
 // identifying has the names of members that distinguish elements of lists, the most reliable first.
-var identifying = []string{"uid", "id", "key", "name", "type", "hostname", "host", "address", "ip", "podName", "nodeName", "port", "path", "index", "url", "image"}
+var identifying = []string{"uid", "id", "key", "name", "type", "hostname", "host", "address", "ip", "podName",
+	"nodeName", "port", "path", "index", "url", "image"}
 
 // identity returns the members of an element that distinguish it from others.
 func identity(element any) map[string]any {

@@ -20,10 +20,13 @@ func TestThreeWay(t *testing.T) {
 		{"they removed what we changed", `{}`, `{"a":1}`, `{"a":2}`, `{"a":2}`},
 		{"no status before", `{"a":{"x":1}}`, `null`, `{"a":{"y":2}}`, `{"a":{"x":1,"y":2}}`},
 		{"conditions", `{"c":[{"type":"A","s":"False"},{"type":"B","s":"True"}]}`, `{"c":[{"type":"A","s":"True"}]}`,
-			`{"c":[{"type":"A","s":"True"},{"type":"C","s":"True"}]}`, `{"c":[{"type":"A","s":"False"},{"type":"C","s":"True"},{"type":"B","s":"True"}]}`},
+			`{"c":[{"type":"A","s":"True"},{"type":"C","s":"True"}]}`,
+			`{"c":[{"type":"A","s":"False"},{"type":"C","s":"True"},{"type":"B","s":"True"}]}`},
 		{"both added one element", `[{"type":"A","x":1}]`, `[]`, `[{"type":"A","y":2}]`, `[{"type":"A","x":1,"y":2}]`},
-		{"we removed an element", `[{"name":"a","x":1},{"name":"b"},{"name":"c"}]`, `[{"name":"a"},{"name":"b"}]`, `[{"name":"a"}]`, `[{"name":"a","x":1},{"name":"c"}]`},
-		{"they removed an element", `[{"name":"b"}]`, `[{"name":"a"},{"name":"b"}]`, `[{"name":"a"},{"name":"b","x":1}]`, `[{"name":"b","x":1}]`},
+		{"we removed an element", `[{"name":"a","x":1},{"name":"b"},{"name":"c"}]`, `[{"name":"a"},{"name":"b"}]`,
+			`[{"name":"a"}]`, `[{"name":"a","x":1},{"name":"c"}]`},
+		{"they removed an element", `[{"name":"b"}]`, `[{"name":"a"},{"name":"b"}]`,
+			`[{"name":"a"},{"name":"b","x":1}]`, `[{"name":"b","x":1}]`},
 		{"values by position", `["a","c"]`, `["a","b"]`, `["a","b","d"]`, `["a","c","d"]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -39,7 +42,8 @@ func TestThreeWay(t *testing.T) {
 				text, _ := json.Marshal(got)
 				t.Errorf("got %s, want %s", text, tt.want)
 			}
-			if !tree.Same(theirs, parse(tt.theirs)) || !tree.Same(old, parse(tt.old)) || !tree.Same(new, parse(tt.new)) {
+			if !tree.Same(theirs, parse(tt.theirs)) || !tree.Same(old, parse(tt.old)) ||
+				!tree.Same(new, parse(tt.new)) {
 				t.Error("ThreeWay modified an argument")
 			}
 		})

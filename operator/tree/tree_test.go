@@ -50,8 +50,10 @@ func (p pool) Bytes(fields map[string]any) ([]byte, bool) {
 // FuzzParse checks that Parse returns the result of apimachinery's decoder, and ErrUnusual for
 // input that the decoder rejects; and that Append writes the result as encoding/json does.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{widget, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
-		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`, `{"a":{"b":"` + "\x01" + `"}}`, `{"fieldsV1":{"a":01}}`,
+	for _, seed := range []string{widget, `{}`, ` { "a" : [ 1 , 2 ] } `, `{"a":01}`, `{"a":-}`, `{"a":1.}`,
+		`{"a":"\x"}`, `{"a":"` + "\xff" + `"}`,
+		`{"a":1,"a":2}`, `{"a":1e999}`, `{"a":"\ud800"}`, `[1]`, `{"a":1}x`, `{"a"`, `null`,
+		`{"a":{"b":"` + "\x01" + `"}}`, `{"fieldsV1":{"a":01}}`,
 		`{"fieldsV1":{"b":{},"a":{}}}`, `{"fieldsV1":[{]}`} {
 		f.Add([]byte(seed))
 	}
@@ -96,7 +98,8 @@ func TestParseReadsOrdinaryObjects(t *testing.T) {
 	if _, err := tree.Parse([]byte(widget), nil); err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{`{"a":1,"a":1}`, `{"a":{"b":1,"b":2}}`, `[]`, `{`, `{} {}`, strings.Repeat("[", 20000)} {
+	for _, text := range []string{`{"a":1,"a":1}`, `{"a":{"b":1,"b":2}}`, `[]`, `{`, `{} {}`,
+		strings.Repeat("[", 20000)} {
 		if got, err := tree.Parse([]byte(text), nil); err != tree.ErrUnusual {
 			t.Errorf("%.40s: %v %v", text, got, err)
 		}
@@ -104,7 +107,8 @@ func TestParseReadsOrdinaryObjects(t *testing.T) {
 }
 
 func TestAppendRejectsOtherTypes(t *testing.T) {
-	for _, value := range []any{int32(7), float32(1.5), []string{"a"}, map[string]string{"a": "b"}, json.Number("12"), map[string]any(nil), []any(nil), 1e21, 1.0} {
+	for _, value := range []any{int32(7), float32(1.5), []string{"a"}, map[string]string{"a": "b"}, json.Number("12"),
+		map[string]any(nil), []any(nil), 1e21, 1.0} {
 		got, err := tree.Append(nil, map[string]any{"v": value}, nil)
 		want, _ := json.Marshal(map[string]any{"v": value})
 		if err != nil || string(got) != string(want) {

@@ -45,7 +45,8 @@ func Allowed(warnings ...string) Response { return Response{Allowed: true, Warni
 // Denied returns a Response that denies a request with 403 Forbidden.
 func Denied(message string) Response {
 	return Response{Status: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+		Message: message,
 	}}
 }
 

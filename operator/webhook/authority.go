@@ -98,7 +98,8 @@ func (a *Authority) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			a.cfg.Log.Error("cannot renew the webhook certificate; retrying", "secret", a.cfg.Secret.String(), "err", err)
+			a.cfg.Log.Error("cannot renew the webhook certificate; retrying", "secret", a.cfg.Secret.String(), "err",
+				err)
 			wait = retryAfter
 		}
 		timer := time.NewTimer(wait)
@@ -117,7 +118,8 @@ func (a *Authority) Run(ctx context.Context) error {
 // has ended.
 func (a *Authority) follow(ctx context.Context, touched chan<- struct{}) (wait func()) {
 	secrets, err := informer.New(informer.Config{Client: a.cfg.Client, Log: a.cfg.Log, Scope: informer.Scope{
-		Namespaces: []string{a.cfg.Secret.Namespace}, Fields: fields.OneTermEqualSelector("metadata.name", a.cfg.Secret.Name),
+		Namespaces: []string{a.cfg.Secret.Namespace},
+		Fields:     fields.OneTermEqualSelector("metadata.name", a.cfg.Secret.Name),
 	}})
 	if err != nil {
 		return func() {}
@@ -179,7 +181,8 @@ func (a *Authority) load(ctx context.Context) (*bundle, error) {
 		var kept *bundle
 		if len(secret.Data) > 0 {
 			if kept, err = decodeBundle(secret.Data); err != nil {
-				a.cfg.Log.Warn("invalid Secret of the webhook certificate; replacing it", "secret", a.cfg.Secret.String(), "err", err)
+				a.cfg.Log.Warn("invalid Secret of the webhook certificate; replacing it", "secret",
+					a.cfg.Secret.String(), "err", err)
 			}
 		}
 		b, err := kept.renewed(time.Now(), a.cfg.Names, a.cfg.Life)

@@ -23,7 +23,8 @@ var secrets = apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"}
 var secretKey = client.Key{Namespace: "system", Name: "hook-cert"}
 
 func startAuthority(t *testing.T, c client.Client) *webhook.Authority {
-	a := webhook.NewAuthority(webhook.AuthorityConfig{Client: c, Secret: secretKey, Names: []string{"*.system.svc"}, Life: 30 * 24 * time.Hour})
+	a := webhook.NewAuthority(webhook.AuthorityConfig{Client: c, Secret: secretKey, Names: []string{"*.system.svc"},
+		Life: 30 * 24 * time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -81,7 +82,8 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 		must(t, err)
 		secret.Data["tls.key"] = []byte("nonsense")
 		must(t, c.Update(t.Context(), secret))
-		if restored := same("after the Secret was damaged"); bytes.Equal(restored.Certificate[0], recreated.Certificate[0]) {
+		if restored := same("after the Secret was damaged"); bytes.Equal(restored.Certificate[0],
+			recreated.Certificate[0]) {
 			t.Error("the Secret was not restored")
 		}
 		// A later replica uses the existing certificates.

@@ -108,7 +108,8 @@ func (b *bundle) serves(now time.Time, names []string, life time.Duration) bool 
 		return false
 	}
 	for _, name := range names {
-		if ip := net.ParseIP(name); ip != nil && !slices.ContainsFunc(c.IPAddresses, ip.Equal) || ip == nil && !slices.Contains(c.DNSNames, name) {
+		if ip := net.ParseIP(name); ip != nil && !slices.ContainsFunc(c.IPAddresses, ip.Equal) ||
+			ip == nil && !slices.Contains(c.DNSNames, name) {
 			return false
 		}
 	}
@@ -134,7 +135,8 @@ func (b *bundle) equal(o *bundle) bool {
 
 // encode returns the bundle as the data of a Secret.
 func (b *bundle) encode() (map[string][]byte, error) {
-	data := map[string][]byte{caCertKey: b.pem(), certKey: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.serving.cert.Raw})}
+	data := map[string][]byte{caCertKey: b.pem(),
+		certKey: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.serving.cert.Raw})}
 	for _, p := range append(slices.Clone(b.authorities), b.serving) {
 		der, err := x509.MarshalPKCS8PrivateKey(p.key)
 		if err != nil {

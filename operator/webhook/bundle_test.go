@@ -65,7 +65,8 @@ func TestBundleIsKept(t *testing.T) {
 	if again, err := kept.renewed(now, []string{"a.example.com"}, time.Hour); err != nil || again != kept {
 		t.Errorf("%v: renewed without need", err)
 	}
-	if again, err := kept.renewed(now, []string{"b.example.com"}, time.Hour); err != nil || !slices.Equal(again.serving.cert.DNSNames, []string{"b.example.com"}) ||
+	if again, err := kept.renewed(now, []string{"b.example.com"}, time.Hour); err != nil ||
+		!slices.Equal(again.serving.cert.DNSNames, []string{"b.example.com"}) ||
 		!slices.Equal(again.authorities, kept.authorities) {
 		t.Errorf("%v: other names want another certificate of the same authority", err)
 	}

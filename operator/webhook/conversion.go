@@ -194,7 +194,8 @@ func (c *Conversion) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Conversion) convertAll(r *http.Request, req *conversionRequest) (converted []json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			reconcile.Log(r.Context()).Error("conversion panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			reconcile.Log(r.Context()).Error("conversion panicked", "err", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 			panicked(r.Context())
 		}

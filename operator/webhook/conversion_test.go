@@ -94,7 +94,8 @@ func TestConversion(t *testing.T) {
 		{"as it is", "v1", ship("v1", `"x"`), ship("v1", `"x"`)},
 		{"several", "v2", ship("v1", `"3"`) + "," + ship("v3", `["a"]`), ship("v2", "3") + "," + ship("v2", "1")},
 		{"none", "v2", "", ""},
-		{"one of several fails", "v3", ship("v2", "1") + "," + ship("v2", "12"), "convert sea.example.com/v2 to sea.example.com/v3: too many masts"},
+		{"one of several fails", "v3", ship("v2", "1") + "," + ship("v2", "12"),
+			"convert sea.example.com/v2 to sea.example.com/v3: too many masts"},
 		{"panic", "v3", ship("v2", "-1"), "panic: negative number of masts"},
 		{"unknown version", "v9", ship("v2", "1"), "no kind"},
 		{"no object", "v2", `{"kind":7}`, "convert: "},
@@ -124,7 +125,8 @@ func TestConversion(t *testing.T) {
 				got = append(got, string(o))
 			}
 			if resp.Result.Status == metav1.StatusSuccess && strings.Join(got, ",") != tt.want ||
-				resp.Result.Status == metav1.StatusFailure && (tt.want == "" || !strings.Contains(resp.Result.Message, tt.want)) {
+				resp.Result.Status == metav1.StatusFailure &&
+					(tt.want == "" || !strings.Contains(resp.Result.Message, tt.want)) {
 				t.Errorf("got %s %s %s\nwant %s", resp.Result.Status, resp.Result.Message, got, tt.want)
 			}
 		})
@@ -139,7 +141,8 @@ func TestConversionNeedsAHub(t *testing.T) {
 		"implements neither webhook.Hub nor": {"v2": &Ship{}, "v4": &metav1.PartialObjectMetadata{}},
 		"it has two hubs":                    {"v2": &Ship{}, "v5": &otherHub{}},
 	} {
-		if err := webhook.NewConversion(ships(versions)).Check(kind); err == nil || !strings.Contains(err.Error(), name) {
+		if err := webhook.NewConversion(ships(versions)).Check(kind); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %s", err, name)
 		}
 	}

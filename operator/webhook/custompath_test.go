@@ -9,7 +9,8 @@ import (
 // Hooks at custom paths, including paths with several segments, are registered on a developer's
 // machine, and recognized after the port has changed.
 func TestCustomPaths(t *testing.T) {
-	r := NewRegistration(RegistrationConfig{URL: "https://127.0.0.1:2", Hooks: []Hook{{Path: "/hooks/v1/Door"}, {Path: "/mutate--v1-pod", Mutating: true}}})
+	r := NewRegistration(RegistrationConfig{URL: "https://127.0.0.1:2",
+		Hooks: []Hook{{Path: "/hooks/v1/Door"}, {Path: "/mutate--v1-pod", Mutating: true}}})
 	for path, want := range map[string]string{"/hooks/v1/Door": "hooks-v1-door", "/mutate--v1-pod": "mutate-v1-pod"} {
 		if got := nameOf(path); got != want {
 			t.Errorf("the name of %s is %s, want %s", path, got, want)

@@ -40,7 +40,8 @@ func (r *Registration) registerOwn(ctx context.Context, kind schema.GroupVersion
 				return err
 			}
 			c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{
-				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, SideEffects: w.SideEffects, AdmissionReviewVersions: w.AdmissionReviewVersions,
+				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, SideEffects: w.SideEffects,
+				AdmissionReviewVersions: w.AdmissionReviewVersions,
 			})
 		}
 		configuration = c
@@ -111,7 +112,8 @@ func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.Vali
 	if err != nil {
 		return admissionregistrationv1.ValidatingWebhook{}, fmt.Errorf("register webhook %s: %w", h.Path, err)
 	}
-	operations := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	operations := []admissionregistrationv1.OperationType{admissionregistrationv1.Create,
+		admissionregistrationv1.Update}
 	if !h.Mutating {
 		operations = append(operations, admissionregistrationv1.Delete)
 	}
@@ -124,7 +126,8 @@ func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.Vali
 		Name:         nameOf(h.Path) + "." + group + ".local",
 		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: pem},
 		Rules: []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{h.Kind.Group}, APIVersions: []string{h.Kind.Version}, Resources: []string{mapping.Resource.Resource},
+			APIGroups: []string{h.Kind.Group}, APIVersions: []string{h.Kind.Version},
+			Resources: []string{mapping.Resource.Resource},
 		}}},
 		SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
 	}, nil
@@ -132,14 +135,18 @@ func (r *Registration) webhook(h Hook, pem []byte) (admissionregistrationv1.Vali
 
 // nameOf returns a path as a label of a DNS name.
 func nameOf(path string) string {
-	parts := strings.FieldsFunc(strings.ToLower(path), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	parts := strings.FieldsFunc(strings.ToLower(path), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
 	return strings.Join(parts, "-")
 }
 
 // registerConversion updates the conversion webhook of a CustomResourceDefinition, if it is of one
 // of the operator's kinds.
 func (r *Registration) registerConversion(ctx context.Context, name string, pem []byte) error {
-	if !slices.ContainsFunc(r.cfg.Conversions, func(kind schema.GroupKind) bool { return strings.HasSuffix(name, "."+kind.Group) }) {
+	if !slices.ContainsFunc(r.cfg.Conversions, func(kind schema.GroupKind) bool {
+		return strings.HasSuffix(name, "."+kind.Group)
+	}) {
 		return nil
 	}
 	crd := &unstructured.Unstructured{}
@@ -181,7 +188,8 @@ func (r *Registration) registerConversion(ctx context.Context, name string, pem 
 	var patch []Operation
 	if current.Strategy != "Webhook" || !sameConfig(current.Webhook.ClientConfig, config) {
 		patch = []Operation{{Op: "add", Path: "/spec/conversion", Value: map[string]any{
-			"strategy": "Webhook", "webhook": map[string]any{"clientConfig": config, "conversionReviewVersions": versions},
+			"strategy": "Webhook", "webhook": map[string]any{"clientConfig": config,
+				"conversionReviewVersions": versions},
 		}}}
 	}
 	err := r.patch(ctx, &metav1.PartialObjectMetadata{

@@ -14,18 +14,25 @@ import (
 func TestDiff(t *testing.T) {
 	for _, tt := range []struct{ name, raw, before, after, want string }{
 		{"nothing", `{"a":1}`, `{"a":1,"status":{}}`, `{"a":1,"status":{}}`, `null`},
-		{"one field", `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":3}}`, `[{"op":"replace","path":"/spec/b","value":3}]`},
+		{"one field", `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":2}}`, `{"spec":{"a":1,"b":3}}`,
+			`[{"op":"replace","path":"/spec/b","value":3}]`},
 		{"fields that the type lacks stay", `{"spec":{"a":1,"new":2}}`, `{"spec":{"a":1}}`, `{"spec":{"a":1,"b":3}}`,
 			`[{"op":"add","path":"/spec/b","value":3}]`},
-		{"the zero value of a struct is omitted", `{}`, `{"spec":{},"status":{}}`, `{"spec":{"a":1},"status":{}}`, `[{"op":"add","path":"/spec","value":{"a":1}}]`},
+		{"the zero value of a struct is omitted", `{}`, `{"spec":{},"status":{}}`, `{"spec":{"a":1},"status":{}}`,
+			`[{"op":"add","path":"/spec","value":{"a":1}}]`},
 		{"removed", `{"a":1,"b":2}`, `{"a":1,"b":2,"c":0}`, `{"a":1}`, `[{"op":"remove","path":"/b"}]`},
 		{"null", `{"a":null}`, `{}`, `{"a":{"b":1}}`, `[{"op":"replace","path":"/a","value":{"b":1}}]`},
-		{"names are escaped", `{"a":{}}`, `{"a":{}}`, `{"a":{"x/y~z":"v"}}`, `[{"op":"add","path":"/a/x~1y~0z","value":"v"}]`},
-		{"big integers", `{"a":9007199254740993}`, `{"a":9007199254740993}`, `{"a":9007199254740995}`, `[{"op":"replace","path":"/a","value":9007199254740995}]`},
-		{"inserted", `{"l":[{"n":"b"}]}`, `{"l":[{"n":"b"}]}`, `{"l":[{"n":"a"},{"n":"b"}]}`, `[{"op":"add","path":"/l/0","value":{"n":"a"}}]`},
+		{"names are escaped", `{"a":{}}`, `{"a":{}}`, `{"a":{"x/y~z":"v"}}`,
+			`[{"op":"add","path":"/a/x~1y~0z","value":"v"}]`},
+		{"big integers", `{"a":9007199254740993}`, `{"a":9007199254740993}`, `{"a":9007199254740995}`,
+			`[{"op":"replace","path":"/a","value":9007199254740995}]`},
+		{"inserted", `{"l":[{"n":"b"}]}`, `{"l":[{"n":"b"}]}`, `{"l":[{"n":"a"},{"n":"b"}]}`,
+			`[{"op":"add","path":"/l/0","value":{"n":"a"}}]`},
 		{"appended", `{"l":["a"]}`, `{"l":["a"]}`, `{"l":["a","b"]}`, `[{"op":"add","path":"/l/1","value":"b"}]`},
-		{"taken out", `{"l":["a","b","c"]}`, `{"l":["a","b","c"]}`, `{"l":["a","c"]}`, `[{"op":"remove","path":"/l/1"}]`},
-		{"in an item", `{"l":[{"n":"a","x":1},{"n":"b"}]}`, `{"l":[{"n":"a"},{"n":"b"}]}`, `{"l":[{"n":"a","p":2},{"n":"b"}]}`,
+		{"taken out", `{"l":["a","b","c"]}`, `{"l":["a","b","c"]}`, `{"l":["a","c"]}`,
+			`[{"op":"remove","path":"/l/1"}]`},
+		{"in an item", `{"l":[{"n":"a","x":1},{"n":"b"}]}`, `{"l":[{"n":"a"},{"n":"b"}]}`,
+			`{"l":[{"n":"a","p":2},{"n":"b"}]}`,
 			`[{"op":"add","path":"/l/0/p","value":2}]`},
 		{"another type", `{"a":[1]}`, `{"a":[1]}`, `{"a":"x"}`, `[{"op":"replace","path":"/a","value":"x"}]`},
 	} {
@@ -48,7 +55,8 @@ func FuzzDiff(f *testing.F) {
 	f.Add(`{"":{"":1}}`, `{"":{"":2,"/":3}}`)
 	f.Fuzz(func(t *testing.T, before, after string) {
 		var b, a map[string]any
-		if json.Unmarshal([]byte(before), &b) != nil || json.Unmarshal([]byte(after), &a) != nil || b == nil || a == nil {
+		if json.Unmarshal([]byte(before), &b) != nil || json.Unmarshal([]byte(after), &a) != nil || b == nil ||
+			a == nil {
 			t.Skip()
 		}
 		raw, err := json.Marshal(b)

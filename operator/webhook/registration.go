@@ -105,7 +105,8 @@ func (r *Registration) registered(names ...string) {
 var (
 	mutatingConfigurations   = admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration")
 	validatingConfigurations = admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration")
-	definitions              = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	definitions              = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}
 )
 
 // Run maintains the registration until ctx ends. It watches the metadata of the configurations.
@@ -121,11 +122,12 @@ func (r *Registration) Run(ctx context.Context) error {
 	for _, kind := range r.kinds() {
 		obj := &metav1.PartialObjectMetadata{}
 		obj.SetGroupVersionKind(kind)
-		source := &controller.Kind{Informers: informers, Object: obj, Handler: func(e controller.Event, enqueue func(reconcile.Request)) {
-			if e.Type != "delete" || r.cfg.URL != "" {
-				controller.EnqueueObject(e, enqueue)
-			}
-		}}
+		source := &controller.Kind{Informers: informers, Object: obj,
+			Handler: func(e controller.Event, enqueue func(reconcile.Request)) {
+				if e.Type != "delete" || r.cfg.URL != "" {
+					controller.EnqueueObject(e, enqueue)
+				}
+			}}
 		c, err := controller.New(controller.Config{
 			Name: "webhook-registration", Kind: kind.Kind, Log: r.cfg.Log, SyncTimeout: forever,
 			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -201,7 +203,8 @@ func (r *Registration) bundleSource(informers informer.Informers, obj client.Obj
 						q.Add(reconcile.Request{NamespacedName: client.KeyOf(o)}, controller.Why("certificate"))
 					}
 					if r.cfg.URL != "" && obj.GetObjectKind().GroupVersionKind() != definitions {
-						q.Add(reconcile.Request{NamespacedName: client.Key{Name: r.ownName()}}, controller.Why("certificate"))
+						q.Add(reconcile.Request{NamespacedName: client.Key{Name: r.ownName()}},
+							controller.Why("certificate"))
 					}
 				}
 				select {
@@ -242,7 +245,8 @@ func (r *Registration) register(ctx context.Context, kind schema.GroupVersionKin
 		}
 		paths = append(paths, configPath(want))
 		if !sameConfig(hook, want) {
-			patch = append(patch, Operation{Op: "replace", Path: fmt.Sprintf("/webhooks/%d/clientConfig", i), Value: want})
+			patch = append(patch, Operation{Op: "replace", Path: fmt.Sprintf("/webhooks/%d/clientConfig", i),
+				Value: want})
 		}
 	}
 	if err := r.patch(ctx, obj, patch); err != nil {
@@ -270,7 +274,8 @@ func (r *Registration) patch(ctx context.Context, obj client.Object, patch []Ope
 		return nil
 	}
 	// Fail if the object has changed since it was read.
-	patch = append([]Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, patch...)
+	patch = append([]Operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}},
+		patch...)
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return err
@@ -284,7 +289,8 @@ func (r *Registration) patch(ctx context.Context, obj client.Object, patch []Ope
 }
 
 // read returns a configuration and the client configurations of its webhooks.
-func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, name string) (client.Object, []admissionregistrationv1.WebhookClientConfig, error) {
+func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind,
+	name string) (client.Object, []admissionregistrationv1.WebhookClientConfig, error) {
 	var configs []admissionregistrationv1.WebhookClientConfig
 	if kind == mutatingConfigurations {
 		obj := &admissionregistrationv1.MutatingWebhookConfiguration{}
@@ -304,7 +310,8 @@ func (r *Registration) read(ctx context.Context, kind schema.GroupVersionKind, n
 
 // clientConfig returns the desired client configuration of a webhook, if it belongs to the
 // operator.
-func (r *Registration) clientConfig(current admissionregistrationv1.WebhookClientConfig, pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
+func (r *Registration) clientConfig(current admissionregistrationv1.WebhookClientConfig,
+	pem []byte) (admissionregistrationv1.WebhookClientConfig, bool) {
 	path := ""
 	if current.Service != nil || current.URL != nil && r.cfg.URL != "" && local(*current.URL) {
 		path = configPath(current)
@@ -325,11 +332,13 @@ func (r *Registration) clientConfig(current admissionregistrationv1.WebhookClien
 
 // local reports whether a URL refers to this machine, as the URLs of earlier runs do.
 func local(address string) bool {
-	return strings.HasPrefix(address, "https://127.0.0.1:") || strings.HasPrefix(address, "https://localhost:") || strings.HasPrefix(address, "https://[::1]:")
+	return strings.HasPrefix(address, "https://127.0.0.1:") || strings.HasPrefix(address, "https://localhost:") ||
+		strings.HasPrefix(address, "https://[::1]:")
 }
 
 func sameConfig(a, b admissionregistrationv1.WebhookClientConfig) bool {
-	return bytes.Equal(a.CABundle, b.CABundle) && (a.URL == nil) == (b.URL == nil) && (a.URL == nil || *a.URL == *b.URL) &&
+	return bytes.Equal(a.CABundle, b.CABundle) && (a.URL == nil) == (b.URL == nil) &&
+		(a.URL == nil || *a.URL == *b.URL) &&
 		(a.Service == nil) == (b.Service == nil)
 }
 
@@ -338,7 +347,8 @@ func sameConfig(a, b admissionregistrationv1.WebhookClientConfig) bool {
 func (r *Registration) unregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, obj := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+	for _, obj := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}} {
 		obj.SetName(r.ownName())
 		if err := client.IgnoreNotFound(r.cfg.Client.Delete(ctx, obj)); err != nil {
 			r.cfg.Log.Warn("delete the operator's webhook configuration", "name", obj.GetName(), "err", err)

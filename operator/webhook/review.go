@@ -45,7 +45,8 @@ func (h reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h reviewer) handle(ctx context.Context, req Request) (resp Response) {
-	log := reconcile.Log(ctx).With("kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "operation", string(req.Operation))
+	log := reconcile.Log(ctx).With("kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "operation",
+		string(req.Operation))
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error("webhook panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -82,7 +83,8 @@ func readReview(w http.ResponseWriter, r *http.Request, into any) (int, error) {
 		return http.StatusMethodNotAllowed, fmt.Errorf("method %s: want POST", r.Method)
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: want application/json", r.Header.Get("Content-Type"))
+		return http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: want application/json",
+			r.Header.Get("Content-Type"))
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {

@@ -80,7 +80,8 @@ func post(t *testing.T, h http.Handler, body string) (int, *admissionv1.Admissio
 // Each review gets its decision, patch, status and warnings. Malformed reviews get a status, not an
 // HTTP error.
 func TestReview(t *testing.T) {
-	mutate, validate := webhook.Review(webhook.Default[corev1.ConfigMap](rules{})), webhook.Review(webhook.Validate[corev1.ConfigMap](rules{}))
+	mutate, validate := webhook.Review(webhook.Default[corev1.ConfigMap](rules{})),
+		webhook.Review(webhook.Validate[corev1.ConfigMap](rules{}))
 	for _, tt := range []struct {
 		name    string
 		h       http.Handler
@@ -92,24 +93,36 @@ func TestReview(t *testing.T) {
 	}{
 		{name: "defaulted", h: mutate, body: review("CREATE", `{"metadata":{"name":"a"}}`, "null"), allowed: true,
 			patch: `[{"op":"add","path":"/metadata/labels","value":{"by":"jo"}}]`},
-		{name: "nothing to default", h: mutate, body: review("UPDATE", `{"metadata":{"labels":{"a":"b"}}}`, "{}"), allowed: true},
-		{name: "deletions are not defaulted", h: mutate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), allowed: true},
-		{name: "unowned", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1), status: "403 Forbidden the request has no user"},
-		{name: "panic", h: mutate, body: review("CREATE", `{"data":{"panic":"x"}}`, "null"), status: "500  panic: requested panic"},
-		{name: "created", h: validate, body: review("CREATE", `{"data":{"a":"b"}}`, "null"), allowed: true, warn: "created"},
-		{name: "invalid", h: validate, body: review("CREATE", `{"metadata":{"name":"a"}}`, "null"), status: `422 Invalid ConfigMap "a" is invalid`},
-		{name: "changed", h: validate, body: review("UPDATE", `{"data":{"keep":"2"}}`, `{"data":{"keep":"1"}}`), status: "403 Forbidden data.keep must not change", warn: "think"},
-		{name: "kept", h: validate, body: review("UPDATE", `{"data":{"keep":"1"}}`, `{"data":{"keep":"1"}}`), allowed: true},
-		{name: "deleted", h: validate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`), status: "403 Forbidden a stays"},
+		{name: "nothing to default", h: mutate, body: review("UPDATE", `{"metadata":{"labels":{"a":"b"}}}`, "{}"),
+			allowed: true},
+		{name: "deletions are not defaulted", h: mutate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`),
+			allowed: true},
+		{name: "unowned", h: mutate, body: strings.Replace(review("CREATE", "{}", "null"), "jo", "", 1),
+			status: "403 Forbidden the request has no user"},
+		{name: "panic", h: mutate, body: review("CREATE", `{"data":{"panic":"x"}}`, "null"),
+			status: "500  panic: requested panic"},
+		{name: "created", h: validate, body: review("CREATE", `{"data":{"a":"b"}}`, "null"), allowed: true,
+			warn: "created"},
+		{name: "invalid", h: validate, body: review("CREATE", `{"metadata":{"name":"a"}}`, "null"),
+			status: `422 Invalid ConfigMap "a" is invalid`},
+		{name: "changed", h: validate, body: review("UPDATE", `{"data":{"keep":"2"}}`, `{"data":{"keep":"1"}}`),
+			status: "403 Forbidden data.keep must not change", warn: "think"},
+		{name: "kept", h: validate, body: review("UPDATE", `{"data":{"keep":"1"}}`, `{"data":{"keep":"1"}}`),
+			allowed: true},
+		{name: "deleted", h: validate, body: review("DELETE", "null", `{"metadata":{"name":"a"}}`),
+			status: "403 Forbidden a stays"},
 		{name: "connect", h: validate, body: review("CONNECT", "{}", "null"), allowed: true},
-		{name: "no ConfigMap", h: validate, body: review("CREATE", `{"data":7}`, "null"), status: "400  decode *v1.ConfigMap: "},
-		{name: "no request", h: validate, body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, status: "400  the AdmissionReview has no request"},
+		{name: "no ConfigMap", h: validate, body: review("CREATE", `{"data":7}`, "null"),
+			status: "400  decode *v1.ConfigMap: "},
+		{name: "no request", h: validate, body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`,
+			status: "400  the AdmissionReview has no request"},
 		{name: "no JSON", h: validate, body: `{`, status: "400  decode review: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, answer := post(t, tt.h, tt.body)
 			resp := answer.Response
-			if code != 200 || resp == nil || resp.Allowed != tt.allowed || string(resp.Patch) != tt.patch || strings.Join(resp.Warnings, ",") != tt.warn {
+			if code != 200 || resp == nil || resp.Allowed != tt.allowed || string(resp.Patch) != tt.patch ||
+				strings.Join(resp.Warnings, ",") != tt.warn {
 				t.Fatalf("got %d %+v", code, resp)
 			}
 			if (tt.patch != "") != (resp.PatchType != nil) {
@@ -121,7 +134,8 @@ func TestReview(t *testing.T) {
 					t.Errorf("got %q, want %q", got, tt.status)
 				}
 			}
-			if answer.Kind != "AdmissionReview" || answer.APIVersion != "admission.k8s.io/v1" || resp.UID != "7" && strings.Contains(tt.body, `"uid"`) {
+			if answer.Kind != "AdmissionReview" || answer.APIVersion != "admission.k8s.io/v1" ||
+				resp.UID != "7" && strings.Contains(tt.body, `"uid"`) {
 				t.Errorf("got %+v", answer)
 			}
 		})
@@ -131,7 +145,9 @@ func TestReview(t *testing.T) {
 // A review of an older version gets a response in that version.
 func TestReviewResponseHasRequestVersion(t *testing.T) {
 	body := strings.Replace(review("CREATE", "{}", "null"), "admission.k8s.io/v1", "admission.k8s.io/v1beta1", 1)
-	_, answer := post(t, webhook.Review(webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("w") })), body)
+	_, answer := post(t, webhook.Review(webhook.HandlerFunc(func(context.Context, webhook.Request) webhook.Response {
+		return webhook.Allowed("w")
+	})), body)
 	if answer.APIVersion != "admission.k8s.io/v1beta1" || !answer.Response.Allowed {
 		t.Errorf("got %+v", answer)
 	}

@@ -98,7 +98,8 @@ func (s *Server) Register(path string, h http.Handler) error {
 // isPath reports whether a path is a pattern of http.ServeMux that matches only itself.
 func isPath(text string) bool {
 	clean := pathpkg.Clean(text)
-	return clean[0] == '/' && (text == clean || clean != "/" && text == clean+"/") && (&url.URL{Path: text}).EscapedPath() == text
+	return clean[0] == '/' && (text == clean || clean != "/" && text == clean+"/") &&
+		(&url.URL{Path: text}).EscapedPath() == text
 }
 
 // Paths returns the registered paths.
@@ -160,13 +161,15 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: s.cfg.Certificates.GetCertificate,
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: s.cfg.Certificates.GetCertificate,
 	}
 	if s.cfg.TLS != nil {
 		s.cfg.TLS(config)
 	}
 	srv := &http.Server{
-		Handler: s.mux, TLSConfig: config, ReadHeaderTimeout: within, ReadTimeout: within, WriteTimeout: 2 * within, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
+		Handler: s.mux, TLSConfig: config, ReadHeaderTimeout: within, ReadTimeout: within, WriteTimeout: 2 * within,
+		IdleTimeout: 90 * time.Second, MaxHeaderBytes: 1 << 20,
 		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	s.cfg.Log.Info("serving webhooks", "address", s.Address(), "paths", s.Paths())

@@ -97,9 +97,11 @@ func Handlers[T any, P client.Pointer[T]](w any) (mutating, validating Handler, 
 	for _, m := range []struct {
 		name string
 		used bool
-	}{{"Default", defaulter != nil}, {"ValidateCreate", v.create != nil}, {"ValidateUpdate", v.update != nil}, {"ValidateDelete", v.delete != nil}} {
+	}{{"Default", defaulter != nil}, {"ValidateCreate", v.create != nil}, {"ValidateUpdate", v.update != nil},
+		{"ValidateDelete", v.delete != nil}} {
 		if method, ok := reflect.TypeOf(w).MethodByName(m.name); ok && !m.used {
-			return nil, nil, fmt.Errorf("method %s of %T has the type %v, which is not that of a webhook for %v", m.name, w, method.Type, reflect.TypeFor[T]())
+			return nil, nil, fmt.Errorf("method %s of %T has the type %v, which is not that of a webhook for %v",
+				m.name, w, method.Type, reflect.TypeFor[T]())
 		}
 	}
 	if defaulter != nil {

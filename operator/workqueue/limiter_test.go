@@ -33,7 +33,8 @@ func TestExtremeLimiters(t *testing.T) {
 		t.Errorf("the delay %v is longer than the maximum", d)
 	}
 	fixed := &Exponential[string]{Base: time.Hour, Max: time.Hour}
-	for fraction, most := range map[float64]time.Duration{1e30: math.MaxInt64, math.Inf(1): math.MaxInt64, 0: time.Hour} {
+	for fraction, most := range map[float64]time.Duration{1e30: math.MaxInt64, math.Inf(1): math.MaxInt64,
+		0: time.Hour} {
 		for range 100 {
 			if d := (Jitter[string]{fixed, fraction}).When("a"); d < time.Hour || d > most {
 				t.Fatalf("fraction %v: %v", fraction, d)

@@ -164,7 +164,11 @@ func TestDelays(t *testing.T) {
 		add  func(q *plain)
 		want []string // times and keys, in order
 	}{
-		{"in order of time", func(q *plain) { later(q, "a", 3); later(q, "b", 1); later(q, "c", 2) }, []string{"1s b", "2s c", "3s a"}},
+		{"in order of time", func(q *plain) {
+			later(q, "a", 3)
+			later(q, "b", 1)
+			later(q, "c", 2)
+		}, []string{"1s b", "2s c", "3s a"}},
 		{"earliest wins", func(q *plain) { later(q, "a", 5); later(q, "a", 2); later(q, "a", 9) }, []string{"2s a"}},
 		{"now wins", func(q *plain) { later(q, "a", 5); q.Add("a", struct{}{}) }, []string{"0s a"}},
 		{"no delay", func(q *plain) { later(q, "a", 0); later(q, "b", -1) }, []string{"0s a", "0s b"}},
@@ -264,9 +268,11 @@ func TestPriority(t *testing.T) {
 		{"never lowered", 0, []add{{"b", 1, 0}, {"a", 0, 0}, {"b", -1, 0}}, "b a"},
 		{"absolute without aging", 0, []add{{"a", 0, 0}, {"b", 1, time.Hour}}, "b a"},
 		{"aged", time.Second, []add{{"a", 0, 0}, {"b", 5, 4 * time.Second}, {"c", 5, 6 * time.Second}}, "b a c"},
-		{"extreme", time.Second, []add{{"a", math.MinInt, 0}, {"b", 0, 0}, {"c", math.MaxInt, 0}, {"d", math.MaxInt - 1, 0}}, "c d b a"},
+		{"extreme", time.Second, []add{{"a", math.MinInt, 0}, {"b", 0, 0}, {"c", math.MaxInt, 0},
+			{"d", math.MaxInt - 1, 0}}, "c d b a"},
 		{"raised to extremes", time.Second, []add{{"a", 0, 0}, {"b", math.MinInt, 0}, {"b", math.MaxInt, 0}}, "b a"},
-		{"age counts for more than a raise", time.Second, []add{{"a", 0, 0}, {"b", 1, time.Minute}, {"a", 1, time.Minute}}, "a b"},
+		{"age counts for more than a raise", time.Second,
+			[]add{{"a", 0, 0}, {"b", 1, time.Minute}, {"a", 1, time.Minute}}, "a b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -469,7 +475,8 @@ func TestMetrics(t *testing.T) {
 		get(t, q)
 		time.Sleep(3 * time.Second)
 		later(q, "c", 60)
-		if got, want := q.Stats(), (Stats{Waiting: 1, Running: 2, Unfinished: 6 * time.Second, Longest: 3 * time.Second}); got != want {
+		if got, want := q.Stats(), (Stats{Waiting: 1, Running: 2, Unfinished: 6 * time.Second,
+			Longest: 3 * time.Second}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		done(q, "a")

@@ -75,8 +75,10 @@ func run(ctx context.Context, peers string, command []string) error {
 	defer etcd.Stop(10 * time.Second)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	api, err := child.Start(dir, filepath.Join(peers, "kube-apiserver"),
-		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode", "RBAC",
-		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
+		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode",
+		"RBAC",
+		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file",
+		file("ca.crt"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
 		"--requestheader-client-ca-file", file("proxy-ca.crt"), "--requestheader-allowed-names", "aggregator",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
@@ -135,7 +137,8 @@ func writeKeys(dir, url string) (*rest.Config, error) {
 	}
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: authority.PEM}
-	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertPEM, ClientKeyData: admin.KeyPEM}
+	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertPEM,
+		ClientKeyData: admin.KeyPEM}
 	kubeconfig.Contexts["kube-apiserver"] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: "admin"}
 	kubeconfig.CurrentContext = "kube-apiserver"
 	if err := clientcmd.WriteToFile(*kubeconfig, filepath.Join(dir, "kubeconfig")); err != nil {

@@ -52,7 +52,8 @@ func newSite(t *testing.T) *site {
 		}
 	}
 	s.etcd, s.port = "http://127.0.0.1:"+ports[0], ports[2]
-	s.start(binary(t, "peers/etcd"), "--data-dir", filepath.Join(s.dir, "etcd"), "--listen-client-urls", s.etcd, "--advertise-client-urls", s.etcd,
+	s.start(binary(t, "peers/etcd"), "--data-dir", filepath.Join(s.dir, "etcd"), "--listen-client-urls", s.etcd,
+		"--advertise-client-urls", s.etcd,
 		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync")
 	p := s.start(s.kelson, "serve", "--in-memory", "--node=none", "--secure-port", "0", "--kubeconfig", s.kubeconfig())
 	s.eventually("kelson serve is ready", func() error {
@@ -72,7 +73,8 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": authority.PEM} {
+	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
+		"ca.crt": authority.PEM} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +101,8 @@ func (s *site) serve() {
 		"--authentication-kubeconfig", s.kubeconfig(), "--authorization-kubeconfig", s.kubeconfig(),
 		"--tls-cert-file", filepath.Join(s.dir, "tls.crt"), "--tls-private-key-file", filepath.Join(s.dir, "tls.key"))
 	s.eventually("wardle listens", func() error {
-		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", "127.0.0.1:"+s.port, &tls.Config{InsecureSkipVerify: true})
+		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", "127.0.0.1:"+s.port,
+			&tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, s.server.Output())
 		}
@@ -187,11 +190,13 @@ kind: APIService
 metadata: {name: v1beta1.wardle.example.com}
 spec: {group: wardle.example.com, version: v1beta1, groupPriorityMinimum: 2000, versionPriority: 100, caBundle: %[2]q, service: {namespace: default, name: wardle}}
 `, s.port, base64.StdEncoding.EncodeToString(ca)))
-	s.kubectl("condition met", "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1alpha1.wardle.example.com", "apiservice/v1beta1.wardle.example.com")
+	s.kubectl("condition met", "wait", "--for=condition=Available", "--timeout=60s",
+		"apiservice/v1alpha1.wardle.example.com", "apiservice/v1beta1.wardle.example.com")
 	s.kubectl("default/wardle", "get", "apiservices", "v1alpha1.wardle.example.com")
 
 	// Discovery, merged and passed through.
-	s.kubectl(`"preferredVersion":{"groupVersion":"wardle.example.com/v1alpha1"`, "get", "--raw", "/apis/wardle.example.com")
+	s.kubectl(`"preferredVersion":{"groupVersion":"wardle.example.com/v1alpha1"`, "get", "--raw",
+		"/apis/wardle.example.com")
 	s.kubectl(`"name":"flunders"`, "get", "--raw", "/apis/wardle.example.com/v1alpha1")
 	s.kubectl("flunders", "api-resources", "--api-group=wardle.example.com")
 	s.eventually("OpenAPI is merged", func() error {
@@ -203,7 +208,8 @@ spec: {group: wardle.example.com, version: v1beta1, groupPriorityMinimum: 2000, 
 
 	// The verbs.
 	flunder := func(name string) string {
-		return `{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: ` + name + `, namespace: default, labels: {a: b}}, spec: {reference: x}}`
+		return `{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: ` + name +
+			`, namespace: default, labels: {a: b}}, spec: {reference: x}}`
 	}
 	s.apply(flunder("one"))
 	s.apply(flunder("two"))
@@ -211,14 +217,17 @@ spec: {group: wardle.example.com, version: v1beta1, groupPriorityMinimum: 2000, 
 	s.kubectl("flunder.wardle.example.com/two", "get", "flunders", "-l", "a=b", "-o", "name")
 	s.kubectl("patched", "patch", "flunder", "one", "--type=merge", "-p", `{"metadata":{"labels":{"c":"d"}}}`)
 	s.kubectl("c: d", "get", "flunder", "one", "-o", "yaml")
-	s.kubectl(`"apiVersion":"wardle.example.com/v1beta1"`, "get", "--raw", "/apis/wardle.example.com/v1beta1/namespaces/default/flunders/one")
+	s.kubectl(`"apiVersion":"wardle.example.com/v1beta1"`, "get", "--raw",
+		"/apis/wardle.example.com/v1beta1/namespaces/default/flunders/one")
 	s.kubectl("labeled", "label", "flunder", "two", "e=f")
 	s.kubectl("deleted", "delete", "flunder", "two")
 	s.refused(`flunders.wardle.example.com "two" not found`, "get", "flunder", "two")
 
 	// Both servers authorize the user, by the same rules.
-	s.refused(`User "jane" cannot list resource "flunders" in API group "wardle.example.com"`, "get", "flunders", "--as=jane")
-	s.kubectl("created", "create", "clusterrole", "flunders", "--verb=get,list", "--resource=flunders.wardle.example.com")
+	s.refused(`User "jane" cannot list resource "flunders" in API group "wardle.example.com"`, "get", "flunders",
+		"--as=jane")
+	s.kubectl("created", "create", "clusterrole", "flunders", "--verb=get,list",
+		"--resource=flunders.wardle.example.com")
 	s.kubectl("created", "create", "rolebinding", "flunders", "--clusterrole=flunders", "--user=jane")
 	s.kubectl("one", "get", "flunders", "--as=jane")
 	s.refused("forbidden", "delete", "flunder", "one", "--as=jane")
@@ -229,12 +238,15 @@ spec: {group: wardle.example.com, version: v1beta1, groupPriorityMinimum: 2000, 
 	// A server that ends does not affect other groups. Its group is served again after a restart.
 	s.server.Stop(10 * time.Second)
 	s.kubectl("jobs", "get", "--raw", "/apis/batch/v1")
-	s.kubectl("condition met", "wait", "--for=condition=Available=false", "--timeout=60s", "apiservice/v1alpha1.wardle.example.com")
+	s.kubectl("condition met", "wait", "--for=condition=Available=false", "--timeout=60s",
+		"apiservice/v1alpha1.wardle.example.com")
 	s.kubectl("FailedDiscoveryCheck", "get", "apiservices", "v1alpha1.wardle.example.com")
-	s.refused("the server is currently unable to handle the request", "get", "--raw", "/apis/wardle.example.com/v1alpha1/flunders")
+	s.refused("the server is currently unable to handle the request", "get", "--raw",
+		"/apis/wardle.example.com/v1alpha1/flunders")
 	s.kubectl("namespace/default", "get", "namespaces", "-o", "name")
 	s.serve()
-	s.kubectl("condition met", "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1alpha1.wardle.example.com")
+	s.kubectl("condition met", "wait", "--for=condition=Available", "--timeout=60s",
+		"apiservice/v1alpha1.wardle.example.com")
 	s.kubectl("one", "get", "flunders")
 
 	s.kubectl("deleted", "delete", "apiservices", "v1alpha1.wardle.example.com", "v1beta1.wardle.example.com")

@@ -71,7 +71,8 @@ func (t *target) createSoon(ctx context.Context, path, body string) error {
 }
 
 func custom(kind, name, spec string) string {
-	return fmt.Sprintf(`{"apiVersion":"amplify.example.com/v1","kind":%q,"metadata":{"name":%q},"spec":%s}`, kind, name, spec)
+	return fmt.Sprintf(`{"apiVersion":"amplify.example.com/v1","kind":%q,"metadata":{"name":%q},"spec":%s}`, kind, name,
+		spec)
 }
 
 // amplifyingWrites sends at most 400 writes, 8 at a time, whose results or whose validation are far
@@ -89,15 +90,20 @@ func amplifyingWrites(ctx context.Context, t *target) error {
 	t.flood(ctx, 8, 400, func(i int) (string, string, string, string, string, []string) {
 		switch i % 5 {
 		case 0:
-			return editor, http.MethodPost, growsPath, bodies.JSON, custom("Grow", fmt.Sprint("grow", i), `{"list":`+empty+`}`), nil
+			return editor, http.MethodPost, growsPath, bodies.JSON,
+				custom("Grow", fmt.Sprint("grow", i), `{"list":`+empty+`}`), nil
 		case 1:
-			return editor, http.MethodPost, alternativesPath, bodies.JSON, custom("Alternative", fmt.Sprint("numbers", i), `{"list":`+numbers+`}`), nil
+			return editor, http.MethodPost, alternativesPath, bodies.JSON,
+				custom("Alternative", fmt.Sprint("numbers", i), `{"list":`+numbers+`}`), nil
 		case 2:
-			return editor, http.MethodPatch, amplifiedPath, "application/json-patch+json", "[" + strings.Join(copies, ",") + "]", nil
+			return editor, http.MethodPatch, amplifiedPath, "application/json-patch+json",
+				"[" + strings.Join(copies, ",") + "]", nil
 		case 3:
-			return editor, http.MethodPatch, growsPath + "/applied?fieldManager=a&force=true", "application/apply-patch+yaml", custom("Grow", "applied", `{"list":`+empty+`}`), nil
+			return editor, http.MethodPatch, growsPath + "/applied?fieldManager=a&force=true",
+				"application/apply-patch+yaml", custom("Grow", "applied", `{"list":`+empty+`}`), nil
 		}
-		return editor, http.MethodPatch, growsPath + "/merged", "application/merge-patch+json", fmt.Sprintf(`{"spec":{"member%d":%q}}`, i, large), nil
+		return editor, http.MethodPatch, growsPath + "/merged", "application/merge-patch+json",
+			fmt.Sprintf(`{"spec":{"member%d":%q}}`, i, large), nil
 	})
 	return nil
 }

@@ -15,7 +15,8 @@ func inventedLabels(ctx context.Context, t *target) error {
 	go t.scrape(ctx)
 	name := strings.Repeat("n", 200_000)
 	t.flood(ctx, 8, 2_500, func(i int) (string, string, string, string, string, []string) {
-		return anonymous, http.MethodGet, fmt.Sprintf("/apis/g%d/v1/%s", i, name), "", "", []string{"Impersonate-Uid", "1"}
+		return anonymous, http.MethodGet, fmt.Sprintf("/apis/g%d/v1/%s", i, name), "", "",
+			[]string{"Impersonate-Uid", "1"}
 	})
 	return nil
 }
@@ -32,11 +33,14 @@ func inventedNames(ctx context.Context, t *target) error {
 		case 2:
 			return norole, fmt.Sprintf("M%d", i), fmt.Sprintf("/api/v1/namespaces/n%d/r%d/o/s%d", i, i, i), "", "", nil
 		case 3:
-			return anonymous, http.MethodGet, "/api/v1/namespaces", "", "", []string{"Authorization", fmt.Sprintf("Bearer t%d", i)}
+			return anonymous, http.MethodGet, "/api/v1/namespaces", "", "",
+				[]string{"Authorization", fmt.Sprintf("Bearer t%d", i)}
 		case 4:
-			return norole, http.MethodGet, "/api/v1/namespaces", "", "", []string{"Impersonate-User", fmt.Sprintf("u%d", i)}
+			return norole, http.MethodGet, "/api/v1/namespaces", "", "",
+				[]string{"Impersonate-User", fmt.Sprintf("u%d", i)}
 		default:
-			return norole, http.MethodPost, selfReview, fmt.Sprintf("application/m%d", i), "{}", []string{"User-Agent", fmt.Sprintf("a%d", i)}
+			return norole, http.MethodPost, selfReview, fmt.Sprintf("application/m%d", i), "{}",
+				[]string{"User-Agent", fmt.Sprintf("a%d", i)}
 		}
 	})
 	return nil

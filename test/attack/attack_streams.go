@@ -29,7 +29,8 @@ func unreadProbes(ctx context.Context, t *target) error {
 // unsentBodies announces request bodies that it never sends: 250 on each of two connections.
 func unsentBodies(ctx context.Context, t *target) error {
 	t.connections(ctx, norole, 2, 40, 65_535, 250, func(s *stream) {
-		for i := 0; i < 2_000 && s.request(ctx, http.MethodPost, selfReview, true, "content-type", "application/json", "content-length", "1000") == nil; i++ {
+		for i := 0; i < 2_000 && s.request(ctx, http.MethodPost, selfReview, true, "content-type", "application/json",
+			"content-length", "1000") == nil; i++ {
 		}
 		s.wait(ctx)
 	})
@@ -52,7 +53,8 @@ func slowReaders(ctx context.Context, t *target) error {
 func unreadWatches(ctx context.Context, t *target) error {
 	go t.flood(ctx, 1, 60, func(i int) (string, string, string, string, string, []string) {
 		sleep(ctx, 500*time.Millisecond)
-		return editor, http.MethodPatch, fmt.Sprintf("%s/large%d", defaultMaps, i%20), "application/merge-patch+json", fmt.Sprintf(`{"data":{"b":"%d"}}`, i), nil
+		return editor, http.MethodPatch, fmt.Sprintf("%s/large%d", defaultMaps, i%20), "application/merge-patch+json",
+			fmt.Sprintf(`{"data":{"b":"%d"}}`, i), nil
 	})
 	t.connections(ctx, editor, 27, 54, 0, 100, func(s *stream) {
 		const query = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

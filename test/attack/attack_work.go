@@ -18,7 +18,8 @@ import (
 func allSeats(ctx context.Context, t *target) error {
 	t.flood(ctx, 600, 30_000, func(i int) (string, string, string, string, string, []string) {
 		if i%3 == 0 {
-			return editor, http.MethodPost, defaultMaps + "?dryRun=All", bodies.JSON, configMap(fmt.Sprint("dry", i), "x"), nil
+			return editor, http.MethodPost, defaultMaps + "?dryRun=All", bodies.JSON,
+				configMap(fmt.Sprint("dry", i), "x"), nil
 		}
 		return editor, http.MethodGet, defaultMaps, "", "", nil
 	})
@@ -28,10 +29,12 @@ func allSeats(ctx context.Context, t *target) error {
 // expandingBodies sends at most 400 bodies, 40 at a time, that need much more memory than their
 // size.
 func expandingBodies(ctx context.Context, t *target) error {
-	yaml := "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\na: [" + strings.Repeat("a,", 3<<19-100) + "a]\n"
+	yaml := "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\na: [" +
+		strings.Repeat("a,", 3<<19-100) + "a]\n"
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","a":[%s0]}`, strings.Repeat("0,", 3<<19-100))
+	fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","a":[%s0]}`,
+		strings.Repeat("0,", 3<<19-100))
 	if err := w.Close(); err != nil {
 		return err
 	}
@@ -42,7 +45,8 @@ func expandingBodies(ctx context.Context, t *target) error {
 	t.flood(ctx, 40, 400, func(i int) (string, string, string, string, string, []string) {
 		switch i % 8 {
 		case 1, 5:
-			return norole, http.MethodPost, selfReview, bodies.JSON, packed.String(), []string{"Content-Encoding", "gzip"}
+			return norole, http.MethodPost, selfReview, bodies.JSON, packed.String(),
+				[]string{"Content-Encoding", "gzip"}
 		case 3:
 			return norole, http.MethodPost, selfReview, "application/vnd.kubernetes.protobuf", proto, nil
 		case 7:
@@ -55,8 +59,10 @@ func expandingBodies(ctx context.Context, t *target) error {
 }
 
 // costly are the names of writes in package bodies.
-var costly = []string{"strategic merge of env", "strategic merge: $setElementOrder of containers", "managedFields: appliers", "members: PATCH",
-	"members: apply over another", "JSON patch: tests of a large list", "metadata: ownerReferences", "lists: topologySpreadConstraints"}
+var costly = []string{"strategic merge of env", "strategic merge: $setElementOrder of containers",
+	"managedFields: appliers", "members: PATCH",
+	"members: apply over another", "JSON patch: tests of a large list", "metadata: ownerReferences",
+	"lists: topologySpreadConstraints"}
 
 // stored is the scale of the writes: with it, servers accept all objects that the writes change. Of
 // larger ones some exceed the 1.5 MiB that may be stored, together with their managedFields.
@@ -75,7 +81,8 @@ func chosenBodies() (chosen []bodies.Attack) {
 func costlyObjects(ctx context.Context, t *target) error {
 	for _, a := range chosenBodies() {
 		for _, r := range a.Setup {
-			if code, err := t.send(ctx, admin, r.Method, r.Path, r.Media, r.Body); err != nil || code != http.StatusCreated {
+			if code, err := t.send(ctx, admin, r.Method, r.Path, r.Media, r.Body); err != nil ||
+				code != http.StatusCreated {
 				return fmt.Errorf("%s: %s %s: %d, %v", a.Name, r.Method, r.Path, code, err)
 			}
 		}

@@ -75,7 +75,8 @@ const acknowledged = "acknowledged"
 func (s *server) returnSpace(ctx context.Context) (took time.Duration, answer string, err error) {
 	var status int
 	for range 200 { // uses the last free bytes
-		status, err = s.target.send(ctx, editor, http.MethodPost, defaultMaps, bodies.JSON, configMap(fmt.Sprint("last-", time.Now().UnixNano()), strings.Repeat("x", 500_000)))
+		status, err = s.target.send(ctx, editor, http.MethodPost, defaultMaps, bodies.JSON,
+			configMap(fmt.Sprint("last-", time.Now().UnixNano()), strings.Repeat("x", 500_000)))
 		if status != http.StatusCreated {
 			break
 		}
@@ -90,12 +91,14 @@ func (s *server) returnSpace(ctx context.Context) (took time.Duration, answer st
 	if _, err := s.target.send(ctx, anonymous, http.MethodGet, "/livez", "", ""); err != nil {
 		return 0, answer, fmt.Errorf("disk full: a restart would not help: %w", err)
 	}
-	if err := syscall.Mount("tmpfs", s.disk, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", largeDisk)); err != nil {
+	if err := syscall.Mount("tmpfs", s.disk, "tmpfs", syscall.MS_REMOUNT,
+		fmt.Sprintf("size=%d", largeDisk)); err != nil {
 		return 0, answer, fmt.Errorf("return space: %w", err)
 	}
 	begin := time.Now()
 	for i := 0; ; i++ {
-		_, err := s.target.send(ctx, innocent, http.MethodPost, tenantMaps, bodies.JSON, configMap(fmt.Sprint("space-", i), "x"))
+		_, err := s.target.send(ctx, innocent, http.MethodPost, tenantMaps, bodies.JSON,
+			configMap(fmt.Sprint("space-", i), "x"))
 		took := time.Since(begin)
 		if err == nil {
 			return took, answer, nil

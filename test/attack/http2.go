@@ -154,7 +154,8 @@ func (s *stream) trickle(ctx context.Context, bytes uint32) {
 
 // connections runs do on n connections of a user at a time. It replaces connections that end, until
 // it has opened limit connections or ctx ends.
-func (t *target) connections(ctx context.Context, user string, n, limit int, window uint32, streams int, do func(*stream)) {
+func (t *target) connections(ctx context.Context, user string, n, limit int, window uint32, streams int,
+	do func(*stream)) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {

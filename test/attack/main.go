@@ -56,7 +56,8 @@ func main() {
 	var name string
 	var t target
 	flag.StringVar(&o.kelson, "kelson", "bin/kelson", "the kelson binary")
-	flag.StringVar(&o.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver; without them, only kelson is attacked")
+	flag.StringVar(&o.peers, "peers", "bin/peers",
+		"folder with etcd and kube-apiserver; without them, only kelson is attacked")
 	flag.StringVar(&o.docs, "docs", "", "page whose table is written")
 	flag.StringVar(&o.only, "only", "", "names of attacks, comma-separated; default: all")
 	flag.StringVar(&o.sides, "sides", "kelson,kube-apiserver", "which servers are attacked")
@@ -65,9 +66,11 @@ func main() {
 	flag.IntVar(&o.after, "after", 60, "seconds between the end of an attack and the last measurement")
 	flag.Int64Var(&o.guard, "guard", 6<<30, "bytes of memory at which a server ends")
 	flag.IntVar(&o.nice, "nice", 10, "niceness of attackers, from 0 to 19")
-	flag.StringVar(&o.profiles, "profiles", "", "folder for a profile and an execution trace of kelson during each attack")
+	flag.StringVar(&o.profiles, "profiles", "",
+		"folder for a profile and an execution trace of kelson during each attack")
 	flag.StringVar(&o.logs, "logs", "", "folder that keeps the servers' logs")
-	flag.StringVar(&o.scratch, "scratch", memoryFolder(), "folder for the servers' states: in memory, so that other users of a disk don't change the tenant's times")
+	flag.StringVar(&o.scratch, "scratch", memoryFolder(),
+		"folder for the servers' states: in memory, so that other users of a disk don't change the tenant's times")
 	flag.StringVar(&name, "assault", "", "run one attack, in a process of its own (used by the program itself)")
 	flag.StringVar(&t.addr, "addr", "", "with -assault: the server's address")
 	flag.StringVar(&t.keys, "keys", "", "with -assault: folder with the users' keys")
@@ -202,7 +205,8 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 	tenant.work(ctx, time.Second) // opens connections and fills caches
 	baseline, _ := tenant.work(ctx, time.Duration(o.baseline)*time.Second)
 	if baseline.failed > 0 {
-		return fmt.Errorf("%d of %d requests failed before the attack: %s", baseline.failed, baseline.requests(), baseline.example)
+		return fmt.Errorf("%d of %d requests failed before the attack: %s", baseline.failed, baseline.requests(),
+			baseline.example)
 	}
 	before, err := srv.usage()
 	if err != nil {
@@ -231,7 +235,8 @@ func (o *options) measure(ctx context.Context, s side, a attack, m *measurement,
 		}
 		n, err := srv.complete(ctx)
 		m.lost = errors.Join(m.lost, err)
-		m.note += fmt.Sprintf("; writes again %s after space returned, %d acknowledged objects; while full: %s", short(took), n, answer)
+		m.note += fmt.Sprintf("; writes again %s after space returned, %d acknowledged objects; while full: %s",
+			short(took), n, answer)
 	}
 	fmt.Printf("%-14s %-14s %s\n", a.name, s, m.summary())
 	idling.Go(func() {

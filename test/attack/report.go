@@ -58,7 +58,8 @@ func (r *report) missed() (missed []string) {
 // summary is printed when an attack ends.
 func (m *measurement) summary() string {
 	return fmt.Sprintf("probes ≤ %s (%d of %d failed), tenant %d of %d failed, p99 %s → %s, memory %s → %s, %.1f processors; %s",
-		short(m.probes.slowest()), m.probes.failed, m.probes.requests(), m.tenant.failed, m.tenant.requests(), short(m.baseline),
+		short(m.probes.slowest()), m.probes.failed, m.probes.requests(), m.tenant.failed, m.tenant.requests(),
+		short(m.baseline),
 		short(m.tenant.p99()), mb(m.before), mb(m.worst), m.busiest, m.note)
 }
 
@@ -79,7 +80,8 @@ func (r *report) print(w io.Writer, missed []string) {
 	}
 }
 
-var heads = []string{"attack", "server", "slowest probe", "tenant: failed", "tenant: p99, before → during", "limit", "memory: before → worst → a minute after",
+var heads = []string{"attack", "server", "slowest probe", "tenant: failed", "tenant: p99, before → during", "limit",
+	"memory: before → worst → a minute after",
 	"processors: worst second → a minute after"}
 
 // cells returns the row of a measurement. other is as in misses.
@@ -106,14 +108,16 @@ func (m *measurement) cells(other *measurement) []string {
 	if m.attack.control || m.side == peer {
 		limit = "–"
 	}
-	return append(cells, probes, failed, short(m.baseline)+" → "+short(m.tenant.p99()), limit, mb(m.before)+" → "+mb(m.worst)+" → "+after,
+	return append(cells, probes, failed, short(m.baseline)+" → "+short(m.tenant.p99()), limit,
+		mb(m.before)+" → "+mb(m.worst)+" → "+after,
 		fmt.Sprintf("%.1f → %s", m.busiest, cpu))
 }
 
 // markdown returns the part of the page.
 func (r *report) markdown(missed []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOARCH, r.seconds)
+	fmt.Fprintf(&b, "%s, %d processors, %s: %d seconds per attack.", time.Now().UTC().Format("2 January 2006"),
+		runtime.NumCPU(), runtime.GOARCH, r.seconds)
 	if r.load != "" {
 		fmt.Fprintf(&b, " The machine's load average was %s before.", r.load)
 	}

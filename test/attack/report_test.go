@@ -17,7 +17,8 @@ func byName(name string) attack {
 // measured returns the measurement of an attack that meets all criteria.
 func measured(s side) *measurement {
 	latency := func(d time.Duration) *latencies { return &latencies{all: slices.Repeat([]time.Duration{d}, 100)} }
-	return &measurement{attack: byName("names"), side: s, baseline: 10 * time.Millisecond, tenant: latency(40 * time.Millisecond), probes: latency(5 * time.Millisecond),
+	return &measurement{attack: byName("names"), side: s, baseline: 10 * time.Millisecond,
+		tenant: latency(40 * time.Millisecond), probes: latency(5 * time.Millisecond),
 		before: 100 << 20, worst: 900 << 20, after: 110 << 20}
 }
 
@@ -29,9 +30,15 @@ func TestCriteria(t *testing.T) {
 	}{
 		{"nothing happened", func(m, other *measurement) {}, ""},
 		{"a slow probe", func(m, _ *measurement) { m.probes.all[3] = 2 * time.Second }, "a probe took 2s"},
-		{"a failed probe", func(m, _ *measurement) { m.probes.add(time.Millisecond, errors.New("429")) }, "1 of 101 probes failed: 429"},
-		{"a failed request", func(m, _ *measurement) { m.tenant.add(time.Millisecond, errors.New("429")) }, "1 of 101 requests of the tenant failed"},
-		{"slow requests", func(m, _ *measurement) { m.tenant.all = slices.Repeat([]time.Duration{51 * time.Millisecond}, 100) }, "p99 was 51ms, more than 50ms"},
+		{"a failed probe", func(m, _ *measurement) {
+			m.probes.add(time.Millisecond, errors.New("429"))
+		}, "1 of 101 probes failed: 429"},
+		{"a failed request", func(m, _ *measurement) {
+			m.tenant.add(time.Millisecond, errors.New("429"))
+		}, "1 of 101 requests of the tenant failed"},
+		{"slow requests", func(m, _ *measurement) {
+			m.tenant.all = slices.Repeat([]time.Duration{51 * time.Millisecond}, 100)
+		}, "p99 was 51ms, more than 50ms"},
 		{"slow requests of a control", func(m, _ *measurement) {
 			m.attack.control = true
 			m.tenant.all = slices.Repeat([]time.Duration{51 * time.Millisecond}, 100)
@@ -48,15 +55,20 @@ func TestCriteria(t *testing.T) {
 		}, ""},
 		{"memory", func(m, _ *measurement) { m.worst = 1200 << 20 }, "memory grew"},
 		{"memory that stays", func(m, _ *measurement) { m.after = 150 << 20 }, "memory afterwards"},
-		{"memory that a restarted server needs for its state", func(m, _ *measurement) { m.attack.fills, m.after = true, 135<<20 }, ""},
+		{"memory that a restarted server needs for its state", func(m, _ *measurement) {
+			m.attack.fills, m.after = true, 135<<20
+		}, ""},
 		{"memory that stays, without a restart", func(m, _ *measurement) { m.after = 135 << 20 }, "memory afterwards"},
-		{"the server ended", func(m, _ *measurement) { m.lost, m.after = errors.New("kelson has ended"), 0 }, "kelson has ended"},
+		{"the server ended", func(m, _ *measurement) {
+			m.lost, m.after = errors.New("kelson has ended"), 0
+		}, "kelson has ended"},
 		{"not measured", func(m, _ *measurement) { m.tenant = nil }, "not measured"},
 	} {
 		m, other := measured(kelson), measured(peer)
 		test.change(m, other)
 		missed := m.misses(other)
-		if test.want == "" && len(missed) > 0 || test.want != "" && (len(missed) != 1 || !strings.Contains(missed[0], test.want)) {
+		if test.want == "" && len(missed) > 0 ||
+			test.want != "" && (len(missed) != 1 || !strings.Contains(missed[0], test.want)) {
 			t.Errorf("%s: %q, want %q", test.what, missed, test.want)
 		}
 	}

@@ -97,14 +97,19 @@ func (o *options) startPeer(srv *server, port string, key func(string) string) e
 		}
 	}
 	etcdURL := "http://127.0.0.1:" + ports[0]
-	if err := srv.run(filepath.Join(o.peers, "etcd"), "--data-dir", filepath.Join(srv.dir, "etcd"), "--listen-client-urls", etcdURL,
-		"--advertise-client-urls", etcdURL, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error"); err != nil {
+	if err := srv.run(filepath.Join(o.peers, "etcd"), "--data-dir", filepath.Join(srv.dir, "etcd"),
+		"--listen-client-urls", etcdURL,
+		"--advertise-client-urls", etcdURL, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level",
+		"error"); err != nil {
 		return err
 	}
 	// Service accounts would need a controller for their tokens.
-	return srv.run(filepath.Join(o.peers, string(peer)), "--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", port,
-		"--authorization-mode", "RBAC", "--tls-cert-file", key("server.crt"), "--tls-private-key-file", key("server.key"),
-		"--client-ca-file", key("ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
+	return srv.run(filepath.Join(o.peers, string(peer)), "--etcd-servers", etcdURL, "--bind-address", "127.0.0.1",
+		"--secure-port", port,
+		"--authorization-mode", "RBAC", "--tls-cert-file", key("server.crt"), "--tls-private-key-file",
+		key("server.key"),
+		"--client-ca-file", key("ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins",
+		"ServiceAccount",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", key("sa.key"),
 		"--service-account-signing-key-file", key("sa.key"))
 }

@@ -52,7 +52,8 @@ func (t *target) client(user string) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 1000, DisableCompression: true}}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 1000,
+		DisableCompression: true}}
 	if t.clients == nil {
 		t.clients = map[string]*http.Client{}
 	}
@@ -107,7 +108,8 @@ func (t *target) create(ctx context.Context, user string, objects [][2]string) e
 
 // flood sends requests in several goroutines, one after the other in each, at most limit in total,
 // until ctx ends. request returns the i-th.
-func (t *target) flood(ctx context.Context, goroutines, limit int, request func(i int) (user, method, path, media, body string, headers []string)) {
+func (t *target) flood(ctx context.Context, goroutines, limit int,
+	request func(i int) (user, method, path, media, body string, headers []string)) {
 	var (
 		wg   sync.WaitGroup
 		next = make(chan int)
@@ -205,7 +207,8 @@ func (o *options) startAssault(srv *server, a attack) (*attacker, error) {
 	if a.equal {
 		nice = "0"
 	}
-	at := &attacker{cmd: exec.Command("nice", "-n", nice, self, "-assault", a.name, "-addr", srv.target.addr, "-keys", srv.target.keys,
+	at := &attacker{cmd: exec.Command("nice", "-n", nice, self, "-assault", a.name, "-addr", srv.target.addr, "-keys",
+		srv.target.keys,
 		"-seconds", strconv.Itoa(o.seconds))}
 	at.cmd.Stdout, at.cmd.Stderr = &at.out, &at.out
 	at.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

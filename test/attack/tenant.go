@@ -116,7 +116,8 @@ func (t *tenant) request(ctx context.Context, l *latencies, i int) {
 	case 0, 5:
 		_ = one(http.MethodGet, tenantMaps, "", "")
 	case 3, 7, 8:
-		_ = one(http.MethodPatch, object, "application/merge-patch+json", fmt.Sprintf(`{"data":{"n":"%d-%d"}}`, t.round, i))
+		_ = one(http.MethodPatch, object, "application/merge-patch+json",
+			fmt.Sprintf(`{"data":{"n":"%d-%d"}}`, t.round, i))
 	case 9:
 		name := fmt.Sprintf("new-%d-%d", t.round, i)
 		if one(http.MethodPost, tenantMaps, "application/json", configMap(name, "x")) == nil {
@@ -131,7 +132,8 @@ func (t *tenant) request(ctx context.Context, l *latencies, i int) {
 func (t *tenant) probe(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
 	begin := time.Now()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+t.addr+"/readyz", nil)
 	if err != nil {

@@ -43,7 +43,8 @@ func (p *plane) kubectl(stdin string, args ...string) (string, error) {
 	p.t.Helper()
 	home := p.t.TempDir()
 	config := filepath.Join(home, "config")
-	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: '"+p.rest.Host+"'}}]\n"+
+	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: '"+
+		p.rest.Host+"'}}]\n"+
 		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
@@ -107,7 +108,8 @@ func TestCustomResources(t *testing.T) {
 		want  string // in the output
 		fails string // in the error
 	}{
-		{stdin: string(definition), args: "apply --server-side -f -", want: "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied"},
+		{stdin: string(definition), args: "apply --server-side -f -",
+			want: "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied"},
 		{args: "get crd", want: "widgets.example.com"},
 		{args: "wait --for=condition=Established crd/widgets.example.com", want: "condition met"},
 		{args: "api-resources", want: "widgets                             wd           example.com/v1                    true         Widget"},
@@ -115,11 +117,15 @@ func TestCustomResources(t *testing.T) {
 		{args: "explain widget.spec", want: "What the widget should be."},
 		{args: "explain wd.spec.ports --recursive", want: "port\t<integer> -required-"},
 		{args: "explain crd.spec.group", want: "group is the API group of the defined custom resource"},
-		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply --validate=strict -f -", fails: `unknown field "spec.foo"`},
+		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply --validate=strict -f -",
+			fails: `unknown field "spec.foo"`},
 		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply -f -", fails: `unknown field "spec.foo"`},
-		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply --validate=warn -f -", want: `unknown field "spec.foo"`},
-		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -", want: "widget.example.com/a configured"},
-		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -", want: "widget.example.com/a unchanged"},
+		{stdin: widget("a", `{"color":"green","foo":1}`), args: "apply --validate=warn -f -",
+			want: `unknown field "spec.foo"`},
+		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -",
+			want: "widget.example.com/a configured"},
+		{stdin: widget("a", `{"color":"green","replicas":2}`), args: "apply -f -",
+			want: "widget.example.com/a unchanged"},
 		{stdin: widget("a", `{"color":"pink"}`), args: "apply -f -", fails: `Unsupported value: "pink"`},
 		{args: "get wd", want: "NAME   COLOR   REPLICAS\na      green   2"},
 		{args: "get all", want: "widget.example.com/a   green   2"},
@@ -130,11 +136,15 @@ func TestCustomResources(t *testing.T) {
 		{args: "wait --for=jsonpath={.status.phase}=Up wd/a", want: "condition met"},
 		{stdin: widget("a", `{"color":"green","replicas":3}`), args: "diff -f -", want: "", fails: "exit 1"},
 		{args: "describe wd a", want: "Kind:         Widget"},
-		{stdin: widget("b", `{"color":"green","replicas":3,"ports":[{"port":1}]}`), args: "apply --server-side -f -", want: "widget.example.com/b serverside-applied"},
-		{stdin: widget("b", `{"ports":[{"port":2}]}`), args: "apply --server-side --field-manager=other -f -", want: "widget.example.com/b serverside-applied"},
+		{stdin: widget("b", `{"color":"green","replicas":3,"ports":[{"port":1}]}`), args: "apply --server-side -f -",
+			want: "widget.example.com/b serverside-applied"},
+		{stdin: widget("b", `{"ports":[{"port":2}]}`), args: "apply --server-side --field-manager=other -f -",
+			want: "widget.example.com/b serverside-applied"},
 		{args: "get wd b -o jsonpath={.spec.ports[*].port}", want: "1 2"},
-		{stdin: widget("b", `{"replicas":4}`), args: "apply --server-side --field-manager=third -f -", fails: `conflict with "kubectl": .spec.replicas`},
-		{stdin: widget("b", `{"nope":4}`), args: "apply --server-side -f -", fails: ".spec.nope: field not declared in schema"},
+		{stdin: widget("b", `{"replicas":4}`), args: "apply --server-side --field-manager=third -f -",
+			fails: `conflict with "kubectl": .spec.replicas`},
+		{stdin: widget("b", `{"nope":4}`), args: "apply --server-side -f -",
+			fails: ".spec.nope: field not declared in schema"},
 		{args: "delete wd a", want: "deleted"},
 	} {
 		out, err := p.kubectl(step.stdin, strings.Fields(step.args)...)

@@ -39,7 +39,10 @@ func (d *diary) write(line string) {
 func run(t *testing.T, config *rest.Config, name string, resigns bool, d *diary) *candidate {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &candidate{name: name, leads: make(chan struct{}), ended: make(chan struct{}), retire: func() { d.write(name + " retires"); cancel() }}
+	c := &candidate{name: name, leads: make(chan struct{}), ended: make(chan struct{}), retire: func() {
+		d.write(name + " retires")
+		cancel()
+	}}
 	own := rest.CopyConfig(config)
 	own.Dial = c.traffic.dial
 	client, err := kubernetes.NewForConfig(own)

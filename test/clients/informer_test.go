@@ -83,7 +83,8 @@ func TestInformer(t *testing.T) {
 	writer := clients(t, config).CoreV1().ConfigMaps("default")
 	const many = 600 // more than a page of 500
 	for i := range many {
-		if _, err := writer.Create(t.Context(), configMap(fmt.Sprintf("m%03d", i)), metav1.CreateOptions{}); err != nil {
+		if _, err := writer.Create(t.Context(), configMap(fmt.Sprintf("m%03d", i)),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,7 +92,8 @@ func TestInformer(t *testing.T) {
 	var line lines
 	cuttable.Dial = line.dial
 	ctx, cancel := context.WithCancel(t.Context())
-	factory := informers.NewSharedInformerFactoryWithOptions(clients(t, cuttable), 0, informers.WithNamespace("default"),
+	factory := informers.NewSharedInformerFactoryWithOptions(clients(t, cuttable), 0,
+		informers.WithNamespace("default"),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "app=x" }))
 	handler := &seen{events: make(chan string, many)}
 	maps := factory.Core().V1().ConfigMaps()
@@ -139,7 +141,8 @@ func TestInformer(t *testing.T) {
 	}
 	handler.want(t, "-changing")
 	// For the informer, an object that no longer matches the selector is deleted.
-	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}}, metav1.UpdateOptions{}); err != nil {
+	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}},
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	handler.want(t, "-m000")
@@ -167,7 +170,8 @@ func TestDynamicInformer(t *testing.T) {
 		}
 	}
 	thing := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"size": int64(1)},
+		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"},
+		"spec": map[string]any{"size": int64(1)},
 	}}
 	if _, err := client.Resource(things).Namespace("default").Create(ctx, thing, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

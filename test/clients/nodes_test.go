@@ -29,7 +29,8 @@ func TestOperateNodes(t *testing.T) {
 	signal.Stop(signals)
 
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 3}))
+		env := testenv.New(t, testenv.Workloads(),
+			testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 3}))
 		p := &plane{t, env.RESTConfig()}
 		run := func(args ...string) string {
 			t.Helper()
@@ -75,7 +76,8 @@ func TestOperateNodes(t *testing.T) {
 		run("rollout", "undo", "deployment/web")
 		run("rollout", "status", "deployment/web", "--timeout=60s")
 		env.Settle(t) // kubectl does not wait until the old pods have ended
-		if images := run("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.containers[0].image}"); strings.Contains(images, "web:2") {
+		if images := run("get", "pods", "-l", "app=web", "-o",
+			"jsonpath={.items[*].spec.containers[0].image}"); strings.Contains(images, "web:2") {
 			t.Error(images)
 		}
 		run("rollout", "restart", "deployment/web")

@@ -34,13 +34,16 @@ func TestTopAndAutoscale(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		out := run("top", "pods")
-		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "90m") || !strings.Contains(lines[1], "64Mi") {
+		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 ||
+			!strings.Contains(lines[1], "90m") || !strings.Contains(lines[1], "64Mi") {
 			t.Errorf("top pods:\n%s", out)
 		}
-		if out := run("top", "pods", "--containers", "-l", "app=web"); !strings.Contains(out, "web ") || !strings.Contains(out, "90m") {
+		if out := run("top", "pods", "--containers", "-l", "app=web"); !strings.Contains(out, "web ") ||
+			!strings.Contains(out, "90m") {
 			t.Errorf("top pods --containers:\n%s", out)
 		}
-		if out := run("top", "nodes"); !strings.Contains(out, "kelson") || !strings.Contains(out, "90m") || !strings.Contains(out, "64Mi") {
+		if out := run("top", "nodes"); !strings.Contains(out, "kelson") || !strings.Contains(out, "90m") ||
+			!strings.Contains(out, "64Mi") {
 			t.Errorf("top nodes:\n%s", out)
 		}
 		if out := run("get", "pods.metrics.k8s.io"); !strings.Contains(out, "CPU") || !strings.Contains(out, "15s") {
@@ -70,7 +73,8 @@ func TestTopAndAutoscale(t *testing.T) {
 func TestMetricsAreDescribed(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
 	out, err := p.kubectl("", "explain", "pods", "--api-version=metrics.k8s.io/v1beta1", "--recursive")
-	if err != nil || !strings.Contains(out, "PodMetrics") || !strings.Contains(out, "containers") || !strings.Contains(out, "usage") {
+	if err != nil || !strings.Contains(out, "PodMetrics") || !strings.Contains(out, "containers") ||
+		!strings.Contains(out, "usage") {
 		t.Errorf("explain: %v\n%s", err, out)
 	}
 	for _, path := range []string{"/openapi/v3/apis/metrics.k8s.io/v1beta1", "/openapi/v2"} {
@@ -91,7 +95,8 @@ func TestMetricsAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	if out, err := p.kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=view", "--user=reader"); err != nil {
+	if out, err := p.kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=view",
+		"--user=reader"); err != nil {
 		t.Fatal(err, out)
 	}
 	until(t, func() bool {
@@ -104,7 +109,8 @@ func TestMetricsAreDescribed(t *testing.T) {
 // definition.
 func TestOtherMetricsWin(t *testing.T) {
 	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
-	if out, err := p.kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"); err != nil || !strings.Contains(out, "NodeMetricsList") {
+	if out, err := p.kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"); err != nil ||
+		!strings.Contains(out, "NodeMetricsList") {
 		t.Fatal(err, out)
 	}
 	if out, err := p.kubectl("", "get", "apiservice", "v1beta1.metrics.k8s.io"); err == nil {

@@ -65,7 +65,8 @@ func serveBackends(ctx context.Context, opts options, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	b := &backends{options: opts, client: client, server: config.Host, ca: config.CAData, certs: map[string]*tls.Certificate{}}
+	b := &backends{options: opts, client: client, server: config.Host, ca: config.CAData,
+		certs: map[string]*tls.Certificate{}}
 	if err := b.serveHooks(ctx); err != nil {
 		return fmt.Errorf("serve webhooks: %w", err)
 	}
@@ -110,11 +111,13 @@ func (b *backends) serve(ctx context.Context, service *corev1.Service) error {
 		b.certs[service.Name+"."+service.Namespace+".svc"] = &pair
 		b.mu.Unlock()
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"kelson.dev/url": at}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{"kelson.dev/url": at}}})
 	if err != nil {
 		return err
 	}
-	_, err = b.client.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = b.client.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	return err
 }
 
@@ -197,9 +200,12 @@ func (b *backends) startSample(ctx context.Context, namespace string, secret *co
 	}
 	etcd := "http://127.0.0.1:" + ports[0]
 	for _, c := range []*exec.Cmd{
-		command(ctx, filepath.Join(b.peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", etcd,
-			"--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync"),
-		command(ctx, filepath.Join(b.peers, "wardle"), "--secure-port", ports[2], "--etcd-servers", etcd, "--kubeconfig", kubeconfig,
+		command(ctx, filepath.Join(b.peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls",
+			etcd,
+			"--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error",
+			"--unsafe-no-fsync"),
+		command(ctx, filepath.Join(b.peers, "wardle"), "--secure-port", ports[2], "--etcd-servers", etcd,
+			"--kubeconfig", kubeconfig,
 			"--authentication-kubeconfig", kubeconfig, "--authorization-kubeconfig", kubeconfig,
 			"--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key"),
 			"--audit-log-path=-", "--audit-log-maxage=0", "--audit-log-maxbackup=0"),
@@ -216,7 +222,8 @@ func (b *backends) startSample(ctx context.Context, namespace string, secret *co
 		go func() { _ = c.Wait() }() // it runs until this program ends
 	}
 	at = "https://127.0.0.1:" + ports[2]
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := http.Client{Timeout: time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	return at, eventually(time.Minute, func() error {
 		resp, err := client.Get(at + "/readyz")
@@ -233,7 +240,8 @@ func (b *backends) startSample(ctx context.Context, namespace string, secret *co
 
 // accountKubeconfig writes a kubeconfig of the service account default, which a pod would have.
 func (b *backends) accountKubeconfig(ctx context.Context, namespace, dir string) (file string, err error) {
-	token, err := b.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := b.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}

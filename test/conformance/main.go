@@ -46,11 +46,13 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.kelson, "kelson", "../../bin/kelson", "the binary to test")
 	flag.StringVar(&opts.suite, "suite", "", "the test binary; built when empty")
-	flag.StringVar(&opts.peers, "peers", "../../bin/peers", "folder with etcd and wardle, for the spec of the Aggregator")
+	flag.StringVar(&opts.peers, "peers", "../../bin/peers",
+		"folder with etcd and wardle, for the spec of the Aggregator")
 	flag.StringVar(&opts.docs, "docs", "", "page with the section to rewrite; requires a run of all specs")
 	flag.StringVar(&opts.work, "work", "", "folder for reports and logs; a spec that has a report there is not run again (default a new folder)")
 	flag.IntVar(&opts.parallel, "parallel", 8, "maximum number of specs that run at a time; some must run alone")
-	flag.DurationVar(&opts.limit, "limit", 8*time.Minute, "the time a spec may take, because some wait forever after a failure")
+	flag.DurationVar(&opts.limit, "limit", 8*time.Minute,
+		"the time a spec may take, because some wait forever after a failure")
 	only := flag.String("only", "", "regular expression over the names in specs.txt")
 	flag.Parse()
 	opts.only = regexp.MustCompile(*only)

@@ -162,7 +162,8 @@ func short(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, "[sig-api-machinery] "), " [Conformance]")
 }
 
-const sectionBegin, sectionEnd = "<!-- sig-api-machinery: written by test/conformance -->\n", "<!-- end of sig-api-machinery -->\n"
+const sectionBegin, sectionEnd = "<!-- sig-api-machinery: written by test/conformance -->\n",
+	"<!-- end of sig-api-machinery -->\n"
 
 // writeSection replaces or appends this command's section of the page and leaves the rest
 // unchanged.
@@ -178,7 +179,8 @@ func writeSection(page, section string) error {
 	after := ""
 	if found {
 		if _, after, found = strings.Cut(rest, sectionEnd); !found {
-			return fmt.Errorf("%s: no %q after %q", page, strings.TrimSpace(sectionEnd), strings.TrimSpace(sectionBegin))
+			return fmt.Errorf("%s: no %q after %q", page, strings.TrimSpace(sectionEnd),
+				strings.TrimSpace(sectionBegin))
 		}
 	} else if before = strings.TrimRight(before, "\n") + "\n\n"; before == "\n\n" {
 		before = ""

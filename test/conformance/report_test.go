@@ -53,7 +53,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(string(text), "# Page\n\nOurs.\n\n"+sectionBegin) || strings.Count(string(text), sectionEnd) != 1 {
+	if !strings.HasPrefix(string(text), "# Page\n\nOurs.\n\n"+sectionBegin) ||
+		strings.Count(string(text), sectionEnd) != 1 {
 		t.Errorf("page:\n%s", text)
 	}
 }

@@ -63,7 +63,8 @@ func (r *runner) spec(ctx context.Context, i int, name string) result {
 	}
 	defer output.Close()
 	c := command(ctx, r.suite,
-		"--provider=skeleton", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--num-nodes=1", "--dump-logs-on-failure=false",
+		"--provider=skeleton", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--num-nodes=1",
+		"--dump-logs-on-failure=false",
 		"--kubeconfig="+r.kubeconfig, "--kubectl-path="+r.kubectl, "--test.timeout=0",
 		"--ginkgo.focus="+focus(name), "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.junit-report="+file+".xml")
 	c.Stdout, c.Stderr = output, output

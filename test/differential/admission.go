@@ -19,20 +19,23 @@ func attributeStream() *stream {
 			steps = append(steps, st)
 		}
 		for i := range attributes.Configurations {
-			st := step{label: "webhooks", method: http.MethodPost, always: true, path: attributes.Configurations[i].Path}
+			st := step{label: "webhooks", method: http.MethodPost, always: true,
+				path: attributes.Configurations[i].Path}
 			st.body = func(m *memory) []byte { return []byte(m.hook.Configuration(i, own)) }
 			st.unanswered = true // each side has its own webhook
 			steps = append(steps, st)
 		}
 		steps = append(steps, step{label: "webhooks are called", method: http.MethodPost, always: true, hooked: true,
-			path: "/api/v1/namespaces/" + own + "/configmaps?dryRun=All", header: impersonated(nil), body: raw(`{"metadata":{"name":"probe"}}`)})
+			path: "/api/v1/namespaces/" + own + "/configmaps?dryRun=All", header: impersonated(nil),
+			body: raw(`{"metadata":{"name":"probe"}}`)})
 		for _, request := range attributes.Requests(own) {
 			st := stepOf(request)
 			st.header, st.unanswered = impersonated(st.header), request.Unanswered
 			steps = append(steps, st)
 		}
 		for _, configuration := range attributes.Configurations {
-			steps = append(steps, step{label: "remove the webhooks", method: http.MethodDelete, path: configuration.Path + "/" + own, always: true})
+			steps = append(steps, step{label: "remove the webhooks", method: http.MethodDelete,
+				path: configuration.Path + "/" + own, always: true})
 		}
 		return steps
 	}}

@@ -184,7 +184,8 @@ func decodeProtobuf(data []byte) (any, error) {
 	}
 	v, err := decodeJSON(text)
 	if m, ok := v.(map[string]any); ok {
-		m["(protobuf envelope)"] = fmt.Sprintf("%s %s %q %q", unknown.APIVersion, unknown.Kind, unknown.ContentEncoding, unknown.ContentType)
+		m["(protobuf envelope)"] = fmt.Sprintf("%s %s %q %q", unknown.APIVersion, unknown.Kind, unknown.ContentEncoding,
+			unknown.ContentType)
 	}
 	return v, err
 }

@@ -75,7 +75,8 @@ var ofConnection = []string{"Date", "Content-Length", "Connection"}
 var ofBuild = []string{"buildDate", "gitCommit", "gitTreeState", "gitVersion"}
 
 // random are headers with random values: only their presence is compared.
-var random = []string{"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid", "Etag", "Last-Modified", "Expires", "Process-Start-Time-Unix"}
+var random = []string{"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid", "Etag",
+	"Last-Modified", "Expires", "Process-Start-Time-Unix"}
 
 func (c *comparer) headers(peer, kelson http.Header) {
 	names := map[string]bool{}
@@ -154,7 +155,8 @@ func (c *comparer) objects(where string, peer, kelson map[string]any) {
 			c.differ(at, "(absent)", short(k))
 		case !inKelson:
 			c.differ(at, short(p), "(absent)")
-		case (name == "uid" || name == "resourceVersion") && plain(fmt.Sprint(peer["name"])) != fmt.Sprint(peer["name"]):
+		case (name == "uid" || name == "resourceVersion") &&
+			plain(fmt.Sprint(peer["name"])) != fmt.Sprint(peer["name"]):
 			// generated names have a different order on each side
 		case name == "resourceVersion" && c.own != "" && !isList(where, peer) && !c.belongs(peer):
 			// the servers create their initial objects in different orders
@@ -203,7 +205,8 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 		return
 	}
 	if len(peer) != len(kelson) {
-		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)), fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
+		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)),
+			fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
 		return
 	}
 	for i := range peer {
@@ -213,7 +216,8 @@ func (c *comparer) lists(where, key string, peer, kelson []any) {
 
 // catalogues are lists in discovery documents. Entries are compared by name, so that a missing
 // entry does not affect the others.
-var catalogues = map[string]bool{"groups": true, "resources": true, "subresources": true, "versions": true, "items": true}
+var catalogues = map[string]bool{"groups": true, "resources": true, "subresources": true, "versions": true,
+	"items": true}
 
 func (c *comparer) catalogue(where, key string, peer, kelson []any) {
 	entry := func(v any) string {
@@ -234,7 +238,8 @@ func (c *comparer) catalogue(where, key string, peer, kelson []any) {
 	}
 	peerOnly, kelsonOnly := missing(peer, kelson), missing(kelson, peer)
 	if len(peerOnly)+len(kelsonOnly) == 0 { // duplicate entries
-		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)), fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
+		c.differ(where+"(length)", fmt.Sprintf("%d: %s", len(peer), outline(peer)),
+			fmt.Sprintf("%d: %s", len(kelson), outline(kelson)))
 		return
 	}
 	for _, name := range peerOnly {
@@ -267,7 +272,8 @@ func (c *comparer) mine(items []any) []any {
 
 // belongs reports whether metadata is that of an object of the stream.
 func (c *comparer) belongs(meta map[string]any) bool {
-	return meta["namespace"] == c.own || at(meta, "labels", "stream") == c.own || strings.Contains(fmt.Sprint(meta["name"]), c.own) || meta["name"] == nil
+	return meta["namespace"] == c.own || at(meta, "labels", "stream") == c.own ||
+		strings.Contains(fmt.Sprint(meta["name"]), c.own) || meta["name"] == nil
 }
 
 // foreign reports whether a name belongs to another stream.

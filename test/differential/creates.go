@@ -38,7 +38,8 @@ func (b *builder) creates() {
 	post("user agent", b.obj("ua"), header("User-Agent", "tool/v1.2 (linux/amd64)"))
 	post("no user agent", b.obj("ua2"), header("User-Agent", ""))
 	post("generated name", b.generated())
-	post("generated name of a bad prefix", with(with(b.obj("x"), nil, "metadata", "name"), "Bad_", "metadata", "generateName"))
+	post("generated name of a bad prefix", with(with(b.obj("x"), nil, "metadata", "name"), "Bad_", "metadata",
+		"generateName"))
 	b.badBodies()
 	b.badMetadata()
 	b.fieldValidation()
@@ -50,7 +51,8 @@ func (b *builder) creates() {
 	if b.namespaced {
 		missing := b.collection(b.own + "-missing")
 		b.add("create in a missing namespace", http.MethodPost, missing, body(b.obj("x")))
-		b.add("create in a missing namespace, named", http.MethodPost, missing, body(with(b.obj("x"), b.own+"-missing", "metadata", "namespace")))
+		b.add("create in a missing namespace, named", http.MethodPost, missing,
+			body(with(b.obj("x"), b.own+"-missing", "metadata", "namespace")))
 		b.add("create in a bad namespace", http.MethodPost, b.collection("Bad_"), body(b.obj("x")))
 	}
 }
@@ -66,16 +68,21 @@ func (b *builder) generated() map[string]any {
 func (b *builder) badBodies() {
 	text := mustJSON(b.obj("x"))
 	for label, body := range inOrder(map[string]string{
-		"empty": "", "space": "  ", "no JSON": "nonsense", "half": text[:len(text)/2], "null": "null", "list": "[]", "number": "1", "string": `"a"`,
-		"empty object": "{}", "more after it": text + "x", "two": text + text, "bad UTF-8": strings.Replace(text, `"kind":`, "\"k\xff\":1,\"kind\":", 1),
-		"control character": strings.Replace(text, `"kind":`, "\"k\x01\":1,\"kind\":", 1), "deep": strings.Repeat(`{"a":`, 12000) + "1" + strings.Repeat("}", 12000),
-		"YAML as JSON": "kind: " + b.kind.kind, "only kind": fmt.Sprintf(`{"kind":%q}`, b.kind.kind), "only apiVersion": fmt.Sprintf(`{"apiVersion":%q}`, b.apiVersion()),
+		"empty": "", "space": "  ", "no JSON": "nonsense", "half": text[:len(text)/2], "null": "null", "list": "[]",
+		"number": "1", "string": `"a"`,
+		"empty object": "{}", "more after it": text + "x", "two": text + text,
+		"bad UTF-8":         strings.Replace(text, `"kind":`, "\"k\xff\":1,\"kind\":", 1),
+		"control character": strings.Replace(text, `"kind":`, "\"k\x01\":1,\"kind\":", 1),
+		"deep":              strings.Repeat(`{"a":`, 12000) + "1" + strings.Repeat("}", 12000),
+		"YAML as JSON":      "kind: " + b.kind.kind, "only kind": fmt.Sprintf(`{"kind":%q}`, b.kind.kind),
+		"only apiVersion":    fmt.Sprintf(`{"apiVersion":%q}`, b.apiVersion()),
 		"only type":          fmt.Sprintf(`{"kind":%q,"apiVersion":%q}`, b.kind.kind, b.apiVersion()),
 		"metadata is a list": fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":[]}`, b.kind.kind, b.apiVersion()),
 		"metadata is null":   fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":null}`, b.kind.kind, b.apiVersion()),
 		"metadata is text":   fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":"a"}`, b.kind.kind, b.apiVersion()),
-		"case of fields":     strings.Replace(strings.Replace(text, `"metadata"`, `"Metadata"`, 1), `"spec"`, `"Spec"`, 1),
-		"too large":          `{"a":"` + strings.Repeat("a", 3<<20) + `"}`,
+		"case of fields": strings.Replace(strings.Replace(text, `"metadata"`, `"Metadata"`, 1), `"spec"`, `"Spec"`,
+			1),
+		"too large": `{"a":"` + strings.Repeat("a", 3<<20) + `"}`,
 	}) {
 		b.add("create body "+label, http.MethodPost, b.coll(), bytesBody("application/json", body))
 	}
@@ -83,7 +90,8 @@ func (b *builder) badBodies() {
 		b.add("create body "+label, http.MethodPost, b.coll(), body(obj))
 	}
 	post("other kind", with(b.obj("x"), "Nothing", "kind"))
-	post("other known kind", map[string]any{"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "x"}, "target": map[string]any{"name": "y"}})
+	post("other known kind", map[string]any{"apiVersion": "v1", "kind": "Binding",
+		"metadata": map[string]any{"name": "x"}, "target": map[string]any{"name": "y"}})
 	post("list kind", with(b.obj("x"), b.kind.kind+"List", "kind"))
 	post("other version", with(b.obj("x"), b.group+"/v9", "apiVersion"))
 	post("other group", with(b.obj("x"), "example.com/v1", "apiVersion"))
@@ -92,8 +100,10 @@ func (b *builder) badBodies() {
 	post("no kind", with(b.obj("x"), nil, "kind"))
 	post("no type", with(with(b.obj("x"), nil, "kind"), nil, "apiVersion"))
 	post("kind is a number", with(b.obj("x"), 1, "kind"))
-	for _, ct := range []string{"", "-", "text/plain", "application/xml", "application/json; charset=utf-8", "application/JSON", "nonsense", "application/yaml",
-		mediaProtobuf, mediaCBOR, "application/x-www-form-urlencoded", "application/json;", ";", "application/merge-patch+json"} {
+	for _, ct := range []string{"", "-", "text/plain", "application/xml", "application/json; charset=utf-8",
+		"application/JSON", "nonsense", "application/yaml",
+		mediaProtobuf, mediaCBOR, "application/x-www-form-urlencoded", "application/json;", ";",
+		"application/merge-patch+json"} {
 		b.add("create content type "+ct, http.MethodPost, b.coll("dryRun=All"), bytesBody(ct, text))
 	}
 }
@@ -101,9 +111,12 @@ func (b *builder) badBodies() {
 // badMetadata are objects with unusual or invalid metadata.
 func (b *builder) badMetadata() {
 	long := strings.Repeat("a", 254)
-	for label, name := range inOrder(map[string]string{"upper": "UPPER", "underscore": "a_b", "slash": "a/b", "dot": ".", "dots": "..", "long": long, "dash": "-a", "space": "a b",
-		"percent": "a%b", "64": strings.Repeat("a", 64), "dotted": "a.b", "colon": "a:b", "empty": "", "digits": "123", "umlaut": "ä"}) {
-		b.add("create name "+label, http.MethodPost, b.coll("dryRun=All"), body(with(b.obj("x"), name, "metadata", "name")))
+	for label, name := range inOrder(map[string]string{"upper": "UPPER", "underscore": "a_b", "slash": "a/b",
+		"dot": ".", "dots": "..", "long": long, "dash": "-a", "space": "a b",
+		"percent": "a%b", "64": strings.Repeat("a", 64), "dotted": "a.b", "colon": "a:b", "empty": "", "digits": "123",
+		"umlaut": "ä"}) {
+		b.add("create name "+label, http.MethodPost, b.coll("dryRun=All"),
+			body(with(b.obj("x"), name, "metadata", "name")))
 	}
 	type m = map[string]any
 	owner := m{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
@@ -112,31 +125,52 @@ func (b *builder) badMetadata() {
 		value any
 		path  string
 	}{
-		{"no name", nil, "name"}, {"name is a number", 1, "name"}, {"namespace", b.own, "namespace"}, {"other namespace", "other", "namespace"},
-		{"generation", 7, "generation"}, {"uid", "my-uid", "uid"}, {"resourceVersion", "5", "resourceVersion"}, {"resourceVersion 0", "0", "resourceVersion"},
-		{"bad resourceVersion", "abc", "resourceVersion"}, {"creationTimestamp", "2020-01-01T00:00:00Z", "creationTimestamp"},
-		{"bad creationTimestamp", "yesterday", "creationTimestamp"}, {"deletionTimestamp", "2020-01-01T00:00:00Z", "deletionTimestamp"},
+		{"no name", nil, "name"}, {"name is a number", 1, "name"}, {"namespace", b.own, "namespace"},
+		{"other namespace", "other", "namespace"},
+		{"generation", 7, "generation"}, {"uid", "my-uid", "uid"}, {"resourceVersion", "5", "resourceVersion"},
+		{"resourceVersion 0", "0", "resourceVersion"},
+		{"bad resourceVersion", "abc", "resourceVersion"},
+		{"creationTimestamp", "2020-01-01T00:00:00Z", "creationTimestamp"},
+		{"bad creationTimestamp", "yesterday", "creationTimestamp"},
+		{"deletionTimestamp", "2020-01-01T00:00:00Z", "deletionTimestamp"},
 		{"deletionGracePeriodSeconds", 5, "deletionGracePeriodSeconds"}, {"selfLink", "/x", "selfLink"},
-		{"label", m{"Bad Key": "v"}, "labels"}, {"label value", m{"a": "-"}, "labels"}, {"long label value", m{"a": strings.Repeat("a", 64)}, "labels"},
-		{"label number", m{"a": 1}, "labels"}, {"label null", m{"a": nil}, "labels"}, {"labels list", []any{}, "labels"}, {"labels empty", m{}, "labels"},
-		{"annotation", m{"a b": "v"}, "annotations"}, {"annotation fine", m{"example.com/a": "any\nthing"}, "annotations"},
-		{"annotations too long", m{"a": strings.Repeat("a", 256<<10+1)}, "annotations"}, {"annotation prefix", m{"Bad_/a": "v"}, "annotations"},
-		{"finalizer", []any{"example.com/f"}, "finalizers"}, {"bad finalizer", []any{"f"}, "finalizers"}, {"worse finalizer", []any{"a b/c"}, "finalizers"},
-		{"two finalizers", []any{"example.com/f", "example.com/f"}, "finalizers"}, {"orphan and foreground", []any{"orphan", "foregroundDeletion"}, "finalizers"},
-		{"owner", []any{owner}, "ownerReferences"}, {"owner without uid", []any{with(owner, nil, "uid")}, "ownerReferences"},
-		{"owner without kind", []any{with(owner, nil, "kind")}, "ownerReferences"}, {"owner without name", []any{with(owner, nil, "name")}, "ownerReferences"},
-		{"owner without apiVersion", []any{with(owner, nil, "apiVersion")}, "ownerReferences"}, {"owner bad apiVersion", []any{with(owner, "a/b/c", "apiVersion")}, "ownerReferences"},
-		{"owner Event", []any{with(owner, "Event", "kind")}, "ownerReferences"}, {"owner twice", []any{owner, owner}, "ownerReferences"},
-		{"two controllers", []any{with(owner, true, "controller"), with(with(owner, true, "controller"), "u2", "uid")}, "ownerReferences"},
-		{"managedFields", []any{m{"manager": "me", "operation": "Update", "apiVersion": b.apiVersion(), "fieldsType": "FieldsV1", "fieldsV1": m{"f:metadata": m{"f:labels": m{"f:name": m{}}}}}}, "managedFields"},
-		{"managedFields bad operation", []any{m{"manager": "me", "operation": "Guess", "apiVersion": b.apiVersion(), "fieldsType": "FieldsV1", "fieldsV1": m{}}}, "managedFields"},
-		{"managedFields bad type", []any{m{"manager": "me", "operation": "Update", "apiVersion": b.apiVersion(), "fieldsType": "FieldsV9", "fieldsV1": m{}}}, "managedFields"},
-		{"managedFields bad fields", []any{m{"manager": "me", "operation": "Update", "apiVersion": b.apiVersion(), "fieldsType": "FieldsV1", "fieldsV1": m{"x": m{}}}}, "managedFields"},
+		{"label", m{"Bad Key": "v"}, "labels"}, {"label value", m{"a": "-"}, "labels"},
+		{"long label value", m{"a": strings.Repeat("a", 64)}, "labels"},
+		{"label number", m{"a": 1}, "labels"}, {"label null", m{"a": nil}, "labels"},
+		{"labels list", []any{}, "labels"}, {"labels empty", m{}, "labels"},
+		{"annotation", m{"a b": "v"}, "annotations"},
+		{"annotation fine", m{"example.com/a": "any\nthing"}, "annotations"},
+		{"annotations too long", m{"a": strings.Repeat("a", 256<<10+1)}, "annotations"},
+		{"annotation prefix", m{"Bad_/a": "v"}, "annotations"},
+		{"finalizer", []any{"example.com/f"}, "finalizers"}, {"bad finalizer", []any{"f"}, "finalizers"},
+		{"worse finalizer", []any{"a b/c"}, "finalizers"},
+		{"two finalizers", []any{"example.com/f", "example.com/f"}, "finalizers"},
+		{"orphan and foreground", []any{"orphan", "foregroundDeletion"}, "finalizers"},
+		{"owner", []any{owner}, "ownerReferences"},
+		{"owner without uid", []any{with(owner, nil, "uid")}, "ownerReferences"},
+		{"owner without kind", []any{with(owner, nil, "kind")}, "ownerReferences"},
+		{"owner without name", []any{with(owner, nil, "name")}, "ownerReferences"},
+		{"owner without apiVersion", []any{with(owner, nil, "apiVersion")}, "ownerReferences"},
+		{"owner bad apiVersion", []any{with(owner, "a/b/c", "apiVersion")}, "ownerReferences"},
+		{"owner Event", []any{with(owner, "Event", "kind")}, "ownerReferences"},
+		{"owner twice", []any{owner, owner}, "ownerReferences"},
+		{"two controllers", []any{with(owner, true, "controller"), with(with(owner, true, "controller"), "u2", "uid")},
+			"ownerReferences"},
+		{"managedFields", []any{m{"manager": "me", "operation": "Update", "apiVersion": b.apiVersion(),
+			"fieldsType": "FieldsV1", "fieldsV1": m{"f:metadata": m{"f:labels": m{"f:name": m{}}}}}}, "managedFields"},
+		{"managedFields bad operation", []any{m{"manager": "me", "operation": "Guess", "apiVersion": b.apiVersion(),
+			"fieldsType": "FieldsV1", "fieldsV1": m{}}}, "managedFields"},
+		{"managedFields bad type", []any{m{"manager": "me", "operation": "Update", "apiVersion": b.apiVersion(),
+			"fieldsType": "FieldsV9", "fieldsV1": m{}}}, "managedFields"},
+		{"managedFields bad fields", []any{m{"manager": "me", "operation": "Update", "apiVersion": b.apiVersion(),
+			"fieldsType": "FieldsV1", "fieldsV1": m{"x": m{}}}}, "managedFields"},
 		{"managedFields empty", []any{m{}}, "managedFields"},
-		{"unknown", 1, "unknown"}, {"generateName too", "g-", "generateName"}, {"bad generateName", "G_", "generateName"}, {"bad namespace", "Bad_", "namespace"},
+		{"unknown", 1, "unknown"}, {"generateName too", "g-", "generateName"},
+		{"bad generateName", "G_", "generateName"}, {"bad namespace", "Bad_", "namespace"},
 	}
 	for _, c := range meta {
-		b.add("create metadata "+c.label, http.MethodPost, b.coll("dryRun=All"), body(with(b.obj("x"), c.value, "metadata", c.path)))
+		b.add("create metadata "+c.label, http.MethodPost, b.coll("dryRun=All"),
+			body(with(b.obj("x"), c.value, "metadata", c.path)))
 	}
 }
 
@@ -154,20 +188,24 @@ func (b *builder) fieldValidation() {
 	}
 	many.WriteString("}")
 	inSpec := strings.Replace(text, `"spec":{`, `"spec":{"unknown":true,"x":{"y":1},`, 1)
-	for label, body := range inOrder(map[string]string{"unknown": object, "deep": deep, "double": double, "kind twice": kindTwice, "many": many.String(), "in spec": inSpec}) {
+	for label, body := range inOrder(map[string]string{"unknown": object, "deep": deep, "double": double,
+		"kind twice": kindTwice, "many": many.String(), "in spec": inSpec}) {
 		for _, directive := range []string{"", "Strict", "Warn", "Ignore", "Other"} {
-			b.add("create "+label+" field "+directive, http.MethodPost, b.coll("dryRun=All", "fieldValidation="+directive), bytesBody("application/json", body))
+			b.add("create "+label+" field "+directive, http.MethodPost,
+				b.coll("dryRun=All", "fieldValidation="+directive), bytesBody("application/json", body))
 		}
 		y, err := yaml.JSONToYAML([]byte(body))
 		if err == nil && label != "double" && label != "kind twice" {
 			b.add("create yaml "+label+" field", http.MethodPost, b.coll("dryRun=All"), bytesBody(mediaYAML, string(y)))
-			b.add("create yaml "+label+" field Strict", http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"), bytesBody(mediaYAML, string(y)))
+			b.add("create yaml "+label+" field Strict", http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"),
+				bytesBody(mediaYAML, string(y)))
 		}
 	}
 	y, _ := yaml.JSONToYAML([]byte(text))
 	doubled := string(y) + "kind: " + b.kind.kind + "\n"
 	for _, directive := range []string{"", "Strict", "Warn", "Ignore"} {
-		b.add("create yaml double field "+directive, http.MethodPost, b.coll("dryRun=All", "fieldValidation="+directive), bytesBody(mediaYAML, doubled))
+		b.add("create yaml double field "+directive, http.MethodPost,
+			b.coll("dryRun=All", "fieldValidation="+directive), bytesBody(mediaYAML, doubled))
 	}
 }
 
@@ -188,10 +226,11 @@ func (b *builder) encodings() {
 			headerOf(s, "Content-Type", mediaCBOR)
 		})
 		unknown, _ := cbor.Marshal(toGo(with(b.obj("x"), 1, "unknown")))
-		b.add("create cbor unknown field Strict", http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"), func(s *step) {
-			s.body = func(*memory) []byte { return unknown }
-			headerOf(s, "Content-Type", mediaCBOR)
-		})
+		b.add("create cbor unknown field Strict", http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"),
+			func(s *step) {
+				s.body = func(*memory) []byte { return unknown }
+				headerOf(s, "Content-Type", mediaCBOR)
+			})
 	}
 	if data, err := b.protobuf(b.obj("proto")); err == nil {
 		b.add("create protobuf", http.MethodPost, b.coll(), func(s *step) {

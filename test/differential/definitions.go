@@ -43,10 +43,14 @@ func readDefinitions() []sampleDefinition {
 func definitionStreams(seed uint64) []*stream {
 	var streams []*stream
 	for _, d := range readDefinitions() {
-		streams = append(streams, &stream{name: "custom/" + d.Name + "/instances", steps: func(own string) []step { return d.instances(own, seed) }},
+		streams = append(streams, &stream{name: "custom/" + d.Name + "/instances", steps: func(own string) []step {
+			return d.instances(own, seed)
+		}},
 			&stream{name: "custom/" + d.Name + "/verbs", steps: func(own string) []step { return d.verbs(own, seed) }})
 	}
-	return append(streams, &stream{name: "custom/broken", steps: func(own string) []step { return brokenDefinitions(own, seed) }},
+	return append(streams, &stream{name: "custom/broken", steps: func(own string) []step {
+		return brokenDefinitions(own, seed)
+	}},
 		&stream{name: "custom/lifecycle", steps: func(own string) []step { return lifecycle(own, seed) }})
 }
 
@@ -57,7 +61,8 @@ func (d *sampleDefinition) object(own string) fieldMap {
 	spec := clone(d.Definition)
 	spec["group"] = own + ".example.com"
 	plural := at(spec, "names", "plural").(string)
-	return fieldMap{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fieldMap{"name": plural + "." + own + ".example.com"}, "spec": spec}
+	return fieldMap{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": fieldMap{"name": plural + "." + own + ".example.com"}, "spec": spec}
 }
 
 // name returns the definition's name in paths.
@@ -67,10 +72,12 @@ func (d *sampleDefinition) name(own string) string {
 
 // kind returns one version of the custom kind.
 func (d *sampleDefinition) kind(own, version string) *kind {
-	return &kind{group: own + ".example.com", version: version, resource: at(d.Definition, "names", "plural").(string), kind: at(d.Definition, "names", "kind").(string),
+	return &kind{group: own + ".example.com", version: version, resource: at(d.Definition, "names", "plural").(string),
+		kind:       at(d.Definition, "names", "kind").(string),
 		namespaced: d.Definition["scope"] == "Namespaced", subresources: d.Subresources,
-		verbs:  []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-		sample: clone(with(with(d.Instance, own+".example.com/"+version, "apiVersion"), at(d.Definition, "names", "kind"), "kind"))}
+		verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		sample: clone(with(with(d.Instance, own+".example.com/"+version, "apiVersion"),
+			at(d.Definition, "names", "kind"), "kind"))}
 }
 
 func (d *sampleDefinition) builder(own string, seed uint64) *builder {
@@ -125,24 +132,30 @@ func (d *sampleDefinition) instances(own string, seed uint64) []step {
 			b.add("get as "+form, http.MethodGet, b.named(name), accept(form))
 			b.add("list as "+form, http.MethodGet, b.listing(), accept(form))
 		}
-		for _, query := range []string{"fieldSelector=spec.text%3Dabc", "fieldSelector=spec.enabled%3Dtrue", "fieldSelector=spec.size%3D5", "fieldSelector=spec.text!%3Dabc", "fieldSelector=spec.choice%3Dred"} {
+		for _, query := range []string{"fieldSelector=spec.text%3Dabc", "fieldSelector=spec.enabled%3Dtrue",
+			"fieldSelector=spec.size%3D5", "fieldSelector=spec.text!%3Dabc", "fieldSelector=spec.choice%3Dred"} {
 			b.add("list ?"+query, http.MethodGet, b.listing(query))
 		}
 		for i, change := range d.Changes {
 			text := mustJSON(change)
 			for _, directive := range []string{"Strict", "Warn", "Ignore"} {
-				b.add("create "+text+" "+directive, http.MethodPost, b.coll("dryRun=All", "fieldValidation="+directive), body(merged(b.obj(fmt.Sprintf("c%d", i)), change)))
+				b.add("create "+text+" "+directive, http.MethodPost, b.coll("dryRun=All", "fieldValidation="+directive),
+					body(merged(b.obj(fmt.Sprintf("c%d", i)), change)))
 			}
-			b.add("update "+text, http.MethodPut, b.named(name, "dryRun=All"), replaced(name, func(o fieldMap) fieldMap { return merged(o, change) }))
+			b.add("update "+text, http.MethodPut, b.named(name, "dryRun=All"),
+				replaced(name, func(o fieldMap) fieldMap { return merged(o, change) }))
 			b.add("patch "+text, http.MethodPatch, b.named(name), bytesBody(mergePatch, text))
-			b.add("apply "+text, http.MethodPatch, b.named(name, "fieldManager=a", "dryRun=All"), bytesBody(applyYAML, mustJSON(merged(b.obj(name), change))))
-			b.add("apply force "+text, http.MethodPatch, b.named(name, "fieldManager=b", "force=true"), bytesBody(applyYAML, mustJSON(merged(b.obj(name), change))))
+			b.add("apply "+text, http.MethodPatch, b.named(name, "fieldManager=a", "dryRun=All"),
+				bytesBody(applyYAML, mustJSON(merged(b.obj(name), change))))
+			b.add("apply force "+text, http.MethodPatch, b.named(name, "fieldManager=b", "force=true"),
+				bytesBody(applyYAML, mustJSON(merged(b.obj(name), change))))
 			if b.has("status") {
 				b.add("patch status "+text, http.MethodPatch, b.sub(name, "status"), bytesBody(mergePatch, text))
 			}
 			b.add("get", http.MethodGet, b.named(name), save(name))
 			for _, other := range versions {
-				b.add("get in "+at(other, "name").(string), http.MethodGet, d.kind(own, at(other, "name").(string)).collection(own)+"/"+b.fullName(name))
+				b.add("get in "+at(other, "name").(string), http.MethodGet,
+					d.kind(own, at(other, "name").(string)).collection(own)+"/"+b.fullName(name))
 			}
 		}
 		b.add("list at last", http.MethodGet, b.listing())
@@ -188,7 +201,9 @@ func encodedStreams(seed uint64) []*stream {
 	var streams []*stream
 	for _, d := range readDefinitions() {
 		for name, media := range map[string]string{"protobuf": mediaProtobuf, "cbor": mediaCBOR, "yaml": mediaYAML} {
-			streams = append(streams, &stream{name: "custom/" + d.Name + "/in-" + name, steps: func(own string) []step { return d.encoded(own, media, seed) }})
+			streams = append(streams, &stream{name: "custom/" + d.Name + "/in-" + name, steps: func(own string) []step {
+				return d.encoded(own, media, seed)
+			}})
 		}
 	}
 	slices.SortFunc(streams, func(a, b *stream) int { return strings.Compare(a.name, b.name) })
@@ -208,9 +223,11 @@ func (d *sampleDefinition) encoded(own, media string, seed uint64) []step {
 	b.create("first")
 	for i, change := range d.Changes {
 		text := mustJSON(change)
-		b.add("create "+text, http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"), body(merged(b.obj(fmt.Sprintf("c%d", i)), change)))
+		b.add("create "+text, http.MethodPost, b.coll("dryRun=All", "fieldValidation=Strict"),
+			body(merged(b.obj(fmt.Sprintf("c%d", i)), change)))
 		b.add("patch "+text, http.MethodPatch, b.named("first", "dryRun=All"), bytesBody(mergePatch, text))
-		b.add("apply "+text, http.MethodPatch, b.named("first", "fieldManager=a", "force=true", "dryRun=All"), bytesBody(applyYAML, mustJSON(merged(b.obj("first"), change))))
+		b.add("apply "+text, http.MethodPatch, b.named("first", "fieldManager=a", "force=true", "dryRun=All"),
+			bytesBody(applyYAML, mustJSON(merged(b.obj("first"), change))))
 	}
 	b.add("get", http.MethodGet, b.named("first"))
 	b.add("openapi", http.MethodGet, "/openapi/v3/apis/"+b.group+"/"+b.version, soon)

@@ -33,7 +33,8 @@ const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages
 
 // auditFlags are the flags of a server that writes the audit log of deletions. dir has the policy.
 func auditFlags(dir, name string) []string {
-	return []string{"--audit-policy-file", filepath.Join(dir, "audit-policy.json"), "--audit-log-path", auditLog(dir, name)}
+	return []string{"--audit-policy-file", filepath.Join(dir, "audit-policy.json"), "--audit-log-path",
+		auditLog(dir, name)}
 }
 
 func auditLog(dir, name string) string { return filepath.Join(dir, name+".audit") }
@@ -49,9 +50,11 @@ func (s *servers) controllers(ctx context.Context, dir, kelson, components strin
 		s.peer.url, file("ca.crt"), file("admin.crt"), file("admin.key"))), 0o600); err != nil {
 		return nil, err
 	}
-	if _, err := s.start(dir, filepath.Join(components, "kube-controller-manager"), "--kubeconfig", config, "--leader-elect=false", "--secure-port=0",
+	if _, err := s.start(dir, filepath.Join(components, "kube-controller-manager"), "--kubeconfig", config,
+		"--leader-elect=false", "--secure-port=0",
 		"--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,root-ca-certificate-publisher-controller",
-		"--use-service-account-credentials=true", "--root-ca-file", file("ca.crt"), "--service-account-private-key-file", file("sa.key")); err != nil {
+		"--use-service-account-credentials=true", "--root-ca-file", file("ca.crt"),
+		"--service-account-private-key-file", file("sa.key")); err != nil {
 		return nil, err
 	}
 	port, err := child.FreePort()
@@ -62,7 +65,8 @@ func (s *servers) controllers(ctx context.Context, dir, kelson, components strin
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return nil, err
 	}
-	args := append([]string{"serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(own, "data"), "--kubeconfig", filepath.Join(own, "kubeconfig"),
+	args := append([]string{"serve", "--node=none", "--secure-port", port, "--data-dir", filepath.Join(own, "data"),
+		"--kubeconfig", filepath.Join(own, "kubeconfig"),
 		"--client-ca-file", file("ca.crt")}, auditFlags(dir, "serve")...)
 	p, err := s.start(own, kelson, args...)
 	if err != nil {
@@ -73,7 +77,8 @@ func (s *servers) controllers(ctx context.Context, dir, kelson, components strin
 		return nil, err
 	}
 	// The server has a certificate of its own.
-	serve := &side{name: "kelson serve", url: "https://127.0.0.1:" + port, client: newClient(&tls.Config{Certificates: []tls.Certificate{admin}, InsecureSkipVerify: true})}
+	serve := &side{name: "kelson serve", url: "https://127.0.0.1:" + port,
+		client: newClient(&tls.Config{Certificates: []tls.Certificate{admin}, InsecureSkipVerify: true})}
 	return serve, ready(ctx, p, serve)
 }
 
@@ -90,14 +95,16 @@ func (r *runner) deletions(ctx context.Context, s *servers, opts options) ([]dif
 		if err := side.deletes(ctx, own); err != nil {
 			return nil, fmt.Errorf("deletions on %s: %w", side.name, err)
 		}
-		if all[i], err = controllersWrites(auditLog(opts.work, []string{"kube-apiserver", "serve"}[i]), own); err != nil {
+		if all[i], err = controllersWrites(auditLog(opts.work, []string{"kube-apiserver", "serve"}[i]),
+			own); err != nil {
 			return nil, err
 		}
 	}
 	r.count += len(deletionSteps(own))
 	var found []difference
 	differ := func(peer, kelson string) {
-		found = append(found, difference{finding: finding{"request", peer, kelson}, stream: "controllers/deletions", label: "writes of controllers", round: "s0"})
+		found = append(found, difference{finding: finding{"request", peer, kelson}, stream: "controllers/deletions",
+			label: "writes of controllers", round: "s0"})
 	}
 	for _, write := range all[0] {
 		if !slices.Contains(all[1], write) {
@@ -123,10 +130,12 @@ type deletionStep struct {
 func deletionSteps(own string) []deletionStep {
 	var steps []deletionStep
 	post := func(path, obj string) {
-		steps = append(steps, deletionStep{step: step{method: http.MethodPost, path: path, body: raw(obj)}, status: http.StatusCreated})
+		steps = append(steps, deletionStep{step: step{method: http.MethodPost, path: path, body: raw(obj)},
+			status: http.StatusCreated})
 	}
 	get := func(path string, status int, done func(any) bool) {
-		steps = append(steps, deletionStep{step: step{method: http.MethodGet, path: path, save: path[strings.LastIndex(path, "/")+1:]}, status: status, done: done})
+		steps = append(steps, deletionStep{step: step{method: http.MethodGet, path: path,
+			save: path[strings.LastIndex(path, "/")+1:]}, status: status, done: done})
 	}
 	remove := func(path string) {
 		steps = append(steps, deletionStep{step: step{method: http.MethodDelete, path: path}, status: http.StatusOK})
@@ -138,7 +147,8 @@ func deletionSteps(own string) []deletionStep {
 	inside := "/api/v1/namespaces/" + own
 	get(inside+"/serviceaccounts/default", http.StatusOK, nil)
 	get(inside+"/configmaps/kube-root-ca.crt", http.StatusOK, nil)
-	post("/apis/"+group+"/v1/namespaces/"+own+"/deletables", `{"apiVersion":"`+group+`/v1","kind":"Deletable","metadata":{"name":"a"}}`)
+	post("/apis/"+group+"/v1/namespaces/"+own+"/deletables",
+		`{"apiVersion":"`+group+`/v1","kind":"Deletable","metadata":{"name":"a"}}`)
 	post(inside+"/configmaps", `{"metadata":{"name":"a"}}`)
 	post(inside+"/secrets", `{"metadata":{"name":"a"}}`)
 	post(inside+"/secrets", `{"metadata":{"name":"b"}}`)
@@ -149,7 +159,9 @@ func deletionSteps(own string) []deletionStep {
 		name := own + "-" + strings.ToLower(policy)
 		post(maps, `{"metadata":{"name":"`+name+`"}}`)
 		get(maps+"/"+name, http.StatusOK, nil)
-		post(maps, `{"metadata":{"name":"`+name+`-child","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"`+name+`","uid":"{uid:`+name+`}","blockOwnerDeletion":true}]}}`)
+		post(maps, `{"metadata":{"name":"`+name+
+			`-child","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"`+name+`","uid":"{uid:`+name+
+			`}","blockOwnerDeletion":true}]}}`)
 	}
 	// The garbage collector deletes an orphan that it has not seen yet, so that comes last.
 	for _, policy := range policies {
@@ -160,7 +172,9 @@ func deletionSteps(own string) []deletionStep {
 			get(maps+"/"+name+"-child", http.StatusNotFound, nil)
 			continue
 		}
-		get(maps+"/"+name+"-child", http.StatusOK, func(obj any) bool { return at(obj, "metadata", "ownerReferences") == nil })
+		get(maps+"/"+name+"-child", http.StatusOK, func(obj any) bool {
+			return at(obj, "metadata", "ownerReferences") == nil
+		})
 	}
 	remove("/api/v1/namespaces/" + own)
 	get("/api/v1/namespaces/"+own, http.StatusNotFound, nil)
@@ -178,7 +192,8 @@ func (s *side) deletes(ctx context.Context, own string) error {
 				break
 			}
 			if ctx.Err() != nil || time.Now().After(deadline) {
-				return errors.Join(ctx.Err(), fmt.Errorf("%s %s: %s%d %v", st.method, st.path, a.failed, a.status, a.body))
+				return errors.Join(ctx.Err(), fmt.Errorf("%s %s: %s%d %v", st.method, st.path, a.failed, a.status,
+					a.body))
 			}
 		}
 	}
@@ -207,10 +222,12 @@ func controllersWrites(file, own string) ([]string, error) {
 			continue
 		}
 		if !strings.HasPrefix(ref.Namespace, own) && !strings.HasPrefix(ref.Name, own) ||
-			ref.Name == "" && !slices.Contains([]string{"configmaps", "secrets", "pods", "deletables", "serviceaccounts"}, ref.Resource) {
+			ref.Name == "" && !slices.Contains([]string{"configmaps", "secrets", "pods", "deletables",
+				"serviceaccounts"}, ref.Resource) {
 			continue
 		}
-		all = append(all, fmt.Sprintf("%s %s %s/%s.%s %s/%s %d", e.User.Username, e.Verb, ref.Resource, ref.Subresource, ref.APIGroup, ref.Namespace, ref.Name, e.ResponseStatus.Code))
+		all = append(all, fmt.Sprintf("%s %s %s/%s.%s %s/%s %d", e.User.Username, e.Verb, ref.Resource, ref.Subresource,
+			ref.APIGroup, ref.Namespace, ref.Name, e.ResponseStatus.Code))
 	}
 	slices.Sort(all)
 	return slices.Compact(all), lines.Err()

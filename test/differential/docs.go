@@ -46,7 +46,9 @@ collector, with those of kube-controller-manager. UIDs and resource versions mus
 		names = append(names, name)
 		total += n[0]
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(byStream[b][0], byStream[a][0]), cmp.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(byStream[b][0], byStream[a][0]), cmp.Compare(a, b))
+	})
 	fmt.Fprintf(&b, "\n## Other differences\n\nNot examined or not fixed yet: %d differences of %d kinds. One cause often affects many later requests.\n\n", total, len(r.groups))
 	b.WriteString("| stream | differences | sorts |\n|---|--:|--:|\n")
 	for _, name := range names {

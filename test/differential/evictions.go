@@ -50,7 +50,8 @@ func (b *podBuilder) methods(name, sub string, body option) {
 }
 
 func (b *podBuilder) binding(name string, edit func(fieldMap)) fieldMap {
-	o := fieldMap{"apiVersion": "v1", "kind": "Binding", "metadata": fieldMap{"name": name}, "target": fieldMap{"kind": "Node", "name": "node-1"}}
+	o := fieldMap{"apiVersion": "v1", "kind": "Binding", "metadata": fieldMap{"name": name},
+		"target": fieldMap{"kind": "Node", "name": "node-1"}}
 	if edit != nil {
 		edit(o)
 	}
@@ -62,10 +63,13 @@ func (b *podBuilder) bindings() {
 	post := func(label, pod string, edit func(fieldMap), query ...string) {
 		o := b.binding(pod, edit)
 		b.add("bind "+label, http.MethodPost, b.sub(pod, "binding", query...), body(o))
-		b.add("bind by collection "+label, http.MethodPost, withQuery("/api/v1/namespaces/"+b.own+"/bindings", query), body(o))
+		b.add("bind by collection "+label, http.MethodPost, withQuery("/api/v1/namespaces/"+b.own+"/bindings", query),
+			body(o))
 	}
 	b.create("a")
-	b.create("gated", func(o fieldMap) { set(o, []any{fieldMap{"name": "example.com/gate"}}, "spec", "schedulingGates") })
+	b.create("gated", func(o fieldMap) {
+		set(o, []any{fieldMap{"name": "example.com/gate"}}, "spec", "schedulingGates")
+	})
 	b.deleting("deleted")
 	for _, c := range []labelled{
 		{"no target", func(o fieldMap) { delete(o, "target") }},
@@ -98,14 +102,20 @@ func (b *podBuilder) bindings() {
 	}
 	b.methods("a", "binding", body(b.binding("a", nil)))
 	b.add("list bindings", http.MethodGet, "/api/v1/namespaces/"+b.own+"/bindings")
-	b.add("bind as YAML", http.MethodPost, b.sub("a", "binding", "dryRun=All"), bytesBody(mediaYAML, "apiVersion: v1\nkind: Binding\nmetadata: {name: a}\ntarget: {name: n}\n"))
-	b.add("bind as table", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)), accept(asTable))
-	b.add("bind as partial", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)), accept(asPartial))
-	b.add("bind by collection as table", http.MethodPost, "/api/v1/namespaces/"+b.own+"/bindings?dryRun=All", body(b.binding("a", nil)), accept(asTable))
+	b.add("bind as YAML", http.MethodPost, b.sub("a", "binding", "dryRun=All"),
+		bytesBody(mediaYAML, "apiVersion: v1\nkind: Binding\nmetadata: {name: a}\ntarget: {name: n}\n"))
+	b.add("bind as table", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)),
+		accept(asTable))
+	b.add("bind as partial", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)),
+		accept(asPartial))
+	b.add("bind by collection as table", http.MethodPost, "/api/v1/namespaces/"+b.own+"/bindings?dryRun=All",
+		body(b.binding("a", nil)), accept(asTable))
 	b.add("bind without body", http.MethodPost, b.sub("a", "binding", "dryRun=All"))
-	b.add("bind as protobuf", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)), accept(mediaProtobuf))
+	b.add("bind as protobuf", http.MethodPost, b.sub("a", "binding", "dryRun=All"), body(b.binding("a", nil)),
+		accept(mediaProtobuf))
 	b.add("bind", http.MethodPost, b.sub("a", "binding", "fieldManager=binder"), body(b.binding("a", func(o fieldMap) {
-		set(o, fieldMap{"example.com/by": "me", "pod.beta.kubernetes.io/init-containers": "[]"}, "metadata", "annotations")
+		set(o, fieldMap{"example.com/by": "me", "pod.beta.kubernetes.io/init-containers": "[]"}, "metadata",
+			"annotations")
 		set(o, fieldMap{"app": "bound", "more": "1"}, "metadata", "labels")
 	})))
 	b.add("get bound", http.MethodGet, b.named("a"), save("a"))
@@ -161,10 +171,14 @@ func (b *podBuilder) evictions() {
 	b.methods("a", "eviction", body(b.eviction("a", nil)))
 	b.add("evict without body", http.MethodPost, b.sub("a", "eviction", "dryRun=All"))
 	b.add("evict empty object", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(fieldMap{}))
-	b.add("evict as YAML", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), bytesBody(mediaYAML, "apiVersion: policy/v1\nkind: Eviction\nmetadata: {name: a}\n"))
-	b.add("evict as table", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)), accept(asTable))
-	b.add("evict as partial", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)), accept(asPartial))
-	b.add("evict as protobuf", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)), accept(mediaProtobuf))
+	b.add("evict as YAML", http.MethodPost, b.sub("a", "eviction", "dryRun=All"),
+		bytesBody(mediaYAML, "apiVersion: policy/v1\nkind: Eviction\nmetadata: {name: a}\n"))
+	b.add("evict as table", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)),
+		accept(asTable))
+	b.add("evict as partial", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)),
+		accept(asPartial))
+	b.add("evict as protobuf", http.MethodPost, b.sub("a", "eviction", "dryRun=All"), body(b.eviction("a", nil)),
+		accept(mediaProtobuf))
 	for _, phase := range []string{"Pending", "Running", "Succeeded", "Failed", "Unknown"} {
 		for _, bound := range []bool{false, true} {
 			b.create("p", func(o fieldMap) { set(o, []any{"example.com/keep"}, "metadata", "finalizers") })
@@ -206,7 +220,8 @@ func (b *podBuilder) budgets() {
 		b.state(name, phase, ready)
 	}
 	status := func(name, status string) {
-		b.add("budget status", http.MethodPatch, budgets+"/"+name+"/status", bytesBody(mergePatch, `{"status":`+status+`}`))
+		b.add("budget status", http.MethodPatch, budgets+"/"+name+"/status",
+			bytesBody(mergePatch, `{"status":`+status+`}`))
 	}
 	const (
 		allowed     = `{"observedGeneration":1,"disruptionsAllowed":1,"currentHealthy":2,"desiredHealthy":1,"expectedPods":2,"conditions":[]}`
@@ -222,7 +237,8 @@ func (b *podBuilder) budgets() {
 	for _, policy := range []string{"", "AlwaysAllow", "IfHealthyBudget"} {
 		name := map[string]string{"": "plain", "AlwaysAllow": "always", "IfHealthyBudget": "healthy"}[policy]
 		budget(name, policy)
-		for _, pod := range []struct{ phase, ready string }{{"Running", "True"}, {"Running", "False"}, {"Pending", "False"}, {"Succeeded", "False"}} {
+		for _, pod := range []struct{ phase, ready string }{{"Running", "True"}, {"Running", "False"},
+			{"Pending", "False"}, {"Succeeded", "False"}} {
 			for _, text := range []string{allowed, noneAllowed, unhealthy, negative, unobserved, failed, insufficient} {
 				guarded("g", pod.phase, pod.ready)
 				status(name, text)

@@ -19,7 +19,9 @@ func generatedStreams(ctx context.Context, peer *side, kinds []*kind, seed uint6
 		if own == nil || !k.can("create") {
 			continue
 		}
-		streams = append(streams, &stream{name: "generated/" + k.String(), steps: func(name string) []step { return generated(k, schemas, own, name, seed) }})
+		streams = append(streams, &stream{name: "generated/" + k.String(), steps: func(name string) []step {
+			return generated(k, schemas, own, name, seed)
+		}})
 	}
 	return streams
 }
@@ -57,20 +59,24 @@ func generated(k *kind, schemas, schema fieldMap, own string, seed uint64) []ste
 		delete(change, "metadata")
 		if k.can("update") {
 			next := v.mutated(base("base"), schema)
-			b.add("generated update", http.MethodPut, b.named("base", "dryRun=All"), body(v.invent(schema, base("base"))))
+			b.add("generated update", http.MethodPut, b.named("base", "dryRun=All"),
+				body(v.invent(schema, base("base"))))
 			b.add("mutated update", http.MethodPut, b.named("base", dry()...), body(next))
 		}
 		if k.can("patch") {
 			for _, media := range []string{mergePatch, strategicPatch} {
 				b.add("mutated patch", http.MethodPatch, b.named("base", dry()...), bytesBody(media, mustJSON(change)))
 			}
-			b.add("mutated apply", http.MethodPatch, b.named("base", dry("fieldManager=one", "force=true")...), bytesBody(applyYAML, mustJSON(v.mutated(base("base"), schema))))
-			b.add("generated apply", http.MethodPatch, b.named("applied", dry("fieldManager=two")...), bytesBody(applyYAML, mustJSON(v.invent(schema, base("applied")))))
+			b.add("mutated apply", http.MethodPatch, b.named("base", dry("fieldManager=one", "force=true")...),
+				bytesBody(applyYAML, mustJSON(v.mutated(base("base"), schema))))
+			b.add("generated apply", http.MethodPatch, b.named("applied", dry("fieldManager=two")...),
+				bytesBody(applyYAML, mustJSON(v.invent(schema, base("applied")))))
 		}
 		if status, _ := at(schema, "properties", "status").(fieldMap); status != nil && b.has("status") {
 			patch := mustJSON(fieldMap{"status": v.value(status, "status", 1)})
 			b.add("generated status", http.MethodPatch, b.sub("base", "status", dry()...), bytesBody(mergePatch, patch))
-			b.add("generated status, strategic", http.MethodPatch, b.sub("base", "status", dry()...), bytesBody(strategicPatch, patch))
+			b.add("generated status, strategic", http.MethodPatch, b.sub("base", "status", dry()...),
+				bytesBody(strategicPatch, patch))
 		}
 		if k.can("get") {
 			b.add("get", http.MethodGet, b.named("base"), save("base"))

@@ -77,8 +77,10 @@ func discover(ctx context.Context, s *side) ([]*kind, error) {
 			for _, version := range at(group, "versions").([]any) {
 				resources, _ := at(version, "resources").([]any)
 				for _, r := range resources {
-					k := &kind{group: name, version: at(version, "version").(string), resource: at(r, "resource").(string),
-						kind: fmt.Sprint(at(r, "responseKind", "kind")), namespaced: at(r, "scope") == "Namespaced", verbs: texts(at(r, "verbs"))}
+					k := &kind{group: name, version: at(version, "version").(string),
+						resource: at(r, "resource").(string),
+						kind:     fmt.Sprint(at(r, "responseKind", "kind")), namespaced: at(r, "scope") == "Namespaced",
+						verbs: texts(at(r, "verbs"))}
 					subs, _ := at(r, "subresources").([]any)
 					for _, sub := range subs {
 						k.subresources = append(k.subresources, at(sub, "subresource").(string))
@@ -141,11 +143,13 @@ func certificateRequest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "someone"}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "someone"}}, key)
 	if err != nil {
 		return "", err
 	}
-	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		nil
 }
 
 // object returns the kind's sample with a name that belongs to a stream.

@@ -48,9 +48,11 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.kelson, "kelson", "bin/kelson", "the kelson binary")
 	flag.StringVar(&opts.peers, "peers", "bin/peers", "folder with etcd and kube-apiserver")
-	flag.StringVar(&opts.components, "components", "", "folder with kube-controller-manager, whose requests are compared, too")
+	flag.StringVar(&opts.components, "components", "",
+		"folder with kube-controller-manager, whose requests are compared, too")
 	flag.StringVar(&opts.docs, "docs", "", "page to write; only a run of everything may")
-	flag.StringVar(&opts.attributes, "attributes", "", "file to write what kube-apiserver's admission sees, for test/admission/attributes")
+	flag.StringVar(&opts.attributes, "attributes", "",
+		"file to write what kube-apiserver's admission sees, for test/admission/attributes")
 	flag.StringVar(&opts.work, "work", "", "folder for logs and the report (default a new one)")
 	flag.StringVar(&opts.admission, "disable-admission-plugins", "ServiceAccount", "for both sides")
 	run := flag.String("run", "", "regular expression over the names of streams")

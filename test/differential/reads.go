@@ -8,7 +8,8 @@ import (
 
 // accepts are Accept headers, valid and invalid.
 var accepts = []struct{ label, media string }{
-	{"none", ""}, {"any", "*/*"}, {"json", "application/json"}, {"protobuf", mediaProtobuf}, {"cbor", mediaCBOR}, {"yaml", mediaYAML},
+	{"none", ""}, {"any", "*/*"}, {"json", "application/json"}, {"protobuf", mediaProtobuf}, {"cbor", mediaCBOR},
+	{"yaml", mediaYAML},
 	{"table", asTable}, {"partial", asPartial}, {"partial list", asPartialList},
 	{"table v1beta1", "application/json;as=Table;v=v1beta1;g=meta.k8s.io"},
 	{"table in protobuf", "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io"},
@@ -22,7 +23,8 @@ var accepts = []struct{ label, media string }{
 	{"no such kind", "application/json;as=Nothing;v=v1;g=meta.k8s.io"},
 	{"no such group", "application/json;as=Table;v=v1;g=example.com"},
 	{"xml", "application/xml"}, {"nonsense", "nonsense"}, {"xml or json", "application/xml, application/json;q=0.5"},
-	{"pretty", "application/json;pretty=1"}, {"stream", "application/json;stream=watch"}, {"charset", "application/json;charset=utf-8"},
+	{"pretty", "application/json;pretty=1"}, {"stream", "application/json;stream=watch"},
+	{"charset", "application/json;charset=utf-8"},
 	{"q zero", "application/json;q=0"}, {"text", "text/plain"}, {"application any", "application/*"},
 }
 
@@ -36,7 +38,8 @@ func (b *builder) reads() {
 		b.add("list "+a.label, http.MethodGet, b.listing(), accept(a.media))
 		b.add("get missing "+a.label, http.MethodGet, b.named("missing"), accept(a.media))
 	}
-	for _, query := range []string{"pretty=true", "resourceVersion=0", "resourceVersion=1", "resourceVersion={rv:a}", "resourceVersion=abc",
+	for _, query := range []string{"pretty=true", "resourceVersion=0", "resourceVersion=1", "resourceVersion={rv:a}",
+		"resourceVersion=abc",
 		"resourceVersion=-1", "unknown=1", "timeoutSeconds=x", "dryRun=All", "includeObject=None"} {
 		b.add("get ?"+query, http.MethodGet, b.named("a", query))
 	}
@@ -88,26 +91,40 @@ func (b *builder) wrongMethods() {
 // lists lists with selectors, limits and revisions, valid and invalid.
 func (b *builder) lists() {
 	for _, query := range []string{
-		"labelSelector=name%3Da", "labelSelector=name+in+(a,b)", "labelSelector=name+notin+(a)", "labelSelector=!name", "labelSelector=name!%3Da",
-		"labelSelector=name%3D%3Da,stream", "labelSelector=%3D", "labelSelector=a+b", "labelSelector=a%3D-", "labelSelector=name+in+()",
-		"labelSelector=name+in+(a", "labelSelector=a/b/c%3D1", "labelSelector=x>1", "labelSelector=x>a", "labelSelector=" + strings.Repeat("a", 64),
-		"fieldSelector=metadata.name%3D" + b.fullName("a"), "fieldSelector=metadata.name!%3D" + b.fullName("a"), "fieldSelector=spec.nothing%3Da",
-		"fieldSelector=metadata.name", "fieldSelector=metadata.name%3Da,metadata.name%3Db", "fieldSelector=metadata.namespace%3D" + b.own,
-		"fieldSelector=metadata.labels%3Da", "fieldSelector=%3D", "fieldSelector=metadata.name%3DBad_Name", "fieldSelector=status.phase%3DPending",
-		"fieldSelector=type%3DOpaque", "fieldSelector=spec.nodeName%3D", "fieldSelector=metadata.name%3D" + b.fullName("a") + "%5C%2C",
-		"limit=1", "limit=0", "limit=-1", "limit=x", "limit=1.5", "limit=99999999999999999999", "continue=abc", "continue=%00", "limit=1&continue=YWJj",
+		"labelSelector=name%3Da", "labelSelector=name+in+(a,b)", "labelSelector=name+notin+(a)", "labelSelector=!name",
+		"labelSelector=name!%3Da",
+		"labelSelector=name%3D%3Da,stream", "labelSelector=%3D", "labelSelector=a+b", "labelSelector=a%3D-",
+		"labelSelector=name+in+()",
+		"labelSelector=name+in+(a", "labelSelector=a/b/c%3D1", "labelSelector=x>1", "labelSelector=x>a",
+		"labelSelector=" + strings.Repeat("a", 64),
+		"fieldSelector=metadata.name%3D" + b.fullName("a"), "fieldSelector=metadata.name!%3D" + b.fullName("a"),
+		"fieldSelector=spec.nothing%3Da",
+		"fieldSelector=metadata.name", "fieldSelector=metadata.name%3Da,metadata.name%3Db",
+		"fieldSelector=metadata.namespace%3D" + b.own,
+		"fieldSelector=metadata.labels%3Da", "fieldSelector=%3D", "fieldSelector=metadata.name%3DBad_Name",
+		"fieldSelector=status.phase%3DPending",
+		"fieldSelector=type%3DOpaque", "fieldSelector=spec.nodeName%3D",
+		"fieldSelector=metadata.name%3D" + b.fullName("a") + "%5C%2C",
+		"limit=1", "limit=0", "limit=-1", "limit=x", "limit=1.5", "limit=99999999999999999999", "continue=abc",
+		"continue=%00", "limit=1&continue=YWJj",
 		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0",
 		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYSJ9",
 		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIifQ",
 		"continue=eyJ2IjoiZm9vIiwicnYiOjEsInN0YXJ0IjoiYSJ9",
 		"resourceVersion=0", "resourceVersion={rv:a}", "resourceVersion={rv:a}&resourceVersionMatch=NotOlderThan",
-		"resourceVersion={rv:b}&resourceVersionMatch=Exact", "resourceVersion={rv:a}&resourceVersionMatch=Exact", "resourceVersion=0&resourceVersionMatch=Exact",
-		"resourceVersionMatch=Exact", "resourceVersionMatch=NotOlderThan", "resourceVersion=1&resourceVersionMatch=Other",
+		"resourceVersion={rv:b}&resourceVersionMatch=Exact", "resourceVersion={rv:a}&resourceVersionMatch=Exact",
+		"resourceVersion=0&resourceVersionMatch=Exact",
+		"resourceVersionMatch=Exact", "resourceVersionMatch=NotOlderThan",
+		"resourceVersion=1&resourceVersionMatch=Other",
 		"resourceVersion=abc", "resourceVersion=-1",
-		"resourceVersion=0&limit=1", "resourceVersion={rv:a}&limit=1", "resourceVersion={rv:a}&limit=1&resourceVersionMatch=Exact",
-		"resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan", "continue=abc&resourceVersion=1", "continue=abc&resourceVersionMatch=Exact",
-		"sendInitialEvents=true", "sendInitialEvents=false", "sendInitialEvents=x", "allowWatchBookmarks=true", "timeoutSeconds=x", "timeoutSeconds=-1",
-		"watch=x&timeoutSeconds=1&labelSelector=nothing", "watch=0", "watch=false", "pretty=1", "pretty=x", "unknown=1", "dryRun=All", "shardSelector=x",
+		"resourceVersion=0&limit=1", "resourceVersion={rv:a}&limit=1",
+		"resourceVersion={rv:a}&limit=1&resourceVersionMatch=Exact",
+		"resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan", "continue=abc&resourceVersion=1",
+		"continue=abc&resourceVersionMatch=Exact",
+		"sendInitialEvents=true", "sendInitialEvents=false", "sendInitialEvents=x", "allowWatchBookmarks=true",
+		"timeoutSeconds=x", "timeoutSeconds=-1",
+		"watch=x&timeoutSeconds=1&labelSelector=nothing", "watch=0", "watch=false", "pretty=1", "pretty=x", "unknown=1",
+		"dryRun=All", "shardSelector=x",
 	} {
 		label := strings.ReplaceAll(query, b.own, "OWN")
 		var opts []option
@@ -119,8 +136,10 @@ func (b *builder) lists() {
 	b.pages("limit=1")
 	b.pages("limit=2&resourceVersion=0")
 	b.add("list page in table", http.MethodGet, b.listing("limit=1"), accept(asTable), save("tablepage"))
-	b.add("list page in table, next", http.MethodGet, b.listing("limit=1&continue={continue:tablepage}"), accept(asTable))
-	b.add("list page with another selector", http.MethodGet, b.coll("limit=1&labelSelector=stream%3D"+b.own+"&continue={continue:page1-0}"))
+	b.add("list page in table, next", http.MethodGet, b.listing("limit=1&continue={continue:tablepage}"),
+		accept(asTable))
+	b.add("list page with another selector", http.MethodGet,
+		b.coll("limit=1&labelSelector=stream%3D"+b.own+"&continue={continue:page1-0}"))
 	b.add("list page of protobuf", http.MethodGet, b.listing("limit=1"), accept(mediaProtobuf))
 }
 

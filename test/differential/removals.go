@@ -40,7 +40,8 @@ func (b *builder) deletes() {
 	b.add("delete yaml", http.MethodDelete, b.named("missing"), bytesBody(mediaYAML, "gracePeriodSeconds: 0\n"))
 	for _, a := range accepts {
 		b.add("delete missing accept "+a.label, http.MethodDelete, b.named("missing"), header("Accept", a.media))
-		b.add("delete dry run accept "+a.label, http.MethodDelete, b.named("d", "dryRun=All"), header("Accept", a.media))
+		b.add("delete dry run accept "+a.label, http.MethodDelete, b.named("d", "dryRun=All"),
+			header("Accept", a.media))
 	}
 	remove("right preconditions", "d", `{"preconditions":{"uid":"{uid:d}","resourceVersion":"{rv:d}"},"gracePeriodSeconds":0}`)
 	remove("again", "d", "")
@@ -49,7 +50,8 @@ func (b *builder) deletes() {
 		remove("policy "+policy, "d", "", "propagationPolicy="+policy, "gracePeriodSeconds=0")
 		b.add("get after policy "+policy, http.MethodGet, b.named("d"), save("d"))
 		remove("policy "+policy+" again", "d", "", "propagationPolicy="+policy)
-		b.add("update without finalizers after policy "+policy, http.MethodPut, b.named("d"), change("d", func(o fieldMap) { set(o, nil, "metadata", "finalizers") }))
+		b.add("update without finalizers after policy "+policy, http.MethodPut, b.named("d"),
+			change("d", func(o fieldMap) { set(o, nil, "metadata", "finalizers") }))
 		b.add("get after finalizers of "+policy, http.MethodGet, b.named("d"))
 		remove("policy "+policy+" at last", "d", `{"gracePeriodSeconds":0}`, "propagationPolicy=Background")
 	}
@@ -75,11 +77,18 @@ func (b *builder) finalizers() {
 	b.add("update deleted, new finalizer", http.MethodPut, b.named("f"), change("f", func(o fieldMap) {
 		set(o, []any{"example.com/one", "example.com/three"}, "metadata", "finalizers")
 	}))
-	b.add("update deleted, label", http.MethodPut, b.named("f"), change("f", func(o fieldMap) { set(o, "1", "metadata", "labels", "late") }), save("f"))
-	b.add("update deleted, deletionTimestamp", http.MethodPut, b.named("f"), change("f", func(o fieldMap) { set(o, nil, "metadata", "deletionTimestamp") }), save("f"))
-	b.add("patch deleted, one finalizer", http.MethodPatch, b.named("f"), bytesBody(mergePatch, `{"metadata":{"finalizers":["example.com/two"]}}`))
-	b.add("patch deleted, no finalizer, dry run", http.MethodPatch, b.named("f", "dryRun=All"), bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
-	b.add("patch deleted, no finalizer", http.MethodPatch, b.named("f"), bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
+	b.add("update deleted, label", http.MethodPut, b.named("f"), change("f", func(o fieldMap) {
+		set(o, "1", "metadata", "labels", "late")
+	}), save("f"))
+	b.add("update deleted, deletionTimestamp", http.MethodPut, b.named("f"), change("f", func(o fieldMap) {
+		set(o, nil, "metadata", "deletionTimestamp")
+	}), save("f"))
+	b.add("patch deleted, one finalizer", http.MethodPatch, b.named("f"),
+		bytesBody(mergePatch, `{"metadata":{"finalizers":["example.com/two"]}}`))
+	b.add("patch deleted, no finalizer, dry run", http.MethodPatch, b.named("f", "dryRun=All"),
+		bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
+	b.add("patch deleted, no finalizer", http.MethodPatch, b.named("f"),
+		bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
 	b.add("get released", http.MethodGet, b.named("f"))
 	b.add("patch released", http.MethodPatch, b.named("f"), bytesBody(mergePatch, `{}`))
 }
@@ -119,17 +128,20 @@ func (b *builder) deleteCollections() {
 	remove("limit", "limit=1&dryRun=All")
 	remove("bad limit", "limit=x")
 	at("bad body", "set%3Dc", bytesBody("application/json", "nonsense"))
-	at("other uid", "set%3Dc", bytesBody("application/json", `{"preconditions":{"uid":"00000000-0000-4000-8000-000000000000"}}`))
+	at("other uid", "set%3Dc", bytesBody("application/json",
+		`{"preconditions":{"uid":"00000000-0000-4000-8000-000000000000"}}`))
 	at("as table", "set%3Dnothing", accept(asTable))
 	at("as partial list", "set%3Dnothing", accept(asPartialList))
 	at("some", "set%3Dc", bytesBody("application/json", `{"gracePeriodSeconds":0}`))
 	b.add("list after deletecollection", http.MethodGet, b.listing("labelSelector=set"))
 	b.add("get after deletecollection", http.MethodGet, b.named("c4"))
-	b.add("patch after deletecollection", http.MethodPatch, b.named("c4"), bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
+	b.add("patch after deletecollection", http.MethodPatch, b.named("c4"),
+		bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
 	if b.namespaced {
 		b.create("c5", func(o fieldMap) { set(o, []any{"example.com/one"}, "metadata", "finalizers") })
 		remove("all in protobuf", "gracePeriodSeconds=0")
 		b.add("list after all", http.MethodGet, b.listing())
-		b.add("patch after all", http.MethodPatch, b.named("c5"), bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
+		b.add("patch after all", http.MethodPatch, b.named("c5"),
+			bytesBody(mergePatch, `{"metadata":{"finalizers":null}}`))
 	}
 }

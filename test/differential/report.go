@@ -110,7 +110,8 @@ func (r *report) write(file string) error {
 	for _, g := range r.groups {
 		fmt.Fprintf(&b, "== %d times in %d streams: %s\n", g.count, len(g.streams), g.first[0].where)
 		for _, d := range g.first {
-			fmt.Fprintf(&b, "   %s of %s, step %d, %s\n   peer:   %s\n   kelson: %s\n   %s\n", d.stream, d.round, d.step, d.label, d.peer, d.kelson, strings.ReplaceAll(d.request, "\n", "\n   "))
+			fmt.Fprintf(&b, "   %s of %s, step %d, %s\n   peer:   %s\n   kelson: %s\n   %s\n", d.stream, d.round,
+				d.step, d.label, d.peer, d.kelson, strings.ReplaceAll(d.request, "\n", "\n   "))
 		}
 	}
 	return os.WriteFile(file, []byte(b.String()), 0o644)
@@ -131,13 +132,15 @@ func (r *report) finish(opts options) error {
 	for _, g := range r.groups {
 		total += g.count
 	}
-	fmt.Printf("%d streams, %d requests to each side in %s: %d differences of %d sorts\n", r.streams, r.requests, r.took.Round(time.Second), total, len(r.groups))
+	fmt.Printf("%d streams, %d requests to each side in %s: %d differences of %d sorts\n", r.streams, r.requests,
+		r.took.Round(time.Second), total, len(r.groups))
 	for _, k := range r.known() {
 		fmt.Printf("%7d known: %s\n", k.count, k.why)
 	}
 	for _, g := range r.groups[:min(len(r.groups), 40)] {
 		d := g.first[0]
-		fmt.Printf("%7d in %d streams: %s of %s %q %s\n\tpeer:   %.200s\n\tkelson: %.200s\n", g.count, len(g.streams), d.stream, d.round, d.label, d.where, d.peer, d.kelson)
+		fmt.Printf("%7d in %d streams: %s of %s %q %s\n\tpeer:   %.200s\n\tkelson: %.200s\n", g.count, len(g.streams),
+			d.stream, d.round, d.label, d.where, d.peer, d.kelson)
 	}
 	whole := opts.run.String()+opts.label.String() == ""
 	switch {

@@ -197,7 +197,9 @@ func (r *runner) sendAll(ctx context.Context, all []*sending, parallel int) (fou
 
 // longest describes the streams that took the longest time.
 func longest(all []*sending) string {
-	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *sending) int { return cmp.Compare(b.took, a.took) })
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *sending) int {
+		return cmp.Compare(b.took, a.took)
+	})
 	var b strings.Builder
 	for i, s := range sorted[:min(len(sorted), 5)] {
 		fmt.Fprintf(&b, "%s%s of %s %s", []string{"", ", "}[min(i, 1)], s.name, s.round, s.took.Round(time.Second))
@@ -221,5 +223,6 @@ func ownName(s *stream, round string) string {
 // inNamespace creates the namespace of a stream.
 func inNamespace(own string) step {
 	return step{label: "setup", method: http.MethodPost, path: "/api/v1/namespaces", always: true,
-		body: jsonBody(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": own}})}
+		body: jsonBody(map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": own}})}
 }

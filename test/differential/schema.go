@@ -135,8 +135,10 @@ func (v *inventor) key(field string) string {
 	switch field {
 	case "matchLabels", "labels", "selector", "nodeSelector", "podSelector":
 		return pick(v, "app", "example.com/tier", "Bad Key")
-	case "limits", "requests", "capacity", "allocatable", "hard", "used", "overhead", "max", "min", "default", "defaultRequest":
-		return pick(v, "cpu", "memory", "storage", "ephemeral-storage", "pods", "example.com/device", "hugepages-2Mi", "count/pods", "nonsense")
+	case "limits", "requests", "capacity", "allocatable", "hard", "used", "overhead", "max", "min", "default",
+		"defaultRequest":
+		return pick(v, "cpu", "memory", "storage", "ephemeral-storage", "pods", "example.com/device", "hugepages-2Mi",
+			"count/pods", "nonsense")
 	}
 	return pick(v, "a", "b.c", "key-1", "Bad_Key!")
 }
@@ -166,15 +168,25 @@ func (v *inventor) integer(field string) any {
 
 // known lists texts that are valid in fields of a certain name.
 var known = map[string][]string{
-	"name": {"web", "data", "main", "x.y"}, "namespace": {"default"}, "image": {"example.com/app:1"}, "mountPath": {"/data", "/tmp"}, "path": {"/healthz", "/x", "relative"},
-	"host": {"example.com", "*.example.com"}, "hosts": {"example.com"}, "key": {"key", "app", "example.com/key"}, "apiGroup": {"", "apps", "example.com"}, "apiVersion": {"v1", "apps/v1"},
-	"kind": {"ConfigMap", "Pod", "Deployment"}, "ip": {"10.1.2.3", "fd00::1"}, "hostIP": {"10.1.2.3"}, "podIP": {"10.1.2.3"}, "cidr": {"10.1.0.0/16", "fd00::/64"}, "cidrs": {"10.1.0.0/16"},
-	"clusterIP": {"None", "", "10.0.0.9"}, "clusterIPs": {"None", "10.0.0.9"}, "ipFamilies": {"IPv4", "IPv6"}, "schedule": {"*/5 * * * *", "@daily", "nonsense"}, "timeZone": {"Etc/UTC", "Nowhere/Land"},
-	"serviceName": {"web"}, "storageClassName": {"fast", ""}, "provisioner": {"example.com/disk"}, "driver": {"disk.example.com"}, "verbs": {"get", "*"}, "resources": {"pods", "*"}, "apiGroups": {"", "apps", "*"},
-	"values": {"a", "b"}, "effect": {"NoSchedule", "NoExecute"}, "topologyKey": {"kubernetes.io/hostname"}, "volumeName": {"disk"}, "nodeName": {"node-1"}, "serviceAccountName": {"builder"},
-	"loadBalancerIP": {"192.0.2.1"}, "externalIPs": {"192.0.2.1", "127.0.0.1"}, "loadBalancerSourceRanges": {"10.0.0.0/8"}, "externalName": {"example.com"}, "expression": {"true", "object.spec.x == 1", "((("},
-	"command": {"run"}, "args": {"--x"}, "addresses": {"10.1.2.3"}, "hostname": {"host-1"}, "appProtocol": {"http", "kubernetes.io/h2c"}, "reason": {"Reason"}, "message": {"A message"},
-	"signerName": {"example.com/signer", "kubernetes.io/kube-apiserver-client"}, "handler": {"runc"}, "controller": {"example.com/controller"}, "roleRef": {"admin"}, "secretName": {"secret"}, "claimName": {"claim"},
+	"name": {"web", "data", "main", "x.y"}, "namespace": {"default"}, "image": {"example.com/app:1"},
+	"mountPath": {"/data", "/tmp"}, "path": {"/healthz", "/x", "relative"},
+	"host": {"example.com", "*.example.com"}, "hosts": {"example.com"}, "key": {"key", "app", "example.com/key"},
+	"apiGroup": {"", "apps", "example.com"}, "apiVersion": {"v1", "apps/v1"},
+	"kind": {"ConfigMap", "Pod", "Deployment"}, "ip": {"10.1.2.3", "fd00::1"}, "hostIP": {"10.1.2.3"},
+	"podIP": {"10.1.2.3"}, "cidr": {"10.1.0.0/16", "fd00::/64"}, "cidrs": {"10.1.0.0/16"},
+	"clusterIP": {"None", "", "10.0.0.9"}, "clusterIPs": {"None", "10.0.0.9"}, "ipFamilies": {"IPv4", "IPv6"},
+	"schedule": {"*/5 * * * *", "@daily", "nonsense"}, "timeZone": {"Etc/UTC", "Nowhere/Land"},
+	"serviceName": {"web"}, "storageClassName": {"fast", ""}, "provisioner": {"example.com/disk"},
+	"driver": {"disk.example.com"}, "verbs": {"get", "*"}, "resources": {"pods", "*"}, "apiGroups": {"", "apps", "*"},
+	"values": {"a", "b"}, "effect": {"NoSchedule", "NoExecute"}, "topologyKey": {"kubernetes.io/hostname"},
+	"volumeName": {"disk"}, "nodeName": {"node-1"}, "serviceAccountName": {"builder"},
+	"loadBalancerIP": {"192.0.2.1"}, "externalIPs": {"192.0.2.1", "127.0.0.1"},
+	"loadBalancerSourceRanges": {"10.0.0.0/8"}, "externalName": {"example.com"},
+	"expression": {"true", "object.spec.x == 1", "((("},
+	"command":    {"run"}, "args": {"--x"}, "addresses": {"10.1.2.3"}, "hostname": {"host-1"},
+	"appProtocol": {"http", "kubernetes.io/h2c"}, "reason": {"Reason"}, "message": {"A message"},
+	"signerName": {"example.com/signer", "kubernetes.io/kube-apiserver-client"}, "handler": {"runc"},
+	"controller": {"example.com/controller"}, "roleRef": {"admin"}, "secretName": {"secret"}, "claimName": {"claim"},
 }
 
 func (v *inventor) text(field, format string) string {

@@ -42,7 +42,8 @@ func serverFlags(dir string, admission string) []string {
 		"--tls-cert-file", filepath.Join(dir, "server.crt"), "--tls-private-key-file", filepath.Join(dir, "server.key"),
 		"--client-ca-file", filepath.Join(dir, "ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24,fd00::/112",
 		"--disable-admission-plugins", admission, "--service-account-issuer", "https://kubernetes.default.svc",
-		"--service-account-key-file", filepath.Join(dir, "sa.key"), "--service-account-signing-key-file", filepath.Join(dir, "sa.key"),
+		"--service-account-key-file", filepath.Join(dir, "sa.key"), "--service-account-signing-key-file",
+		filepath.Join(dir, "sa.key"),
 		"--feature-gates", "CBORServingAndStorage=true", // Kelson always supports CBOR
 	}
 }
@@ -75,7 +76,8 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 	s.etcd = etcdURL
 	for i, binary := range []string{filepath.Join(peers, "kube-apiserver"), kelson} {
 		port := ports[2+i]
-		args := append(append(serverFlags(dir, admission), auditFlags(dir, filepath.Base(binary))...), "--secure-port", port)
+		args := append(append(serverFlags(dir, admission), auditFlags(dir, filepath.Base(binary))...), "--secure-port",
+			port)
 		server := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
 		if server.hook, err = attributes.NewRecorder(); err != nil {
 			return nil, err
@@ -126,7 +128,8 @@ func writeKeys(dir string) (*tls.Config, error) {
 		return nil, err
 	}
 	for name, data := range map[string][]byte{
-		"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM, "admin.crt": admin.CertPEM, "admin.key": admin.KeyPEM,
+		"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM, "admin.crt": admin.CertPEM,
+		"admin.key":         admin.KeyPEM,
 		"audit-policy.json": []byte(auditPolicy),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {

@@ -57,9 +57,12 @@ func conditional(string) []step {
 			steps[len(steps)-1].save = "document"
 		}
 		for _, c := range []struct{ label, key, value string }{
-			{"same", "If-None-Match", "{etag:document}"}, {"same, weak", "If-None-Match", "W/{etag:document}"}, {"same of several", "If-None-Match", `"x", {etag:document}`},
-			{"other", "If-None-Match", `"x"`}, {"any", "If-None-Match", "*"}, {"bad", "If-None-Match", "x"}, {"match", "If-Match", "{etag:document}"}, {"match other", "If-Match", `"x"`},
-			{"modified", "If-Modified-Since", past}, {"not modified", "If-Modified-Since", future}, {"bad time", "If-Modified-Since", "yesterday"},
+			{"same", "If-None-Match", "{etag:document}"}, {"same, weak", "If-None-Match", "W/{etag:document}"},
+			{"same of several", "If-None-Match", `"x", {etag:document}`},
+			{"other", "If-None-Match", `"x"`}, {"any", "If-None-Match", "*"}, {"bad", "If-None-Match", "x"},
+			{"match", "If-Match", "{etag:document}"}, {"match other", "If-Match", `"x"`},
+			{"modified", "If-Modified-Since", past}, {"not modified", "If-Modified-Since", future},
+			{"bad time", "If-Modified-Since", "yesterday"},
 			{"unmodified", "If-Unmodified-Since", future},
 		} {
 			if media != "" {
@@ -98,7 +101,8 @@ func (b *builder) ordered(own string) {
 		b.add("page of all", http.MethodGet, all+query, save(fmt.Sprintf("order-%d", i)))
 	}
 	b.add("watch all", http.MethodGet, all+"&watch=1&timeoutSeconds=1", events)
-	b.add("initial events of all", http.MethodGet, all+"&watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", events)
+	b.add("initial events of all", http.MethodGet,
+		all+"&watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", events)
 	for _, space := range spaces[1:] {
 		b.add("delete the namespace", http.MethodDelete, "/api/v1/namespaces/"+space)
 	}
@@ -106,13 +110,16 @@ func (b *builder) ordered(own string) {
 
 // revisions watches a custom kind from revisions before the kind existed, and with odd timeouts.
 func (b *builder) revisions() {
-	for _, query := range []string{"resourceVersion=1", "resourceVersion=1&allowWatchBookmarks=true", "resourceVersion=2"} {
+	for _, query := range []string{"resourceVersion=1", "resourceVersion=1&allowWatchBookmarks=true",
+		"resourceVersion=2"} {
 		b.add("watch "+query, http.MethodGet, b.coll("watch=1&timeoutSeconds=1", query), events)
 	}
-	for _, query := range []string{"watch=1&timeoutSeconds=-1", "watch=1&timeoutSeconds=-1&resourceVersion=0", "timeoutSeconds=-1", "timeoutSeconds=-1&limit=1"} {
+	for _, query := range []string{"watch=1&timeoutSeconds=-1", "watch=1&timeoutSeconds=-1&resourceVersion=0",
+		"timeoutSeconds=-1", "timeoutSeconds=-1&limit=1"} {
 		b.add("timeout "+query, http.MethodGet, b.coll(query), events)
 	}
-	b.add("delete collection with a negative timeout", http.MethodDelete, b.coll("timeoutSeconds=-1", "labelSelector=none%3Dx"))
+	b.add("delete collection with a negative timeout", http.MethodDelete,
+		b.coll("timeoutSeconds=-1", "labelSelector=none%3Dx"))
 }
 
 // failing uses a definition whose conversion webhook does not answer.
@@ -155,7 +162,8 @@ func (d *sampleDefinition) failing(own string, seed uint64) []step {
 func (b *builder) unconvertible() {
 	for _, form := range []string{"", asTable, asPartial, mediaYAML} {
 		b.add("get as "+form, http.MethodGet, b.named("first"), accept(form))
-		b.add("list as "+form, http.MethodGet, b.listing(), accept(strings.Replace(form, "PartialObjectMetadata;", "PartialObjectMetadataList;", 1)))
+		b.add("list as "+form, http.MethodGet, b.listing(),
+			accept(strings.Replace(form, "PartialObjectMetadata;", "PartialObjectMetadataList;", 1)))
 	}
 	b.add("list with a limit", http.MethodGet, b.listing("limit=1"))
 	b.add("create", http.MethodPost, b.coll(), body(b.obj("third")))
@@ -163,18 +171,24 @@ func (b *builder) unconvertible() {
 	b.add("update", http.MethodPut, b.named("first"), body(b.obj("first")))
 	b.add("update of a missing object", http.MethodPut, b.named("missing"), body(b.obj("missing")))
 	b.add("merge patch", http.MethodPatch, b.named("first"), bytesBody(mergePatch, `{"metadata":{"labels":{"a":"b"}}}`))
-	b.add("JSON patch", http.MethodPatch, b.named("first"), bytesBody(jsonPatch, `[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`))
-	b.add("apply", http.MethodPatch, b.named("first", "fieldManager=a", "force=true"), bytesBody(applyYAML, mustJSON(b.obj("first"))))
-	b.add("apply creates", http.MethodPatch, b.named("applied", "fieldManager=a"), bytesBody(applyYAML, mustJSON(b.obj("applied"))))
+	b.add("JSON patch", http.MethodPatch, b.named("first"),
+		bytesBody(jsonPatch, `[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`))
+	b.add("apply", http.MethodPatch, b.named("first", "fieldManager=a", "force=true"),
+		bytesBody(applyYAML, mustJSON(b.obj("first"))))
+	b.add("apply creates", http.MethodPatch, b.named("applied", "fieldManager=a"),
+		bytesBody(applyYAML, mustJSON(b.obj("applied"))))
 	for _, sub := range []string{"status", "scale"} {
 		if b.has(sub) {
 			b.add("get "+sub, http.MethodGet, b.sub("first", sub))
-			b.add("patch "+sub, http.MethodPatch, b.sub("first", sub), bytesBody(mergePatch, `{"metadata":{"labels":{"a":"b"}}}`))
+			b.add("patch "+sub, http.MethodPatch, b.sub("first", sub),
+				bytesBody(mergePatch, `{"metadata":{"labels":{"a":"b"}}}`))
 		}
 	}
 	b.add("watch", http.MethodGet, b.listing("watch=1&timeoutSeconds=1", "resourceVersion={rv:first}"), events)
-	b.add("initial events", http.MethodGet, b.listing("watch=1&timeoutSeconds=1", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), events)
+	b.add("initial events", http.MethodGet, b.listing("watch=1&timeoutSeconds=1",
+		"sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), events)
 	b.add("delete, dry run", http.MethodDelete, b.named("first", "dryRun=All"))
 	b.add("delete", http.MethodDelete, b.named("first"))
-	b.add("delete collection", http.MethodDelete, b.coll("labelSelector="+strings.ReplaceAll("stream="+b.own, "=", "%3D")))
+	b.add("delete collection", http.MethodDelete,
+		b.coll("labelSelector="+strings.ReplaceAll("stream="+b.own, "=", "%3D")))
 }

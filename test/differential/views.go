@@ -13,7 +13,8 @@ func (b *builder) subviews() {
 		switch {
 		case sub == "scale":
 			b.scales()
-		case sub == "status" || sub == "approval" || sub == "finalize" || sub == "ephemeralcontainers" || sub == "resize":
+		case sub == "status" || sub == "approval" || sub == "finalize" || sub == "ephemeralcontainers" ||
+			sub == "resize":
 			b.view(sub)
 		}
 	}
@@ -48,10 +49,12 @@ func (b *builder) view(sub string) {
 	put("unknown field", func(o fieldMap) { set(o, 1, "status", "unknown") }, "fieldValidation=Strict")
 	put("text", func(o fieldMap) { set(o, "text", "status") })
 	put("conditions", func(o fieldMap) {
-		set(o, []any{fieldMap{"type": "Seen", "status": "True", "reason": "Test", "message": "m", "lastTransitionTime": "2024-01-02T03:04:05Z"}}, "status", "conditions")
+		set(o, []any{fieldMap{"type": "Seen", "status": "True", "reason": "Test", "message": "m",
+			"lastTransitionTime": "2024-01-02T03:04:05Z"}}, "status", "conditions")
 	})
 	put("bad conditions", func(o fieldMap) {
-		set(o, []any{fieldMap{"type": "Seen", "status": "Perhaps"}, fieldMap{"type": "Seen", "status": "Perhaps"}}, "status", "conditions")
+		set(o, []any{fieldMap{"type": "Seen", "status": "Perhaps"}, fieldMap{"type": "Seen", "status": "Perhaps"}},
+			"status", "conditions")
 	})
 	put("number", func(o fieldMap) { set(o, -3, "status", "replicas"); set(o, 5, "status", "observedGeneration") })
 	put("finalizer", func(o fieldMap) { set(o, []any{"example.com/x"}, "metadata", "finalizers") })
@@ -61,15 +64,21 @@ func (b *builder) view(sub string) {
 	}
 	b.add("get", http.MethodGet, b.named("v"), save("v"))
 	for _, media := range []string{mergePatch, strategicPatch} {
-		for _, text := range []string{`{}`, `{"metadata":{"labels":{"p":"1"}}}`, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"R","message":"m","lastTransitionTime":"2024-01-02T03:04:05Z"}]}}`,
-			`{"status":null}`, `{"status":{"replicas":3}}`, `{"spec":null}`, `{"status":"x"}`, `nonsense`, `{"metadata":{"finalizers":["example.com/y"]}}`} {
+		for _, text := range []string{`{}`, `{"metadata":{"labels":{"p":"1"}}}`,
+			`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"R","message":"m","lastTransitionTime":"2024-01-02T03:04:05Z"}]}}`,
+			`{"status":null}`, `{"status":{"replicas":3}}`, `{"spec":null}`, `{"status":"x"}`, `nonsense`,
+			`{"metadata":{"finalizers":["example.com/y"]}}`} {
 			b.add(sub+" patch "+media+" "+text, http.MethodPatch, path, bytesBody(media, text))
 		}
 	}
-	status := fieldMap{"apiVersion": b.apiVersion(), "kind": b.kind.kind, "metadata": fieldMap{"name": b.fullName("v")}, "status": fieldMap{"observedGeneration": 4}}
-	b.add(sub+" apply", http.MethodPatch, withQuery(path, []string{"fieldManager=s"}), bytesBody(applyYAML, mustJSON(status)))
-	b.add(sub+" apply again", http.MethodPatch, withQuery(path, []string{"fieldManager=s", "force=true"}), bytesBody(applyYAML, mustJSON(status)))
-	b.add(sub+" apply missing", http.MethodPatch, withQuery(b.sub("missing", sub), []string{"fieldManager=s"}), bytesBody(applyYAML, mustJSON(with(status, b.fullName("missing"), "metadata", "name"))))
+	status := fieldMap{"apiVersion": b.apiVersion(), "kind": b.kind.kind, "metadata": fieldMap{"name": b.fullName("v")},
+		"status": fieldMap{"observedGeneration": 4}}
+	b.add(sub+" apply", http.MethodPatch, withQuery(path, []string{"fieldManager=s"}),
+		bytesBody(applyYAML, mustJSON(status)))
+	b.add(sub+" apply again", http.MethodPatch, withQuery(path, []string{"fieldManager=s", "force=true"}),
+		bytesBody(applyYAML, mustJSON(status)))
+	b.add(sub+" apply missing", http.MethodPatch, withQuery(b.sub("missing", sub), []string{"fieldManager=s"}),
+		bytesBody(applyYAML, mustJSON(with(status, b.fullName("missing"), "metadata", "name"))))
 	b.add(sub+" update missing", http.MethodPut, b.sub("missing", sub), body(b.obj("missing")))
 	b.add(sub+" patch missing", http.MethodPatch, b.sub("missing", sub), bytesBody(mergePatch, `{}`))
 	b.add("get", http.MethodGet, b.named("v"), save("v"))
@@ -89,7 +98,10 @@ func (b *builder) scales() {
 	put("dry run", func(o fieldMap) { set(o, 9, "spec", "replicas") }, "dryRun=All")
 	put("up", func(o fieldMap) { set(o, 4, "spec", "replicas") })
 	put("stale", func(o fieldMap) { set(o, 5, "spec", "replicas") })
-	put("without resourceVersion", func(o fieldMap) { set(o, nil, "metadata", "resourceVersion"); set(o, 6, "spec", "replicas") })
+	put("without resourceVersion", func(o fieldMap) {
+		set(o, nil, "metadata", "resourceVersion")
+		set(o, 6, "spec", "replicas")
+	})
 	put("negative", func(o fieldMap) { set(o, nil, "metadata", "resourceVersion"); set(o, -1, "spec", "replicas") })
 	put("text", func(o fieldMap) { set(o, "x", "spec", "replicas") })
 	put("no spec", func(o fieldMap) { set(o, nil, "metadata", "resourceVersion"); delete(o, "spec") })
@@ -104,20 +116,27 @@ func (b *builder) scales() {
 	put("unknown field", func(o fieldMap) { o["unknown"] = 1 }, "fieldValidation=Strict")
 	b.add("scale object itself", http.MethodPut, path, change("v", nil))
 	for _, media := range []string{mergePatch, strategicPatch} {
-		for _, text := range []string{`{"spec":{"replicas":2}}`, `{}`, `{"spec":{"replicas":-2}}`, `{"spec":{"replicas":"x"}}`, `{"spec":null}`, `{"metadata":{"labels":{"a":"b"}}}`, `{"status":{"replicas":9}}`,
+		for _, text := range []string{`{"spec":{"replicas":2}}`, `{}`, `{"spec":{"replicas":-2}}`,
+			`{"spec":{"replicas":"x"}}`, `{"spec":null}`, `{"metadata":{"labels":{"a":"b"}}}`,
+			`{"status":{"replicas":9}}`,
 			`{"metadata":{"resourceVersion":"1"},"spec":{"replicas":7}}`, `{"unknown":1}`} {
 			b.add("scale patch "+media+" "+text, http.MethodPatch, path, bytesBody(media, text))
 		}
 	}
-	b.add("scale patch json", http.MethodPatch, path, bytesBody(jsonPatch, `[{"op":"replace","path":"/spec/replicas","value":3}]`))
-	apply := fieldMap{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": fieldMap{"name": b.fullName("v")}, "spec": fieldMap{"replicas": 8}}
+	b.add("scale patch json", http.MethodPatch, path,
+		bytesBody(jsonPatch, `[{"op":"replace","path":"/spec/replicas","value":3}]`))
+	apply := fieldMap{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": fieldMap{"name": b.fullName("v")},
+		"spec": fieldMap{"replicas": 8}}
 	dry := "dryRun="
 	if strings.HasSuffix(b.group, ".example.com") { // a dry run, because the sides differ
 		dry += "All"
 	}
-	b.add("scale apply", http.MethodPatch, withQuery(path, []string{"fieldManager=sc", dry}), bytesBody(applyYAML, mustJSON(apply)))
-	b.add("scale apply force", http.MethodPatch, withQuery(path, []string{"fieldManager=sc", "force=true", dry}), bytesBody(applyYAML, mustJSON(apply)))
-	b.add("scale update missing", http.MethodPut, b.sub("missing", "scale"), body(with(apply, b.fullName("missing"), "metadata", "name")))
+	b.add("scale apply", http.MethodPatch, withQuery(path, []string{"fieldManager=sc", dry}),
+		bytesBody(applyYAML, mustJSON(apply)))
+	b.add("scale apply force", http.MethodPatch, withQuery(path, []string{"fieldManager=sc", "force=true", dry}),
+		bytesBody(applyYAML, mustJSON(apply)))
+	b.add("scale update missing", http.MethodPut, b.sub("missing", "scale"),
+		body(with(apply, b.fullName("missing"), "metadata", "name")))
 	b.add("scale delete", http.MethodDelete, path)
 	b.add("get after scale", http.MethodGet, b.named("v"))
 }
@@ -132,12 +151,16 @@ func (b *builder) watches() {
 	}
 	forms := []string{"json", "protobuf", "table", "partial", "cbor-seq"}
 	form := forms[b.rnd.IntN(len(forms))]
-	media := map[string]string{"json": "", "protobuf": mediaProtobuf + ";stream=watch", "table": asTable, "partial": asPartial, "cbor-seq": "application/cbor-seq"}[form]
+	media := map[string]string{"json": "", "protobuf": mediaProtobuf + ";stream=watch", "table": asTable,
+		"partial": asPartial, "cbor-seq": "application/cbor-seq"}[form]
 	watch("from "+form, "resourceVersion={rv:first}", accept(media))
 	watch("initial", "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=")
-	for _, query := range []string{"resourceVersion=abc", "sendInitialEvents=true", "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1",
-		"resourceVersionMatch=NotOlderThan&resourceVersion=1", "fieldSelector=spec.nothing%3D1", "labelSelector=a+b", "limit=1&resourceVersion=x", "resourceVersion=-1",
-		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=x", "continue=abc&resourceVersion=x"} {
+	for _, query := range []string{"resourceVersion=abc", "sendInitialEvents=true",
+		"sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1",
+		"resourceVersionMatch=NotOlderThan&resourceVersion=1", "fieldSelector=spec.nothing%3D1", "labelSelector=a+b",
+		"limit=1&resourceVersion=x", "resourceVersion=-1",
+		"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=x",
+		"continue=abc&resourceVersion=x"} {
 		watch("bad "+query, query)
 	}
 	watch("bad accept", "", accept(mediaYAML))

@@ -78,7 +78,9 @@ func TestRulesOfTwoServers(t *testing.T) {
 	var servers []*apiserver.Server
 	for range 2 {
 		s, err := apiserver.New(t.Context(),
-			apiserver.Group("parts.example.com", apiserver.Kind(&part{TypeMeta: metav1.TypeMeta{APIVersion: "parts.example.com/v1", Kind: "Part"}}, apiserver.ClusterScoped())),
+			apiserver.Group("parts.example.com",
+				apiserver.Kind(&part{TypeMeta: metav1.TypeMeta{APIVersion: "parts.example.com/v1", Kind: "Part"}},
+					apiserver.ClusterScoped())),
 			apiserver.Admission(needExists), apiserver.Admission(notNeeded, admission.Delete),
 			apiserver.Storage(apiserver.Etcd(etcd.Config{Endpoints: c.endpoints(), Prefix: "/rules"})))
 		if err != nil {
@@ -100,7 +102,8 @@ func TestRulesOfTwoServers(t *testing.T) {
 		all.Go(func() {
 			for range 100 {
 				base, top := fmt.Sprint("base", random.IntN(2)), fmt.Sprint("top", random.IntN(2))
-				part := map[string]any{"apiVersion": "parts.example.com/v1", "kind": "Part", "metadata": map[string]any{"name": base}}
+				part := map[string]any{"apiVersion": "parts.example.com/v1", "kind": "Part",
+					"metadata": map[string]any{"name": base}}
 				var err error
 				var what string
 				switch random.IntN(4) {
@@ -174,7 +177,8 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 		t.Helper()
 		s, err := apiserver.New(t.Context(), append(more,
 			apiserver.Group("parts.example.com", apiserver.Kind(&piece{TypeMeta: named("v2")}, apiserver.Names("parts"),
-				apiserver.Version(&part{TypeMeta: named("v1")}), apiserver.StorageVersion(stored), apiserver.ClusterScoped())),
+				apiserver.Version(&part{TypeMeta: named("v1")}), apiserver.StorageVersion(stored),
+				apiserver.ClusterScoped())),
 			apiserver.Storage(apiserver.Etcd(etcd.Config{Endpoints: c.endpoints(), Prefix: "/releases"})))...)
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +193,8 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 	_, first := release("v1")
 	second, newer := release("v2")
 	created, err := first.Resource(parts("v1")).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "parts.example.com/v1", "kind": "Part", "metadata": map[string]any{"name": "wheel"}, "needs": "axle",
+		"apiVersion": "parts.example.com/v1", "kind": "Part", "metadata": map[string]any{"name": "wheel"},
+		"needs": "axle",
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,8 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 		wanted.ResourceVersion = over.ResourceVersion
 		got, err = server.Update(ask, wanted, metav1.UpdateOptions{})
 	case "delete":
-		err = server.Delete(ask, u.key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &over.UID, ResourceVersion: &over.ResourceVersion}})
+		err = server.Delete(ask, u.key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &over.UID,
+			ResourceVersion: &over.ResourceVersion}})
 	}
 	end := time.Since(c.began)
 	o := outcome{kind: "ok"}
@@ -146,7 +147,8 @@ func (c *clients) do(ctx context.Context, r *rand.Rand, who int, u use, over *co
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.uses = append(c.uses, porcupine.Operation{ClientId: who, Input: u, Output: o, Call: int64(call), Return: int64(end)})
+	c.uses = append(c.uses, porcupine.Operation{ClientId: who, Input: u, Output: o, Call: int64(call),
+		Return: int64(end)})
 	if o.kind == "unknown" {
 		c.unknown++
 	}
@@ -220,7 +222,8 @@ func (c *clients) gone() uint64 {
 }
 
 // drain reads a watch to its end, or until the client ends it.
-func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface, after uint64) (until uint64, expired, ended bool) {
+func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface,
+	after uint64) (until uint64, expired, ended bool) {
 	defer w.Stop()
 	s := segment{after: after, until: after}
 	defer func() {
@@ -242,7 +245,8 @@ func (c *clients) drain(ctx context.Context, r *rand.Rand, w watch.Interface, af
 			return s.until, false, false
 		}
 		if e.Type == watch.Error {
-			return s.until, apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) || apierrors.IsGone(apierrors.FromObject(e.Object)), false
+			return s.until, apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) ||
+				apierrors.IsGone(apierrors.FromObject(e.Object)), false
 		}
 		object := e.Object.(*corev1.ConfigMap)
 		revision := number(c.t, object.ResourceVersion)

@@ -47,7 +47,8 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../bench/peers/etcd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
+		"../../bench/peers/etcd").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build etcd: %w: %s", err, out)
 	}
 	return path, nil
@@ -69,9 +70,11 @@ func startCluster(t *testing.T, n int, scheme string, more ...string) *cluster {
 		advertised := "http://" + c.net.proxy(i, peer)
 		dir := t.TempDir()
 		m.log = filepath.Join(dir, "log")
-		m.args = append([]string{path, "--name", m.name, "--data-dir", filepath.Join(dir, "data"), "--log-level", "warn", "--log-outputs", m.log,
+		m.args = append([]string{path, "--name", m.name, "--data-dir", filepath.Join(dir, "data"), "--log-level",
+			"warn", "--log-outputs", m.log,
 			"--listen-client-urls", m.client, "--advertise-client-urls", m.client,
-			"--listen-peer-urls", "http://" + peer, "--initial-advertise-peer-urls", advertised, "--initial-cluster-state", "new"}, more...)
+			"--listen-peer-urls", "http://" + peer, "--initial-advertise-peer-urls", advertised,
+			"--initial-cluster-state", "new"}, more...)
 		initial = append(initial, m.name+"="+advertised)
 		c.members = append(c.members, m)
 	}
@@ -137,7 +140,8 @@ func (c *cluster) endpoints() (urls []string) {
 // dial returns a client of etcd's own, which does not depend on the code under test.
 func (c *cluster) dial(t *testing.T) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 10 * time.Second,
+		Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +153,8 @@ func (c *cluster) dial(t *testing.T) *clientv3.Client {
 func (c *cluster) healthy(t *testing.T) {
 	t.Helper()
 	for i, m := range c.members {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, DialTimeout: 10 * time.Second,
+			Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}

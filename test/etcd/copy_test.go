@@ -41,7 +41,8 @@ func TestCopyToEtcd(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	s := serve(t, dir, "--node=none", "--encryption-provider-config", keys)
 	copyData := func(args ...string) (string, error) {
-		out, err := exec.Command(s.path, append([]string{"data", "copy", data, "--etcd-servers", strings.Join(c.endpoints(), ",")}, args...)...).CombinedOutput()
+		out, err := exec.Command(s.path, append([]string{"data", "copy", data, "--etcd-servers",
+			strings.Join(c.endpoints(), ",")}, args...)...).CombinedOutput()
 		return string(out), err
 	}
 	refused := func(what string, args ...string) {
@@ -65,7 +66,8 @@ func TestCopyToEtcd(t *testing.T) {
 	account := strings.TrimSpace(s.kubectl("", "create", "token", "default"))
 	list := func() (uids, order []string, revision int) {
 		t.Helper()
-		lines := strings.Fields(s.kubectl("", "get", "configmaps,secrets,namespaces,serviceaccounts,clusterroles", "-A", "--sort-by=.metadata.uid",
+		lines := strings.Fields(s.kubectl("", "get", "configmaps,secrets,namespaces,serviceaccounts,clusterroles", "-A",
+			"--sort-by=.metadata.uid",
 			"-o", `jsonpath={range .items[*]}{.metadata.uid}/{.kind}/{.metadata.name}/{.metadata.resourceVersion}{"\n"}{end}`))
 		slices.SortFunc(lines, func(a, b string) int { return revisionOf(t, a) - revisionOf(t, b) })
 		for _, l := range lines {
@@ -83,8 +85,10 @@ func TestCopyToEtcd(t *testing.T) {
 	if _, err := client.Put(t.Context(), "/occupied/things/a", "{}"); err != nil {
 		t.Fatal(err)
 	}
-	refused("etcd has objects already: 1 keys begin with /occupied/", "--encryption-provider-config", keys, "--etcd-prefix=/occupied")
-	if out, err := exec.Command(s.path, "data", "copy", data).CombinedOutput(); err == nil || !strings.Contains(string(out), "pass --etcd-servers") {
+	refused("etcd has objects already: 1 keys begin with /occupied/", "--encryption-provider-config", keys,
+		"--etcd-prefix=/occupied")
+	if out, err := exec.Command(s.path, "data", "copy", data).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "pass --etcd-servers") {
 		t.Errorf("kelson data copy without a cluster: %v: %s", err, out)
 	}
 	refused("--etcd-certfile and --etcd-keyfile must be given together", "--etcd-certfile=x")
@@ -98,14 +102,16 @@ func TestCopyToEtcd(t *testing.T) {
 	if err != nil || len(secret.Kvs) != 1 {
 		t.Fatalf("the Secret in etcd: %v, %v", secret, err)
 	}
-	if value := string(secret.Kvs[0].Value); !strings.HasPrefix(value, "k8s:enc:aescbc:v1:key1:") || strings.Contains(value, "aW4tcGxhaW4tdGV4dA") {
+	if value := string(secret.Kvs[0].Value); !strings.HasPrefix(value, "k8s:enc:aescbc:v1:key1:") ||
+		strings.Contains(value, "aW4tcGxhaW4tdGV4dA") {
 		t.Errorf("the Secret in etcd is not encrypted: %q", value)
 	}
 	if first := secret.Kvs[0].CreateRevision; first <= int64(newest) {
 		t.Errorf("the revision %d was assigned twice", first)
 	}
 
-	s = serve(t, dir, "--node=none", "--encryption-provider-config", keys, "--etcd-servers", strings.Join(c.endpoints(), ","))
+	s = serve(t, dir, "--node=none", "--encryption-provider-config", keys, "--etcd-servers",
+		strings.Join(c.endpoints(), ","))
 	s.kubectl("", "get", "--raw", "/readyz")
 	nowUIDs, nowOrder, _ := list()
 	for _, u := range uids {
@@ -116,7 +122,8 @@ func TestCopyToEtcd(t *testing.T) {
 	// The server may have changed or created objects of its own after the copy.
 	if own := func(l []string) (kept []string) {
 		for _, u := range l {
-			if strings.Contains(u, "/ConfigMap/a") || strings.Contains(u, "/ConfigMap/m") || strings.Contains(u, "/ConfigMap/z") || strings.Contains(u, "/Secret/hidden") {
+			if strings.Contains(u, "/ConfigMap/a") || strings.Contains(u, "/ConfigMap/m") ||
+				strings.Contains(u, "/ConfigMap/z") || strings.Contains(u, "/Secret/hidden") {
 				kept = append(kept, u)
 			}
 		}
@@ -124,7 +131,8 @@ func TestCopyToEtcd(t *testing.T) {
 	}; len(own(order)) != 4 || !slices.Equal(own(order), own(nowOrder)) {
 		t.Errorf("the order of changes is %v, was %v", own(nowOrder), own(order))
 	}
-	if got := s.kubectl("", "get", "secret", "hidden", "-o", "jsonpath={.data.password}"); got != "aW4tcGxhaW4tdGV4dA==" {
+	if got := s.kubectl("", "get", "secret", "hidden", "-o",
+		"jsonpath={.data.password}"); got != "aW4tcGxhaW4tdGV4dA==" {
 		t.Errorf("the Secret has %q", got)
 	}
 	review := `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"` + account + `"}}`
@@ -132,7 +140,8 @@ func TestCopyToEtcd(t *testing.T) {
 		t.Errorf("the token from before is that of %q", got)
 	}
 	// A client that watches from a former revision lists again.
-	out, _ = s.try("", "get", "--raw", fmt.Sprint("/api/v1/configmaps?watch=true&timeoutSeconds=5&resourceVersion=", newest))
+	out, _ = s.try("", "get", "--raw", fmt.Sprint("/api/v1/configmaps?watch=true&timeoutSeconds=5&resourceVersion=",
+		newest))
 	if !strings.Contains(out, `"code":410`) && !strings.Contains(out, "too old") {
 		t.Errorf("a watch from revision %d: %s, want 410", newest, out)
 	}
@@ -163,7 +172,8 @@ func TestInterruptedCopy(t *testing.T) {
 	put := func(names ...string) func() error {
 		return func() error {
 			for _, name := range names {
-				_, ok, err := log.Commit(t.Context(), []store.Op{{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`)}})
+				_, ok, err := log.Commit(t.Context(),
+					[]store.Op{{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`)}})
 				if err != nil || !ok {
 					return fmt.Errorf("commit %s: %t, %w", name, ok, err)
 				}
@@ -200,7 +210,8 @@ func TestInterruptedCopy(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"b", "y"}) || revision > 320 {
 		t.Errorf("after the second copy: %v at %d, %v", names, revision, err)
 	}
-	if err := log.Fill(t.Context(), 0, put("c")); err == nil || !strings.Contains(err.Error(), etcd.ErrNotEmpty.Error()) {
+	if err := log.Fill(t.Context(), 0, put("c")); err == nil ||
+		!strings.Contains(err.Error(), etcd.ErrNotEmpty.Error()) {
 		t.Errorf("copy to a prefix in use: %v, want %v", err, etcd.ErrNotEmpty)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -145,7 +145,8 @@ func (w *observations) commit(ctx context.Context, r *rand.Rand, who, i int, s *
 				w.t.Errorf("a unit has revisions %d and %d", c.revision, obj.Revision)
 			}
 		}
-		for have := w.acked.Load(); have < int64(c.revision) && !w.acked.CompareAndSwap(have, int64(c.revision)); have = w.acked.Load() {
+		for have := w.acked.Load(); have < int64(c.revision) &&
+			!w.acked.CompareAndSwap(have, int64(c.revision)); have = w.acked.Load() {
 		}
 	}
 	w.mu.Lock()
@@ -270,7 +271,8 @@ func TestFaults(t *testing.T) {
 	c := startCluster(t, 3, "http")
 	c.healthy(t)
 	const prefix = "/faults"
-	w := &observations{t: t, stores: []*store.Store{open(t, c, prefix, 300), open(t, c, prefix, 300)}, began: time.Now()}
+	w := &observations{t: t, stores: []*store.Store{open(t, c, prefix, 300), open(t, c, prefix, 300)},
+		began: time.Now()}
 	sn, err := w.stores[0].Fresh(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +345,8 @@ func (w *observations) report() {
 	for _, s := range w.streams {
 		events += len(s.events)
 	}
-	w.t.Logf("%d units written, %d refused, %d unknown; %d looks; %d events in %d streams, %d times behind", done, refused, unknown, len(w.looks), events,
+	w.t.Logf("%d units written, %d refused, %d unknown; %d looks; %d events in %d streams, %d times behind", done,
+		refused, unknown, len(w.looks), events,
 		len(w.streams), w.behind)
 	if done == 0 || events == 0 {
 		w.t.Error("nothing happened")

@@ -49,7 +49,8 @@ func testCutOff(t *testing.T, forget bool) {
 
 	write := func(s *store.Store, name string) uint64 {
 		t.Helper()
-		objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
+		objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
+			Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,8 @@ func testCutOff(t *testing.T, forget bool) {
 	}
 	cancel()
 	ask, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-	if _, err := far.Commit(ask, store.Op{Key: store.Key{Resource: "things", Name: "lost"}, Data: []byte(`{"metadata":{}}`)}); err == nil {
+	if _, err := far.Commit(ask, store.Op{Key: store.Key{Resource: "things", Name: "lost"},
+		Data: []byte(`{"metadata":{}}`)}); err == nil {
 		t.Error("an impossible write was acknowledged")
 	}
 	cancel()
@@ -96,7 +98,8 @@ func testCutOff(t *testing.T, forget bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sn.Count("things", "") != 20 || sn.Get(store.Key{Resource: "things", Name: "first"}) != nil || sn.Revision() != last {
+	if sn.Count("things", "") != 20 || sn.Get(store.Key{Resource: "things", Name: "first"}) != nil ||
+		sn.Revision() != last {
 		t.Errorf("%d objects at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)
 	}
 	events, until, err := cursor.Next()
@@ -107,7 +110,8 @@ func testCutOff(t *testing.T, forget bool) {
 		t.Errorf("%d events until %d, error %v; want 21 until %d", len(events), until, err, last)
 	}
 	write(far, "after")
-	if _, err := near.Fresh(ask); err != nil || near.Snapshot().Get(store.Key{Resource: "things", Name: "after"}) == nil {
+	if _, err := near.Fresh(ask); err != nil ||
+		near.Snapshot().Get(store.Key{Resource: "things", Name: "after"}) == nil {
 		t.Errorf("later writes are not visible: %v", err)
 	}
 }

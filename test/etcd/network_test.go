@@ -184,7 +184,8 @@ func inodeOf(local, remote int) string {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", local)) && strings.HasSuffix(fields[2], fmt.Sprintf(":%04X", remote)) {
+		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", local)) &&
+			strings.HasSuffix(fields[2], fmt.Sprintf(":%04X", remote)) {
 			return fields[9]
 		}
 	}

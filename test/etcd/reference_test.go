@@ -80,7 +80,8 @@ func (ref *reference) checkState(t *testing.T, sn *store.Snapshot) {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
 			w, ok := want[name(obj.Key)]
 			if !ok || w.revision != obj.Revision || w.payload != payload(obj.Data) {
-				t.Errorf("the state has %s at %d with %q, etcd has %+v", name(obj.Key), obj.Revision, payload(obj.Data), w)
+				t.Errorf("the state has %s at %d with %q, etcd has %+v", name(obj.Key), obj.Revision, payload(obj.Data),
+					w)
 			}
 			delete(want, name(obj.Key))
 		}
@@ -139,7 +140,9 @@ func (ref *reference) checkCalls(t *testing.T, w *observations) {
 		if _, known := owner[revision]; known {
 			continue
 		}
-		i := slices.IndexFunc(w.calls, func(c call) bool { return c.revision == 0 && !c.refused && ref.could(&c, revision, unit) })
+		i := slices.IndexFunc(w.calls, func(c call) bool {
+			return c.revision == 0 && !c.refused && ref.could(&c, revision, unit)
+		})
 		if i < 0 {
 			t.Errorf("no call wrote %v at %d", unit, revision)
 			continue
@@ -173,7 +176,8 @@ func (ref *reference) checkStreams(t *testing.T, w *observations) {
 	for _, s := range w.streams {
 		var want, got []string
 		for _, one := range ref.writes {
-			if one.revision > s.after && one.revision <= s.until && (s.resource == "" || strings.HasPrefix(one.key, s.resource+"/")) {
+			if one.revision > s.after && one.revision <= s.until &&
+				(s.resource == "" || strings.HasPrefix(one.key, s.resource+"/")) {
 				want = append(want, fmt.Sprint(one.revision, " ", one.key, " ", one.payload, " after ", one.before))
 			}
 		}
@@ -191,9 +195,12 @@ func (ref *reference) checkStreams(t *testing.T, w *observations) {
 			got = append(got, fmt.Sprint(e.Revision(), " ", name(e.Object.Key), " ", text, " after ", before))
 		}
 		if !slices.Equal(unordered(got), unordered(want)) {
-			t.Errorf("a watcher of %q after %d until %d saw\n%s\nwant\n%s", s.resource, s.after, s.until, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("a watcher of %q after %d until %d saw\n%s\nwant\n%s", s.resource, s.after, s.until,
+				strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if !slices.IsSortedFunc(s.events, func(a, b *store.Event) int { return int(a.Revision()) - int(b.Revision()) }) {
+		if !slices.IsSortedFunc(s.events, func(a, b *store.Event) int {
+			return int(a.Revision()) - int(b.Revision())
+		}) {
 			t.Errorf("a watcher of %q after %d saw events out of order", s.resource, s.after)
 		}
 	}
@@ -257,7 +264,8 @@ var register = porcupine.Model{
 func (ref *reference) checkKeys(t *testing.T, w *observations) {
 	var history []porcupine.Operation
 	add := func(who int, began, ended time.Duration, a access) {
-		history = append(history, porcupine.Operation{ClientId: who, Input: a, Call: int64(began), Return: int64(ended)})
+		history = append(history, porcupine.Operation{ClientId: who, Input: a, Call: int64(began),
+			Return: int64(ended)})
 	}
 	for _, c := range w.calls {
 		for n, op := range c.ops {

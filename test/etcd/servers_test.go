@@ -35,7 +35,8 @@ var kelson = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "kelson")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../cmd/kelson").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
+		"../../cmd/kelson").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build kelson: %w: %s", err, out)
 	}
 	return path, nil
@@ -75,7 +76,8 @@ func serve(t *testing.T, dir string, args ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{t: t, path: path, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	s.process = exec.Command(path, append([]string{"serve", "--secure-port=0", "--data-dir", filepath.Join(dir, "data"), "--kubeconfig", s.kubeconfig}, args...)...)
+	s.process = exec.Command(path, append([]string{"serve", "--secure-port=0", "--data-dir", filepath.Join(dir, "data"),
+		"--kubeconfig", s.kubeconfig}, args...)...)
 	s.process.Stderr = &s.log
 	stdout, err := s.process.StdoutPipe()
 	if err != nil {
@@ -158,7 +160,8 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	authority, leaf := template("etcd-ca"), template("etcd")
 	authority.IsCA, authority.KeyUsage = true, x509.KeyUsageCertSign
 	leaf.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature,
+		[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +182,8 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write("ca.crt", "CERTIFICATE", caDER), write("etcd.crt", "CERTIFICATE", leafDER), write("etcd.key", "EC PRIVATE KEY", keyDER)
+	return write("ca.crt", "CERTIFICATE", caDER), write("etcd.crt", "CERTIFICATE", leafDER),
+		write("etcd.key", "EC PRIVATE KEY", keyDER)
 }
 
 const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.example.com}, spec: {group: example.com,
@@ -194,14 +198,18 @@ func TestServers(t *testing.T) {
 	}
 	t.Parallel() // it mostly waits
 	ca, cert, key := certificates(t)
-	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca, "--client-cert-auth")
+	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca,
+		"--client-cert-auth")
 	dir := t.TempDir()
 	encryption := filepath.Join(dir, "encryption.yaml")
-	if err := os.WriteFile(encryption, fmt.Appendf(nil, "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
-		"  providers: [{aesgcm: {keys: [{name: one, secret: %s}]}}]\n", base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))), 0o600); err != nil {
+	if err := os.WriteFile(encryption, fmt.Appendf(nil,
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
+			"  providers: [{aesgcm: {keys: [{name: one, secret: %s}]}}]\n",
+		base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--etcd-servers", strings.Join(c.endpoints(), ","), "--etcd-cafile", ca, "--etcd-certfile", cert, "--etcd-keyfile", key,
+	flags := []string{"--etcd-servers", strings.Join(c.endpoints(), ","), "--etcd-cafile", ca, "--etcd-certfile", cert,
+		"--etcd-keyfile", key,
 		"--etcd-timeout", "5s", "--encryption-provider-config", encryption, "--node=simulated"}
 
 	refusesOthers(t, c, cert, key)
@@ -225,7 +233,8 @@ func TestServers(t *testing.T) {
 			slices.Sort(all)
 			return strings.Join(all, " ")
 		}
-		endpoints, slice := get("endpoints", "{.subsets[*].addresses[*].ip}"), get("endpointslice", "{.endpoints[*].addresses[0]}")
+		endpoints, slice := get("endpoints", "{.subsets[*].addresses[*].ip}"),
+			get("endpointslice", "{.endpoints[*].addresses[0]}")
 		if endpoints != slice {
 			return endpoints + ", not " + slice
 		}
@@ -246,21 +255,27 @@ func TestServers(t *testing.T) {
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the watch begins", func() bool { return strings.Contains(seen.String(), "gadget.example.com/first") })
+	eventually(t, "the watch begins", func() bool {
+		return strings.Contains(seen.String(), "gadget.example.com/first")
+	})
 	a.kubectl("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: second}}", "apply", "-f", "-")
-	eventually(t, "the watch at the other shows it", func() bool { return strings.Contains(seen.String(), "gadget.example.com/second") })
+	eventually(t, "the watch at the other shows it", func() bool {
+		return strings.Contains(seen.String(), "gadget.example.com/second")
+	})
 	stop()
 	watch.Wait()
 
 	// Encrypted values are encrypted in etcd.
 	b.kubectl("", "create", "secret", "generic", "hidden", "--from-literal=word=correct-horse")
-	if got := a.kubectl("", "get", "secret", "hidden", "-o", "jsonpath={.data.word}"); got != base64.StdEncoding.EncodeToString([]byte("correct-horse")) {
+	if got := a.kubectl("", "get", "secret", "hidden", "-o",
+		"jsonpath={.data.word}"); got != base64.StdEncoding.EncodeToString([]byte("correct-horse")) {
 		t.Errorf("the other server reads %q", got)
 	}
 
 	// The holder of the Lease is killed, and the other server takes over.
 	holder := func() string {
-		return b.kubectl("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o", "jsonpath={.spec.holderIdentity}")
+		return b.kubectl("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o",
+			"jsonpath={.spec.holderIdentity}")
 	}
 	before := holder()
 	if before == "" {
@@ -282,10 +297,12 @@ func TestServers(t *testing.T) {
 	if out, err := b.try("", "get", "--raw", "/livez"); err != nil {
 		t.Errorf("liveness without etcd: %v, %s", err, out)
 	}
-	if out, err := b.try("", "get", "--raw", "/api/v1/namespaces/default/secrets/hidden"); err == nil || !strings.Contains(out, "newest state could not be read") {
+	if out, err := b.try("", "get", "--raw", "/api/v1/namespaces/default/secrets/hidden"); err == nil ||
+		!strings.Contains(out, "newest state could not be read") {
 		t.Errorf("a read without etcd: %v, %s", err, out)
 	}
-	if out, err := b.try("{apiVersion: v1, kind: ConfigMap, metadata: {name: lost}}", "create", "--validate=false", "-f", "-"); err == nil || !strings.Contains(out, "newest state could not be read") {
+	if out, err := b.try("{apiVersion: v1, kind: ConfigMap, metadata: {name: lost}}", "create", "--validate=false",
+		"-f", "-"); err == nil || !strings.Contains(out, "newest state could not be read") {
 		t.Errorf("a write without etcd: %v, %s", err, out)
 	}
 	c.start(t, 0)
@@ -312,10 +329,12 @@ func refusesOthers(t *testing.T, c *cluster, cert, key string) {
 		t.Fatal(err)
 	}
 	wrong, _, _ := certificates(t)
-	cmd := exec.Command(path, "serve", "--secure-port=0", "--data-dir", t.TempDir(), "--etcd-servers", strings.Join(c.endpoints(), ","),
+	cmd := exec.Command(path, "serve", "--secure-port=0", "--data-dir", t.TempDir(), "--etcd-servers",
+		strings.Join(c.endpoints(), ","),
 		"--etcd-cafile", wrong, "--etcd-certfile", cert, "--etcd-keyfile", key, "--etcd-timeout", "2s")
 	out, err := cmd.CombinedOutput()
-	if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "certificate signed by unknown authority") {
+	if err == nil || strings.Count(string(out), "\n") != 1 ||
+		!strings.Contains(string(out), "certificate signed by unknown authority") {
 		t.Errorf("with a wrong authority: %v:\n%s", err, out)
 	}
 }

@@ -48,7 +48,8 @@ func TestStoppedServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lease := sn.Get(store.Key{Resource: "leases.coordination.k8s.io", Namespace: "kube-system", Name: "kelson-controllers"})
+		lease := sn.Get(store.Key{Resource: "leases.coordination.k8s.io", Namespace: "kube-system",
+			Name: "kelson-controllers"})
 		if lease == nil {
 			return ""
 		}
@@ -87,7 +88,8 @@ func TestServersUnderFaults(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		own := filepath.Join(dir, name)
 		if i > 0 {
-			if err := os.CopyFS(filepath.Join(own, "data", "pki"), os.DirFS(filepath.Join(dir, "a", "data", "pki"))); err != nil {
+			if err := os.CopyFS(filepath.Join(own, "data", "pki"),
+				os.DirFS(filepath.Join(dir, "a", "data", "pki"))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,7 +113,8 @@ func TestServersUnderFaults(t *testing.T) {
 	})
 
 	holder := func(by *server) string {
-		out, _ := by.try("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o", "jsonpath={.spec.holderIdentity}")
+		out, _ := by.try("", "get", "lease", "-n", "kube-system", "kelson-controllers", "-o",
+			"jsonpath={.spec.holderIdentity}")
 		return out
 	}
 	scaled := func(by *server, replicas string) {
@@ -134,7 +137,10 @@ func TestServersUnderFaults(t *testing.T) {
 	before := holder(last)
 	// When the hanging server continues, it gets the Lease only after the third is stopped.
 	b.process.Process.Signal(syscall.SIGCONT)
-	eventually(t, "the server that hung answers", func() bool { _, err := b.try("", "get", "--raw", "/readyz"); return err == nil })
+	eventually(t, "the server that hung answers", func() bool {
+		_, err := b.try("", "get", "--raw", "/readyz")
+		return err == nil
+	})
 	if now := holder(b); now != before {
 		t.Errorf("the Lease was %q's and is %q's", before, now)
 	}
@@ -162,22 +168,27 @@ func TestAlarmOfSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId,
+		Alarm: etcdserverpb.AlarmType_NOSPACE}
 	if _, err := etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server is not ready", func() bool { return strings.Contains(get("/readyz?verbose"), "[-]etcd-space failed") })
+	eventually(t, "the server is not ready", func() bool {
+		return strings.Contains(get("/readyz?verbose"), "[-]etcd-space failed")
+	})
 	if out := get("/livez"); !strings.HasPrefix(out, "ok") {
 		t.Errorf("livez: %s", out)
 	}
-	if out, err := s.command(t.Context(), "create", "configmap", "refused").CombinedOutput(); err == nil || !strings.Contains(string(out), "full") {
+	if out, err := s.command(t.Context(), "create", "configmap", "refused").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "full") {
 		t.Errorf("a write: %v, %s", err, out)
 	}
 	if out, err := s.command(t.Context(), "get", "namespaces").CombinedOutput(); err != nil {
 		t.Errorf("a read: %v, %s", err, out)
 	}
 
-	if _, err := etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE}); err != nil {
+	if _, err := etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId,
+		Alarm: etcdserverpb.AlarmType_NOSPACE}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the server is ready again", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })

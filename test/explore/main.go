@@ -103,7 +103,8 @@ func run(ctx context.Context, kelson, dir, docs string, limit time.Duration, onl
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		fmt.Printf("%s: %d plans in %.0f s, %d points, %d states, %d alarms, %d not confirmed\n", p.Name, r.Plans, r.Seconds, r.Points, r.States, len(r.Alarms), r.Unconfirmed)
+		fmt.Printf("%s: %d plans in %.0f s, %d points, %d states, %d alarms, %d not confirmed\n", p.Name, r.Plans,
+			r.Seconds, r.Points, r.States, len(r.Alarms), r.Unconfirmed)
 		for _, a := range r.Alarms {
 			fmt.Printf("  %s (%s) %s\n    %s\n", a.What, a.Oracle, strings.ReplaceAll(a.Detail, "\n", "\n    "), a.Plan)
 		}
@@ -111,8 +112,10 @@ func run(ctx context.Context, kelson, dir, docs string, limit time.Duration, onl
 		if slices.Contains(p.Args, "--process") || slices.Contains(p.Args, "--binary") {
 			lane = "process"
 		}
-		fmt.Fprintf(&table, "| %s %s | %s | `%s` | %s | %d in %.0f s | %d | %d | %d | %d, %d not confirmed | %s |\n", p.Name, p.Version, lane,
-			p.command(limit), p.Effort, r.Plans, r.Seconds, r.OneFault, r.Points, r.States, len(r.Alarms), r.Unconfirmed, cmp.Or(p.Findings, "none"))
+		fmt.Fprintf(&table, "| %s %s | %s | `%s` | %s | %d in %.0f s | %d | %d | %d | %d, %d not confirmed | %s |\n",
+			p.Name, p.Version, lane,
+			p.command(limit), p.Effort, r.Plans, r.Seconds, r.OneFault, r.Points, r.States, len(r.Alarms),
+			r.Unconfirmed, cmp.Or(p.Findings, "none"))
 	}
 	if docs == "" || only != "" {
 		return nil

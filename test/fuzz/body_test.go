@@ -10,7 +10,8 @@ var encodings = []string{"application/json", yaml, "application/vnd.kubernetes.p
 
 // kinds are collections, each with an object that can be created in it.
 var kinds = [][2]string{
-	{"/api/v1/namespaces/default/configmaps", `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {l: v}, annotations: {k: v}, finalizers: [x.io/f]}, data: {k: v}, binaryData: {b: AAEC}}`},
+	{"/api/v1/namespaces/default/configmaps",
+		`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {l: v}, annotations: {k: v}, finalizers: [x.io/f]}, data: {k: v}, binaryData: {b: AAEC}}`},
 	{"/api/v1/namespaces/default/pods", `{apiVersion: v1, kind: Pod, metadata: {generateName: a-}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 100m}}, ports: [{containerPort: 80}],
   env: [{name: E, valueFrom: {fieldRef: {fieldPath: metadata.name}}}], livenessProbe: {httpGet: {port: http}}}], volumes: [{name: v, emptyDir: {sizeLimit: 1Gi}}]}}`},
 	{"/apis/apps/v1/namespaces/default/deployments", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2, selector: {matchLabels: {l: v}, matchExpressions: [{key: l, operator: Exists}]},
@@ -21,7 +22,8 @@ var kinds = [][2]string{
   {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}`},
 	{"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: a}, spec: {maxReplicas: 3,
   targetCPUUtilizationPercentage: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: d}}}`},
-	{"/apis/rbac.authorization.k8s.io/v1/clusterroles", `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}, rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]}`},
+	{"/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}, rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]}`},
 	{"/apis/networking.k8s.io/v1/namespaces/default/ingresses", `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}, spec: {rules: [{host: h.x, http: {paths: [{path: /, pathType: Prefix,
   backend: {service: {name: s, port: {number: 80}}}}]}}]}}`},
 	{"/apis/shop.example/v1/namespaces/default/widgets", `{apiVersion: shop.example/v1, kind: Widget, metadata: {name: a}, spec: {size: 3, at: "2020-01-01T00:00:00Z", any: {x: [1, 1.5, null]}, either: 5,
@@ -30,7 +32,8 @@ var kinds = [][2]string{
   storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: string, default: d, pattern: "^d"}}}}}]}}`},
 	{"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: w.x.io,
   clientConfig: {url: "https://127.0.0.1:1/"}, sideEffects: None, admissionReviewVersions: [v1], matchConditions: [{name: c, expression: "request.userInfo.username != 'x'"}]}]}`},
-	{"/apis/authorization.k8s.io/v1/subjectaccessreviews", `{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: u, resourceAttributes: {verb: get, resource: pods, labelSelector: {rawSelector: "a in (b)"}}}}`},
+	{"/apis/authorization.k8s.io/v1/subjectaccessreviews",
+		`{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: u, resourceAttributes: {verb: get, resource: pods, labelSelector: {rawSelector: "a in (b)"}}}}`},
 }
 
 // FuzzBody checks bodies in any encoding: accepted objects can be read in all encodings, updated
@@ -47,13 +50,15 @@ func FuzzBody(f *testing.F) {
 			f.Fatalf("%s: %d %s", kind[0], made.code, made.body)
 		}
 		for e, media := range encodings {
-			if got := p.do(f, "GET", kind[0]+"/"+name(f, made), "", "", "", "Accept", media); got.code == http.StatusOK {
+			if got := p.do(f, "GET", kind[0]+"/"+name(f, made), "", "", "", "Accept",
+				media); got.code == http.StatusOK {
 				f.Add(uint8(k), uint8(e), got.body)
 			}
 		}
 		p.remove(f, kind[0], made)
 	}
-	for e, body := range []string{`{"metadata":{"name":"a","name":"b"},"metadata":null}`, "a: &a [*a, *a]\n---\nb", "k8s\x00\x0a\xff\xff\xff\xff\x0f", "\xd9\xd9\xf7\xa1\x5f\x41a\xff\x9f\xff", "[[[[[[", ""} {
+	for e, body := range []string{`{"metadata":{"name":"a","name":"b"},"metadata":null}`, "a: &a [*a, *a]\n---\nb",
+		"k8s\x00\x0a\xff\xff\xff\xff\x0f", "\xd9\xd9\xf7\xa1\x5f\x41a\xff\x9f\xff", "[[[[[[", ""} {
 		f.Add(uint8(e), uint8(e), []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, kind, encoding uint8, body []byte) {
@@ -63,8 +68,10 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		path := collection + "/" + name(t, made)
-		for _, accept := range append(encodings, "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io") {
-			if got := p.do(t, "GET", path, "", "", "", "Accept", accept); got.code != http.StatusOK && got.code != http.StatusNotAcceptable {
+		for _, accept := range append(encodings, "application/json;as=Table;v=v1;g=meta.k8s.io",
+			"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io") {
+			if got := p.do(t, "GET", path, "", "", "", "Accept", accept); got.code != http.StatusOK &&
+				got.code != http.StatusNotAcceptable {
 				t.Errorf("%s as %s: %d %s", path, accept, got.code, got.body)
 			}
 		}
@@ -101,10 +108,13 @@ func (p *plane) remove(t testing.TB, collection string, made answer) {
 
 // FuzzPatch checks patches of any type: afterwards, the object must be readable.
 func FuzzPatch(f *testing.F) {
-	types := []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
+	types := []string{"application/json-patch+json", "application/merge-patch+json",
+		"application/strategic-merge-patch+json", "application/apply-patch+yaml", "application/apply-patch+cbor"}
 	targets := []struct{ collection, object, below string }{
-		{kinds[0][0], kinds[0][1], ""}, {kinds[2][0], kinds[2][1], ""}, {kinds[2][0], kinds[2][1], "/status"}, {kinds[2][0], kinds[2][1], "/scale"},
-		{kinds[9][0], kinds[9][1], ""}, {kinds[9][0], kinds[9][1], "/status"}, {kinds[9][0], kinds[9][1], "/scale"}, {kinds[3][0], kinds[3][1], ""},
+		{kinds[0][0], kinds[0][1], ""}, {kinds[2][0], kinds[2][1], ""}, {kinds[2][0], kinds[2][1], "/status"},
+		{kinds[2][0], kinds[2][1], "/scale"},
+		{kinds[9][0], kinds[9][1], ""}, {kinds[9][0], kinds[9][1], "/status"}, {kinds[9][0], kinds[9][1], "/scale"},
+		{kinds[3][0], kinds[3][1], ""},
 	}
 	for i, body := range []string{
 		`[{"op":"add","path":"/data","value":{"a":"b"}},{"op":"copy","from":"/data","path":"/metadata/annotations"},{"op":"move","from":"/data/a","path":"/metadata/labels"}]`,
@@ -114,7 +124,8 @@ func FuzzPatch(f *testing.F) {
 		`{"spec":{"ports":[{"$retainKeys":["port"],"port":80}],"$deleteFromPrimitiveList/tags":["a"]},"status":{"conditions":[{"type":"A"}]}}`,
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: c, image: k}]}}}\n",
 		"apiVersion: shop.example/v1\nkind: Widget\nmetadata: {name: a, managedFields: []}\nspec: {tags: [c], parts: [{name: p, count: 7}], any: &x {a: *x}}\n",
-		"\xd9\xd9\xf7\xa2JapiVersionBv1DkindIConfigMap", `null`, `[]`, `[null]`, `""`, `{"metadata":null}`, `{"metadata":{"managedFields":[{"fieldsV1":{"f:":{}}}]}}`,
+		"\xd9\xd9\xf7\xa2JapiVersionBv1DkindIConfigMap", `null`, `[]`, `[null]`, `""`, `{"metadata":null}`,
+		`{"metadata":{"managedFields":[{"fieldsV1":{"f:":{}}}]}}`,
 	} {
 		for n := range targets {
 			f.Add(uint8(n), uint8(i), []byte(body))
@@ -140,7 +151,8 @@ func FuzzPatch(f *testing.F) {
 			}
 		}
 		for _, accept := range encodings {
-			if got := p.do(t, "GET", path, "", "", "", "Accept", accept); got.code != http.StatusOK && got.code != http.StatusNotAcceptable && got.code != http.StatusNotFound {
+			if got := p.do(t, "GET", path, "", "", "", "Accept", accept); got.code != http.StatusOK &&
+				got.code != http.StatusNotAcceptable && got.code != http.StatusNotFound {
 				t.Errorf("%s as %s: %d %s", path, accept, got.code, got.body)
 			}
 		}

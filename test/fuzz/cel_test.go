@@ -9,12 +9,20 @@ import (
 
 // expressions are CEL expressions: valid and invalid, cheap and expensive.
 var expressions = []string{
-	`self.x.startsWith('a') && self.l.all(i, i > 0)`, `self.l.map(i, self.l.map(j, self.l.filter(k, k == i + j))).size() < 5`, `self == oldSelf`, `has(self.x) ? self.x.matches('^(a+)+$') : true`,
-	`quantity(self.x).isGreaterThan(quantity('1Gi'))`, `object.metadata.name != 'x' && request.operation == 'CREATE'`, `object.data.all(k, k.size() < 9)`, `variables.v + params.x`,
-	`authorizer.group('').resource('pods').namespace('default').check('get').allowed()`, `namespaceObject.metadata.labels['a'] == 'b'`, `1 / 0 == 0`, `'a'.format([1])`, `"%s".format([self])`,
-	`Object{metadata: Object.metadata{labels: {'a': 'b'}}}`, `[JSONPatch{op: 'add', path: '/data/b', value: '2'}]`, `[JSONPatch{op: 'copy', from: '', path: '/data'}]`, `((((((((1))))))))`, `x ? y`, "\x00", `dyn(self)`,
-	`cel.bind(a, self.l, a + a).exists_one(i, i == 1)`, `self.l.sum() + duration('1h')`, `url('http://a').getHost() + ip('::1')`, `[1,2,3].map(a, [1,2,3].map(b, [1,2,3].map(c, [1,2,3])))`, `'\x{ffffffff}'`, `b'\xff'`,
-	`self.matches('[[:word:]]{1000}{1000}')`, `self.x.split('').join('')`, `sets.contains([1], [2])`, `optional.of(self.?x.orValue('y'))`,
+	`self.x.startsWith('a') && self.l.all(i, i > 0)`,
+	`self.l.map(i, self.l.map(j, self.l.filter(k, k == i + j))).size() < 5`, `self == oldSelf`,
+	`has(self.x) ? self.x.matches('^(a+)+$') : true`,
+	`quantity(self.x).isGreaterThan(quantity('1Gi'))`, `object.metadata.name != 'x' && request.operation == 'CREATE'`,
+	`object.data.all(k, k.size() < 9)`, `variables.v + params.x`,
+	`authorizer.group('').resource('pods').namespace('default').check('get').allowed()`,
+	`namespaceObject.metadata.labels['a'] == 'b'`, `1 / 0 == 0`, `'a'.format([1])`, `"%s".format([self])`,
+	`Object{metadata: Object.metadata{labels: {'a': 'b'}}}`, `[JSONPatch{op: 'add', path: '/data/b', value: '2'}]`,
+	`[JSONPatch{op: 'copy', from: '', path: '/data'}]`, `((((((((1))))))))`, `x ? y`, "\x00", `dyn(self)`,
+	`cel.bind(a, self.l, a + a).exists_one(i, i == 1)`, `self.l.sum() + duration('1h')`,
+	`url('http://a').getHost() + ip('::1')`, `[1,2,3].map(a, [1,2,3].map(b, [1,2,3].map(c, [1,2,3])))`,
+	`'\x{ffffffff}'`, `b'\xff'`,
+	`self.matches('[[:word:]]{1000}{1000}')`, `self.x.split('').join('')`, `sets.contains([1], [2])`,
+	`optional.of(self.?x.orValue('y'))`,
 }
 
 // FuzzRule checks validation rules of custom kinds, when they are compiled and evaluated.
@@ -25,14 +33,21 @@ func FuzzRule(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, rule, message, value string) {
 		definition := map[string]any{
-			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "rules.x.io"},
-			"spec": map[string]any{"group": "x.io", "scope": "Cluster", "names": map[string]any{"plural": "rules", "kind": "Rule"}, "versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{
-					"type": "object", "properties": map[string]any{"x": map[string]any{"type": "string", "maxLength": 100},
-						"l": map[string]any{"type": "array", "maxItems": 20, "items": map[string]any{"type": "integer"}}},
-					"x-kubernetes-validations": []any{map[string]any{"rule": rule, "messageExpression": message}},
-				}}}},
-			}}},
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": "rules.x.io"},
+			"spec": map[string]any{"group": "x.io", "scope": "Cluster",
+				"names": map[string]any{"plural": "rules", "kind": "Rule"}, "versions": []any{map[string]any{
+					"name": "v1", "served": true, "storage": true,
+					"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+						"properties": map[string]any{"spec": map[string]any{
+							"type": "object", "properties": map[string]any{"x": map[string]any{"type": "string",
+								"maxLength": 100},
+								"l": map[string]any{"type": "array", "maxItems": 20,
+									"items": map[string]any{"type": "integer"}}},
+							"x-kubernetes-validations": []any{
+								map[string]any{"rule": rule, "messageExpression": message}},
+						}}}},
+				}}},
 		}
 		made := p.do(t, "POST", definitions, "", encoded(t, definition), "application/json")
 		if made.code != http.StatusCreated {
@@ -40,7 +55,8 @@ func FuzzRule(f *testing.F) {
 			return
 		}
 		defer p.remove(t, definitions, made)
-		p.do(t, "POST", "/apis/x.io/v1/rules", "", `{"apiVersion":"x.io/v1","kind":"Rule","metadata":{"name":"a"},"spec":`+value+`}`, "application/json")
+		p.do(t, "POST", "/apis/x.io/v1/rules", "",
+			`{"apiVersion":"x.io/v1","kind":"Rule","metadata":{"name":"a"},"spec":`+value+`}`, "application/json")
 		p.do(t, "DELETE", "/apis/x.io/v1/rules/a", "", "", "")
 	})
 }
@@ -48,14 +64,17 @@ func FuzzRule(f *testing.F) {
 // FuzzPolicy checks the expressions of policies: validations, messages and mutations.
 func FuzzPolicy(f *testing.F) {
 	const group = "/apis/admissionregistration.k8s.io/v1/"
-	p := start(f, [2]string{group + "validatingadmissionpolicybindings", `{metadata: {name: v}, spec: {policyName: v, validationActions: [Deny]}}`},
+	p := start(f, [2]string{group + "validatingadmissionpolicybindings",
+		`{metadata: {name: v}, spec: {policyName: v, validationActions: [Deny]}}`},
 		[2]string{group + "mutatingadmissionpolicybindings", `{metadata: {name: m}, spec: {policyName: m}}`})
 	for i, e := range expressions {
 		for n := range uint8(4) {
 			f.Add(n, e, expressions[(i+1)%len(expressions)])
 		}
 	}
-	match := map[string]any{"resourceRules": []any{map[string]any{"apiGroups": []string{"*"}, "apiVersions": []string{"*"}, "operations": []string{"CREATE"}, "resources": []string{"configmaps", "widgets"}}}}
+	match := map[string]any{"resourceRules": []any{map[string]any{"apiGroups": []string{"*"},
+		"apiVersions": []string{"*"}, "operations": []string{"CREATE"},
+		"resources": []string{"configmaps", "widgets"}}}}
 	f.Fuzz(func(t *testing.T, place uint8, expression, other string) {
 		spec := map[string]any{"matchConstraints": match}
 		collection, name := group+"validatingadmissionpolicies", "v"
@@ -69,12 +88,16 @@ func FuzzPolicy(f *testing.F) {
 			spec["validations"] = []any{map[string]any{"expression": "variables.v == 1"}}
 		case 2:
 			collection, name = group+"mutatingadmissionpolicies", "m"
-			spec["reinvocationPolicy"], spec["mutations"] = "Never", []any{map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{"expression": expression}}}
+			spec["reinvocationPolicy"], spec["mutations"] = "Never",
+				[]any{map[string]any{"patchType": "ApplyConfiguration",
+					"applyConfiguration": map[string]any{"expression": expression}}}
 		default:
 			collection, name = group+"mutatingadmissionpolicies", "m"
-			spec["reinvocationPolicy"], spec["mutations"] = "IfNeeded", []any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": expression}}}
+			spec["reinvocationPolicy"], spec["mutations"] = "IfNeeded",
+				[]any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": expression}}}
 		}
-		made := p.do(t, "POST", collection, "", encoded(t, map[string]any{"metadata": map[string]any{"name": name}, "spec": spec}), "application/json")
+		made := p.do(t, "POST", collection, "",
+			encoded(t, map[string]any{"metadata": map[string]any{"name": name}, "spec": spec}), "application/json")
 		if made.code != http.StatusCreated {
 			refused(t, made)
 			return
@@ -106,14 +129,18 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		defer p.remove(t, definitions, made)
-		p.do(t, "POST", "/apis/x.io/v1/rules", "", fmt.Sprintf(`{"apiVersion":"x.io/v1","kind":"Rule","metadata":{"name":"a"},"spec":%s}`, value), "application/json")
-		p.do(t, "PATCH", "/apis/x.io/v1/rules/a", "fieldManager=f&force=true", fmt.Sprintf(`{"apiVersion":"x.io/v1","kind":"Rule","spec":%s}`, value), "application/apply-patch+yaml")
+		p.do(t, "POST", "/apis/x.io/v1/rules", "",
+			fmt.Sprintf(`{"apiVersion":"x.io/v1","kind":"Rule","metadata":{"name":"a"},"spec":%s}`, value),
+			"application/json")
+		p.do(t, "PATCH", "/apis/x.io/v1/rules/a", "fieldManager=f&force=true",
+			fmt.Sprintf(`{"apiVersion":"x.io/v1","kind":"Rule","spec":%s}`, value), "application/apply-patch+yaml")
 		for _, path := range []string{"/openapi/v3/apis/x.io/v1", "/openapi/v2"} {
 			if got := p.do(t, "GET", path, "", "", ""); got.code != http.StatusOK {
 				t.Errorf("%s with the schema %s: %d %s", path, schema, got.code, got.body)
 			}
 		}
-		if got := p.do(t, "GET", "/apis/x.io/v1/rules/a", "", "", ""); got.code != http.StatusOK && got.code != http.StatusNotFound {
+		if got := p.do(t, "GET", "/apis/x.io/v1/rules/a", "", "", ""); got.code != http.StatusOK &&
+			got.code != http.StatusNotFound {
 			t.Errorf("read: %d %s", got.code, got.body)
 		}
 		p.do(t, "DELETE", "/apis/x.io/v1/rules/a", "", "", "")

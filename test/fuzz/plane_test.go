@@ -108,9 +108,11 @@ func (p *plane) do(t testing.TB, method, path, query, body string, media string,
 }
 
 // within does the same as do, with a context that ends streams.
-func (p *plane) within(ctx context.Context, t testing.TB, method, path, query, body string, media string, header ...string) answer {
+func (p *plane) within(ctx context.Context, t testing.TB, method, path, query, body string, media string,
+	header ...string) answer {
 	t.Helper()
-	req := (&http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "kelson", Path: path, RawQuery: query}, Host: "kelson", Header: http.Header{},
+	req := (&http.Request{Method: method, URL: &url.URL{Scheme: "http", Host: "kelson", Path: path, RawQuery: query},
+		Host: "kelson", Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}).WithContext(ctx)
 	if media != "" {
 		req.Header.Set("Content-Type", media)

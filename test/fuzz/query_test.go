@@ -21,8 +21,10 @@ func FuzzSelectors(f *testing.F) {
 	p := start(f, kinds[0], kinds[1], kinds[9])
 	collections := []string{kinds[0][0], kinds[1][0], kinds[9][0], "/api/v1/configmaps"}
 	for i, s := range [][2]string{
-		{"l=v", "metadata.name=a"}, {"l in (v,w),!x,y notin (z)", "metadata.namespace!=default,metadata.name==a"}, {"l>1,m<2", "status.phase=Running"}, {"", ""}, {"l in ((", `a\,b=c`},
-		{strings.Repeat("a,", 1000), "spec.size=3"}, {"\x00", "=,="}, {"l notin ()", `metadata.name=\`}, {"é=v", "spec.nodeName="},
+		{"l=v", "metadata.name=a"}, {"l in (v,w),!x,y notin (z)", "metadata.namespace!=default,metadata.name==a"},
+		{"l>1,m<2", "status.phase=Running"}, {"", ""}, {"l in ((", `a\,b=c`},
+		{strings.Repeat("a,", 1000), "spec.size=3"}, {"\x00", "=,="}, {"l notin ()", `metadata.name=\`},
+		{"é=v", "spec.nodeName="},
 	} {
 		f.Add(uint8(i), s[0], s[1])
 	}
@@ -32,7 +34,8 @@ func FuzzSelectors(f *testing.F) {
 		_, fieldErr := fields.ParseSelector(field)
 		query := url.Values{"labelSelector": {label}, "fieldSelector": {field}}.Encode()
 		got := p.do(t, "GET", path, query, "", "", "Accept", "application/json")
-		if (got.code == http.StatusOK) != (labelErr == nil && fieldErr == nil) && (labelErr != nil || fieldErr != nil || got.code != http.StatusBadRequest) {
+		if (got.code == http.StatusOK) != (labelErr == nil && fieldErr == nil) &&
+			(labelErr != nil || fieldErr != nil || got.code != http.StatusBadRequest) {
 			t.Errorf("%s?%s: %d %s; the parsers say %v, %v", path, query, got.code, got.body, labelErr, fieldErr)
 		}
 		if got.code != http.StatusOK && got.code != http.StatusBadRequest {
@@ -44,7 +47,8 @@ func FuzzSelectors(f *testing.F) {
 // FuzzListOptions checks that continue tokens, revisions and limits of any form are served or
 // refused immediately.
 func FuzzListOptions(f *testing.F) {
-	p := start(f, kinds[0], [2]string{kinds[0][0], `{metadata: {name: b}}`}, [2]string{kinds[0][0], `{metadata: {name: c}}`})
+	p := start(f, kinds[0], [2]string{kinds[0][0], `{metadata: {name: b}}`},
+		[2]string{kinds[0][0], `{metadata: {name: c}}`})
 	first := p.do(f, "GET", kinds[0][0], "limit=1", "", "")
 	var list struct{ Metadata struct{ Continue string } }
 	if err := json.Unmarshal(first.body, &list); err != nil || list.Metadata.Continue == "" {
@@ -55,15 +59,19 @@ func FuzzListOptions(f *testing.F) {
 		token, revision, match string
 		limit                  int64
 	}{
-		{list.Metadata.Continue, "", "", 1}, {list.Metadata.Continue, "5", "", -1}, {"", "1", "Exact", 0}, {"", "99999999999999999999", "NotOlderThan", 3}, {"", "-1", "Exact", 1}, {"", "0", "Exact", 1},
-		{token(`{"v":"meta.k8s.io/v1","rv":-1,"start":"default/a\u0000"}`), "", "", 2}, {token(`{"v":"meta.k8s.io/v1","rv":9223372036854775807,"start":"../../x"}`), "", "", 2},
-		{token(`{"v":"v0"}`), "", "", 2}, {"!", "x", "y", 1 << 62}, {token(`{"v":"meta.k8s.io/v1","rv":1,"start":"` + strings.Repeat("/", 99) + `"}`), "", "", 2},
+		{list.Metadata.Continue, "", "", 1}, {list.Metadata.Continue, "5", "", -1}, {"", "1", "Exact", 0},
+		{"", "99999999999999999999", "NotOlderThan", 3}, {"", "-1", "Exact", 1}, {"", "0", "Exact", 1},
+		{token(`{"v":"meta.k8s.io/v1","rv":-1,"start":"default/a\u0000"}`), "", "", 2},
+		{token(`{"v":"meta.k8s.io/v1","rv":9223372036854775807,"start":"../../x"}`), "", "", 2},
+		{token(`{"v":"v0"}`), "", "", 2}, {"!", "x", "y", 1 << 62},
+		{token(`{"v":"meta.k8s.io/v1","rv":1,"start":"` + strings.Repeat("/", 99) + `"}`), "", "", 2},
 	} {
 		f.Add(s.token, s.revision, s.match, s.limit)
 	}
 	f.Fuzz(func(t *testing.T, token, revision, match string, limit int64) {
 		for _, path := range []string{kinds[0][0], "/api/v1/configmaps", definitions, kinds[9][0]} {
-			query := url.Values{"continue": {token}, "resourceVersion": {revision}, "resourceVersionMatch": {match}, "limit": {fmt.Sprint(limit)}}.Encode()
+			query := url.Values{"continue": {token}, "resourceVersion": {revision}, "resourceVersionMatch": {match},
+				"limit": {fmt.Sprint(limit)}}.Encode()
 			got := p.do(t, "GET", path, query, "", "", "Accept", "application/json")
 			switch got.code {
 			case http.StatusOK:
@@ -82,18 +90,27 @@ func FuzzListOptions(f *testing.F) {
 func FuzzRequest(f *testing.F) {
 	p := start(f, kinds[0], kinds[2], kinds[9])
 	for _, path := range []string{
-		"/api/v1/namespaces/default/configmaps/a", "/apis/apps/v1/namespaces/default/deployments/a/scale", "/api/v1/watch/namespaces/default/configmaps", "/apis/shop.example/v1/widgets", "/", "/openapi/v3/apis/apps/v1",
-		"/openapi/v2", "/apis", "/api/v1", "/metrics", "/readyz/ping", "/version", "/api/v1/namespaces/default/pods/a/log", "/api/v1/namespaces//x", "//api//v1", "/api/v1/namespaces/default/pods/a/proxy/x",
-		"/api/v1/namespaces/default", "/apis/shop.example/v1/namespaces/default/widgets/a/status", "/debug/pprof/", "/api/v1/nodes/a/proxy/", "/api/v1/namespaces/default/serviceaccounts/default/token",
+		"/api/v1/namespaces/default/configmaps/a", "/apis/apps/v1/namespaces/default/deployments/a/scale",
+		"/api/v1/watch/namespaces/default/configmaps", "/apis/shop.example/v1/widgets", "/", "/openapi/v3/apis/apps/v1",
+		"/openapi/v2", "/apis", "/api/v1", "/metrics", "/readyz/ping", "/version",
+		"/api/v1/namespaces/default/pods/a/log", "/api/v1/namespaces//x", "//api//v1",
+		"/api/v1/namespaces/default/pods/a/proxy/x",
+		"/api/v1/namespaces/default", "/apis/shop.example/v1/namespaces/default/widgets/a/status", "/debug/pprof/",
+		"/api/v1/nodes/a/proxy/", "/api/v1/namespaces/default/serviceaccounts/default/token",
 	} {
-		for i, query := range []string{"", "watch=1&timeoutSeconds=1&allowWatchBookmarks=1", "limit=x&pretty=1&dryRun=All&dryRun=All", "sendInitialEvents=true&watch=true&resourceVersionMatch=NotOlderThan", "%zz;&=&;"} {
-			f.Add([]string{"GET", "GET", "POST", "GET", "OPTIONS"}[i], path, query, []string{"", "*/*", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf;stream=watch"}[i])
+		for i, query := range []string{"", "watch=1&timeoutSeconds=1&allowWatchBookmarks=1",
+			"limit=x&pretty=1&dryRun=All&dryRun=All",
+			"sendInitialEvents=true&watch=true&resourceVersionMatch=NotOlderThan", "%zz;&=&;"} {
+			f.Add([]string{"GET", "GET", "POST", "GET", "OPTIONS"}[i], path, query,
+				[]string{"", "*/*", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io",
+					"application/vnd.kubernetes.protobuf;stream=watch"}[i])
 		}
 	}
 	f.Add("GET", "/api//\xa8", "watch", "0")
 	f.Add("GET", "/apis/\xa8/v1/\xff/x/\xfe", "", "")
 	f.Fuzz(func(t *testing.T, method, path, query, accept string) {
-		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/debug/pprof") || method == "DELETE" || method == "PATCH" || method == "PUT" {
+		if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "/debug/pprof") || method == "DELETE" ||
+			method == "PATCH" || method == "PUT" {
 			// skip invalid paths, which net/http servers reject, profiles, which take long, and
 			// deletions of the objects
 			t.Skip()

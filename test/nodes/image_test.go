@@ -38,9 +38,11 @@ func writeImage(t *testing.T, archive, name string, entrypoint []string, program
 	config := writeJSON(t, dir, "config.json", map[string]any{
 		"architecture": goarch(t), "os": "linux",
 		"config": map[string]any{"Entrypoint": entrypoint, "Env": []string{"PATH=/bin"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(content))}},
+		"rootfs": map[string]any{"type": "layers",
+			"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(content))}},
 	})
-	manifest := writeJSON(t, dir, "manifest.json", []map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	manifest := writeJSON(t, dir, "manifest.json",
+		[]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
 	writeTar(t, archive, func(w *tar.Writer) {
 		for _, f := range []string{manifest, config, layer} {
 			add(t, w, filepath.Base(f), f)
@@ -150,6 +152,7 @@ func writeImages(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeImage(t, filepath.Join(dir, "busybox.tar"), "docker.io/library/busybox:test", nil, busybox, strings.Fields(string(applets)))
+	writeImage(t, filepath.Join(dir, "busybox.tar"), "docker.io/library/busybox:test", nil, busybox,
+		strings.Fields(string(applets)))
 	return dir
 }

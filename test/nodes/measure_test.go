@@ -51,8 +51,12 @@ func TestMeasureCluster(t *testing.T) {
 			return values[len(values)/2]
 		}
 		fmt.Fprintf(&b, "| %s | %.1f s | %.1f s | %.0f MiB | %.0f MiB |\n", s.name,
-			median(func(f figures) float64 { return f.ready.Seconds() }), median(func(f figures) float64 { return f.pod.Seconds() }),
-			median(func(f figures) float64 { return f.control / (1 << 20) }), median(func(f figures) float64 { return f.node / (1 << 20) }))
+			median(func(f figures) float64 {
+				return f.ready.Seconds()
+			}), median(func(f figures) float64 { return f.pod.Seconds() }),
+			median(func(f figures) float64 {
+				return f.control / (1 << 20)
+			}), median(func(f figures) float64 { return f.node / (1 << 20) }))
 	}
 	t.Log("\n" + b.String())
 	const begin, end = "<!-- written by make bench-cluster -->\n\n", "\n<!-- end of make bench-cluster -->"
@@ -70,7 +74,9 @@ type figures struct {
 func measure(c *cluster) figures {
 	c.Helper()
 	f := figures{ready: c.ready.Sub(c.began)}
-	c.eventually("the default service account exists", 3*time.Minute, func() bool { return c.try("get", "serviceaccount", "default", "-o", "name") != "" })
+	c.eventually("the default service account exists", 3*time.Minute, func() bool {
+		return c.try("get", "serviceaccount", "default", "-o", "name") != ""
+	})
 	c.kubectl("run", "first", "--image=busybox:test", "--", "sleep", "3600")
 	c.kubectl("wait", "pod/first", "--for=condition=Ready", "--timeout=180s")
 	f.pod = time.Since(c.began)

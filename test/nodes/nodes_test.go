@@ -69,7 +69,8 @@ func start(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	network := filepath.Join(dir, "cni")
-	cmd := exec.Command(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig, "--secure-port=0",
+	cmd := exec.Command(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig,
+		"--secure-port=0",
 		"--node=containers", "--service-cluster-ip-range=10.97.0.0/16", "--cluster-cidr=10.245.0.0/16",
 		"--", "--name=here", "--images="+images, "--cni-config-dir="+network, "--port=20250", "--healthz-port=20248")
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(node)+":"+os.Getenv("PATH"))
@@ -89,7 +90,8 @@ func start(t *testing.T) *cluster {
 			t.Logf("log of the server and the node:\n%s", content)
 		}
 		state := filepath.Join(dir, "state/node")
-		if out, err := exec.Command(node, "reset", "--data-dir", state, "--cni-config-dir", network).CombinedOutput(); err != nil {
+		if out, err := exec.Command(node, "reset", "--data-dir", state, "--cni-config-dir",
+			network).CombinedOutput(); err != nil {
 			t.Errorf("kelson-node reset: %v\n%s", err, out)
 		}
 		c.nothingLeft(state)
@@ -121,7 +123,8 @@ func (c *cluster) nothingLeft(state string) {
 		c.Fatal(err)
 	}
 	for _, left := range []struct{ what, name, list string }{
-		{"a mount", state, string(mounts)}, {"a table", "kelson-node", string(rules)}, {"a table", "kube-proxy", string(rules)},
+		{"a mount", state, string(mounts)}, {"a table", "kelson-node", string(rules)},
+		{"a table", "kube-proxy", string(rules)},
 	} {
 		if strings.Contains(left.list, left.name) {
 			c.Errorf("%s %s is left in\n%s", left.what, left.name, left.list)
@@ -213,10 +216,12 @@ func TestContainers(t *testing.T) {
 	c := start(t)
 	c.eventually("the server signs both certificates of the node", 3*time.Minute, func() bool {
 		requests := c.kubectl("get", "certificatesigningrequests")
-		return strings.Contains(requests, "kubernetes.io/kube-apiserver-client-kubelet") && strings.Contains(requests, "kubernetes.io/kubelet-serving") &&
+		return strings.Contains(requests, "kubernetes.io/kube-apiserver-client-kubelet") &&
+			strings.Contains(requests, "kubernetes.io/kubelet-serving") &&
 			strings.Count(requests, "Approved,Issued") == 2
 	})
-	c.wants("the range of the node's pods", c.kubectl("get", "node", "here", "-o", "jsonpath={.spec.podCIDR}"), "10.245.0.0/24")
+	c.wants("the range of the node's pods", c.kubectl("get", "node", "here", "-o", "jsonpath={.spec.podCIDR}"),
+		"10.245.0.0/24")
 
 	c.kubectl("create", "deployment", "web", "--image=busybox:test", "--replicas=2", "--", "sh", "-c",
 		"echo served by $HOSTNAME > /tmp/index.html; echo started; exec httpd -f -p 80 -h /tmp")
@@ -232,14 +237,18 @@ func TestContainers(t *testing.T) {
 		t.Errorf("exec -i: %v: %q", err, echoed)
 	}
 	c.wants("the API server inside a pod", c.kubectl("exec", pod, "--", "sh", "-c",
-		`echo $KUBERNETES_SERVICE_HOST; ls /var/run/secrets/kubernetes.io/serviceaccount`), "10.97.0.1\n", "ca.crt", "token")
+		`echo $KUBERNETES_SERVICE_HOST; ls /var/run/secrets/kubernetes.io/serviceaccount`), "10.97.0.1\n", "ca.crt",
+		"token")
 	address := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	c.eventually("a pod reaches the Service", 3*time.Minute, func() bool {
 		return strings.Contains(c.try("exec", pod, "--", "wget", "-qO-", "http://"+address), "served by web-")
 	})
-	c.eventually("this machine reaches the Service", 3*time.Minute, func() bool { return strings.Contains(get("http://"+address, quick), "served by web-") })
+	c.eventually("this machine reaches the Service", 3*time.Minute, func() bool {
+		return strings.Contains(get("http://"+address, quick), "served by web-")
+	})
 	// The program in the pod may not listen yet.
-	c.becomes("proxy of the Service", "served by web-", "get", "--raw", "/api/v1/namespaces/default/services/web/proxy/")
+	c.becomes("proxy of the Service", "served by web-", "get", "--raw",
+		"/api/v1/namespaces/default/services/web/proxy/")
 	c.becomes("proxy of the pod", "served by "+name, "get", "--raw", "/api/v1/namespaces/default/pods/"+name+"/proxy/")
 	c.wants("proxy of the node", c.kubectl("get", "--raw", "/api/v1/nodes/here/proxy/healthz"), "ok")
 
@@ -300,7 +309,8 @@ func TestNodesAreRestricted(t *testing.T) {
 	c.kubectl("create", "secret", "generic", "other", "--from-literal=a=b")
 	c.kubectl("create", "-f", "testdata/other-node.yaml")
 	as := func(args ...string) (string, error) {
-		return c.run("", append(args, "--as=system:node:here", "--as-group=system:nodes", "--as-group=system:authenticated")...)
+		return c.run("", append(args, "--as=system:node:here", "--as-group=system:nodes",
+			"--as-group=system:authenticated")...)
 	}
 	if out, err := as("get", "node", "here", "-o", "name"); err != nil {
 		t.Errorf("its own node: %s", out)
@@ -315,7 +325,8 @@ func TestNodesAreRestricted(t *testing.T) {
 		{"create", "token", "default"},
 		{"create", "clusterrolebinding", "mine", "--clusterrole=cluster-admin", "--user=system:node:here"},
 	} {
-		if out, err := as(args...); err == nil || !strings.Contains(strings.ToLower(out), "forbidden") && !strings.Contains(out, "not allowed") {
+		if out, err := as(args...); err == nil || !strings.Contains(strings.ToLower(out), "forbidden") &&
+			!strings.Contains(out, "not allowed") {
 			t.Errorf("as the node, kubectl %v: %v: %s", args, err, out)
 		}
 	}

@@ -23,10 +23,12 @@ func TestOperatorAsAPod(t *testing.T) {
 		}
 		return string(out)
 	}
-	c.wants("deploy", on("deploy", "--generate=false", "--load", "--containerd", containerdSocket(t, filepath.Dir(c.kubeconfig))),
+	c.wants("deploy", on("deploy", "--generate=false", "--load", "--containerd",
+		containerdSocket(t, filepath.Dir(c.kubeconfig))),
 		"image kelson.local/cnat:", "deployment.apps/cnat-controller-manager serverside-applied")
 	c.eventually("the operator is ready", 3*time.Minute, func() bool {
-		return strings.TrimSpace(c.try("get", "deployment", "-n", "cnat-system", "cnat-controller-manager", "-o", "jsonpath={.status.readyReplicas}")) == "1"
+		return strings.TrimSpace(c.try("get", "deployment", "-n", "cnat-system", "cnat-controller-manager", "-o",
+			"jsonpath={.status.readyReplicas}")) == "1"
 	})
 	c.kubectl("apply", "-f", project+"/config/samples/cnat_v1alpha1_at.yaml")
 	c.eventually("the operator has created the pod of the At", 3*time.Minute, func() bool {
@@ -35,7 +37,8 @@ func TestOperatorAsAPod(t *testing.T) {
 	pod := strings.TrimSpace(c.kubectl("get", "pods", "-n", "cnat-system", "-o", "name"))
 	c.becomes("logs", "leader", "logs", "-n", "cnat-system", pod)
 	c.wants("the lease", c.kubectl("get", "leases", "-n", "cnat-system", "-o", "wide"), strings.TrimPrefix(pod, "pod/"))
-	c.wants("the user", c.kubectl("get", "pod", "-n", "cnat-system", strings.TrimPrefix(pod, "pod/"), "-o", "jsonpath={.spec.serviceAccountName} {.spec.securityContext.runAsNonRoot}"),
+	c.wants("the user", c.kubectl("get", "pod", "-n", "cnat-system", strings.TrimPrefix(pod, "pod/"), "-o",
+		"jsonpath={.spec.serviceAccountName} {.spec.securityContext.runAsNonRoot}"),
 		"cnat-controller-manager true")
 	on("undeploy")
 	c.eventually("all objects of the operator are deleted", 3*time.Minute, func() bool {

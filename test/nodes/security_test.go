@@ -37,7 +37,8 @@ func startServer(t *testing.T) (*cluster, *rest.Config) {
 	}
 	dir := t.TempDir()
 	c := &cluster{T: t, kelson: kelson, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	cmd := exec.Command(kelson, "serve", "--in-memory", "--kubeconfig", c.kubeconfig, "--secure-port=0", "--node=none", "--enable-bootstrap-token-auth")
+	cmd := exec.Command(kelson, "serve", "--in-memory", "--kubeconfig", c.kubeconfig, "--secure-port=0", "--node=none",
+		"--enable-bootstrap-token-auth")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,8 @@ func TestAnotherNode(t *testing.T) {
 		{"PATCH", core + "/nodes/here/status", `{"status":{"conditions":[]}}`},
 		{"PATCH", pods + "/on-here/status", `{"status":{"phase":"Running"}}`},
 		{"GET", core + "/namespaces/default/secrets/on-here", ""},
-		{"POST", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", `{"metadata":{"name":"here"},"spec":{"holderIdentity":"here"}}`},
+		{"POST", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+			`{"metadata":{"name":"here"},"spec":{"holderIdentity":"here"}}`},
 		{"POST", "/apis/storage.k8s.io/v1/csinodes", `{"metadata":{"name":"here"},"spec":{"drivers":[]}}`},
 		{"DELETE", pods + "/on-here", `{"gracePeriodSeconds":0}`},
 	}
@@ -139,20 +141,23 @@ func TestAnotherNode(t *testing.T) {
 	var forbidden []probe
 	resource := func(collection, name, body string, subresources ...string) {
 		at := collection + "/" + name
-		forbidden = append(forbidden, probe{"POST", collection, body}, probe{"PUT", at, body}, probe{"PATCH", at, label}, probe{"DELETE", at, ""}, probe{"DELETE", collection, ""})
+		forbidden = append(forbidden, probe{"POST", collection, body}, probe{"PUT", at, body},
+			probe{"PATCH", at, label}, probe{"DELETE", at, ""}, probe{"DELETE", collection, ""})
 		for _, s := range subresources {
 			forbidden = append(forbidden, probe{"PUT", at + "/" + s, body}, probe{"PATCH", at + "/" + s, label})
 		}
 	}
 	resource(core+"/nodes", "other", object, "status")
 	resource(pods, "on-other", pod, "status", "ephemeralcontainers", "resize")
-	resource("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", "other", `{"metadata":{"name":"other"},"spec":{"holderIdentity":"other"}}`)
+	resource("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", "other",
+		`{"metadata":{"name":"other"},"spec":{"holderIdentity":"other"}}`)
 	resource("/apis/storage.k8s.io/v1/csinodes", "other", `{"metadata":{"name":"other"},"spec":{"drivers":[]}}`)
 	resource(core+"/namespaces/default/secrets", "on-other", `{"metadata":{"name":"on-other"}}`)
 	resource(core+"/namespaces/default/configmaps", "on-other", `{"metadata":{"name":"on-other"}}`)
 	resource(core+"/namespaces/default/services", "s", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`)
 	resource("/apis/rbac.authorization.k8s.io/v1/clusterroles", "r", `{"metadata":{"name":"r"}}`)
-	resource("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "b", `{"metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`)
+	resource("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "b",
+		`{"metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`)
 	forbidden = append(forbidden,
 		probe{"GET", core + "/namespaces/default/secrets/on-other", ""},
 		probe{"GET", core + "/namespaces/default/secrets", ""},
@@ -163,9 +168,11 @@ func TestAnotherNode(t *testing.T) {
 		probe{"GET", core + "/nodes/other/proxy/pods", ""},
 		probe{"GET", pods + "/on-other/log", ""},
 		probe{"POST", pods + "/on-other/exec?command=id", ""},
-		probe{"POST", pods + "/on-other/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"on-other"}}`},
+		probe{"POST", pods + "/on-other/eviction",
+			`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"on-other"}}`},
 		probe{"POST", pods + "/on-other/binding", `{"target":{"kind":"Node","name":"here"}}`},
-		probe{"POST", core + "/namespaces/default/serviceaccounts/default/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["a"]}}`},
+		probe{"POST", core + "/namespaces/default/serviceaccounts/default/token",
+			`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["a"]}}`},
 		probe{"PATCH", core + "/nodes/here", `{"metadata":{"labels":{"node-restriction.kubernetes.io/a":"b"}}}`},
 		probe{"PATCH", core + "/nodes/here", `{"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}`},
 		probe{"DELETE", core + "/nodes/here", ""},
@@ -175,7 +182,8 @@ func TestAnotherNode(t *testing.T) {
 			t.Errorf("as node here, %s %s: %v, want forbidden", p.verb, p.path, err)
 		}
 	}
-	for _, left := range []string{"node/other", "pod/on-other", "secret/on-other", "configmap/on-other", "csinode/other"} {
+	for _, left := range []string{"node/other", "pod/on-other", "secret/on-other", "configmap/on-other",
+		"csinode/other"} {
 		c.kubectl("get", left)
 	}
 }
@@ -190,14 +198,20 @@ func TestStolenToken(t *testing.T) {
 		t.Errorf("the token is not accepted: %v", err)
 	}
 	for _, path := range []string{
-		"/api/v1/nodes", "/api/v1/pods", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/namespaces", "/api/v1/services", "/api/v1/namespaces/kube-system/secrets",
-		"/apis/apps/v1/deployments", "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		"/api/v1/nodes", "/api/v1/pods", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/namespaces",
+		"/api/v1/services", "/api/v1/namespaces/kube-system/secrets",
+		"/apis/apps/v1/deployments", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
 	} {
-		for _, p := range []probe{{"GET", path, ""}, {"GET", path + "?watch=true", ""}, {"POST", path, "{}"}, {"DELETE", path, ""}, {"GET", path + "/x", ""}, {"PUT", path + "/x", "{}"}, {"PATCH", path + "/x", "{}"}, {"DELETE", path + "/x", ""}} {
-			if strings.HasSuffix(path, "/secrets") && p.verb == http.MethodPost || !strings.Contains(path, "/namespaces/") {
+		for _, p := range []probe{{"GET", path, ""}, {"GET", path + "?watch=true", ""}, {"POST", path, "{}"},
+			{"DELETE", path, ""}, {"GET", path + "/x", ""}, {"PUT", path + "/x", "{}"}, {"PATCH", path + "/x", "{}"},
+			{"DELETE", path + "/x", ""}} {
+			if strings.HasSuffix(path, "/secrets") && p.verb == http.MethodPost ||
+				!strings.Contains(path, "/namespaces/") {
 				switch path {
-				case "/api/v1/pods", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/services", "/apis/apps/v1/deployments":
+				case "/api/v1/pods", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/services",
+					"/apis/apps/v1/deployments":
 					if p.verb != http.MethodGet || strings.HasSuffix(p.path, "/x") {
 						continue // only the list in all namespaces has this path
 					}
@@ -217,22 +231,28 @@ func TestStolenToken(t *testing.T) {
 		{"node", "kubernetes.io/kube-apiserver-client-kubelet", "system:node:x", "system:nodes", "client auth"},
 	} {
 		body, err := json.Marshal(map[string]any{
-			"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"name": r.name},
-			"spec": map[string]any{"signerName": r.signer, "usages": []string{"digital signature", r.usage}, "request": certificateRequest(t, r.user, r.group)},
+			"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+			"metadata": map[string]any{"name": r.name},
+			"spec": map[string]any{"signerName": r.signer, "usages": []string{"digital signature", r.usage},
+				"request": certificateRequest(t, r.user, r.group)},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (probe{"POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", string(body)}).send(t, thief); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		if err := (probe{"POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", string(body)}).send(t,
+			thief); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			t.Errorf("request %s: %v", r.name, err)
 		}
 	}
 	// The last request is for the certificate of a kubelet. When that is issued, the controller has
 	// seen all requests.
 	issued := func(name string) string {
-		return c.try("get", "certificatesigningrequest", name, "-o", "jsonpath={.status.certificate}{.status.conditions[*].type}")
+		return c.try("get", "certificatesigningrequest", name, "-o",
+			"jsonpath={.status.certificate}{.status.conditions[*].type}")
 	}
-	c.eventually("the certificate of a node is issued", 3*time.Minute, func() bool { return strings.Contains(issued("node"), "Approved") })
+	c.eventually("the certificate of a node is issued", 3*time.Minute, func() bool {
+		return strings.Contains(issued("node"), "Approved")
+	})
 	for _, name := range []string{"admin", "masters", "user", "serving"} {
 		if got := issued(name); strings.Contains(got, "Approved") {
 			t.Errorf("the request %s is approved: %s", name, got)
@@ -261,7 +281,8 @@ func certificateRequest(t *testing.T, user, group string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{group}}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{group}}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +293,10 @@ func certificateRequest(t *testing.T, user, group string) string {
 // machine.
 func TestProxiesRefuseLocalAddresses(t *testing.T) {
 	c, cfg := startServer(t)
-	c.eventually("the objects are created", 3*time.Minute, func() bool { _, err := c.run(twoNodes, "apply", "-f", "-"); return err == nil })
+	c.eventually("the objects are created", 3*time.Minute, func() bool {
+		_, err := c.run(twoNodes, "apply", "-f", "-")
+		return err == nil
+	})
 	for _, address := range []string{"127.0.0.1", "169.254.169.254", "::1", "fe80::1", "0.0.0.0"} {
 		node := corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}}
 		node.DaemonEndpoints.KubeletEndpoint.Port = 9
@@ -281,7 +305,8 @@ func TestProxiesRefuseLocalAddresses(t *testing.T) {
 			status any
 		}{
 			{"/api/v1/nodes/other/status", node},
-			{"/api/v1/namespaces/default/pods/on-other/status", corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}},
+			{"/api/v1/namespaces/default/pods/on-other/status",
+				corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}},
 		} {
 			body, err := json.Marshal(map[string]any{"status": set.status})
 			if err != nil {
@@ -291,13 +316,16 @@ func TestProxiesRefuseLocalAddresses(t *testing.T) {
 				t.Fatalf("set %s: %v", address, err)
 			}
 		}
-		for _, path := range []string{"/api/v1/nodes/other/proxy/", "/api/v1/nodes/other:9/proxy/", "/api/v1/namespaces/default/pods/on-other/proxy/", "/api/v1/namespaces/default/pods/on-other:9/proxy/"} {
-			if err := (probe{"GET", path, ""}).send(t, cfg); !apierrors.IsBadRequest(err) && !apierrors.IsForbidden(err) {
+		for _, path := range []string{"/api/v1/nodes/other/proxy/", "/api/v1/nodes/other:9/proxy/",
+			"/api/v1/namespaces/default/pods/on-other/proxy/", "/api/v1/namespaces/default/pods/on-other:9/proxy/"} {
+			if err := (probe{"GET", path, ""}).send(t, cfg); !apierrors.IsBadRequest(err) &&
+				!apierrors.IsForbidden(err) {
 				t.Errorf("%s with the address %s: %v, want a refusal", path, address, err)
 			}
 		}
 		slice := `{"metadata":{"name":"aimed","labels":{"kubernetes.io/service-name":"aimed"}},"addressType":"IPv4","endpoints":[{"addresses":["` + address + `"]}],"ports":[{"port":80}]}`
-		if err := (probe{"POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice}).send(t, cfg); !apierrors.IsInvalid(err) {
+		if err := (probe{"POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice}).send(t,
+			cfg); !apierrors.IsInvalid(err) {
 			t.Errorf("an EndpointSlice with the address %s: %v, want invalid", address, err)
 		}
 	}

@@ -81,7 +81,8 @@ func TestSeveralServers(t *testing.T) {
 		ha.reachServicesBy(1 - i)
 		p.kill()
 		c.eventually("the pods of "+p.name+" run on "+other, 3*time.Minute, func() bool {
-			return c.try("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "4" && ha.placed(other) >= 4
+			return c.try("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "4" &&
+				ha.placed(other) >= 4
 		})
 		ha.works(p.name + " was killed")
 		ha.answers()
@@ -103,7 +104,8 @@ func isolated(t *testing.T) bool {
 	if os.Getenv(variable) != "" {
 		for _, args := range [][]string{
 			{"mount", "--make-rslave", "/"}, {"mount", "--make-rshared", "/"}, {"mount", "-t", "proc", "proc", "/proc"},
-			{"mkdir", "-p", "/run/netns"}, {"mount", "-t", "tmpfs", "tmpfs", "/run/netns"}, {"ip", "link", "set", "lo", "up"},
+			{"mkdir", "-p", "/run/netns"}, {"mount", "-t", "tmpfs", "tmpfs", "/run/netns"},
+			{"ip", "link", "set", "lo", "up"},
 		} {
 			command(t, args...)
 		}
@@ -114,7 +116,8 @@ func isolated(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	// The first process is a shell, because it reaps orphans.
-	cmd := exec.Command("/bin/bash", "-c", `"$@" & wait $!`, "bash", self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=30m")
+	cmd := exec.Command("/bin/bash", "-c", `"$@" & wait $!`, "bash", self, "-test.run=^"+t.Name()+"$", "-test.v",
+		"-test.timeout=30m")
 	cmd.Env = append(os.Environ(), variable+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -215,18 +218,25 @@ func newHACluster(t *testing.T, kelson, node, etcd string) *haCluster {
 	for i := range 3 {
 		name, peer := "member-"+strconv.Itoa(i), strings.TrimPrefix(members[i], fmt.Sprintf("member-%d=", i))
 		add(&m.members, name, func() bool { return strings.Contains(get(clients[i]+"/health", quick), `"true"`) },
-			etcd, "--name", name, "--data-dir", m.file(name), "--listen-client-urls", clients[i], "--advertise-client-urls", clients[i],
-			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", strings.Join(members, ","),
+			etcd, "--name", name, "--data-dir", m.file(name), "--listen-client-urls", clients[i],
+			"--advertise-client-urls", clients[i],
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster",
+			strings.Join(members, ","),
 			"--initial-cluster-token", "kelson", "--logger", "zap", "--log-level", "error")
 		name, address := "server-"+strconv.Itoa(i), lan+strconv.Itoa(i+1)
-		add(&m.servers, name, func() bool { return m.try("--server=https://"+address+":6443", "get", "--raw", "/readyz") == "ok" },
-			kelson, "serve", "--data-dir", m.file(name), "--kubeconfig", m.file(name+".kubeconfig"), "--etcd-servers", strings.Join(clients, ","),
-			"--node=none", "--bind-address", address, "--advertise-address", address, "--secure-port=6443", "--tls-san", lan+"10",
+		add(&m.servers, name, func() bool {
+			return m.try("--server=https://"+address+":6443", "get", "--raw", "/readyz") == "ok"
+		},
+			kelson, "serve", "--data-dir", m.file(name), "--kubeconfig", m.file(name+".kubeconfig"), "--etcd-servers",
+			strings.Join(clients, ","),
+			"--node=none", "--bind-address", address, "--advertise-address", address, "--secure-port=6443", "--tls-san",
+			lan+"10",
 			"--enable-bootstrap-token-auth", "--cluster-cidr=10.245.0.0/16", "--service-cluster-ip-range=10.97.0.0/16")
 	}
 	for i, name := range []string{"one", "two"} {
 		p := add(&m.nodes, name, func() bool {
-			return m.try("get", "node", name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) == "True"
+			return m.try("get", "node", name, "-o",
+				`jsonpath={.status.conditions[?(@.type=="Ready")].status}`) == "True"
 		})
 		p.ended = func() bool {
 			return exec.Command("flock", "-n", filepath.Join(m.file(name), "lock"), "true").Run() == nil
@@ -252,7 +262,8 @@ func newHACluster(t *testing.T, kelson, node, etcd string) *haCluster {
 			}
 			// Cgroups remain after the namespaces have ended.
 			if slices.Contains(m.nodes, p) {
-				_ = exec.Command("sh", "-c", "find /sys/fs/cgroup/*/kelson-"+p.name+" -depth -type d -exec rmdir {} +").Run()
+				_ = exec.Command("sh", "-c", "find /sys/fs/cgroup/*/kelson-"+p.name+
+					" -depth -type d -exec rmdir {} +").Run()
 			}
 		}
 		os.RemoveAll(dir)
@@ -280,7 +291,8 @@ func (m *haCluster) startAll() {
 		if i == 0 {
 			m.eventually("server-0 writes the kubeconfig", 3*time.Minute, func() bool {
 				content, err := os.ReadFile(m.file("server-0.kubeconfig"))
-				return err == nil && os.WriteFile(m.kubeconfig, []byte(strings.ReplaceAll(string(content), lan+"1:6443", balancer)), 0o600) == nil
+				return err == nil && os.WriteFile(m.kubeconfig,
+					[]byte(strings.ReplaceAll(string(content), lan+"1:6443", balancer)), 0o600) == nil
 			})
 		}
 		m.eventually(p.name+" is ready", 3*time.Minute, p.ready)
@@ -301,7 +313,8 @@ func (m *haCluster) startAll() {
 				mkdir -p $d; mount -t tmpfs -o mode=755 tmpfs $d && mount --make-shared $d || exit
 			done
 			"$@" & wait $!`, "bash", m.node}, strings.Fields(string(line))[1:]...)
-		p.args = append(p.args, "--name="+p.name, "--node-ip="+m.nodeAddress(i), "--data-dir="+m.file(p.name), "--cni-config-dir="+m.file(p.name+"-cni"), "--images="+m.images)
+		p.args = append(p.args, "--name="+p.name, "--node-ip="+m.nodeAddress(i), "--data-dir="+m.file(p.name),
+			"--cni-config-dir="+m.file(p.name+"-cni"), "--images="+m.images)
 		p.start()
 	}
 	for _, p := range m.nodes {
@@ -312,7 +325,9 @@ func (m *haCluster) startAll() {
 	}
 	m.kubectl("expose", "deployment", "web", "--port=80")
 	m.kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=180s")
-	m.eventually("both nodes have pods", 3*time.Minute, func() bool { return m.placed("one") > 0 && m.placed("two") > 0 })
+	m.eventually("both nodes have pods", 3*time.Minute, func() bool {
+		return m.placed("one") > 0 && m.placed("two") > 0
+	})
 	m.service = "http://" + m.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	m.reachServicesBy(0)
 	m.answers()
@@ -372,7 +387,8 @@ func (m *haCluster) write() {
 	}
 	repeat(50*time.Millisecond, func(n int) {
 		name := fmt.Sprintf("write-%d", n)
-		_, err := client.CoreV1().ConfigMaps("default").Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := client.CoreV1().ConfigMaps("default").Create(context.Background(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err == nil {
 			m.mu.Lock()
 			m.acknowledged = append(m.acknowledged, name)
@@ -408,15 +424,18 @@ func (m *haCluster) works(when string) {
 	m.eventually(when+": writes are acknowledged", 3*time.Minute, func() bool { return m.writes() >= before+20 })
 	wrote := time.Since(began)
 	m.eventually(when+": a Deployment is created", 3*time.Minute, func() bool {
-		_, err := m.run("", "create", "deployment", "new", "--image=busybox:test", "--", "sh", "-c", "trap exit TERM; while true; do sleep 1; done")
+		_, err := m.run("", "create", "deployment", "new", "--image=busybox:test", "--", "sh", "-c",
+			"trap exit TERM; while true; do sleep 1; done")
 		return err == nil
 	})
 	m.eventually(when+": its pod is ready", 3*time.Minute, func() bool {
 		return m.try("get", "deployment", "new", "-o", "jsonpath={.status.readyReplicas}") == "1"
 	})
-	m.Logf("%s: 20 writes after %s, a new pod after %s", when, wrote.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	m.Logf("%s: 20 writes after %s, a new pod after %s", when, wrote.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 	m.eventually(when+": the Deployment is deleted", 3*time.Minute, func() bool {
-		_, err := m.run("", "delete", "deployment", "new", "--ignore-not-found", "--cascade=foreground", "--timeout=30s")
+		_, err := m.run("", "delete", "deployment", "new", "--ignore-not-found", "--cascade=foreground",
+			"--timeout=30s")
 		return err == nil
 	})
 }

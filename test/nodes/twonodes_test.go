@@ -70,17 +70,21 @@ func TestTwoNodes(t *testing.T) {
 	} else {
 		t.Log("this machine has no IPv6: the test uses IPv4 only")
 	}
-	run(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig, "--secure-port=17443", "--node=none",
+	run(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig, "--secure-port=17443",
+		"--node=none",
 		"--bind-address=0.0.0.0", "--advertise-address="+hereAddress, "--enable-bootstrap-token-auth",
 		"--cluster-cidr="+podRange, "--service-cluster-ip-range="+serviceRange)
-	c.eventually("the server answers", 3*time.Minute, func() bool { return strings.Contains(c.try("get", "--raw", "/readyz"), "ok") })
+	c.eventually("the server answers", 3*time.Minute, func() bool {
+		return strings.Contains(c.try("get", "--raw", "/readyz"), "ok")
+	})
 
 	t.Cleanup(func() { // after the resets
 		c.nothingLeft(filepath.Join(dir, "here"))
 		c.nothingLeft(filepath.Join(dir, "far"))
 	})
 	reset := func(name string, args ...string) *exec.Cmd {
-		args = append(args, node, "reset", "--data-dir", filepath.Join(dir, name), "--cni-config-dir", filepath.Join(dir, name+"-cni"))
+		args = append(args, node, "reset", "--data-dir", filepath.Join(dir, name), "--cni-config-dir",
+			filepath.Join(dir, name+"-cni"))
 		return exec.Command(args[0], args[1:]...)
 	}
 	addresses := func(address, address6 string) string {
@@ -90,7 +94,8 @@ func TestTwoNodes(t *testing.T) {
 		return "--node-ip=" + address
 	}
 	join := func(name, ip string, enter ...string) *exec.Cmd {
-		line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server", "https://"+hereAddress+":17443").Output()
+		line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server",
+			"https://"+hereAddress+":17443").Output()
 		if err != nil {
 			t.Fatalf("kelson token create: %v", err)
 		}
@@ -111,7 +116,9 @@ func TestTwoNodes(t *testing.T) {
 	join("here", addresses(hereAddress, here6))
 	inFar := []string{"nsenter", "--net=/run/netns/" + namespace}
 	far := join("far", addresses(farAddress, far6), inFar...)
-	c.eventually("both nodes are ready", 3*time.Minute, func() bool { return strings.Count(c.try("get", "nodes"), " Ready ") == 2 })
+	c.eventually("both nodes are ready", 3*time.Minute, func() bool {
+		return strings.Count(c.try("get", "nodes"), " Ready ") == 2
+	})
 
 	c.reaches("here")
 	c.reaches("far")
@@ -126,7 +133,8 @@ func TestTwoNodes(t *testing.T) {
 		families = append(families, "IPv6")
 	}
 	for _, pod := range []string{"on-here", "on-far"} {
-		c.kubectl("expose", "pod", pod, "--port=80", "--overrides", `{"apiVersion":"v1","spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
+		c.kubectl("expose", "pod", pod, "--port=80", "--overrides",
+			`{"apiVersion":"v1","spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
 	}
 	c.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=180s")
 	for _, from := range []string{"on-here", "on-far"} {
@@ -138,7 +146,8 @@ func TestTwoNodes(t *testing.T) {
 			}
 			for _, at := range slices.Concat(pods, services) {
 				c.eventually(from+" reaches "+to+" at "+at, 3*time.Minute, func() bool {
-					return strings.Contains(c.try("exec", from, "--", "timeout", "5", "wget", "-qO-", "http://"+net.JoinHostPort(at, "80")), "served by "+to)
+					return strings.Contains(c.try("exec", from, "--", "timeout", "5", "wget", "-qO-",
+						"http://"+net.JoinHostPort(at, "80")), "served by "+to)
 				})
 			}
 		}
@@ -149,13 +158,17 @@ func TestTwoNodes(t *testing.T) {
 	_ = far.Process.Signal(syscall.SIGTERM)
 	_ = far.Wait()
 	address := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.podIP}")
-	c.wants("a pod of a node without its kubelet", c.kubectl("exec", "on-here", "--", "wget", "-qO-", "http://"+address), "served by on-far")
+	c.wants("a pod of a node without its kubelet",
+		c.kubectl("exec", "on-here", "--", "wget", "-qO-", "http://"+address), "served by on-far")
 	began := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
 	data, network := filepath.Join(dir, "far"), filepath.Join(dir, "far-cni")
 	// The node moves to several servers, one of which does not exist.
-	far = run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+farAddress+":17443", "https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
+	far = run("nsenter", "--net=/run/netns/"+namespace, node, "join", "https://"+farAddress+":17443",
+		"https://"+hereAddress+":17443", "--ca-file="+filepath.Join(data, "pki/ca.crt"),
 		"--name=far", addresses(farAddress, far6), "--data-dir="+data, "--cni-config-dir="+network, "--label=shelf=2")
-	c.eventually("the node is ready again, without a token", 3*time.Minute, func() bool { return strings.Contains(c.try("logs", "on-far"), "started") })
+	c.eventually("the node is ready again, without a token", 3*time.Minute, func() bool {
+		return strings.Contains(c.try("logs", "on-far"), "started")
+	})
 	if now := c.kubectl("get", "pod", "on-far", "-o", "jsonpath={.status.containerStatuses[0].containerID}"); now != began {
 		t.Errorf("the container was replaced: %s, now %s", began, now)
 	}

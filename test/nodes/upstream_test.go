@@ -79,21 +79,32 @@ func startUpstream(t *testing.T) *cluster {
 	url := "https://" + address + ":" + ports[2]
 	upstreamKeys(t, dir, url, address)
 	c.began = time.Now()
-	control(etcd, "--data-dir", file("etcd"), "--listen-client-urls", "http://127.0.0.1:"+ports[0], "--advertise-client-urls", "http://127.0.0.1:"+ports[0],
+	control(etcd, "--data-dir", file("etcd"), "--listen-client-urls", "http://127.0.0.1:"+ports[0],
+		"--advertise-client-urls", "http://127.0.0.1:"+ports[0],
 		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error")
-	control(apiserver, "--etcd-servers", "http://127.0.0.1:"+ports[0], "--bind-address", "0.0.0.0", "--advertise-address", address, "--secure-port", ports[2],
-		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction", "--enable-bootstrap-token-auth",
-		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file", file("ca.crt"),
+	control(apiserver, "--etcd-servers", "http://127.0.0.1:"+ports[0], "--bind-address", "0.0.0.0",
+		"--advertise-address", address, "--secure-port", ports[2],
+		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
+		"--enable-bootstrap-token-auth",
+		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file",
+		file("ca.crt"),
 		"--kubelet-client-certificate", file("kubelet-client.crt"), "--kubelet-client-key", file("kubelet-client.key"),
 		"--kubelet-certificate-authority", file("ca.crt"), "--kubelet-preferred-address-types", "InternalIP",
 		"--service-cluster-ip-range", "10.97.0.0/16", "--allow-privileged",
-		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"))
-	c.eventually("kube-apiserver is ready", 3*time.Minute, func() bool { return c.try("get", "--raw", "/readyz") == "ok" })
-	control(manager, "--kubeconfig", c.kubeconfig, "--authentication-kubeconfig", c.kubeconfig, "--authorization-kubeconfig", c.kubeconfig, "--leader-elect=false",
-		"--bind-address=127.0.0.1", "--secure-port=0", "--root-ca-file", file("ca.crt"), "--cluster-signing-cert-file", file("ca.crt"), "--cluster-signing-key-file", file("ca.key"),
-		"--service-account-private-key-file", file("sa.key"), "--use-service-account-credentials=true", "--controllers=*,bootstrapsigner,tokencleaner",
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", file("sa.key"),
+		"--service-account-signing-key-file", file("sa.key"))
+	c.eventually("kube-apiserver is ready", 3*time.Minute, func() bool {
+		return c.try("get", "--raw", "/readyz") == "ok"
+	})
+	control(manager, "--kubeconfig", c.kubeconfig, "--authentication-kubeconfig", c.kubeconfig,
+		"--authorization-kubeconfig", c.kubeconfig, "--leader-elect=false",
+		"--bind-address=127.0.0.1", "--secure-port=0", "--root-ca-file", file("ca.crt"), "--cluster-signing-cert-file",
+		file("ca.crt"), "--cluster-signing-key-file", file("ca.key"),
+		"--service-account-private-key-file", file("sa.key"), "--use-service-account-credentials=true",
+		"--controllers=*,bootstrapsigner,tokencleaner",
 		"--allocate-node-cidrs=true", "--cluster-cidr=10.245.0.0/16", "--service-cluster-ip-range=10.97.0.0/16")
-	control(scheduler, "--kubeconfig", c.kubeconfig, "--authentication-kubeconfig", c.kubeconfig, "--authorization-kubeconfig", c.kubeconfig, "--leader-elect=false",
+	control(scheduler, "--kubeconfig", c.kubeconfig, "--authentication-kubeconfig", c.kubeconfig,
+		"--authorization-kubeconfig", c.kubeconfig, "--leader-elect=false",
 		"--bind-address=127.0.0.1", "--secure-port=0")
 
 	state, network := file("state/node"), file("cni")
@@ -102,18 +113,23 @@ func startUpstream(t *testing.T) *cluster {
 		t.Fatalf("kelson token create: %v", err)
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command(node, "reset", "--data-dir", state, "--cni-config-dir", network).CombinedOutput(); err != nil {
+		if out, err := exec.Command(node, "reset", "--data-dir", state, "--cni-config-dir",
+			network).CombinedOutput(); err != nil {
 			t.Errorf("kelson-node reset: %v\n%s", err, out)
 		}
 		c.nothingLeft(state)
 	})
-	args := append(strings.Fields(string(line))[1:], "--name=here", "--data-dir="+state, "--images="+images, "--cni-config-dir="+network, "--port=20250", "--healthz-port=20248")
+	args := append(strings.Fields(string(line))[1:], "--name=here", "--data-dir="+state, "--images="+images,
+		"--cni-config-dir="+network, "--port=20250", "--healthz-port=20248")
 	c.node = run(node, args...)
-	c.eventually("the node is ready", 3*time.Minute, func() bool { return strings.Contains(c.try("get", "nodes"), " Ready ") })
+	c.eventually("the node is ready", 3*time.Minute, func() bool {
+		return strings.Contains(c.try("get", "nodes"), " Ready ")
+	})
 	c.ready = time.Now()
 	// Unlike Kelson, kube-controller-manager does not approve the serving certificates of kubelets.
 	c.eventually("the serving certificate of the kubelet is approved", 3*time.Minute, func() bool {
-		requests := strings.Fields(c.try("get", "certificatesigningrequests", "--field-selector=spec.signerName=kubernetes.io/kubelet-serving", "-o", "name"))
+		requests := strings.Fields(c.try("get", "certificatesigningrequests",
+			"--field-selector=spec.signerName=kubernetes.io/kubelet-serving", "-o", "name"))
 		return len(requests) > 0 && strings.Contains(c.try("certificate", "approve", requests[0]), "approved")
 	})
 	c.reaches("here")
@@ -160,13 +176,16 @@ func upstreamKeys(t *testing.T, dir, url, address string) {
 	must(err)
 	for name, data := range map[string][]byte{
 		"ca.crt": authority.PEM, "ca.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-		"server.crt": server.CertPEM, "server.key": server.KeyPEM, "kubelet-client.crt": kubelets.CertPEM, "kubelet-client.key": kubelets.KeyPEM,
+		"server.crt": server.CertPEM, "server.key": server.KeyPEM, "kubelet-client.crt": kubelets.CertPEM,
+		"kubelet-client.key": kubelets.KeyPEM,
 	} {
 		must(os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	must(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"upstream": {Server: url, CertificateAuthorityData: authority.PEM}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"admin": {ClientCertificateData: admin.CertPEM, ClientKeyData: admin.KeyPEM}},
+		Clusters: map[string]*clientcmdapi.Cluster{"upstream": {Server: url,
+			CertificateAuthorityData: authority.PEM}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"admin": {ClientCertificateData: admin.CertPEM,
+			ClientKeyData: admin.KeyPEM}},
 		Contexts:       map[string]*clientcmdapi.Context{"upstream": {Cluster: "upstream", AuthInfo: "admin"}},
 		CurrentContext: "upstream",
 	}, filepath.Join(dir, "kubeconfig")))

@@ -42,7 +42,8 @@ spec:
 func operatorWithWebhooks(c *cluster) {
 	c.Helper()
 	before := c.objects()
-	c.kelsonOn("deploy", "--generate=false", "--load", "--containerd", containerdSocket(c.T, filepath.Dir(c.kubeconfig)))
+	c.kelsonOn("deploy", "--generate=false", "--load", "--containerd",
+		containerdSocket(c.T, filepath.Dir(c.kubeconfig)))
 	in := func(args ...string) string { return c.try(append([]string{"-n", cronjobNamespace}, args...)...) }
 	ready := func(replicas string) {
 		c.Helper()
@@ -56,8 +57,10 @@ func operatorWithWebhooks(c *cluster) {
 		_, err := c.run(cronjob, "apply", "-f", "-")
 		return err == nil
 	})
-	c.wants("the defaults", c.kubectl("get", "cronjobs.v1.batch.demo.welcome.domain", "every-minute", "-o", "jsonpath={.spec.concurrencyPolicy} {.spec.schedule}"), "Allow */1 * * * *")
-	c.wants("version v2", c.kubectl("get", "cronjobs.v2.batch.demo.welcome.domain", "every-minute", "-o", "jsonpath={.apiVersion} {.spec.schedule.minute}"),
+	c.wants("the defaults", c.kubectl("get", "cronjobs.v1.batch.demo.welcome.domain", "every-minute", "-o",
+		"jsonpath={.spec.concurrencyPolicy} {.spec.schedule}"), "Allow */1 * * * *")
+	c.wants("version v2", c.kubectl("get", "cronjobs.v2.batch.demo.welcome.domain", "every-minute", "-o",
+		"jsonpath={.apiVersion} {.spec.schedule.minute}"),
 		"batch.demo.welcome.domain/v2 */1")
 	out, err := c.run(strings.Replace(cronjob, "*/1 * * * *", "every full moon", 1), "apply", "-f", "-")
 	if err == nil || !strings.Contains(out, `spec.schedule: Invalid value: "every full moon"`) {
@@ -79,7 +82,8 @@ func operatorWithWebhooks(c *cluster) {
 	c.kubectl("-n", cronjobNamespace, "delete", "pod", leader, "--wait=false")
 	c.eventually("another pod leads", 3*time.Minute, func() bool { now := holder(); return now != "" && now != leader })
 	c.eventually("the leader runs the job, and its pod completes", 3*time.Minute, func() bool {
-		return strings.Contains(c.try("get", "jobs.batch", "-o", "jsonpath={.items[*].status.conditions[*].type}"), "Complete")
+		return strings.Contains(c.try("get", "jobs.batch", "-o", "jsonpath={.items[*].status.conditions[*].type}"),
+			"Complete")
 	})
 
 	c.kelsonOn("undeploy")
@@ -109,7 +113,8 @@ func (c *cluster) kelsonOn(args ...string) {
 func (c *cluster) metrics(pod string) {
 	c.Helper()
 	address := c.kubectl("-n", cronjobNamespace, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	read := func(token string) (int, string) {
 		req, err := http.NewRequest(http.MethodGet, "https://"+address+":8443/metrics", nil)
 		if err != nil {
@@ -130,9 +135,16 @@ func (c *cluster) metrics(pod string) {
 		return resp.StatusCode, string(body)
 	}
 	token := strings.TrimSpace(c.kubectl("-n", cronjobNamespace, "create", "token", "default"))
-	c.eventually("metrics without a token get 401", 3*time.Minute, func() bool { code, _ := read(""); return code == http.StatusUnauthorized })
-	c.eventually("metrics without the right get 403", 3*time.Minute, func() bool { code, _ := read(token); return code == http.StatusForbidden })
-	c.kubectl("create", "clusterrolebinding", "cronjob-test-metrics", "--clusterrole=cronjob-metrics-reader", "--serviceaccount="+cronjobNamespace+":default")
+	c.eventually("metrics without a token get 401", 3*time.Minute, func() bool {
+		code, _ := read("")
+		return code == http.StatusUnauthorized
+	})
+	c.eventually("metrics without the right get 403", 3*time.Minute, func() bool {
+		code, _ := read(token)
+		return code == http.StatusForbidden
+	})
+	c.kubectl("create", "clusterrolebinding", "cronjob-test-metrics", "--clusterrole=cronjob-metrics-reader",
+		"--serviceaccount="+cronjobNamespace+":default")
 	// The operator keeps a refusal of a token for a minute.
 	token = strings.TrimSpace(c.kubectl("-n", cronjobNamespace, "create", "token", "default"))
 	c.eventually("metrics with the right", 3*time.Minute, func() bool {
@@ -149,11 +161,13 @@ func (c *cluster) objects() []string {
 	var names []string
 	for _, resource := range strings.Fields(c.kubectl("api-resources", "--verbs=list", "-o", "name")) {
 		switch resource {
-		case "events", "events.events.k8s.io", "certificatesigningrequests.certificates.k8s.io", "leases.coordination.k8s.io", "componentstatuses",
+		case "events", "events.events.k8s.io", "certificatesigningrequests.certificates.k8s.io",
+			"leases.coordination.k8s.io", "componentstatuses",
 			"pods.metrics.k8s.io", "nodes.metrics.k8s.io":
 			continue
 		}
-		out, err := c.run("", "get", resource, "-A", "-o", `jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)
+		out, err := c.run("", "get", resource, "-A", "-o",
+			`jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}`)
 		if err != nil {
 			// The definition of the resource may have been deleted in the meantime.
 			c.Logf("list %s: %v: %s", resource, err, out)

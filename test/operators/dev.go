@@ -37,15 +37,20 @@ spec:
       spec: {template: {spec: {restartPolicy: Never, containers: [{name: work, image: busybox, command: [sleep, "100"]}]}}}
 `,
 		"own certificate controller; webhooks for Jobs and Pods; the project's sample is empty"},
-	{"kubernetes-sigs/lws", "060ab4da17eea1f0865fcbd3236bb1075e2cea32", "v0.10.0-11", "kubebuilder v4", "leaderworkerset/leaderworkerset-sample:{.status.readyReplicas}=3", "",
+	{"kubernetes-sigs/lws", "060ab4da17eea1f0865fcbd3236bb1075e2cea32", "v0.10.0-11", "kubebuilder v4",
+		"leaderworkerset/leaderworkerset-sample:{.status.readyReplicas}=3", "",
 		"own certificate controller; configuration file"},
-	{"rabbitmq/cluster-operator", "06cda8e8e1a927a652dda20a1b169fe7667f4916", "v2.22.3-29", "kubebuilder v4", "rabbitmq-system/statefulset/sample-server:{.status.readyReplicas}=1", "",
+	{"rabbitmq/cluster-operator", "06cda8e8e1a927a652dda20a1b169fe7667f4916", "v2.22.3-29", "kubebuilder v4",
+		"rabbitmq-system/statefulset/sample-server:{.status.readyReplicas}=1", "",
 		"certificates of cert-manager; build tags; it then runs a program in its pod, which is simulated"},
-	{"fluxcd/notification-controller", "2e46958a67f3af0e3e755a4fcaf7397d5803725e", "v1.9.0-37", "PROJECT of version 2, API module", `receiver/receiver-sample:{.status.conditions[?(@.type=="Ready")].status}=True`, "",
+	{"fluxcd/notification-controller", "2e46958a67f3af0e3e755a4fcaf7397d5803725e", "v1.9.0-37",
+		"PROJECT of version 2, API module", `receiver/receiver-sample:{.status.conditions[?(@.type=="Ready")].status}=True`, "",
 		"three kinds of samples"},
-	{"fluxcd/kustomize-controller", "186fb3b29138ce82ff61ba1a9370b96a3dd598fe", "v1.9.0-36", "PROJECT of version 2, API module", `kustomization/webapp-dev:{.status.conditions[?(@.type=="Ready")].reason}=ArtifactFailed`, "",
+	{"fluxcd/kustomize-controller", "186fb3b29138ce82ff61ba1a9370b96a3dd598fe", "v1.9.0-36",
+		"PROJECT of version 2, API module", `kustomization/webapp-dev:{.status.conditions[?(@.type=="Ready")].reason}=ArtifactFailed`, "",
 		"definitions of its sources from the API module's Go types; without source-controller there is no artifact"},
-	{"fluxcd/source-controller", "39b711b111fa906c3db0a424e252a5d12e48646d", "v1.9.0-13", "PROJECT of version 2, API module", `gitrepository/gitrepository-sample:{.status.conditions[?(@.type=="Ready")].reason}=GitOperationFailed`, "",
+	{"fluxcd/source-controller", "39b711b111fa906c3db0a424e252a5d12e48646d", "v1.9.0-13",
+		"PROJECT of version 2, API module", `gitrepository/gitrepository-sample:{.status.conditions[?(@.type=="Ready")].reason}=GitOperationFailed`, "",
 		"without a network, cloning fails; with one, use Succeeded"},
 	{"kubernetes-sigs/cluster-api-operator", "46918b657109212410b71c7e0401f63b0198406d", "v0.28.0-2", "kubebuilder v4", "capi-system/coreprovider/cluster-api:{.metadata.finalizers[0]}=provider.cluster.x-k8s.io", `
 apiVersion: operator.cluster.x-k8s.io/v1alpha2
@@ -53,11 +58,16 @@ kind: CoreProvider
 metadata: {name: cluster-api, namespace: capi-system}
 spec: {version: v1.12.0}
 `, "certificates of cert-manager; the project has no samples; it then downloads the provider, which needs a network"},
-	{"redhat-cop/namespace-configuration-operator", "8eaa74be68e8a1489757ed50d41c2dfdfb95c988", "v1.2.6-7", "operator-sdk v1, go.kubebuilder.io/v3", `namespaceconfig/test-namespaceconfig:{.status.conditions[0].type}=ReconcileSuccess`, "",
+	{"redhat-cop/namespace-configuration-operator", "8eaa74be68e8a1489757ed50d41c2dfdfb95c988", "v1.2.6-7",
+		"operator-sdk v1, go.kubebuilder.io/v3",
+		`namespaceconfig/test-namespaceconfig:{.status.conditions[0].type}=ReconcileSuccess`, "",
 		"its service account is created by OLM"},
-	{"hashicorp/vault-secrets-operator", "9b840a5a0c3455278d580418d6336f2011cf8574", "v1.4.1", "operator-sdk v1, go.kubebuilder.io/v3", "tenant-1/vaultauth/vaultauth-sample:{.status.valid}=true", "",
+	{"hashicorp/vault-secrets-operator", "9b840a5a0c3455278d580418d6336f2011cf8574", "v1.4.1",
+		"operator-sdk v1, go.kubebuilder.io/v3", "tenant-1/vaultauth/vaultauth-sample:{.status.valid}=true", "",
 		"downward API in environment and volumes; ten samples"},
-	{"backube/snapscheduler", "a257a21c972c3b103775f7d7999b18f58b3a03d2", "2026-08-18", "operator-sdk v1, go.kubebuilder.io/v4", "snapshotschedule/daily:{.status.conditions[0].type}=Reconciled", "", "kube-rbac-proxy beside the manager"},
+	{"backube/snapscheduler", "a257a21c972c3b103775f7d7999b18f58b3a03d2", "2026-08-18",
+		"operator-sdk v1, go.kubebuilder.io/v4", "snapshotschedule/daily:{.status.conditions[0].type}=Reconciled", "",
+		"kube-rbac-proxy beside the manager"},
 	{"kube-green/kube-green", "1045c7062173af5b204863ccd533567aa0492584", "2026-06-02", "operator-sdk v1, go.kubebuilder.io/v4", "sleepinfo/always:{.status.operation}=SLEEP", `
 apiVersion: kube-green.com/v1alpha1
 kind: SleepInfo

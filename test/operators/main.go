@@ -30,25 +30,32 @@ type project struct {
 }
 
 var projects = []project{
-	{"cloudnative-pg/cloudnative-pg", "a95a534dbe0854495b863bbc1b7651f74d310916", "v1.30.0-86", "controller-gen copies a type behind an alias field by field, which Kelson assigns"},
-	{"fluxcd/kustomize-controller", "186fb3b29138ce82ff61ba1a9370b96a3dd598fe", "v1.9.0-36", "PROJECT of version 2; the API is a module of its own"},
-	{"fluxcd/notification-controller", "2e46958a67f3af0e3e755a4fcaf7397d5803725e", "v1.9.0-37", "as kustomize-controller"},
+	{"cloudnative-pg/cloudnative-pg", "a95a534dbe0854495b863bbc1b7651f74d310916", "v1.30.0-86",
+		"controller-gen copies a type behind an alias field by field, which Kelson assigns"},
+	{"fluxcd/kustomize-controller", "186fb3b29138ce82ff61ba1a9370b96a3dd598fe", "v1.9.0-36",
+		"PROJECT of version 2; the API is a module of its own"},
+	{"fluxcd/notification-controller", "2e46958a67f3af0e3e755a4fcaf7397d5803725e", "v1.9.0-37",
+		"as kustomize-controller"},
 	{"fluxcd/source-controller", "39b711b111fa906c3db0a424e252a5d12e48646d", "v1.9.0-13", "as kustomize-controller"},
-	{"grafana/grafana-operator", "60d3ebd2b21a7736970cac8964aa71f7a4ac2ecc", "v5.24.0-124", "its Makefile edits the definition with yq"},
+	{"grafana/grafana-operator", "60d3ebd2b21a7736970cac8964aa71f7a4ac2ecc", "v5.24.0-124",
+		"its Makefile edits the definition with yq"},
 	{"hashicorp/vault-secrets-operator", "9b840a5a0c3455278d580418d6336f2011cf8574", "v1.4.1", "operator-sdk"},
 	{"kedacore/keda", "8b4f083ca8c8c2baf8477e322bd4d16ac4dfa09a", "v2.20.1-117", "operator-sdk"},
 	{"kubernetes-sigs/cluster-api-operator", "46918b657109212410b71c7e0401f63b0198406d", "v0.28.0-2", ""},
 	{"kubernetes-sigs/jobset", "08dfbdfd682714a9ab929633eca8dc95315187e7", "v0.13.0-devel-43", ""},
 	{"kubernetes-sigs/kueue", "ff69552e79ad21652c36caa97038382e55625cf7", "v0.20.0-devel-377", ""},
 	{"kubernetes-sigs/lws", "060ab4da17eea1f0865fcbd3236bb1075e2cea32", "v0.10.0-11", ""},
-	{"rabbitmq/cluster-operator", "06cda8e8e1a927a652dda20a1b169fe7667f4916", "v2.22.3-29", "its scripts remove descriptions"},
-	{"redhat-cop/namespace-configuration-operator", "8eaa74be68e8a1489757ed50d41c2dfdfb95c988", "v1.2.6-7", "operator-sdk, controller-gen v0.11"},
+	{"rabbitmq/cluster-operator", "06cda8e8e1a927a652dda20a1b169fe7667f4916", "v2.22.3-29",
+		"its scripts remove descriptions"},
+	{"redhat-cop/namespace-configuration-operator", "8eaa74be68e8a1489757ed50d41c2dfdfb95c988", "v1.2.6-7",
+		"operator-sdk, controller-gen v0.11"},
 }
 
 func main() {
 	kelson := flag.String("kelson", "bin/kelson", "kelson's binary")
 	docs := flag.String("docs", "", "file to write the table to")
-	sources := flag.String("sources", os.Getenv("SOURCES"), "folder with OWNER+NAME/repo, git directories to clone from instead of GitHub")
+	sources := flag.String("sources", os.Getenv("SOURCES"),
+		"folder with OWNER+NAME/repo, git directories to clone from instead of GitHub")
 	work := flag.String("work", "bin/operators", "folder of the clones")
 	dev := flag.Bool("dev", false, "run kelson dev in the projects until a sample is reconciled")
 	only := flag.String("run", "", "with -dev, only the repositories that match this expression")
@@ -89,7 +96,8 @@ func run(ctx context.Context, kelson, docs, sources, work string) error {
 		} else if len(r.stale) == 0 {
 			equal++
 		}
-		fmt.Fprintf(&table, "| [%s](https://github.com/%s) %s | %d | %s | %d ms | %s |\n", p.repo, p.repo, p.version, r.files, r.result(), r.took.Milliseconds(), p.note)
+		fmt.Fprintf(&table, "| [%s](https://github.com/%s) %s | %d | %s | %d ms | %s |\n", p.repo, p.repo, p.version,
+			r.files, r.result(), r.took.Milliseconds(), p.note)
 	}
 	fmt.Printf("%d of %d projects: all generated files mean the same as the committed ones\n", equal, len(projects))
 	if docs != "" {
@@ -116,7 +124,8 @@ func clone(ctx context.Context, p project, sources, dir string) error {
 	if sources != "" {
 		return unpack(ctx, filepath.Join(sources, strings.ReplaceAll(p.repo, "/", "+"), "repo"), p.commit, dir)
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"fetch", "-q", "--depth=1", from, p.commit}, {"checkout", "-q", "--force", "FETCH_HEAD"}} {
+	for _, args := range [][]string{{"init", "-q"}, {"fetch", "-q", "--depth=1", from, p.commit},
+		{"checkout", "-q", "--force", "FETCH_HEAD"}} {
 		cmd := exec.CommandContext(ctx, "git", args...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {

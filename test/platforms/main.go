@@ -81,7 +81,8 @@ func parse(files *token.FileSet, name string, text []byte) (*ast.File, error) {
 	for _, d := range f.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 			call := &ast.CallExpr{Fun: ast.NewIdent("panic"), Args: []ast.Expr{ast.NewIdent("nil")}}
-			f.Body = &ast.BlockStmt{Lbrace: f.Body.Lbrace, List: []ast.Stmt{&ast.ExprStmt{X: call}}, Rbrace: f.Body.Rbrace}
+			f.Body = &ast.BlockStmt{Lbrace: f.Body.Lbrace, List: []ast.Stmt{&ast.ExprStmt{X: call}},
+				Rbrace: f.Body.Rbrace}
 		}
 	}
 	return f, err

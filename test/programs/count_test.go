@@ -24,14 +24,17 @@ func TestCountOfPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(c.programs, "kelson.dev/test/programs") || !slices.Contains(c.kubernetes, "kelson.dev/cmd/kelson") ||
-		slices.Contains(c.kubernetes, "kelson.dev/test/programs") || slices.Contains(c.onlyTests, "kelson.dev/cmd/kelson") {
+	if !slices.Contains(c.programs, "kelson.dev/test/programs") ||
+		!slices.Contains(c.kubernetes, "kelson.dev/cmd/kelson") ||
+		slices.Contains(c.kubernetes, "kelson.dev/test/programs") ||
+		slices.Contains(c.onlyTests, "kelson.dev/cmd/kelson") {
 		t.Fatalf("the count is wrong: %+v", c)
 	}
 	if len(c.programs) > mostPrograms {
 		t.Errorf("there are %d test programs, more than %d", len(c.programs), mostPrograms)
 	}
 	if len(c.kubernetes) > mostKubernetes {
-		t.Errorf("%d test programs link packages of k8s.io/kubernetes, more than %d: make count lists them", len(c.kubernetes), mostKubernetes)
+		t.Errorf("%d test programs link packages of k8s.io/kubernetes, more than %d: make count lists them",
+			len(c.kubernetes), mostKubernetes)
 	}
 }

@@ -25,7 +25,8 @@ func module(t *testing.T, bodies map[string]string) {
 	}
 	write("go.mod", "module example.com/m\n\ngo 1.26\n")
 	for name, body := range bodies {
-		write(name+"/x_test.go", "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestX(t *testing.T) {\n"+body+"\n_ = os.Args\n}\n")
+		write(name+"/x_test.go", "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestX(t *testing.T) {\n"+
+			body+"\n_ = os.Args\n}\n")
 	}
 	t.Setenv("GOWORK", "off")
 	t.Chdir(dir)
@@ -46,20 +47,23 @@ func TestRerun(t *testing.T) {
 	if err := rerun([]string{"-vet=off", "./..."}, &out, &problems); err != nil {
 		t.Fatalf("a program that fails once: %v\n%s%s", err, &out, &problems)
 	}
-	wantInOrder(t, out.String(), "FAIL\texample.com/m/flaky\t", "ok  \texample.com/m/steady\t", "\nok  \texample.com/m/flaky\t",
+	wantInOrder(t, out.String(), "FAIL\texample.com/m/flaky\t", "ok  \texample.com/m/steady\t",
+		"\nok  \texample.com/m/flaky\t",
 		"FLAKY: example.com/m/flaky: TestX/sub; the second run passed\n")
 	if n := strings.Count(out.String(), "example.com/m/steady"); n != 1 {
 		t.Errorf("the package that passed ran %d times, want 1:\n%s", n, &out)
 	}
 
-	if err := os.WriteFile("steady/y_test.go", []byte("package x\n\nimport \"testing\"\n\nfunc TestY(t *testing.T) { panic(1) }\n"), 0o644); err != nil {
+	if err := os.WriteFile("steady/y_test.go",
+		[]byte("package x\n\nimport \"testing\"\n\nfunc TestY(t *testing.T) { panic(1) }\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out.Reset()
 	if err := rerun([]string{"-vet=off", "./..."}, &out, &problems); !errors.Is(err, errFailed) {
 		t.Errorf("a program that fails twice: error %v, want %v", err, errFailed)
 	}
-	wantInOrder(t, out.String(), "ok  \texample.com/m/flaky\t", "FAIL\texample.com/m/steady\t", "FAIL\texample.com/m/steady\t",
+	wantInOrder(t, out.String(), "ok  \texample.com/m/flaky\t", "FAIL\texample.com/m/steady\t",
+		"FAIL\texample.com/m/steady\t",
 		"FAILED TWICE: example.com/m/steady: TestY; second run: TestY\n")
 
 	if err := os.WriteFile("steady/y_test.go", []byte("package x\n\nfunc broken() int {}\n"), 0o644); err != nil {
@@ -88,7 +92,8 @@ func TestStress(t *testing.T) {
 		t.Errorf("error %v, want %v", err, errFailed)
 	}
 	for _, want := range []string{
-		"ok  \texample.com/m/steady\t6 runs in ", "FAIL\texample.com/m/parallel\t3 of 6 runs in ", ": TestX (GOMAXPROCS=1): 3\n",
+		"ok  \texample.com/m/steady\t6 runs in ", "FAIL\texample.com/m/parallel\t3 of 6 runs in ",
+		": TestX (GOMAXPROCS=1): 3\n",
 		"stress: programs: 2 of 2, failed: 1\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -142,7 +147,8 @@ FAIL
 	for _, p := range res.failed {
 		got = append(got, p.path+": "+p.what())
 	}
-	want := []string{"example.com/m/a: TestA/one, TestA/two", "example.com/m/d: TestSlow (timed out)", "example.com/m/e: failed outside of a test"}
+	want := []string{"example.com/m/a: TestA/one, TestA/two", "example.com/m/d: TestSlow (timed out)",
+		"example.com/m/e: failed outside of a test"}
 	if !slices.Equal(got, want) || !res.broken {
 		t.Errorf("failed programs %q, broken %v; want %q, true", got, res.broken, want)
 	}
@@ -156,7 +162,8 @@ func TestSplitPackages(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{}, {"unknown"}, {"rerun", "-short"}, {"stress"}, {"stress", "-processors=1,x", "."}, {"stress", "-runs=0", "."}} {
+	for _, args := range [][]string{{}, {"unknown"}, {"rerun", "-short"}, {"stress"},
+		{"stress", "-processors=1,x", "."}, {"stress", "-runs=0", "."}} {
 		if err := run(args); err == nil {
 			t.Errorf("programs %q: no error", args)
 		}

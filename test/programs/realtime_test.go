@@ -24,7 +24,8 @@ func TestRealTime(t *testing.T) {
 	files := token.NewFileSet()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			if base := filepath.Base(name); base == "testdata" || base == "bin" || strings.HasPrefix(base, ".") && name != "." {
+			if base := filepath.Base(name); base == "testdata" || base == "bin" ||
+				strings.HasPrefix(base, ".") && name != "." {
 				return filepath.SkipDir
 			}
 			return err
@@ -66,7 +67,8 @@ func TestRealTime(t *testing.T) {
 
 // measures reports whether the tests of a folder measure: they are not a part of make test.
 func measures(dir string) bool {
-	return strings.HasPrefix(dir, "bench") || dir == "test/nodes" || strings.HasPrefix(dir, "test/conformance") || strings.HasPrefix(dir, "test/adapter")
+	return strings.HasPrefix(dir, "bench") || dir == "test/nodes" || strings.HasPrefix(dir, "test/conformance") ||
+		strings.HasPrefix(dir, "test/adapter")
 }
 
 // TestRealTimeUses checks the search itself.
@@ -96,9 +98,11 @@ func both() { <-time.After(2*time.Second) }
 	}
 	var got []string
 	for _, use := range realTimeUses(files, map[string]*ast.File{"x_test.go": f}) {
-		got = append(got, fmt.Sprint(files.Position(f.Pos()).Line+strings.Count(source[:use.offset], "\n"), " ", use.function, " ", use.what))
+		got = append(got, fmt.Sprint(files.Position(f.Pos()).Line+strings.Count(source[:use.offset], "\n"), " ",
+			use.function, " ", use.what))
 	}
-	want := []string{"3 TestA sleeps", "7 TestA gives up after 30s", "9 TestA gives up after 5s", "11 TestA compares durations", "11 TestA compares durations", "17 both gives up after 2s"}
+	want := []string{"3 TestA sleeps", "7 TestA gives up after 30s", "9 TestA gives up after 5s",
+		"11 TestA compares durations", "11 TestA compares durations", "17 both gives up after 2s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
@@ -114,7 +118,8 @@ type realTimeUse struct {
 // bubble if all its uses do: in a function that is passed to synctest.Test, or to a function that
 // calls synctest.Test. Two functions with one name count as one.
 func realTimeUses(files *token.FileSet, sources map[string]*ast.File) []realTimeUse {
-	s := search{constants: map[string]ast.Expr{}, bubbles: map[string]bool{}, real: map[string]bool{}, uses: map[string][]string{}, used: map[string]bool{}}
+	s := search{constants: map[string]ast.Expr{}, bubbles: map[string]bool{}, real: map[string]bool{},
+		uses: map[string][]string{}, used: map[string]bool{}}
 	var functions []*ast.FuncDecl
 	for _, name := range slices.Sorted(mapKeys(sources)) {
 		for _, d := range sources[name].Decls {
@@ -173,7 +178,8 @@ func mapKeys(m map[string]*ast.File) func(func(string) bool) {
 
 // isEntry reports whether the go command calls the function.
 func isEntry(name string) bool {
-	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example") || name == "init"
+	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example") ||
+		name == "init"
 }
 
 type search struct {
@@ -242,7 +248,8 @@ func (s *search) walk(root ast.Node, visit func(n ast.Node, loop bool)) {
 func (s *search) dependence(n ast.Node, loop bool) string {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
-		if !slices.Contains([]token.Token{token.LSS, token.GTR, token.LEQ, token.GEQ}, n.Op) || !isElapsed(n.X) && !isElapsed(n.Y) {
+		if !slices.Contains([]token.Token{token.LSS, token.GTR, token.LEQ, token.GEQ}, n.Op) ||
+			!isElapsed(n.X) && !isElapsed(n.Y) {
 			return ""
 		}
 		limit := n.Y
@@ -317,7 +324,8 @@ func callsOf(body ast.Node) string {
 // constants. Others are not checked.
 func (s *search) duration(x ast.Expr, depth int) (time.Duration, bool) {
 	units := map[string]time.Duration{
-		"Nanosecond": 1, "Microsecond": time.Microsecond, "Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
+		"Nanosecond": 1, "Microsecond": time.Microsecond, "Millisecond": time.Millisecond, "Second": time.Second,
+		"Minute": time.Minute, "Hour": time.Hour,
 	}
 	switch x := x.(type) {
 	case *ast.BasicLit:

@@ -200,7 +200,8 @@ func (s stressed) program(ctx context.Context, p tested, binary string) (line st
 		counts = append(counts, fmt.Sprintf("%s: %d", name, n))
 	}
 	slices.Sort(counts)
-	return fmt.Sprintf("FAIL\t%s\t%d of %d runs in %v: %s", p.path, failed, runs, took, strings.Join(counts, ", ")), false
+	return fmt.Sprintf("FAIL\t%s\t%d of %d runs in %v: %s", p.path, failed, runs, took, strings.Join(counts, ", ")),
+		false
 }
 
 // once runs a program in its package's folder, as go test does. If the run fails, once writes its

@@ -41,7 +41,8 @@ func (c *checker) compare(ctx context.Context, installer, chart string) cell {
 		return cell{false, "helm template: " + err.Error()}
 	}
 	if found := differences(want, have); len(found) > 0 {
-		return cell{false, fmt.Sprintf("differs from the installer in %d places: %s", len(found), strings.Join(found, "\n"))}
+		return cell{false, fmt.Sprintf("differs from the installer in %d places: %s", len(found),
+			strings.Join(found, "\n"))}
 	}
 	return cell{true, fmt.Sprintf("%d equal objects", len(want))}
 }

@@ -51,7 +51,8 @@ func main() {
 	c := &checker{}
 	flag.StringVar(&c.kelson, "kelson", "bin/kelson", "kelson's binary")
 	flag.StringVar(&c.helm, "helm", "bin/peers/helm", "Helm's binary")
-	flag.StringVar(&c.sources, "sources", os.Getenv("SOURCES"), "folder with OWNER+NAME/repo, git directories to clone from instead of GitHub")
+	flag.StringVar(&c.sources, "sources", os.Getenv("SOURCES"),
+		"folder with OWNER+NAME/repo, git directories to clone from instead of GitHub")
 	flag.StringVar(&c.work, "work", "bin/projects", "folder of the clones")
 	docs := flag.String("docs", "", "page in which the table is replaced")
 	only := flag.String("run", "", "only the repositories that match this expression; the table is not written")
@@ -95,7 +96,8 @@ func (c *checker) run(ctx context.Context, match *regexp.Regexp, docs string) er
 		}
 		total++
 		fmt.Printf("%s\n", p.repo)
-		fmt.Fprintf(&rows, "| [%s](https://github.com/%s/tree/%s) | %s |", p.repo, p.repo, p.commit, controllerRuntime(dir))
+		fmt.Fprintf(&rows, "| [%s](https://github.com/%s/tree/%s) | %s |", p.repo, p.repo, p.commit,
+			controllerRuntime(dir))
 		cells, err := c.check(ctx, dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.repo, err)
@@ -136,7 +138,8 @@ func (c *checker) clone(ctx context.Context, p project, dir string) error {
 	if c.sources != "" {
 		script, from = archive, filepath.Join(c.sources, strings.ReplaceAll(p.repo, "/", "+"), "repo")
 	}
-	if out, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", from, p.commit, dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", from, p.commit,
+		dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil

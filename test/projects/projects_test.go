@@ -51,13 +51,15 @@ metadata: {name: a.b}
 		dir := t.TempDir()
 		file := filepath.Join(dir, "install.yaml")
 		rendered := chart + "\n---\nkind: CustomResourceDefinition\nmetadata: {name: a.b, annotations: {helm.sh/resource-policy: keep}}\n"
-		for name, text := range map[string]string{file: installer, filepath.Join(dir, "helm"): "#!/bin/sh\ncat <<'END'\n" + rendered + "END\n"} {
+		for name, text := range map[string]string{file: installer,
+			filepath.Join(dir, "helm"): "#!/bin/sh\ncat <<'END'\n" + rendered + "END\n"} {
 			if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
 		got := (&checker{helm: filepath.Join(dir, "helm")}).compare(t.Context(), file, dir)
-		if found := strings.TrimPrefix(got.text, "differs from the installer in "); want == "" && got != (cell{true, "2 equal objects"}) || want != "" && !strings.HasSuffix(found, "places: "+want) {
+		if found := strings.TrimPrefix(got.text, "differs from the installer in "); want == "" &&
+			got != (cell{true, "2 equal objects"}) || want != "" && !strings.HasSuffix(found, "places: "+want) {
 			t.Errorf("%s\ngot  %s\nwant %s", chart, got.text, want)
 		}
 	}

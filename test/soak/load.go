@@ -84,7 +84,8 @@ func event(name string, rnd *rand.Rand) string {
 	now := time.Now().UTC().Format(time.RFC3339)
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"name":"%s","namespace":"%s"},"type":"Normal","reason":"Soaked","message":"%s",`+
 		`"involvedObject":{"apiVersion":"v1","kind":"Pod","namespace":"%s","name":"pod-%d"},"source":{"component":"soak"},"count":1,`+
-		`"firstTimestamp":"%s","lastTimestamp":"%s"}`, name, namespace, text(rnd, 100+rnd.IntN(300)), namespace, rnd.IntN(80), now, now)
+		`"firstTimestamp":"%s","lastTimestamp":"%s"}`, name, namespace, text(rnd, 100+rnd.IntN(300)), namespace,
+		rnd.IntN(80), now, now)
 }
 
 const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.soak.example.com"},
@@ -223,10 +224,13 @@ const (
 
 // lists are read one after the other, one each second. As kubectl does, those of tables have pages.
 var lists = [][2]string{
-	{core + "/events?limit=500", jsonMedia}, {core + "/pods", protobuf}, {core + "/configmaps?limit=500", table}, {widgets, jsonMedia},
-	{core + "/events?limit=500", protobuf}, {core + "/pods?limit=500", table}, {core + "/configmaps", jsonMedia}, {widgets + "?limit=500", table},
+	{core + "/events?limit=500", jsonMedia}, {core + "/pods", protobuf}, {core + "/configmaps?limit=500", table},
+	{widgets, jsonMedia},
+	{core + "/events?limit=500", protobuf}, {core + "/pods?limit=500", table}, {core + "/configmaps", jsonMedia},
+	{widgets + "?limit=500", table},
 	{core + "/events", metas}, {core + "/pods", jsonMedia}, {core + "/configmaps", protobuf}, {widgets, metas},
-	{core + "/events?limit=500", table}, {core + "/pods?fieldSelector=status.phase%3DRunning", jsonMedia}, {core + "/configmaps", metas},
+	{core + "/events?limit=500", table}, {core + "/pods?fieldSelector=status.phase%3DRunning", jsonMedia},
+	{core + "/configmaps", metas},
 	{core + "/events", protobuf}, {core + "/events?fieldSelector=reason%3DSoaked", jsonMedia},
 }
 

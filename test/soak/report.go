@@ -66,7 +66,8 @@ func (r *report) row(ctx context.Context, srv *server, l *load, w *watches, sinc
 		return err
 	}
 	live := values["go_gc_heap_live_bytes"]
-	fmt.Printf("%12s %9d %8d %8.0f | %9.1f %8.1f %8.1f | %8.1f", since.Round(time.Second), l.sent.Load()+l.lists.Load(), w.events.Load(),
+	fmt.Printf("%12s %9d %8d %8.0f | %9.1f %8.1f %8.1f | %8.1f", since.Round(time.Second), l.sent.Load()+l.lists.Load(),
+		w.events.Load(),
 		values["kelson_store_objects"], live/mib, float64(m.anon)/mib, float64(m.resident)/mib, values[limit]/mib)
 	evictions := 0.0
 	for _, p := range parts {
@@ -93,14 +94,17 @@ func (r *report) idle(ctx context.Context, srv *server) (err error) {
 // verdict prints the result, and returns an error if the server needed too much.
 func (r *report) verdict(need memory) error {
 	bound := need.anon*3/2 + 64*mib
-	fmt.Printf("\nhighest: %.1f MiB private, %.1f MiB resident\n", float64(r.most.anon)/mib, float64(r.most.resident)/mib)
-	fmt.Printf("idle after the load: %.1f MiB private, %.1f MiB resident\n", float64(r.idling.anon)/mib, float64(r.idling.resident)/mib)
+	fmt.Printf("\nhighest: %.1f MiB private, %.1f MiB resident\n", float64(r.most.anon)/mib,
+		float64(r.most.resident)/mib)
+	fmt.Printf("idle after the load: %.1f MiB private, %.1f MiB resident\n", float64(r.idling.anon)/mib,
+		float64(r.idling.resident)/mib)
 	fmt.Printf("a new server with the same objects, after lists of all, idle: %.1f MiB private, %.1f MiB resident\n",
 		float64(need.anon)/mib, float64(need.resident)/mib)
 	fmt.Printf("bound, 1.5 × %.1f MiB + 64 MiB: %.1f MiB private\n", float64(need.anon)/mib, float64(bound)/mib)
 	var errs []error
 	if r.most.anon > bound {
-		errs = append(errs, fmt.Errorf("the server had %.1f MiB of private memory; at most %.1f MiB are allowed", float64(r.most.anon)/mib, float64(bound)/mib))
+		errs = append(errs, fmt.Errorf("the server had %.1f MiB of private memory; at most %.1f MiB are allowed",
+			float64(r.most.anon)/mib, float64(bound)/mib))
 	}
 	return errors.Join(append(errs, r.watches)...)
 }

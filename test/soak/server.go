@@ -34,7 +34,8 @@ func (o *options) start(ctx context.Context, dir string) (_ *server, err error) 
 		return nil, err
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	args := []string{"serve", "--secure-port", port, "--data-dir", filepath.Join(dir, "data"), "--kubeconfig", kubeconfig}
+	args := []string{"serve", "--secure-port", port, "--data-dir", filepath.Join(dir, "data"), "--kubeconfig",
+		kubeconfig}
 	process, err := child.Start(dir, o.kelson, append(args, strings.Fields(o.flags)...)...)
 	if err != nil {
 		return nil, err
@@ -219,7 +220,8 @@ func (s *server) memory() (m memory, err error) {
 		}
 	}
 	if m.anon == 0 || m.resident == 0 {
-		return m, fmt.Errorf("memory of process %d is unknown; it may have ended:\n%s", s.process.ID, s.process.Output())
+		return m, fmt.Errorf("memory of process %d is unknown; it may have ended:\n%s", s.process.ID,
+			s.process.Output())
 	}
 	return m, nil
 }

@@ -60,7 +60,9 @@ func (w *watches) problems() error {
 func (w *watches) follow(ctx context.Context, srv *server, path, accept string, seconds int) {
 	revision, err := srv.revision(ctx, path)
 	for err == nil && ctx.Err() == nil {
-		revision, err = w.once(ctx, srv, fmt.Sprintf("%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s", path, seconds, revision), accept, revision)
+		revision, err = w.once(ctx, srv, fmt.Sprintf(
+			"%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s", path, seconds, revision),
+			accept, revision)
 	}
 	if err != nil && ctx.Err() == nil {
 		w.mu.Lock()

@@ -215,7 +215,8 @@ type state struct {
 
 // current reads the newest state. If the object does not exist, the state is a zero object at
 // revision 0.
-func (a *adapter) current(ctx context.Context, key string, at store.Key, like runtime.Object, missing bool) (state, error) {
+func (a *adapter) current(ctx context.Context, key string, at store.Key, like runtime.Object,
+	missing bool) (state, error) {
 	s := state{obj: reflect.New(reflect.TypeOf(like).Elem()).Interface().(runtime.Object), known: true}
 	obj := a.store.Snapshot().Get(at)
 	if obj == nil {
@@ -233,7 +234,8 @@ func (a *adapter) current(ctx context.Context, key string, at store.Key, like ru
 }
 
 // suggested returns a state for the caller's object, if there is one.
-func (a *adapter) suggested(ctx context.Context, key string, at store.Key, like, cached runtime.Object, missing bool) (state, error) {
+func (a *adapter) suggested(ctx context.Context, key string, at store.Key, like, cached runtime.Object,
+	missing bool) (state, error) {
 	if cached == nil {
 		return a.current(ctx, key, at, like, missing)
 	}
@@ -390,7 +392,8 @@ func (a *adapter) GetList(ctx context.Context, key string, opts storage.ListOpti
 			items.Set(reflect.Append(items, item.Elem()))
 		}
 	}
-	token, remaining, err := storage.PrepareContinueToken(last, prefix, int64(sn.Revision()), int64(len(found)), more, opts)
+	token, remaining, err := storage.PrepareContinueToken(last, prefix, int64(sn.Revision()), int64(len(found)), more,
+		opts)
 	if err != nil {
 		return err
 	}
@@ -411,8 +414,9 @@ func (a *adapter) snapshot(opts storage.ListOptions, revision uint64, from, pref
 		if failure != nil {
 			return nil, failure
 		}
-		expired := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
-			"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results.")
+		expired := apierrors.NewResourceExpired(
+			"The provided continue parameter is too old to display a consistent list result. " +
+				"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results.")
 		expired.ErrStatus.ListMeta.Continue = token
 		return nil, expired
 	case errors.Is(err, store.ErrCompacted):

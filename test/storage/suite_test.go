@@ -37,7 +37,8 @@ func newAdapter(t *testing.T) *adapter {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	return &adapter{store: st, codec: apitesting.TestCodec(codecs, examplev1.SchemeGroupVersion), transformer: suite.NewPrefixTransformer([]byte(prefix), false)}
+	return &adapter{store: st, codec: apitesting.TestCodec(codecs, examplev1.SchemeGroupVersion),
+		transformer: suite.NewPrefixTransformer([]byte(prefix), false)}
 }
 
 // storedWithoutVersion checks the stored bytes.
@@ -80,7 +81,8 @@ func (a *adapter) compact(ctx context.Context, t *testing.T, resourceVersion str
 
 // increaseRV writes an object of another resource.
 func (a *adapter) increaseRV(ctx context.Context, t *testing.T) int64 {
-	op := store.Op{Key: store.Key{Resource: "others", Name: "o"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}
+	op := store.Op{Key: store.Key{Resource: "others", Name: "o"}, Data: []byte(`{"metadata":{}}`),
+		Expect: store.AnyRevision}
 	written, err := a.store.Commit(ctx, op)
 	if err != nil {
 		t.Fatal(err)
@@ -99,10 +101,12 @@ func reads(*testing.T, uint64, uint64) {}
 // bookmarks, which package rest creates (OptionalTestProgressNotify,
 // OptionalWatchBookmarksWithCorrectResourceVersion).
 func TestUpstreamSuite(t *testing.T) {
-	plain := func(run func(context.Context, *testing.T, storage.Interface)) func(context.Context, *testing.T, *adapter) {
+	plain := func(run func(context.Context, *testing.T, storage.Interface)) func(context.Context, *testing.T,
+		*adapter) {
 		return func(ctx context.Context, t *testing.T, a *adapter) { run(ctx, t, a) }
 	}
-	transforming := func(run func(context.Context, *testing.T, suite.InterfaceWithPrefixTransformer)) func(context.Context, *testing.T, *adapter) {
+	transforming := func(run func(context.Context, *testing.T, suite.InterfaceWithPrefixTransformer)) func(
+		context.Context, *testing.T, *adapter) {
 		return func(ctx context.Context, t *testing.T, a *adapter) { run(ctx, t, a) }
 	}
 	for name, run := range map[string]func(context.Context, *testing.T, *adapter){
@@ -145,7 +149,9 @@ func TestUpstreamSuite(t *testing.T) {
 		"ConsistentList": func(ctx context.Context, t *testing.T, a *adapter) {
 			suite.RunTestConsistentList(ctx, t, a, a.increaseRV, false, true, false)
 		},
-		"ListContinuation": func(ctx context.Context, t *testing.T, a *adapter) { suite.RunTestListContinuation(ctx, t, a, reads) },
+		"ListContinuation": func(ctx context.Context, t *testing.T, a *adapter) {
+			suite.RunTestListContinuation(ctx, t, a, reads)
+		},
 		"ListPaginationRareObject": func(ctx context.Context, t *testing.T, a *adapter) {
 			suite.RunTestListPaginationRareObject(ctx, t, a, reads)
 		},
@@ -185,7 +191,9 @@ func TestUpstreamSuite(t *testing.T) {
 		"WatchListMatchSingle":                   plain(suite.RunWatchListMatchSingle),
 		"WatchError":                             transforming(suite.RunTestWatchError),
 		"WatchErrorIsBlockingFurtherEvents":      transforming(suite.RunWatchErrorIsBlockingFurtherEvents),
-		"WatchFromZero":                          func(ctx context.Context, t *testing.T, a *adapter) { suite.RunTestWatchFromZero(ctx, t, a, a.compact) },
+		"WatchFromZero": func(ctx context.Context, t *testing.T, a *adapter) {
+			suite.RunTestWatchFromZero(ctx, t, a, a.compact)
+		},
 		"WatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, a *adapter) {
 			suite.RunTestWatchDispatchBookmarkEvents(ctx, t, a, false)
 		},

@@ -38,7 +38,8 @@ func (a *adapter) Watch(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return nil, err
 	}
-	wantsState := opts.SendInitialEvents != nil && *opts.SendInitialEvents || opts.SendInitialEvents == nil && revision == 0
+	wantsState := opts.SendInitialEvents != nil && *opts.SendInitialEvents ||
+		opts.SendInitialEvents == nil && revision == 0
 	sn := a.store.Snapshot()
 	if wantsState || revision == 0 {
 		if err := a.notOlder(opts.ResourceVersion, sn.Revision()); err != nil {

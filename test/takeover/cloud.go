@@ -20,7 +20,8 @@ func cloud(ctx context.Context, dir, kelson, components string) error {
 		return err
 	}
 	config := filepath.Join(dir, "kubeconfig-cloud")
-	server, err := child.Start(dir, kelson, "serve", "--data-dir", filepath.Join(dir, "cloud"), "--kubeconfig", config, "--secure-port", port,
+	server, err := child.Start(dir, kelson, "serve", "--data-dir", filepath.Join(dir, "cloud"), "--kubeconfig", config,
+		"--secure-port", port,
 		"--node", "simulated", "--cloud-provider", "external")
 	if err != nil {
 		return err
@@ -33,9 +34,12 @@ func cloud(ctx context.Context, dir, kelson, components string) error {
 	if err := c.steps(ctx, []step{{"node waits for a cloud", c.uninitialized}}); err != nil {
 		return err
 	}
-	manager, err := child.Start(dir, filepath.Join(components, "cloud-controller-manager"), "--kubeconfig", config, "--authentication-kubeconfig", config,
-		"--authorization-kubeconfig", config, "--cloud-provider=fake", "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0",
-		"--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16", "--configure-cloud-routes=true", "--route-reconciliation-period=2s")
+	manager, err := child.Start(dir, filepath.Join(components, "cloud-controller-manager"), "--kubeconfig", config,
+		"--authentication-kubeconfig", config,
+		"--authorization-kubeconfig", config, "--cloud-provider=fake", "--leader-elect=false",
+		"--bind-address=127.0.0.1", "--secure-port=0",
+		"--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16", "--configure-cloud-routes=true",
+		"--route-reconciliation-period=2s")
 	if err != nil {
 		return err
 	}
@@ -81,7 +85,9 @@ func (c *cluster) initialized(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.uninitialized(ctx) == nil || node.Spec.ProviderID != "fake://"+node.Name || node.Labels[corev1.LabelInstanceTypeStable] != "fake.large" || node.Labels[corev1.LabelTopologyZone] != "zone-1" {
+	if c.uninitialized(ctx) == nil || node.Spec.ProviderID != "fake://"+node.Name ||
+		node.Labels[corev1.LabelInstanceTypeStable] != "fake.large" ||
+		node.Labels[corev1.LabelTopologyZone] != "zone-1" {
 		return fmt.Errorf("provider ID %q, labels %v, taints %v", node.Spec.ProviderID, node.Labels, node.Spec.Taints)
 	}
 	for _, address := range node.Status.Addresses {
@@ -96,9 +102,10 @@ func (c *cluster) balanced(ctx context.Context) error {
 	services := c.CoreV1().Services(metav1.NamespaceDefault)
 	service, err := services.Get(ctx, "balanced", metav1.GetOptions{})
 	if err != nil {
-		_, err = services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "balanced"}, Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}},
-		}}, metav1.CreateOptions{})
+		_, err = services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "balanced"},
+			Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}},
+			}}, metav1.CreateOptions{})
 		if err == nil {
 			err = fmt.Errorf("the Service was just created")
 		}
@@ -124,7 +131,8 @@ func (c *cluster) routed(ctx context.Context) error {
 		}
 	}
 	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionFalse && condition.Reason == "RouteCreated" {
+		if condition.Type == corev1.NodeNetworkUnavailable && condition.Status == corev1.ConditionFalse &&
+			condition.Reason == "RouteCreated" {
 			return nil
 		}
 	}

@@ -25,28 +25,35 @@ type cluster struct{ kubernetes.Interface }
 
 // nothingHappens checks that no controllers and no scheduler run in the server.
 func (c *cluster) nothingHappens(ctx context.Context) error {
-	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	labels := map[string]string{"app": "web"}
 	pod := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"usage.kelson.dev/cpu": "400m/replicas"}},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels,
+			Annotations: map[string]string{"usage.kelson.dev/cpu": "400m/replicas"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "web", Image: "web", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
+			Name: "web", Image: "web", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
 		}}},
 	}
-	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod}}
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod}}
 	if _, err := c.AppsV1().Deployments(namespace).Create(ctx, web, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}
 	if _, err := c.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}},
-		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "once", Image: "once", Command: []string{"true"}}}},
-	}}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}},
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "once", Image: "once", Command: []string{"true"}}}},
+		}}}
 	if _, err := c.BatchV1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -60,7 +67,8 @@ func (c *cluster) nothingHappens(ctx context.Context) error {
 		return err
 	}
 	if len(pods.Items)+len(accounts.Items) > 0 {
-		return fmt.Errorf("controllers run in the server: %d pods, %d service accounts", len(pods.Items), len(accounts.Items))
+		return fmt.Errorf("controllers run in the server: %d pods, %d service accounts", len(pods.Items),
+			len(accounts.Items))
 	}
 	return nil
 }
@@ -130,7 +138,8 @@ func (c *cluster) scheduled(ctx context.Context) error {
 		return err
 	}
 	for _, e := range events.Items {
-		if strings.HasPrefix(e.InvolvedObject.Name, "web-") && (e.Source.Component == "default-scheduler" || e.ReportingController == "default-scheduler") {
+		if strings.HasPrefix(e.InvolvedObject.Name, "web-") &&
+			(e.Source.Component == "default-scheduler" || e.ReportingController == "default-scheduler") {
 			return nil
 		}
 	}
@@ -138,7 +147,8 @@ func (c *cluster) scheduled(ctx context.Context) error {
 }
 
 func (c *cluster) endpoints(ctx context.Context) error {
-	slices, err := c.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=web"})
+	slices, err := c.DiscoveryV1().EndpointSlices(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=web"})
 	if err != nil {
 		return err
 	}
@@ -163,18 +173,22 @@ func (c *cluster) jobDone(ctx context.Context) error {
 // autoscaled lets an autoscaler scale the Deployment by the built-in metrics.
 func (c *cluster) autoscaled(ctx context.Context) error {
 	target := int32(100)
-	scaler := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
-		MaxReplicas:    3, TargetCPUUtilizationPercentage: &target,
-	}}
-	if _, err := c.AutoscalingV1().HorizontalPodAutoscalers(namespace).Create(ctx, scaler, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	scaler := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment",
+				Name: "web"},
+			MaxReplicas: 3, TargetCPUUtilizationPercentage: &target,
+		}}
+	if _, err := c.AutoscalingV1().HorizontalPodAutoscalers(namespace).Create(ctx, scaler,
+		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	return c.available(3)(ctx)
 }
 
 func (c *cluster) collected(ctx context.Context) error {
-	if err := c.AppsV1().Deployments(namespace).Delete(ctx, "web", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := c.AppsV1().Deployments(namespace).Delete(ctx, "web", metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return err
 	}
 	pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=web"})

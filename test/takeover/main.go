@@ -27,7 +27,8 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("takeover: ")
 	kelson := flag.String("kelson", "bin/kelson", "the kelson binary")
-	components := flag.String("components", "bin/components", "folder with kube-controller-manager, kube-scheduler and cloud-controller-manager")
+	components := flag.String("components", "bin/components",
+		"folder with kube-controller-manager, kube-scheduler and cloud-controller-manager")
 	limit := flag.Duration("limit", 4*time.Minute, "end after this time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -99,10 +100,13 @@ func controllers(ctx context.Context, dir, kelson, components string) error {
 // the kubeconfig, its authority and the key of service accounts.
 func arguments(config, data string) map[string][]string {
 	authority, key := filepath.Join(data, "pki", "ca.crt"), filepath.Join(data, "pki", "ca.key")
-	common := []string{"--kubeconfig", config, "--authentication-kubeconfig", config, "--authorization-kubeconfig", config, "--leader-elect=false", "--bind-address=127.0.0.1"}
+	common := []string{"--kubeconfig", config, "--authentication-kubeconfig", config, "--authorization-kubeconfig",
+		config, "--leader-elect=false", "--bind-address=127.0.0.1"}
 	return map[string][]string{
-		"kube-controller-manager": append(common, "--root-ca-file", authority, "--cluster-signing-cert-file", authority, "--cluster-signing-key-file", key,
-			"--service-account-private-key-file", filepath.Join(data, "pki", "sa.key"), "--use-service-account-credentials=true",
+		"kube-controller-manager": append(common, "--root-ca-file", authority, "--cluster-signing-cert-file", authority,
+			"--cluster-signing-key-file", key,
+			"--service-account-private-key-file", filepath.Join(data, "pki", "sa.key"),
+			"--use-service-account-credentials=true",
 			"--node-monitor-grace-period=50s", "--horizontal-pod-autoscaler-sync-period=5s"),
 		"kube-scheduler": common,
 	}

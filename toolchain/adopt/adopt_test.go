@@ -274,7 +274,8 @@ module example.com/m/api
 module x
 `)
 	call := adopt.Call{Source: "Makefile:1", Dir: dir, Args: []string{
-		"crd:maxDescLen=100,allowDangerousTypes=true", "object:headerFile=hack/h.txt,year=2026", "rbac:roleName=r,fileName=roles.yaml", "webhook",
+		"crd:maxDescLen=100,allowDangerousTypes=true", "object:headerFile=hack/h.txt,year=2026",
+		"rbac:roleName=r,fileName=roles.yaml", "webhook",
 		"paths=./...", "output:crd:dir=out/crd", "output:webhook:none",
 	}}
 	runs, err := call.Options()
@@ -283,7 +284,8 @@ module x
 	}
 	for i, want := range []string{"", "api"} {
 		o, base := runs[i], filepath.Join(dir, want)
-		if o.Dir != base || !slices.Equal(o.Paths, []string{base + "/..."}) || !slices.Equal(o.Generators, []string{"crd", "object", "rbac"}) {
+		if o.Dir != base || !slices.Equal(o.Paths, []string{base + "/..."}) ||
+			!slices.Equal(o.Generators, []string{"crd", "object", "rbac"}) {
 			t.Errorf("run %d: %s %s %s", i, o.Dir, o.Paths, o.Generators)
 		}
 		if o.Descriptions.PerField != 100 || o.Descriptions.Size != -1 || !o.AllowFloats || !o.Lenient || !o.KeepEqual {
@@ -295,7 +297,8 @@ module x
 		if s := o.Settings["object"]; s.HeaderFile != filepath.Join(dir, "hack/h.txt") || s.Year != "2026" {
 			t.Errorf("object: %+v", s)
 		}
-		if s := o.Settings["rbac"]; s.Output != filepath.Join(dir, "config/rbac") || s.RoleName != "r" || s.FileName != "roles.yaml" {
+		if s := o.Settings["rbac"]; s.Output != filepath.Join(dir, "config/rbac") || s.RoleName != "r" ||
+			s.FileName != "roles.yaml" {
 			t.Errorf("rbac: %+v", s)
 		}
 	}
@@ -311,7 +314,8 @@ module x
 	}
 	call.Args = []string{"crd", "paths=example.com/m/pkg;k8s.io/api/...;./nowhere"}
 	runs, err = call.Options()
-	if len(runs) != 1 || !slices.Equal(runs[0].Paths, []string{"example.com/m/pkg"}) || err == nil || strings.Count(err.Error(), "Makefile:1: path") != 2 {
+	if len(runs) != 1 || !slices.Equal(runs[0].Paths, []string{"example.com/m/pkg"}) || err == nil ||
+		strings.Count(err.Error(), "Makefile:1: path") != 2 {
 		t.Errorf("the other paths of a call: %v, %v", runs, err)
 	}
 }
@@ -361,7 +365,8 @@ crds:
 	for _, m := range plan.Moved {
 		got = append(got, strings.ReplaceAll(m.From+" "+m.To, dir+"/", ""))
 	}
-	if want := []string{"config/crd/shop_pizzas.yaml deploy/pizza.yaml", "config/crd/*.yaml crds/*"}; !slices.Equal(got, want) {
+	if want := []string{"config/crd/shop_pizzas.yaml deploy/pizza.yaml", "config/crd/*.yaml crds/*"}; !slices.Equal(got,
+		want) {
 		t.Errorf("moves %q, want %q", got, want)
 	}
 }

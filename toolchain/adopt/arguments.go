@@ -43,16 +43,19 @@ func definitions() []marker.Definition {
 		}
 		return args
 	}
-	crd := append(text("headerFile", "year"), flag("allowDangerousTypes", "generateEmbeddedObjectMeta", "ignoreUnexportedFields", "omitToolVersion",
+	crd := append(text("headerFile", "year"), flag("allowDangerousTypes", "generateEmbeddedObjectMeta",
+		"ignoreUnexportedFields", "omitToolVersion",
 		"deprecatedV1beta1CompatibilityPreserveUnknownFields", "trivialVersions", "preserveUnknownFields")...)
-	crd = append(crd, marker.Arg{Name: "maxDescLen", Kind: marker.Int, Optional: true}, marker.Arg{Name: "crdVersions", Kind: marker.Strings, Optional: true})
+	crd = append(crd, marker.Arg{Name: "maxDescLen", Kind: marker.Int, Optional: true},
+		marker.Arg{Name: "crdVersions", Kind: marker.Strings, Optional: true})
 	defs := []marker.Definition{
 		{Name: "crd", Args: crd},
 		{Name: "object", Args: text("headerFile", "year")},
 		{Name: "rbac", Args: text("roleName", "fileName", "headerFile", "year")},
 		{Name: "webhook", Args: text("headerFile", "year")},
 		{Name: "applyconfiguration", Args: text("headerFile", "year")},
-		{Name: "schemapatch", Args: append(text("manifests", "headerFile", "year"), marker.Arg{Name: "maxDescLen", Kind: marker.Int, Optional: true})},
+		{Name: "schemapatch", Args: append(text("manifests", "headerFile", "year"),
+			marker.Arg{Name: "maxDescLen", Kind: marker.Int, Optional: true})},
 		{Name: "paths", Value: marker.Strings},
 	}
 	for _, g := range []string{"", "crd:", "rbac:", "webhook:", "object:", "applyconfiguration:", "schemapatch:"} {
@@ -100,7 +103,8 @@ func Parse(args []string) (Arguments, error) {
 	for _, text := range args {
 		m, err := arguments.Parse(strings.TrimPrefix(text, "+"), marker.OnPackage)
 		if m == nil {
-			if name, _, _ := strings.Cut(text, ":"); hasGenerator(name) && !isGenerator(text) && name != "applyconfiguration" {
+			if name, _, _ := strings.Cut(text, ":"); hasGenerator(name) && !isGenerator(text) &&
+				name != "applyconfiguration" {
 				return a, fmt.Errorf("argument %q: generator %s has no options; name it alone", text, name)
 			}
 			if err == nil {
@@ -154,7 +158,8 @@ func (a Arguments) Unsupported() error {
 		case name == "output":
 			outputs = append(outputs, s)
 		case !hasGenerator(name):
-			errs = append(errs, fmt.Errorf("kelson generate has no %s; its generator crd writes complete definitions", s))
+			errs = append(errs, fmt.Errorf("kelson generate has no %s; its generator crd writes complete definitions",
+				s))
 		default:
 			errs = append(errs, fmt.Errorf("kelson generate has no option %s for generator %s; name the generator alone (the header of its files is hack/boilerplate.go.txt)", options, name))
 		}
@@ -169,7 +174,8 @@ func (a Arguments) Unsupported() error {
 // generator adds a generator with its options.
 func (a *Arguments) generator(m *marker.Marker) {
 	a.Generators = append(a.Generators, m.Name)
-	set := toolchain.Settings{HeaderFile: m.String("headerFile"), Year: m.String("year"), RoleName: m.String("roleName"), FileName: m.String("fileName")}
+	set := toolchain.Settings{HeaderFile: m.String("headerFile"), Year: m.String("year"),
+		RoleName: m.String("roleName"), FileName: m.String("fileName")}
 	if set.HeaderFile == "" {
 		set.HeaderFile = "-"
 	}

@@ -29,8 +29,10 @@ func TestUnsupportedArguments(t *testing.T) {
 		}
 	}
 	for arg, want := range map[string]bool{
-		"applyconfiguration:headerFile=X": true, "client:headerFile=X": true, "schemapatch:manifests=x": true, "object:headerFile=h": true,
-		"paths=./...": true, "output:crd:stdout": true, "applyconfiguration": false, "crd": false, "other:headerFile=X": false, "./dir": false,
+		"applyconfiguration:headerFile=X": true, "client:headerFile=X": true, "schemapatch:manifests=x": true,
+		"object:headerFile=h": true,
+		"paths=./...":         true, "output:crd:stdout": true, "applyconfiguration": false, "crd": false,
+		"other:headerFile=X": false, "./dir": false,
 	} {
 		if got := adopt.IsArgument(arg); got != want {
 			t.Errorf("IsArgument(%q) is %t", arg, got)

@@ -117,7 +117,8 @@ func parseBuild(args []string, dir string) (b Build, ok bool) {
 		flag = strings.TrimPrefix(flag, "-")
 		name, value, assigned := strings.Cut(flag, "=")
 		switch {
-		case isFlag && slices.Contains([]string{"o", "tags", "ldflags", "gcflags", "asmflags", "mod", "modfile", "p", "buildmode", "installsuffix", "overlay"}, name):
+		case isFlag && slices.Contains([]string{"o", "tags", "ldflags", "gcflags", "asmflags", "mod", "modfile", "p",
+			"buildmode", "installsuffix", "overlay"}, name):
 			if !assigned && i+1 < len(args) {
 				i++
 				value = args[i]

@@ -30,7 +30,9 @@ func Deployment(dir string) (folder, source string, err error) {
 			continue
 		}
 		at := dir
-		for _, words := range commands(m.expand(strings.TrimLeft(line.text, "@+- "), 0), func(string) string { return unresolved }) {
+		for _, words := range commands(m.expand(strings.TrimLeft(line.text, "@+- "), 0), func(string) string {
+			return unresolved
+		}) {
 			at = changed(at, words)
 			built := kustomization(words, at)
 			if built == "" || built == folder {
@@ -88,5 +90,6 @@ func HasKustomization(folder string) bool {
 
 // isTool reports whether a word runs kustomize or kubectl, or a tool in a variable.
 func isTool(word string) bool {
-	return unknown(word) || strings.Contains(word, "kustomize") || path.Base(word) == "kubectl" || path.Base(word) == "oc"
+	return unknown(word) || strings.Contains(word, "kustomize") || path.Base(word) == "kubectl" ||
+		path.Base(word) == "oc"
 }

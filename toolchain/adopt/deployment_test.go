@@ -68,7 +68,8 @@ deploy:
 		})
 	}
 	dir := t.TempDir()
-	if folder, source, err := adopt.Deployment(dir); folder != filepath.Join(dir, "config/default") || source != "" || err != nil {
+	if folder, source, err := adopt.Deployment(dir); folder != filepath.Join(dir, "config/default") || source != "" ||
+		err != nil {
 		t.Errorf("without a Makefile: %s %s %v", folder, source, err)
 	}
 }

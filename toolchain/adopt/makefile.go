@@ -52,7 +52,8 @@ type makefile struct {
 }
 
 func newMakefile(f *finder, name string) *makefile {
-	return &makefile{finder: f, vars: map[string]string{"CURDIR": f.dir, "MAKE": "make", "PWD": f.dir, "MAKEFILE_LIST": filepath.Join(f.dir, name)}}
+	return &makefile{finder: f, vars: map[string]string{"CURDIR": f.dir, "MAKE": "make", "PWD": f.dir,
+		"MAKEFILE_LIST": filepath.Join(f.dir, name)}}
 }
 
 type recipeLine struct {
@@ -307,7 +308,8 @@ func (m *makefile) substitute(words, from, to string) string {
 	}
 	prefix, suffix, _ := strings.Cut(from, "%")
 	return m.each(words, func(w string) string {
-		if len(w) < len(prefix)+len(suffix) || !strings.HasPrefix(w, prefix) || !strings.HasSuffix(w, suffix) || unknown(w) {
+		if len(w) < len(prefix)+len(suffix) || !strings.HasPrefix(w, prefix) || !strings.HasSuffix(w, suffix) ||
+			unknown(w) {
 			return w
 		}
 		return strings.Replace(to, "%", w[len(prefix):len(w)-len(suffix)], 1)
@@ -319,7 +321,8 @@ func (m *makefile) recipes() {
 	called := -1 // the last rule with a call
 	for _, line := range m.lines {
 		text := m.expand(strings.TrimLeft(line.text, "@+- "), 0)
-		if !strings.Contains(text, "controller-gen") && !strings.Contains(text, ".sh") && !strings.HasPrefix(text, "rm ") && !strings.HasPrefix(text, "mv ") {
+		if !strings.Contains(text, "controller-gen") && !strings.Contains(text, ".sh") &&
+			!strings.HasPrefix(text, "rm ") && !strings.HasPrefix(text, "mv ") {
 			continue
 		}
 		dir := m.dir

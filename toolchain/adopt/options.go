@@ -74,7 +74,8 @@ type selection struct{ dir, pattern string }
 // modules returns the modules of a pattern. A pattern that is an import path selects packages of
 // the module of the call's folder.
 func (c Call) modules(pattern string) ([]selection, error) {
-	if !filepath.IsAbs(pattern) && pattern != "." && pattern != ".." && !strings.HasPrefix(pattern, "./") && !strings.HasPrefix(pattern, "../") {
+	if !filepath.IsAbs(pattern) && pattern != "." && pattern != ".." && !strings.HasPrefix(pattern, "./") &&
+		!strings.HasPrefix(pattern, "../") {
 		root := moduleOf(c.Dir)
 		if root == "" {
 			return nil, fmt.Errorf("path %s: the folder %s is in no Go module", pattern, c.Dir)
@@ -84,7 +85,8 @@ func (c Call) modules(pattern string) ([]selection, error) {
 			return nil, err
 		}
 		own := modfile.ModulePath(data)
-		if rest, ok := strings.CutPrefix(pattern, own); !ok || rest != "" && rest[0] != '/' && !strings.HasPrefix(rest, "...") {
+		if rest, ok := strings.CutPrefix(pattern, own); !ok ||
+			rest != "" && rest[0] != '/' && !strings.HasPrefix(rest, "...") {
 			return nil, fmt.Errorf("path %s: the package is not in module %s", pattern, own)
 		}
 		return []selection{{c.Dir, pattern}}, nil

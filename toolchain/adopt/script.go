@@ -113,7 +113,8 @@ func folder(command, scriptDir, root string) string {
 		return root
 	case strings.HasPrefix(command, "dirname /") && !strings.ContainsAny(command, "$|;&"):
 		return filepath.Dir(strings.TrimPrefix(command, "dirname "))
-	case strings.Contains(command, "BASH_SOURCE") || strings.Contains(command, "dirname") && strings.Contains(command, "$0"):
+	case strings.Contains(command, "BASH_SOURCE") || strings.Contains(command, "dirname") &&
+		strings.Contains(command, "$0"):
 		dir := scriptDir
 		for range strings.Count(up.FindString(command), "..") {
 			dir = filepath.Dir(dir)
@@ -133,7 +134,8 @@ func (f *finder) directives() error {
 		}
 		base := d.Name()
 		if d.IsDir() {
-			if name != f.dir && (base == "vendor" || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+			if name != f.dir && (base == "vendor" || base == "testdata" || base == "node_modules" ||
+				strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
 				return filepath.SkipDir
 			}
 			return nil

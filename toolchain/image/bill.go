@@ -132,7 +132,8 @@ func module(m *debug.Module, facts map[string]Facts) spdxPackage {
 		version = cmp.Or(known.Version, devel)
 	}
 	out := spdxPackage{
-		ID: "SPDXRef-Package-" + notInID.ReplaceAllString(m.Path+"-"+version, "-"), Name: m.Path, Version: version, Location: noAssertion, Comment: comment,
+		ID: "SPDXRef-Package-" + notInID.ReplaceAllString(m.Path+"-"+version, "-"), Name: m.Path, Version: version,
+		Location: noAssertion, Comment: comment,
 		Concluded: noAssertion, Declared: cmp.Or(known.License, noAssertion),
 	}
 	if version != "" && version != devel {

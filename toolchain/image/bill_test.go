@@ -13,10 +13,13 @@ func TestModuleFacts(t *testing.T) {
 		module                 debug.Module
 		version, license, purl string
 	}{
-		"without a version": {debug.Module{Path: "example.com/m", Version: "(devel)"}, "v1.2.3", "Apache-2.0", "pkg:golang/example.com/m@v1.2.3"},
-		"with a version":    {debug.Module{Path: "example.com/m", Version: "v0.1.0"}, "v0.1.0", "Apache-2.0", "pkg:golang/example.com/m@v0.1.0"},
+		"without a version": {debug.Module{Path: "example.com/m", Version: "(devel)"}, "v1.2.3", "Apache-2.0",
+			"pkg:golang/example.com/m@v1.2.3"},
+		"with a version": {debug.Module{Path: "example.com/m", Version: "v0.1.0"}, "v0.1.0", "Apache-2.0",
+			"pkg:golang/example.com/m@v0.1.0"},
 		"replaced": {
-			debug.Module{Path: "example.com/old", Version: "v0.1.0", Replace: &debug.Module{Path: "example.com/m", Version: "(devel)"}},
+			debug.Module{Path: "example.com/old", Version: "v0.1.0",
+				Replace: &debug.Module{Path: "example.com/m", Version: "(devel)"}},
 			"v1.2.3", "Apache-2.0", "pkg:golang/example.com/m@v1.2.3",
 		},
 		"not known": {debug.Module{Path: "example.com/other", Version: "(devel)"}, "(devel)", "NOASSERTION", ""},
@@ -27,7 +30,8 @@ func TestModuleFacts(t *testing.T) {
 				purl = got.Refs[0].Locator
 			}
 			if got.Version != tt.version || got.Declared != tt.license || purl != tt.purl {
-				t.Errorf("version %s, license %s, purl %q; want %s, %s, %q", got.Version, got.Declared, purl, tt.version, tt.license, tt.purl)
+				t.Errorf("version %s, license %s, purl %q; want %s, %s, %q", got.Version, got.Declared, purl,
+					tt.version, tt.license, tt.purl)
 			}
 		})
 	}

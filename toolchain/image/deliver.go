@@ -110,7 +110,8 @@ func (i *Image) Archive(file, ref string) (err error) {
 	}
 	// the library names Docker's registry by the host of its API
 	full := strings.Replace(tag.Name(), name.DefaultRegistry+"/", "docker.io/", 1)
-	annotations := layout.WithAnnotations(map[string]string{containerdName: full, "org.opencontainers.image.ref.name": tag.TagStr()})
+	annotations := layout.WithAnnotations(map[string]string{containerdName: full,
+		"org.opencontainers.image.ref.name": tag.TagStr()})
 	switch content := content.(type) {
 	case v1.Image:
 		err = at.AppendImage(content, annotations)
@@ -150,7 +151,8 @@ func archive(to io.Writer, folder string) error {
 		if err != nil {
 			return err
 		}
-		h := &tar.Header{Name: strings.ReplaceAll(below, string(filepath.Separator), "/"), ModTime: time.Unix(0, 0), Mode: 0o644, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h := &tar.Header{Name: strings.ReplaceAll(below, string(filepath.Separator), "/"), ModTime: time.Unix(0, 0),
+			Mode: 0o644, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
 		if d.IsDir() {
 			h.Name, h.Mode, h.Typeflag = h.Name+"/", 0o755, tar.TypeDir
 			return w.WriteHeader(h)

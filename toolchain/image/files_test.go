@@ -36,7 +36,8 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := image.Config{Binary: binary, Platforms: both[:1], Files: []image.File{
-		{Source: dir, Path: "/assets"}, {Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/etc/hello"}, {Source: filepath.Join(dir, "mail"), Path: "/"},
+		{Source: dir, Path: "/assets"}, {Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/etc/hello"},
+		{Source: filepath.Join(dir, "mail"), Path: "/"},
 	}}
 	built, err := image.Build(t.Context(), cfg)
 	if err != nil {
@@ -81,8 +82,10 @@ func TestFiles(t *testing.T) {
 		got[h.Name] = file{h.Mode, string(text)}
 	}
 	want := map[string]file{
-		"assets/": {0o755, ""}, "assets/mail/": {0o755, ""}, "assets/mail/hello.tmpl": {0o644, "hello"}, "assets/tool": {0o755, "#!"},
-		"assets/alias": {0o755, "#!"}, "etc/": {0o755, ""}, "etc/hello": {0o644, "hello"}, "hello.tmpl": {0o644, "hello"},
+		"assets/": {0o755, ""}, "assets/mail/": {0o755, ""}, "assets/mail/hello.tmpl": {0o644, "hello"},
+		"assets/tool":  {0o755, "#!"},
+		"assets/alias": {0o755, "#!"}, "etc/": {0o755, ""}, "etc/hello": {0o644, "hello"},
+		"hello.tmpl": {0o644, "hello"},
 	}
 	for name, f := range want {
 		if got[name] != f {
@@ -102,7 +105,8 @@ func TestFiles(t *testing.T) {
 	}{
 		{"no such file", []image.File{{Source: filepath.Join(dir, "missing"), Path: "/a"}}},
 		{"/manager is the program", []image.File{{Source: filepath.Join(dir, "tool"), Path: "/manager"}}},
-		{"two files become /a", []image.File{{Source: filepath.Join(dir, "tool"), Path: "/a"}, {Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/a"}}},
+		{"two files become /a", []image.File{{Source: filepath.Join(dir, "tool"), Path: "/a"},
+			{Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/a"}}},
 		{"not an absolute path", []image.File{{Source: dir, Path: "a"}}},
 		{"not a file or folder, nor a link to a file", []image.File{{Source: dir, Path: "/a"}}},
 		{"not a file or folder, nor a link to a file", []image.File{{Source: "/dev/null", Path: "/a"}}},

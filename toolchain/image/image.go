@@ -158,7 +158,8 @@ func (i *Image) Digest() (v1.Hash, error) { return i.Index.Digest() }
 
 // compile builds the program. The result does not contain paths of this machine or the time.
 func compile(ctx context.Context, cfg Config, p Platform, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-tags="+cfg.Tags, "-o="+binary, ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-tags="+cfg.Tags,
+		"-o="+binary, ".")
 	cmd.Dir = cfg.Main
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture)
 	if output, err := cmd.CombinedOutput(); err != nil {
@@ -189,7 +190,8 @@ func pack(cfg Config, p Platform, layers []v1.Layer, binary string, created time
 			History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "kelson image: " + contents[i]},
 		})
 	}
-	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), added...)
+	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON), added...)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +216,8 @@ func pack(cfg Config, p Platform, layers []v1.Layer, binary string, created time
 func baseLayer(ctx context.Context, created time.Time, zones bool) (v1.Layer, error) {
 	entries := []entry{
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", User)},
-		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:%d:%d:nonroot:/home/nonroot:/sbin/nologin\n", User, User)},
+		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil,
+			"root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:%d:%d:nonroot:/home/nonroot:/sbin/nologin\n", User, User)},
 		{name: certificates, mode: 0o644, content: authorities()},
 		{name: "home/nonroot", mode: 0o700 | os.ModeDir, owner: User},
 		{name: "tmp", mode: 0o777 | os.ModeDir | os.ModeSticky},
@@ -247,7 +250,8 @@ func layerOf(created time.Time, entries []entry) (v1.Layer, error) {
 	w := tar.NewWriter(&b)
 	known := map[string]bool{}
 	add := func(e entry) error {
-		h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: e.name, Mode: int64(e.mode.Perm()), Uid: e.owner, Gid: e.owner,
+			Size: int64(len(e.content)), ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
 		if e.mode.IsDir() {
 			h.Typeflag, h.Name = tar.TypeDir, e.name+"/"
 		}
@@ -278,5 +282,7 @@ func layerOf(created time.Time, entries []entry) (v1.Layer, error) {
 		return nil, err
 	}
 	content := slices.Clip(b.Bytes())
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }, tarball.WithMediaType(types.OCILayer))
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	}, tarball.WithMediaType(types.OCILayer))
 }

@@ -60,7 +60,8 @@ func TestReproducible(t *testing.T) {
 	var bills [2][]image.Bill
 	for i := range sums {
 		dir := t.TempDir()
-		built := build(t, image.Config{Main: program(t, filepath.Join(dir, strings.Repeat("x", i+1))), Platforms: both, Labels: map[string]string{"team": "shop"}})
+		built := build(t, image.Config{Main: program(t, filepath.Join(dir, strings.Repeat("x", i+1))), Platforms: both,
+			Labels: map[string]string{"team": "shop"}})
 		file := filepath.Join(dir, "image.tar")
 		if err := built.Archive(file, "registry.example/shop/operator:v1"); err != nil {
 			t.Fatal(err)
@@ -101,7 +102,8 @@ func TestContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/manager"}) || config.Architecture != "amd64" || !config.Created.Time.Equal(created) {
+	if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/manager"}) ||
+		config.Architecture != "amd64" || !config.Created.Time.Equal(created) {
 		t.Errorf("configuration: %+v", config)
 	}
 	layers, err := img.Layers()
@@ -131,7 +133,8 @@ func TestContents(t *testing.T) {
 			}
 		}
 	}
-	for name, mode := range map[string]int64{"manager": 0o755, "tmp/": 0o1777, "etc/passwd": 0o644, "usr/share/zoneinfo.zip": 0o644, "etc/": 0o755} {
+	for name, mode := range map[string]int64{"manager": 0o755, "tmp/": 0o1777, "etc/passwd": 0o644,
+		"usr/share/zoneinfo.zip": 0o644, "etc/": 0o755} {
 		if modes[name] != mode {
 			t.Errorf("%s has mode %o, want %o", name, modes[name], mode)
 		}
@@ -140,7 +143,8 @@ func TestContents(t *testing.T) {
 		Version  string `json:"spdxVersion"`
 		Packages []struct{ Name, VersionInfo string }
 	}
-	if err := json.Unmarshal(built.Bills[0].JSON, &bill); err != nil || bill.Version != "SPDX-2.3" || bill.Packages[0].Name != "example.com/operator" || bill.Packages[1].Name != "stdlib" {
+	if err := json.Unmarshal(built.Bills[0].JSON, &bill); err != nil || bill.Version != "SPDX-2.3" ||
+		bill.Packages[0].Name != "example.com/operator" || bill.Packages[1].Name != "stdlib" {
 		t.Errorf("bill: %v %+v", err, bill)
 	}
 }
@@ -152,7 +156,8 @@ func TestArchive(t *testing.T) {
 		t.Skip("compiles for two platforms")
 	}
 	dir := program(t, t.TempDir())
-	for n, mediaType := range map[int]string{1: "application/vnd.oci.image.manifest.v1+json", 2: "application/vnd.oci.image.index.v1+json"} {
+	for n, mediaType := range map[int]string{1: "application/vnd.oci.image.manifest.v1+json",
+		2: "application/vnd.oci.image.index.v1+json"} {
 		file := filepath.Join(t.TempDir(), "image.tar")
 		if err := build(t, image.Config{Main: dir, Platforms: both[:n]}).Archive(file, "shop/operator:v1"); err != nil {
 			t.Fatal(err)
@@ -168,7 +173,8 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := manifest.Manifests[0]
-		if len(manifest.Manifests) != 1 || string(d.MediaType) != mediaType || d.Annotations["io.containerd.image.name"] != "docker.io/shop/operator:v1" {
+		if len(manifest.Manifests) != 1 || string(d.MediaType) != mediaType ||
+			d.Annotations["io.containerd.image.name"] != "docker.io/shop/operator:v1" {
 			t.Errorf("%d platforms: %+v", n, manifest.Manifests)
 		}
 	}
@@ -208,7 +214,8 @@ func TestPush(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles for two platforms")
 	}
-	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true),
+		registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	ref := strings.TrimPrefix(server.URL, "http://") + "/shop/operator:v1"
 	built := build(t, image.Config{Main: program(t, t.TempDir()), Platforms: both})
@@ -266,12 +273,14 @@ func TestPush(t *testing.T) {
 }
 
 func TestWrongInput(t *testing.T) {
-	for text, want := range map[string]string{"linux": "want linux/ARCHITECTURE", "windows/amd64": "images are built for linux only", "linux/": "want linux/ARCHITECTURE"} {
+	for text, want := range map[string]string{"linux": "want linux/ARCHITECTURE",
+		"windows/amd64": "images are built for linux only", "linux/": "want linux/ARCHITECTURE"} {
 		if _, err := image.ParsePlatform(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("platform %q: %v", text, err)
 		}
 	}
-	for text, want := range map[string]string{"": "needs a name", "Shop:v1": "invalid name of an image", "a/b:c:d": "invalid name"} {
+	for text, want := range map[string]string{"": "needs a name", "Shop:v1": "invalid name of an image",
+		"a/b:c:d": "invalid name"} {
 		if _, err := image.Reference(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("reference %q: %v", text, err)
 		}
@@ -279,10 +288,12 @@ func TestWrongInput(t *testing.T) {
 	if _, err := image.Build(t.Context(), image.Config{Main: t.TempDir()}); err == nil {
 		t.Error("built without a platform")
 	}
-	if _, err := image.Build(t.Context(), image.Config{Main: t.TempDir(), Platforms: both[:1]}); err == nil || !strings.Contains(err.Error(), "compile for linux/amd64") {
+	if _, err := image.Build(t.Context(), image.Config{Main: t.TempDir(), Platforms: both[:1]}); err == nil ||
+		!strings.Contains(err.Error(), "compile for linux/amd64") {
 		t.Errorf("a folder without a program: %v", err)
 	}
-	if _, err := image.Build(t.Context(), image.Config{Main: program(t, t.TempDir()), Platforms: []image.Platform{both[0], both[0]}}); err == nil || !strings.Contains(err.Error(), "named twice") {
+	if _, err := image.Build(t.Context(), image.Config{Main: program(t, t.TempDir()),
+		Platforms: []image.Platform{both[0], both[0]}}); err == nil || !strings.Contains(err.Error(), "named twice") {
 		t.Errorf("the same platform twice: %v", err)
 	}
 }

@@ -127,7 +127,8 @@ func goFiles(dir string) ([]fs.DirEntry, error) {
 	files := entries[:0]
 	for _, e := range entries {
 		name := e.Name()
-		if !e.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && name[0] != '.' && name[0] != '_' {
+		if !e.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && name[0] != '.' &&
+			name[0] != '_' {
 			files = append(files, e)
 		}
 	}

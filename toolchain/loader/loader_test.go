@@ -223,12 +223,14 @@ func TestResolve(t *testing.T) {
 				t.Errorf("%s: the error has no position: %v", f.Name, bad.Err)
 			}
 		}
-		if f.Name != want.name || typ != want.typ || under != want.under && !(strings.HasPrefix(under, "error: ") && strings.Contains(under, want.under)) {
+		if f.Name != want.name || typ != want.typ ||
+			under != want.under && !(strings.HasPrefix(under, "error: ") && strings.Contains(under, want.under)) {
 			t.Errorf("%s is a %s with underlying type %s; want %+v", f.Name, typ, under, want)
 		}
 	}
 	pair := fields[7].Type().Underlying().(*loader.Struct).Fields
-	if got := pair[0].Type().String() + " " + pair[1].Type().String(); got != "[]int map[string]"+m+"gen.Box["+m+"api.A]" {
+	if got := pair[0].Type().String() + " " + pair[1].Type().String(); got != "[]int map[string]"+m+"gen.Box["+m+
+		"api.A]" {
 		t.Errorf("a generic type's fields are %s", got)
 	}
 	if loader.FindMethod(api.Type("A").Type(), "DeepCopyInto") != nil {
@@ -276,7 +278,8 @@ func TestGoListFails(t *testing.T) {
 	if !ok {
 		t.Fatalf("the field has type %v", field.Type())
 	}
-	if text := bad.Err.Error(); !strings.Contains(text, "find package example.com/missing: go list: ") || !strings.Contains(text, "-nonsense") {
+	if text := bad.Err.Error(); !strings.Contains(text, "find package example.com/missing: go list: ") ||
+		!strings.Contains(text, "-nonsense") {
 		t.Error(text)
 	}
 }
@@ -286,11 +289,13 @@ func TestBroken(t *testing.T) {
 	for name, tc := range map[string]struct{ archive, want string }{
 		"module":    {"-- go.mod --\nmodul x\n", "read module"},
 		"no module": {"-- go.mod --\n", "no module line"},
-		"packages":  {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\n-- b.go --\npackage b\n", "b.go:1:9: package b, but other files here say package a"},
-		"twice":     {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\ntype T int\n-- b.go --\npackage a\ntype T int\n", "b.go:2:6: T redeclared"},
-		"syntax":    {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\ntype\n", "a.go:3:"},
+		"packages": {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\n-- b.go --\npackage b\n",
+			"b.go:1:9: package b, but other files here say package a"},
+		"twice":  {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\ntype T int\n-- b.go --\npackage a\ntype T int\n", "b.go:2:6: T redeclared"},
+		"syntax": {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\ntype\n", "a.go:3:"},
 	} {
-		if _, err := loader.Open(t.Context(), loader.Config{Dir: tree(t, tc.archive)}); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := loader.Open(t.Context(), loader.Config{Dir: tree(t, tc.archive)}); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
 		}
 	}
@@ -300,7 +305,8 @@ func TestBroken(t *testing.T) {
 func TestPaths(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	const file = "/a.go --\n// +groupName=g\npackage p\n"
-	dir := tree(t, "-- go.mod --\nmodule example.com/m\n-- api/v1"+file+"-- api/v2"+file+"-- apis"+file+"-- sub/go.mod --\nmodule example.com/m/sub\n-- sub"+file)
+	dir := tree(t, "-- go.mod --\nmodule example.com/m\n-- api/v1"+file+"-- api/v2"+file+"-- apis"+file+
+		"-- sub/go.mod --\nmodule example.com/m/sub\n-- sub"+file)
 	for paths, want := range map[string]string{
 		"":                                     "api/v1 api/v2 apis",
 		"./...":                                "api/v1 api/v2 apis",

@@ -93,14 +93,16 @@ func (p *Package) Funcs() []*Func { return p.funcs }
 
 // newPackage indexes the files of a package.
 func newPackage(ws *Workspace, path, dir string, files []*File) (*Package, error) {
-	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{}, methods: map[string][]*Method{}, names: map[string]bool{}, initials: map[string]initial{}}
+	p := &Package{Path: path, Dir: dir, Files: files, ws: ws, decls: map[string]*Decl{},
+		methods: map[string][]*Method{}, names: map[string]bool{}, initials: map[string]initial{}}
 	for _, f := range files {
 		name := f.Syntax.Name.Name
 		if p.Name == "" {
 			p.Name = name
 		}
 		if p.Name != name {
-			return nil, Errorf(f.Position(f.Syntax.Name.Pos()), "package %s, but other files here say package %s", name, p.Name)
+			return nil, Errorf(f.Position(f.Syntax.Name.Pos()), "package %s, but other files here say package %s", name,
+				p.Name)
 		}
 		for _, d := range f.Syntax.Decls {
 			switch d := d.(type) {
@@ -151,7 +153,8 @@ func (p *Package) indexGen(f *File, gen *ast.GenDecl) error {
 						if doc == nil && !gen.Lparen.IsValid() {
 							doc = gen.Doc
 						}
-						p.consts = append(p.consts, &Const{Name: name.Name, Type: typ.Name, Value: lit.Value, Kind: lit.Kind, Doc: doc})
+						p.consts = append(p.consts,
+							&Const{Name: name.Name, Type: typ.Name, Value: lit.Value, Kind: lit.Kind, Doc: doc})
 					}
 				}
 			}

@@ -40,7 +40,8 @@ func (m *modules) pattern(dir, text string) (pattern, error) {
 		full = filepath.Join(m.root, filepath.FromSlash(rest))
 	} else if !filepath.IsAbs(full) {
 		if text != "." && text != ".." && !strings.HasPrefix(text, "./") && !strings.HasPrefix(text, "../") {
-			return pattern{}, fmt.Errorf("path %q: not a package of module %s; paths of folders begin with ./", text, m.path)
+			return pattern{}, fmt.Errorf("path %q: not a package of module %s; paths of folders begin with ./", text,
+				m.path)
 		}
 		full = filepath.Join(dir, full)
 	}
@@ -58,7 +59,8 @@ func (m *modules) pattern(dir, text string) (pattern, error) {
 		return pattern{}, fmt.Errorf("path %q: %w", text, err)
 	}
 	if root != m.root {
-		return pattern{}, fmt.Errorf("path %q: the folder belongs to another module, %s: run kelson generate there", text, filepath.Join(root, "go.mod"))
+		return pattern{}, fmt.Errorf("path %q: the folder belongs to another module, %s: run kelson generate there",
+			text, filepath.Join(root, "go.mod"))
 	}
 	if info, err := os.Stat(p.base); err != nil || !info.IsDir() {
 		return pattern{}, fmt.Errorf("path %q: no such folder", text)

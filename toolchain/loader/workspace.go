@@ -51,7 +51,8 @@ func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{ctx: ctx, dir: dir, cache: cfg.Cache, modules: mods, byPath: map[string]*Package{}, failed: map[string]error{}}
+	w := &Workspace{ctx: ctx, dir: dir, cache: cfg.Cache, modules: mods, byPath: map[string]*Package{},
+		failed: map[string]error{}}
 	patterns, err := mods.patterns(dir, cfg.Paths)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,8 @@ func Open(ctx context.Context, cfg Config) (*Workspace, error) {
 }
 
 func (w *Workspace) skip(dir, base string) bool {
-	if base == "vendor" || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+	if base == "vendor" || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") ||
+		strings.HasPrefix(base, "_") {
 		return true
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
@@ -158,7 +160,9 @@ func (w *Workspace) load(path string) (*Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read package %s: %w", path, err)
 	}
-	files, err := parse(slices.DeleteFunc(entries, func(e *cached) bool { return !e.declares && filepath.Base(e.name) != "doc.go" }))
+	files, err := parse(slices.DeleteFunc(entries, func(e *cached) bool {
+		return !e.declares && filepath.Base(e.name) != "doc.go"
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("read package %s: %w", path, err)
 	}

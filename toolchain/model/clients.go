@@ -48,7 +48,8 @@ type ClientMethod struct {
 }
 
 // Verbs lists the verbs of clients, with the names in +genclient:onlyVerbs and skipVerbs.
-var Verbs = []string{"create", "update", "updateStatus", "delete", "deleteCollection", "get", "list", "watch", "patch", "apply", "applyStatus"}
+var Verbs = []string{"create", "update", "updateStatus", "delete", "deleteCollection", "get", "list", "watch", "patch",
+	"apply", "applyStatus"}
 
 // Has reports whether the client has a verb.
 func (k *ClientKind) Has(verb string) bool { return slices.Contains(k.verbs, verb) }
@@ -65,7 +66,8 @@ func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 				continue
 			}
 			if !p.HasAPI {
-				errs = append(errs, loader.Errorf(t.Pos(), "%s is marked +genclient, but its package has no +groupName marker", t.Name))
+				errs = append(errs, loader.Errorf(t.Pos(),
+					"%s is marked +genclient, but its package has no +groupName marker", t.Name))
 				continue
 			}
 			k, bad := newClientKind(p, t)
@@ -97,8 +99,9 @@ func (a *API) Clients(pkgs []*Package) ([]*ClientGroup, []error) {
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	for _, g := range list { // groups with the same first part are called by their whole names
 		if other, taken := names[g.GoName]; taken {
-			errs = append(errs, loader.Errorf(g.Versions[0].Kinds[0].Pos(), "the groups %s and %s are both called %s in clients; "+
-				"name one with +groupGoName", other, g.Name, g.GoName))
+			errs = append(errs, loader.Errorf(g.Versions[0].Kinds[0].Pos(),
+				"the groups %s and %s are both called %s in clients; "+
+					"name one with +groupGoName", other, g.Name, g.GoName))
 		}
 		if other, taken := names[g.Package]; taken && other != g.Name {
 			g.Package = strings.ToLower(g.GoName)
@@ -123,7 +126,8 @@ func newClientKind(p *Package, t *Type) (*ClientKind, []error) {
 		errs = append(errs, loader.Errorf(m.Pos, "+"+m.Name+": "+format, args...))
 	}
 	lower := strings.ToLower(t.Name)
-	k := &ClientKind{Type: t, Resource: Plural(t.Name), Namespaced: true, verbs: slices.Clone(Verbs), HasList: p.Type(t.Name+"List") != nil}
+	k := &ClientKind{Type: t, Resource: Plural(t.Name), Namespaced: true, verbs: slices.Clone(Verbs),
+		HasList: p.Type(t.Name+"List") != nil}
 	for _, f := range t.Fields {
 		k.HasStatus = k.HasStatus || f.Name == "Status"
 	}
@@ -188,13 +192,15 @@ func clientMethod(text string) (m ClientMethod, problem string) {
 	m.Name = parts[0]
 	for _, p := range parts[1:] {
 		key, value, _ := strings.Cut(p, "=")
-		into := map[string]*string{"verb": &m.Verb, "subresource": &m.Subresource, "input": &m.Input, "result": &m.Result}[strings.TrimSpace(key)]
+		into := map[string]*string{"verb": &m.Verb, "subresource": &m.Subresource, "input": &m.Input,
+			"result": &m.Result}[strings.TrimSpace(key)]
 		if into == nil || strings.TrimSpace(value) == "" {
 			return m, "expected verb=, subresource=, input= or result=, got " + p
 		}
 		*into = strings.TrimSpace(value)
 	}
-	can := map[string][2]bool{"create": {true, true}, "update": {true, true}, "apply": {true, true}, "get": {false, true}, "list": {false, true}, "patch": {false, true}}
+	can := map[string][2]bool{"create": {true, true}, "update": {true, true}, "apply": {true, true},
+		"get": {false, true}, "list": {false, true}, "patch": {false, true}}
 	inOut, ok := can[m.Verb]
 	switch {
 	case m.Name == "" || !unicode.IsUpper(rune(m.Name[0])):

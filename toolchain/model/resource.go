@@ -81,7 +81,9 @@ func (t *Type) HasObjectMeta() bool { return t.embeds("ObjectMeta") }
 // IsList reports whether a struct is the list of a kind: it embeds TypeMeta and ListMeta, and has
 // items.
 func (t *Type) IsList() bool {
-	return t.embeds("TypeMeta", "ListMeta") && slices.ContainsFunc(t.Fields, func(f *Field) bool { return f.Name == "Items" })
+	return t.embeds("TypeMeta", "ListMeta") && slices.ContainsFunc(t.Fields, func(f *Field) bool {
+		return f.Name == "Items"
+	})
 }
 
 // IsObject reports whether markers request that the type implements runtime.Object.
@@ -90,7 +92,8 @@ func (t *Type) IsObject() bool {
 		return m.Value == true
 	}
 	return slices.ContainsFunc(t.Markers, func(m *marker.Marker) bool {
-		return m.Name == "k8s:deepcopy-gen:interfaces" && slices.Contains(strings.Split(m.Text(), ","), "k8s.io/apimachinery/pkg/runtime.Object")
+		return m.Name == "k8s:deepcopy-gen:interfaces" &&
+			slices.Contains(strings.Split(m.Text(), ","), "k8s.io/apimachinery/pkg/runtime.Object")
 	})
 }
 
@@ -169,8 +172,10 @@ func (a *API) findResources() (errs []error) {
 				continue
 			}
 			if !p.HasAPI {
-				if t.Markers.Has("kubebuilder:resource", "kubebuilder:subresource:status", "kubebuilder:printcolumn", "kubebuilder:storageversion") {
-					errs = append(errs, loader.Errorf(t.Pos(), "%s is a kind, but its package has no +groupName marker", t.Name))
+				if t.Markers.Has("kubebuilder:resource", "kubebuilder:subresource:status", "kubebuilder:printcolumn",
+					"kubebuilder:storageversion") {
+					errs = append(errs, loader.Errorf(t.Pos(), "%s is a kind, but its package has no +groupName marker",
+						t.Name))
 				}
 				continue
 			}
@@ -181,7 +186,8 @@ func (a *API) findResources() (errs []error) {
 			r := found[key]
 			if r == nil {
 				plural := Plural(t.Name)
-				r = &Resource{Group: p.Group, Kind: t.Name, ListKind: t.Name + "List", Plural: plural, Singular: strings.ToLower(t.Name), Namespaced: true}
+				r = &Resource{Group: p.Group, Kind: t.Name, ListKind: t.Name + "List", Plural: plural,
+					Singular: strings.ToLower(t.Name), Namespaced: true}
 				found[key] = r
 			}
 			errs = append(errs, r.add(p, t)...)
@@ -232,7 +238,8 @@ func (r *Resource) add(p *Package, t *Type) (errs []error) {
 			}
 		case "kubebuilder:printcolumn":
 			v.HasSubresources = true // as controller-gen does
-			v.Columns = append(v.Columns, Column{Name: m.String("name"), Type: m.String("type"), JSONPath: m.String("JSONPath"),
+			v.Columns = append(v.Columns, Column{Name: m.String("name"), Type: m.String("type"),
+				JSONPath:    m.String("JSONPath"),
 				Description: m.String("description"), Format: m.String("format"), Priority: int32(m.Int("priority"))})
 		case "kubebuilder:storageversion":
 			v.Storage = true
@@ -253,7 +260,8 @@ func (r *Resource) add(p *Package, t *Type) (errs []error) {
 	}
 	for _, other := range r.Versions {
 		if other.Name == v.Name {
-			return append(errs, loader.Errorf(t.Pos(), "%s/%s %s is declared at %s too", r.Group, v.Name, r.Kind, other.Root.Pos()))
+			return append(errs, loader.Errorf(t.Pos(), "%s/%s %s is declared at %s too", r.Group, v.Name, r.Kind,
+				other.Root.Pos()))
 		}
 	}
 	r.Versions = append(r.Versions, v)
@@ -290,10 +298,13 @@ func (r *Resource) check() (errs []error) {
 	}
 	at := r.Versions[0].Root.Pos()
 	if stored != 1 {
-		errs = append(errs, loader.Errorf(at, "%s has %d versions, of which %d are marked +kubebuilder:storageversion; one must be", r.Kind, len(r.Versions), stored))
+		errs = append(errs, loader.Errorf(at,
+			"%s has %d versions, of which %d are marked +kubebuilder:storageversion; one must be", r.Kind,
+			len(r.Versions), stored))
 	}
 	if !served {
-		errs = append(errs, loader.Errorf(at, "%s serves no version; remove one of its +kubebuilder:unservedversion", r.Kind))
+		errs = append(errs, loader.Errorf(at, "%s serves no version; remove one of its +kubebuilder:unservedversion",
+			r.Kind))
 	}
 	return errs
 }

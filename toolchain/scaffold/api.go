@@ -32,8 +32,10 @@ var ErrExists = errors.New("already exists")
 // kubernetesGroups maps the API groups of Kubernetes that controllers can be created for to their
 // domains.
 var kubernetesGroups = map[string]string{
-	"core": "", "apps": "", "autoscaling": "", "batch": "", "policy": "", "admissionregistration": "k8s.io", "certificates": "k8s.io",
-	"coordination": "k8s.io", "discovery": "k8s.io", "events": "k8s.io", "networking": "k8s.io", "node": "k8s.io", "rbac": "authorization.k8s.io",
+	"core": "", "apps": "", "autoscaling": "", "batch": "", "policy": "", "admissionregistration": "k8s.io",
+	"certificates": "k8s.io",
+	"coordination": "k8s.io", "discovery": "k8s.io", "events": "k8s.io", "networking": "k8s.io", "node": "k8s.io",
+	"rbac":     "authorization.k8s.io",
 	"resource": "k8s.io", "scheduling": "k8s.io", "storage": "k8s.io",
 }
 
@@ -77,7 +79,8 @@ func (w *work) createAPI(api API) error {
 	r := p.Find(api.Group, api.Version, api.Kind)
 	isNew := r == nil
 	if isNew {
-		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural, ClusterScoped: api.ClusterScoped}
+		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural,
+			ClusterScoped: api.ClusterScoped}
 	}
 	if api.Resource {
 		if err := w.createResource(r, api, isNew); err != nil {
@@ -108,9 +111,11 @@ func (w *work) createAPI(api API) error {
 func ofKubernetes(group, version, kind string) (Resource, error) {
 	domain, known := kubernetesGroups[group]
 	if !known {
-		return Resource{}, fmt.Errorf("%s/%s %s is not in this project: add it with kelson create api", group, version, kind)
+		return Resource{}, fmt.Errorf("%s/%s %s is not in this project: add it with kelson create api", group, version,
+			kind)
 	}
-	r := Resource{Group: group, Version: version, Kind: kind, Domain: domain, Core: true, Path: "k8s.io/api/" + group + "/" + version}
+	r := Resource{Group: group, Version: version, Kind: kind, Domain: domain, Core: true,
+		Path: "k8s.io/api/" + group + "/" + version}
 	if !scheme.Scheme.Recognizes(schema.GroupVersionKind{Group: qualifiedCore(&r), Version: version, Kind: kind}) {
 		return r, fmt.Errorf("%s/%s %s is neither in this project nor in Kubernetes", group, version, kind)
 	}
@@ -131,16 +136,19 @@ func (w *work) checkResource(r *Resource, api API, isNew bool) error {
 	}
 	for _, other := range p.others(r) {
 		if other.API && (other.ClusterScoped != api.ClusterScoped || other.Plural != api.Plural) {
-			return fmt.Errorf("%s: %w with another scope or plural, which all versions of a kind share", other, ErrExists)
+			return fmt.Errorf("%s: %w with another scope or plural, which all versions of a kind share", other,
+				ErrExists)
 		}
 	}
 	for i := range p.Resources {
 		o := &p.Resources[i]
 		if o.API && o.Group != r.Group && !p.MultiGroup && api.path == "" {
-			return fmt.Errorf("the project already has API group %q: to add another, run kelson edit --multigroup", o.Group)
+			return fmt.Errorf("the project already has API group %q: to add another, run kelson edit --multigroup",
+				o.Group)
 		}
 		if o.QualifiedGroup() == r.QualifiedGroup() && o.Kind != r.Kind && p.valuesOf(o).Many == p.valuesOf(r).Many {
-			return fmt.Errorf("the plural of %s, %s, is already the plural of %s: set another with --plural", r.Kind, p.valuesOf(r).Many, o.Kind)
+			return fmt.Errorf("the plural of %s, %s, is already the plural of %s: set another with --plural", r.Kind,
+				p.valuesOf(r).Many, o.Kind)
 		}
 	}
 	if r.QualifiedGroup() == "" {
@@ -199,7 +207,9 @@ func (w *work) createTypes(step string, v values) error {
 	}
 	group := v.typesDir() + "/groupversion_info.go"
 	for _, name := range []string{"&" + v.Kind + "{}", "&" + v.Kind + "List{}"} {
-		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.AddArgument(src, typesCall, name) }); err != nil {
+		if err := w.stage.edit(group, func(src []byte) ([]byte, error) {
+			return goedit.AddArgument(src, typesCall, name)
+		}); err != nil {
 			return err
 		}
 	}

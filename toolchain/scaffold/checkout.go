@@ -159,7 +159,8 @@ func (m *modules) replace(f *modfile.File) error {
 	}
 	for _, r := range f.Replace {
 		if r.Old.Path == m.libraries[0] && len(r.Syntax.Before) == 0 {
-			r.Syntax.Before = []modfile.Comment{{Token: "// A development build of kelson created the project; this is its source."}}
+			r.Syntax.Before = []modfile.Comment{
+				{Token: "// A development build of kelson created the project; this is its source."}}
 		}
 	}
 	return nil
@@ -209,7 +210,8 @@ func checkoutOf(mod []byte) string {
 		return ""
 	}
 	for _, r := range f.Replace {
-		if r.Old.Path == library && r.New.Version == "" && filepath.IsAbs(r.New.Path) && filepath.Base(r.New.Path) == "operator" {
+		if r.Old.Path == library && r.New.Version == "" && filepath.IsAbs(r.New.Path) &&
+			filepath.Base(r.New.Path) == "operator" {
 			return filepath.Dir(r.New.Path)
 		}
 	}

@@ -88,8 +88,9 @@ func (w *work) ownFiles(r *Resource) ([]file, error) {
 		}
 	}
 	for name, made := range map[string]bool{
-		"webhook": r.Webhooks.Defaulting || r.Webhooks.Validation, "defaulting": r.Webhooks.Defaulting, "validation": r.Webhooks.Validation,
-		"hub": r.Webhooks.Conversion, "conversion": r.Webhooks.Conversion,
+		"webhook": r.Webhooks.Defaulting || r.Webhooks.Validation, "defaulting": r.Webhooks.Defaulting,
+		"validation": r.Webhooks.Validation,
+		"hub":        r.Webhooks.Conversion, "conversion": r.Webhooks.Conversion,
 	} {
 		if made {
 			if err := step(name); err != nil {
@@ -123,7 +124,8 @@ func (w *work) guard(made []file) error {
 		lost = append(lost, f.name)
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("%s has uncommitted changes: commit them, or delete the file with --force", strings.Join(lost, ", "))
+		return fmt.Errorf("%s has uncommitted changes: commit them, or delete the file with --force",
+			strings.Join(lost, ", "))
 	}
 	return nil
 }
@@ -173,7 +175,9 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 		p.remove(r)
 		return nil
 	}
-	alone := !slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API && o.Path == r.Path && o.Kind != r.Kind })
+	alone := !slices.ContainsFunc(p.Resources, func(o Resource) bool {
+		return o.API && o.Path == r.Path && o.Kind != r.Kind
+	})
 	if err := w.deleteTypes(v, alone); err != nil {
 		return err
 	}
@@ -211,7 +215,9 @@ func (w *work) deleteTypes(v values, alone bool) error {
 		return nil
 	}
 	for _, name := range []string{"&" + v.Kind + "{}", "&" + v.Kind + "List{}"} {
-		if err := w.stage.edit(group, func(src []byte) ([]byte, error) { return goedit.RemoveArgument(src, typesCall, name) }); err != nil {
+		if err := w.stage.edit(group, func(src []byte) ([]byte, error) {
+			return goedit.RemoveArgument(src, typesCall, name)
+		}); err != nil {
 			return err
 		}
 	}
@@ -250,5 +256,7 @@ func (w *work) removeFromScheme(v values, alone bool) error {
 // remove removes a resource from the PROJECT file.
 func (p *Project) remove(r *Resource) {
 	group, version, kind := r.Group, r.Version, r.Kind
-	p.Resources = slices.DeleteFunc(p.Resources, func(o Resource) bool { return o.Group == group && o.Version == version && o.Kind == kind })
+	p.Resources = slices.DeleteFunc(p.Resources, func(o Resource) bool {
+		return o.Group == group && o.Version == version && o.Kind == kind
+	})
 }

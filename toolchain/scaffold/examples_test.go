@@ -13,7 +13,8 @@ import (
 // filledIn matches files that users complete or generators write, and files of the module root,
 // which the examples share.
 var filledIn = []string{
-	"README.md", "cmd/main.go", "api/*/*.go", "internal/*/*.go", "internal/webhook/*/*.go", "config/samples/*.yaml", "config/rbac/role.yaml",
+	"README.md", "cmd/main.go", "api/*/*.go", "internal/*/*.go", "internal/webhook/*/*.go", "config/samples/*.yaml",
+	"config/rbac/role.yaml",
 	"config/webhook/manifests.yaml", "config/crd/bases/.gitkeep", ".golangci.yml", "Dockerfile", ".dockerignore",
 }
 

@@ -71,7 +71,8 @@ func Init(opts InitOptions) ([]Change, error) {
 		if old.Domain == p.Domain && old.Name == p.Name && old.Repo == p.Repo && slices.Equal(old.Layout, p.Layout) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%s already is a project, with domain %s, repo %s and layout %s", opts.Dir, old.Domain, old.Repo, strings.Join(old.Layout, ","))
+		return nil, fmt.Errorf("%s already is a project, with domain %s, repo %s and layout %s", opts.Dir, old.Domain,
+			old.Repo, strings.Join(old.Layout, ","))
 	case !errors.Is(err, ErrNoProject):
 		return nil, err
 	}
@@ -122,7 +123,8 @@ type work struct {
 func readEnclosingMod(folder, repo string) ([]byte, error) {
 	for dir := filepath.Dir(folder); ; dir = filepath.Dir(dir) {
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if rel, relErr := filepath.Rel(dir, folder); err == nil && relErr == nil && modfile.ModulePath(mod)+"/"+filepath.ToSlash(rel) == repo {
+		if rel, relErr := filepath.Rel(dir, folder); err == nil && relErr == nil &&
+			modfile.ModulePath(mod)+"/"+filepath.ToSlash(rel) == repo {
 			return mod, nil
 		}
 		if err == nil || dir == filepath.Dir(dir) {

@@ -11,10 +11,12 @@ func TestBoilerplate(t *testing.T) {
 		{"none", "", "", ""},
 		{"copyright", "Example Inc", "/*\nCopyright 2026 Example Inc.\n*/\n", "*/\n"},
 		{"copyright", "", "/*\nCopyright 2026.\n*/\n", "*/\n"},
-		{"apache2", "Example", "/*\nCopyright 2026 Example.\n\nLicensed under the Apache License", "limitations under the License.\n*/\n"},
+		{"apache2", "Example", "/*\nCopyright 2026 Example.\n\nLicensed under the Apache License",
+			"limitations under the License.\n*/\n"},
 	} {
 		got, err := boilerplate(tc.license, tc.owner, 2026)
-		if err != nil || !strings.HasPrefix(got, tc.begin) || !strings.HasSuffix(got, tc.end) || tc.begin == "" && got != "" {
+		if err != nil || !strings.HasPrefix(got, tc.begin) || !strings.HasSuffix(got, tc.end) ||
+			tc.begin == "" && got != "" {
 			t.Errorf("%s, %s: %q, %v", tc.license, tc.owner, got, err)
 		}
 	}

@@ -25,7 +25,8 @@ func TestMerge(t *testing.T) {
 		{"a b c", "a b c mine", "new a b c", "new a b c mine", 0},
 		{"a b c", "a x c", "a y c", "a <<<<<<<_yours x ======= y >>>>>>>_template c", 1},
 		{"a b c", "a c", "a y c", "a <<<<<<<_yours ======= y >>>>>>>_template c", 1},
-		{"a b c d e", "a 1 c 2 e", "a 3 c 4 e", "a <<<<<<<_yours 1 ======= 3 >>>>>>>_template c <<<<<<<_yours 2 ======= 4 >>>>>>>_template e", 2},
+		{"a b c d e", "a 1 c 2 e", "a 3 c 4 e",
+			"a <<<<<<<_yours 1 ======= 3 >>>>>>>_template c <<<<<<<_yours 2 ======= 4 >>>>>>>_template e", 2},
 	} {
 		got, conflicts := merge.Merge(text(test.base), text(test.ours), text(test.theirs))
 		want := strings.ReplaceAll(string(text(test.want)), "_", " ")

@@ -111,7 +111,8 @@ func packageName(group string) string {
 // packages, of variables, and of functions that Go treats specially.
 var (
 	reservedForControllers = []string{
-		"env", "err", "init", "main", "metav1", "obj", "operator", "operatortest", "reconcile", "runtime", "scheme", "t", "testing", "time",
+		"env", "err", "init", "main", "metav1", "obj", "operator", "operatortest", "reconcile", "runtime", "scheme",
+		"t", "testing", "time",
 	}
 	reservedForKinds = []string{"apiserver", "init", "main"}
 	reservedForTypes = []string{"metav1"}
@@ -226,7 +227,8 @@ func (v values) fileName(template string) string {
 	if v.Group == "" {
 		group = ""
 	}
-	return strings.NewReplacer("GROUP_", group, "INGROUP/", v.InGroup, "VERSION", v.Version, "KIND", v.Lower).Replace(template)
+	return strings.NewReplacer("GROUP_", group, "INGROUP/", v.InGroup, "VERSION", v.Version, "KIND",
+		v.Lower).Replace(template)
 }
 
 // typesDir returns the folder of the Go types.

@@ -30,13 +30,15 @@ func TestLongestProjectName(t *testing.T) {
 		if err := checkProjectName(longest, test.server); err != nil {
 			t.Error(err)
 		}
-		if err := checkProjectName(longest+"a", test.server); err == nil || !strings.Contains(err.Error(), "--project-name") {
+		if err := checkProjectName(longest+"a", test.server); err == nil ||
+			!strings.Contains(err.Error(), "--project-name") {
 			t.Errorf("server %v: a name of %d characters is refused with %v", test.server, test.limit+1, err)
 		}
 		used := 0
 		for _, step := range test.steps {
 			p := &Project{Domain: "example.com", Repo: "example.com/z", Name: longest}
-			files, err := render(currentTemplate(), step, p.valuesOf(&Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain}))
+			files, err := render(currentTemplate(), step,
+				p.valuesOf(&Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +51,8 @@ func TestLongestProjectName(t *testing.T) {
 						Kind     string
 						Metadata struct{ Name string }
 					}
-					if yaml.Unmarshal(document, &obj) != nil || obj.Kind != "Service" && obj.Kind != "Namespace" || obj.Metadata.Name == "system" {
+					if yaml.Unmarshal(document, &obj) != nil || obj.Kind != "Service" && obj.Kind != "Namespace" ||
+						obj.Metadata.Name == "system" {
 						continue
 					}
 					name := obj.Metadata.Name
@@ -85,7 +88,8 @@ func TestGroupPackages(t *testing.T) {
 	} {
 		v := p.valuesOf(&Resource{Group: test.group, Version: "v1", Kind: "Pizza", Domain: p.Domain})
 		if v.Alias != test.alias || v.Controllers != test.controllers || v.Kinds != test.kinds {
-			t.Errorf("group %q: types %s, controllers %s, kinds %s; want %+v", test.group, v.Alias, v.Controllers, v.Kinds, test)
+			t.Errorf("group %q: types %s, controllers %s, kinds %s; want %+v", test.group, v.Alias, v.Controllers,
+				v.Kinds, test)
 		}
 	}
 }
@@ -93,7 +97,8 @@ func TestGroupPackages(t *testing.T) {
 // The names that files of the template use beside a package of a group are reserved.
 func TestNamesOfTheTemplateAreReserved(t *testing.T) {
 	p := &Project{Domain: "example.com", Repo: "example.com/z", MultiGroup: true}
-	r := Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain, API: true, Path: "example.com/z/api/shop/v1"}
+	r := Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain, API: true,
+		Path: "example.com/z/api/shop/v1"}
 	v := p.valuesOf(&r)
 	v.HubAlias, v.HubPath = "shopv1", r.Path
 	for _, step := range []string{"controller", "core", "server-kind", "spoke", "webhook", "defaulting", "validation"} {
@@ -110,7 +115,8 @@ func TestNamesOfTheTemplateAreReserved(t *testing.T) {
 					t.Errorf("%s: reserve %s for types", f.name, name)
 				}
 				external := step == "controller" && path.Base(f.name) == "pizza_controller_test.go"
-				if external && name != "shop" && name != "shopv1" && name != "_" && !slices.Contains(reservedForControllers, name) {
+				if external && name != "shop" && name != "shopv1" && name != "_" &&
+					!slices.Contains(reservedForControllers, name) {
 					t.Errorf("%s: reserve %s for controllers", f.name, name)
 				}
 			}
@@ -170,7 +176,8 @@ func namesIn(t *testing.T, f file) []string {
 func TestKindInMessages(t *testing.T) {
 	for kind, example := range map[string]string{"Thing-x": "ThingX", "thing": "Thing", "a-b": "AB"} {
 		err := checkNames("shop", "v1", kind, "")
-		if err == nil || !strings.Contains(err.Error(), strconv.Quote(example)) || checkNames("shop", "v1", example, "") != nil {
+		if err == nil || !strings.Contains(err.Error(), strconv.Quote(example)) ||
+			checkNames("shop", "v1", example, "") != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}

@@ -101,7 +101,8 @@ func parseProject(data []byte) (*Project, error) {
 	if v := text(raw, "version"); v != "3" {
 		return nil, &VersionError{v}
 	}
-	p := &Project{raw: raw, Domain: text(raw, "domain"), Name: text(raw, "projectName"), Repo: text(raw, "repo"), MultiGroup: flag(raw, "multigroup")}
+	p := &Project{raw: raw, Domain: text(raw, "domain"), Name: text(raw, "projectName"), Repo: text(raw, "repo"),
+		MultiGroup: flag(raw, "multigroup")}
 	p.Layout = texts(raw, "layout")
 	list, _ := raw["resources"].([]any)
 	for i, item := range list {
@@ -109,13 +110,15 @@ func parseProject(data []byte) (*Project, error) {
 		if !ok {
 			return nil, fmt.Errorf("PROJECT: resources[%d] is not an object", i)
 		}
-		r := Resource{raw: m, Group: text(m, "group"), Version: text(m, "version"), Kind: text(m, "kind"), Domain: text(m, "domain"),
+		r := Resource{raw: m, Group: text(m, "group"), Version: text(m, "version"), Kind: text(m, "kind"),
+			Domain: text(m, "domain"),
 			Plural: text(m, "plural"), Path: text(m, "path"), Controller: flag(m, "controller"), Core: flag(m, "core")}
 		if api, ok := m["api"].(map[string]any); ok {
 			r.API, r.ClusterScoped = true, !flag(api, "namespaced")
 		}
 		if w, ok := m["webhooks"].(map[string]any); ok {
-			r.Webhooks = Webhooks{Defaulting: flag(w, "defaulting"), Validation: flag(w, "validation"), Conversion: flag(w, "conversion"), Spokes: texts(w, "spoke")}
+			r.Webhooks = Webhooks{Defaulting: flag(w, "defaulting"), Validation: flag(w, "validation"),
+				Conversion: flag(w, "conversion"), Spokes: texts(w, "spoke")}
 		}
 		p.Resources = append(p.Resources, r)
 	}
@@ -172,7 +175,9 @@ func (r *Resource) marshal() map[string]any {
 
 // Find returns the resource of a group, version and kind, or nil.
 func (p *Project) Find(group, version, kind string) *Resource {
-	i := slices.IndexFunc(p.Resources, func(r Resource) bool { return r.Group == group && r.Version == version && r.Kind == kind })
+	i := slices.IndexFunc(p.Resources, func(r Resource) bool {
+		return r.Group == group && r.Version == version && r.Kind == kind
+	})
 	if i < 0 {
 		return nil
 	}

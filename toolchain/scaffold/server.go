@@ -46,7 +46,8 @@ func (w *work) createServed(api API) error {
 	r := p.Find(api.Group, api.Version, api.Kind)
 	isNew := r == nil
 	if isNew {
-		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural, ClusterScoped: api.ClusterScoped}
+		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural,
+			ClusterScoped: api.ClusterScoped}
 	}
 	if err := w.checkResource(r, api, isNew); err != nil || !isNew {
 		return err
@@ -141,7 +142,9 @@ func (w *work) addVersion(v, hub values) error {
 		return fmt.Errorf("%s %s is the hub of the kind, but its package converts to another one: create the versions of all kinds in the same order",
 			hub.Version, hub.Kind)
 	}
-	err = w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) { return addConversion(src, hub.Path) })
+	err = w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) {
+		return addConversion(src, hub.Path)
+	})
 	if err != nil {
 		return err
 	}
@@ -204,7 +207,9 @@ func (w *work) servedLists(v values) []listed {
 
 // sharesVersion reports whether the project has other kinds in the same version of the group.
 func (w *work) sharesVersion(v values) bool {
-	return slices.ContainsFunc(w.project.Resources, func(o Resource) bool { return o.API && o.Path == v.Path && o.Kind != v.Kind })
+	return slices.ContainsFunc(w.project.Resources, func(o Resource) bool {
+		return o.API && o.Path == v.Path && o.Kind != v.Kind
+	})
 }
 
 // deleteServed removes a version of a kind from a custom API server.
@@ -270,5 +275,7 @@ func (w *work) removeVersion(v, hub values) error {
 			return nil // another kind of the package has the same hub
 		}
 	}
-	return w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) { return removeConversion(src, hub.Path) })
+	return w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) {
+		return removeConversion(src, hub.Path)
+	})
 }

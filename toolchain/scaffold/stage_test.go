@@ -11,7 +11,8 @@ import (
 func TestStageKeepsLineEnds(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"crlf": "a\r\nb\r\n", "lf": "a\nb\n", "mostly-crlf": "a\r\nb\nc\r\n", "mostly-lf": "a\nb\r\nc\n", "same": "a\r\n", "mixed": "a\r\nb\n",
+		"crlf": "a\r\nb\r\n", "lf": "a\nb\n", "mostly-crlf": "a\r\nb\nc\r\n", "mostly-lf": "a\nb\r\nc\n",
+		"same": "a\r\n", "mixed": "a\r\nb\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -39,7 +40,8 @@ func TestStageKeepsLineEnds(t *testing.T) {
 		t.Errorf("5 files differ in more than line ends; changes: %v", changes)
 	}
 	for name, want := range map[string]string{
-		"crlf": "a\r\nb\r\nend\r\n", "lf": "a\nb\nend\n", "mostly-crlf": "a\r\nb\r\nc\r\nend\r\n", "mostly-lf": "a\nb\nc\nend\n", "new": "end\n",
+		"crlf": "a\r\nb\r\nend\r\n", "lf": "a\nb\nend\n", "mostly-crlf": "a\r\nb\r\nc\r\nend\r\n",
+		"mostly-lf": "a\nb\nc\nend\n", "new": "end\n",
 		"same": "a\r\n", "mixed": "a\r\nb\n",
 	} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {

@@ -50,7 +50,8 @@ func currentTemplate() blueprint {
 // files that changed since.
 func templateOf(version int) (blueprint, error) {
 	if version < 1 || version > TemplateVersion {
-		return nil, fmt.Errorf("unknown template version %d: this kelson knows versions 1 to %d", version, TemplateVersion)
+		return nil, fmt.Errorf("unknown template version %d: this kelson knows versions 1 to %d", version,
+			TemplateVersion)
 	}
 	all := currentTemplate()
 	for v := TemplateVersion - 1; v >= version; v-- {

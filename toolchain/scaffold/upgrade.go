@@ -98,7 +98,8 @@ func clean(dir string) error {
 	}
 	if n := bytes.Count(out, []byte("\n")); n > 0 {
 		first, _, _ := strings.Cut(string(out), "\n")
-		return fmt.Errorf("%d files are not committed, for example %s: commit them first, or use --force", n, strings.TrimSpace(first[min(3, len(first)):]))
+		return fmt.Errorf("%d files are not committed, for example %s: commit them first, or use --force", n,
+			strings.TrimSpace(first[min(3, len(first)):]))
 	}
 	return nil
 }
@@ -111,7 +112,8 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 		return nil, err
 	}
 	p := w.project
-	replay := &work{stage: newStage(""), template: template, project: &Project{Domain: p.Domain, Name: p.Name, Repo: p.Repo, Layout: p.Layout}}
+	replay := &work{stage: newStage(""), template: template,
+		project: &Project{Domain: p.Domain, Name: p.Name, Repo: p.Repo, Layout: p.Layout}}
 	if err := replay.add(p.base(), v); err != nil {
 		return nil, err
 	}
@@ -121,8 +123,9 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 		if !r.API && !r.Controller {
 			continue
 		}
-		err := replay.createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural, ClusterScoped: r.ClusterScoped,
-			Resource: r.API, Controller: r.Controller, path: r.Path})
+		err := replay.createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural,
+			ClusterScoped: r.ClusterScoped,
+			Resource:      r.API, Controller: r.Controller, path: r.Path})
 		if err != nil {
 			return nil, fmt.Errorf("replay create api for %s: %w", r, err)
 		}
@@ -133,7 +136,8 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 		if r.Webhooks.None() {
 			continue
 		}
-		err := replay.createWebhook(Webhook{Group: r.Group, Version: r.Version, Kind: r.Kind, Defaulting: r.Webhooks.Defaulting,
+		err := replay.createWebhook(Webhook{Group: r.Group, Version: r.Version, Kind: r.Kind,
+			Defaulting: r.Webhooks.Defaulting,
 			Validation: r.Webhooks.Validation, Conversion: r.Webhooks.Conversion, Spokes: r.Webhooks.Spokes})
 		if err != nil {
 			return nil, fmt.Errorf("replay create webhook for %s: %w", r, err)

@@ -28,7 +28,8 @@ func next(t *testing.T) blueprint {
 	delete(all, "project/.dockerignore")
 	change("project/Makefile", "##@ Build\n", "##@ Build it\n")
 	change("project/cmd/main.go.tmpl", "// Command", "// Program")
-	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example. Replace", "// foo is only an example. Replace")
+	change("kind/api/INGROUP/VERSION/KIND_types.go.tmpl", "// foo is an example. Replace",
+		"// foo is only an example. Replace")
 	return all
 }
 
@@ -85,7 +86,8 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 
 	// Upgrade refuses projects outside of git, and those with uncommitted files.
-	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not in git") {
+	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil ||
+		!strings.Contains(err.Error(), "not in git") {
 		t.Fatalf("outside of git: %v", err)
 	}
 	git := func(args ...string) {
@@ -97,7 +99,8 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		}
 	}
 	git("init", "-q")
-	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil || !strings.Contains(err.Error(), "not committed") {
+	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil ||
+		!strings.Contains(err.Error(), "not committed") {
 		t.Fatalf("not committed: %v", err)
 	}
 	git("add", ".")

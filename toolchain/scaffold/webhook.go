@@ -84,7 +84,9 @@ func (w *work) serveWebhooks() error {
 // list adds entries to kustomizations.
 func (w *work) list(key string, all ...listed) error {
 	for _, l := range all {
-		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.AddItem(src, key, l.item) }); err != nil {
+		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) {
+			return yamledit.AddItem(src, key, l.item)
+		}); err != nil {
 			return err
 		}
 	}
@@ -98,7 +100,9 @@ func (w *work) unlist(key string, all ...listed) error {
 		if !w.stage.exists(l.file) {
 			continue
 		}
-		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) { return yamledit.RemoveItem(src, key, l.item) }); err != nil {
+		if err := w.stage.edit(l.file, func(src []byte) ([]byte, error) {
+			return yamledit.RemoveItem(src, key, l.item)
+		}); err != nil {
 			return err
 		}
 		if data, _ := w.stage.read(l.file); len(data) == 0 {

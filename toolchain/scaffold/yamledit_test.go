@@ -11,7 +11,8 @@ func TestAddAndRemoveItem(t *testing.T) {
 	for _, test := range []struct{ src, with string }{
 		{"", "resources:\n- b.yaml\n"},
 		{"# why\nnamespace: x\n", "# why\nnamespace: x\nresources:\n- b.yaml\n"},
-		{"resources:\n- a.yaml # first\n# [later]\n#- c.yaml\nnamespace: x\n", "resources:\n- a.yaml # first\n- b.yaml\n# [later]\n#- c.yaml\nnamespace: x\n"},
+		{"resources:\n- a.yaml # first\n# [later]\n#- c.yaml\nnamespace: x\n",
+			"resources:\n- a.yaml # first\n- b.yaml\n# [later]\n#- c.yaml\nnamespace: x\n"},
 		{"resources:\n  - a.yaml\n", "resources:\n  - a.yaml\n  - b.yaml\n"},
 	} {
 		got, err := yamledit.AddItem([]byte(test.src), "resources", "b.yaml")

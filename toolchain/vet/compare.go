@@ -21,7 +21,8 @@ func Compare(before, after []Definition) []Finding {
 		i := slices.IndexFunc(after, func(d Definition) bool { return d.Name == old.Name })
 		if i < 0 {
 			c.findings = append(c.findings, Finding{
-				Severity: Error, File: old.File, Line: 0, Object: old.Title(), Message: "the definition was removed, which deletes all stored objects of the kind",
+				Severity: Error, File: old.File, Line: 0, Object: old.Title(),
+				Message: "the definition was removed, which deletes all stored objects of the kind",
 			})
 			continue
 		}
@@ -37,17 +38,20 @@ type comparison struct {
 
 func (c *comparison) say(s Severity, place, path, format string, args ...any) {
 	c.findings = append(c.findings, Finding{
-		Severity: s, File: c.now.File, Line: c.now.Line(place), Object: c.now.Title(), Path: path, Message: fmt.Sprintf(format, args...),
+		Severity: s, File: c.now.File, Line: c.now.Line(place), Object: c.now.Title(), Path: path,
+		Message: fmt.Sprintf(format, args...),
 	})
 }
 
 func (c *comparison) definition(old, now Definition) {
 	c.now = now
 	if old.Spec.Scope != now.Spec.Scope {
-		c.say(Error, "spec.scope", "spec.scope", "was %s: the paths of all objects change, and an API server rejects it", old.Spec.Scope)
+		c.say(Error, "spec.scope", "spec.scope",
+			"was %s: the paths of all objects change, and an API server rejects it", old.Spec.Scope)
 	}
 	if old.Spec.Names.Kind != now.Spec.Names.Kind {
-		c.say(Error, "spec.names.kind", "spec.names.kind", "was %s: clients do not find the kind by its new name", old.Spec.Names.Kind)
+		c.say(Error, "spec.names.kind", "spec.names.kind", "was %s: clients do not find the kind by its new name",
+			old.Spec.Names.Kind)
 	}
 	for _, name := range old.Spec.Names.ShortNames {
 		if !slices.Contains(now.Spec.Names.ShortNames, name) {
@@ -56,12 +60,17 @@ func (c *comparison) definition(old, now Definition) {
 	}
 	stored := func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage }
 	for _, was := range old.Spec.Versions {
-		i := slices.IndexFunc(now.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == was.Name })
+		i := slices.IndexFunc(now.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == was.Name
+		})
 		if i < 0 {
 			if was.Storage {
-				c.say(Error, "spec.versions", "spec.versions", "%s, the storage version, was removed: an API server rejects it while status.storedVersions lists the version", was.Name)
+				c.say(Error, "spec.versions", "spec.versions",
+					"%s, the storage version, was removed: an API server rejects it while status.storedVersions lists the version", was.Name)
 			} else if was.Served {
-				c.say(Error, "spec.versions", "spec.versions", "%s was removed: its clients fail; migrate the objects and stop serving the version first", was.Name)
+				c.say(Error, "spec.versions", "spec.versions",
+					"%s was removed: its clients fail; migrate the objects and stop serving the version first",
+					was.Name)
 			}
 			continue
 		}
@@ -69,11 +78,15 @@ func (c *comparison) definition(old, now Definition) {
 	}
 	wasStored, isStored := slices.IndexFunc(old.Spec.Versions, stored), slices.IndexFunc(now.Spec.Versions, stored)
 	if wasStored >= 0 && isStored >= 0 && old.Spec.Versions[wasStored].Name != now.Spec.Versions[isStored].Name {
-		c.say(Warning, fmt.Sprintf("spec.versions[%d].storage", isStored), fmt.Sprintf("spec.versions[%d].storage", isStored),
-			"the storage version is now %s: existing objects stay in %s until they are written", now.Spec.Versions[isStored].Name, old.Spec.Versions[wasStored].Name)
+		c.say(Warning, fmt.Sprintf("spec.versions[%d].storage", isStored),
+			fmt.Sprintf("spec.versions[%d].storage", isStored),
+			"the storage version is now %s: existing objects stay in %s until they are written",
+			now.Spec.Versions[isStored].Name, old.Spec.Versions[wasStored].Name)
 	}
-	if strategy(old) == apiextensionsv1.WebhookConverter && strategy(now) != apiextensionsv1.WebhookConverter && len(now.Spec.Versions) > 1 {
-		c.say(Error, "spec.conversion", "spec.conversion", "versions are no longer converted: objects lose fields whose names differ between versions")
+	if strategy(old) == apiextensionsv1.WebhookConverter && strategy(now) != apiextensionsv1.WebhookConverter &&
+		len(now.Spec.Versions) > 1 {
+		c.say(Error, "spec.conversion", "spec.conversion",
+			"versions are no longer converted: objects lose fields whose names differ between versions")
 	}
 }
 
@@ -130,7 +143,8 @@ func (c *comparison) subresources(at, version string, was, is *apiextensionsv1.C
 	switch {
 	case was.Scale != nil && is.Scale == nil:
 		c.say(Error, at, version, "the subresource scale was removed: autoscalers and kubectl scale fail")
-	case was.Scale != nil && (was.Scale.SpecReplicasPath != is.Scale.SpecReplicasPath || was.Scale.StatusReplicasPath != is.Scale.StatusReplicasPath):
+	case was.Scale != nil && (was.Scale.SpecReplicasPath != is.Scale.SpecReplicasPath ||
+		was.Scale.StatusReplicasPath != is.Scale.StatusReplicasPath):
 		c.say(Warning, at+".scale", version, "scale now uses other fields")
 	}
 }
@@ -193,7 +207,8 @@ func (c *comparison) members(at place, was, is *schema) {
 			c.schema(at.property(name), &before, &now)
 		case valuesOf(is) != nil || keeps(is):
 		default:
-			c.say(Error, at.document+".properties", at.property(name).field, "was removed: writes of it are rejected or ignored, and stored values are pruned")
+			c.say(Error, at.document+".properties", at.property(name).field,
+				"was removed: writes of it are rejected or ignored, and stored values are pruned")
 		}
 	}
 	for _, name := range is.Required {
@@ -203,7 +218,8 @@ func (c *comparison) members(at place, was, is *schema) {
 		if p, ok := is.Properties[name]; ok && p.Default != nil {
 			continue
 		}
-		c.say(Error, at.document+".required", at.property(name).field, "is now required: objects without it are rejected")
+		c.say(Error, at.document+".required", at.property(name).field,
+			"is now required: objects without it are rejected")
 	}
 }
 
@@ -256,7 +272,8 @@ func (c *comparison) bounds(at place, was, is *schema) {
 		if b.is == nil {
 			continue
 		}
-		if b.was == nil || *b.was != *b.is && (*b.was < *b.is) == b.least || *b.was == *b.is && b.isExclusive && !b.wasExclusive {
+		if b.was == nil || *b.was != *b.is && (*b.was < *b.is) == b.least ||
+			*b.was == *b.is && b.isExclusive && !b.wasExclusive {
 			breaks(b.keyword, "now has %s %v%s", b.keyword, *b.is, before(b.was != nil, "%v", deref(b.was)))
 		}
 	}
@@ -271,11 +288,14 @@ func (c *comparison) lists(at place, was, is *schema) {
 	before, now := text(was.XListType, "atomic"), text(is.XListType, "atomic")
 	switch {
 	case before != now && now != "atomic":
-		c.say(Error, at.document+"."+keyword, at.field, "is now a list of type %s, was %s: duplicate elements are rejected", now, before)
+		c.say(Error, at.document+"."+keyword, at.field,
+			"is now a list of type %s, was %s: duplicate elements are rejected", now, before)
 	case before != now:
-		c.say(Warning, at.document+"."+keyword, at.field, "is now a list of type %s, was %s: applying some elements takes ownership of all of them", now, before)
+		c.say(Warning, at.document+"."+keyword, at.field,
+			"is now a list of type %s, was %s: applying some elements takes ownership of all of them", now, before)
 	case now == "map" && !slices.Equal(was.XListMapKeys, is.XListMapKeys):
-		c.say(Error, at.document+".x-kubernetes-list-map-keys", at.field, "now has the keys %v, was %v", is.XListMapKeys, was.XListMapKeys)
+		c.say(Error, at.document+".x-kubernetes-list-map-keys", at.field, "now has the keys %v, was %v",
+			is.XListMapKeys, was.XListMapKeys)
 	}
 	if before, now := text(was.XMapType, "granular"), text(is.XMapType, "granular"); before != now {
 		c.say(Warning, at.document+".x-kubernetes-map-type", at.field, "is now applied as %s, was %s", now, before)
@@ -285,8 +305,11 @@ func (c *comparison) lists(at place, was, is *schema) {
 // rules compares CEL rules by their text.
 func (c *comparison) rules(at place, was, is *schema) {
 	for i, r := range is.XValidations {
-		if !slices.ContainsFunc(was.XValidations, func(o apiextensionsv1.ValidationRule) bool { return o.Rule == r.Rule }) {
-			c.say(Warning, fmt.Sprintf("%s.x-kubernetes-validations[%d]", at.document, i), at.field, "has a new rule; stored objects were not validated against it: %s", Quoted(r.Rule))
+		if !slices.ContainsFunc(was.XValidations, func(o apiextensionsv1.ValidationRule) bool {
+			return o.Rule == r.Rule
+		}) {
+			c.say(Warning, fmt.Sprintf("%s.x-kubernetes-validations[%d]", at.document, i), at.field,
+				"has a new rule; stored objects were not validated against it: %s", Quoted(r.Rule))
 		}
 	}
 }
@@ -297,9 +320,12 @@ func (c *comparison) defaults(at place, was, is *schema) {
 		return
 	}
 	if is.Default == nil {
-		c.say(Warning, at.document, at.field, "no longer has a default, was %s: objects without the field read differently", was.Default.Raw)
+		c.say(Warning, at.document, at.field,
+			"no longer has a default, was %s: objects without the field read differently", was.Default.Raw)
 	} else if !bytes.Equal(was.Default.Raw, is.Default.Raw) {
-		c.say(Warning, at.document+".default", at.field, "now has the default %s, was %s: objects without the field read differently", is.Default.Raw, was.Default.Raw)
+		c.say(Warning, at.document+".default", at.field,
+			"now has the default %s, was %s: objects without the field read differently", is.Default.Raw,
+			was.Default.Raw)
 	}
 }
 
@@ -315,7 +341,8 @@ func typeOf(s *schema) string {
 
 // widened reports whether a type allows every value of another type.
 func widened(was, is string) bool {
-	return is == "any" || was == "integer" && (is == "number" || is == "int-or-string") || was == "string" && is == "int-or-string"
+	return is == "any" || was == "integer" && (is == "number" || is == "int-or-string") ||
+		was == "string" && is == "int-or-string"
 }
 
 func keeps(s *schema) bool { return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields }

@@ -62,7 +62,8 @@ func Costs(d Definition) []Rule {
 			continue
 		}
 		root := &apiextensions.JSONSchemaProps{}
-		if apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, root, nil) != nil {
+		if apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, root,
+			nil) != nil {
 			continue
 		}
 		est := &estimate{env: env, root: root}
@@ -70,7 +71,8 @@ func Costs(d Definition) []Rule {
 		est.walk(nil, root, func(where location, s *apiextensions.JSONSchemaProps) {
 			for n, cost := range est.costs(where) {
 				r := Rule{
-					File: d.File, Line: d.Line(fmt.Sprintf("%s%s.x-kubernetes-validations[%d]", at, where.inSchema(), n)),
+					File: d.File, Line: d.Line(fmt.Sprintf("%s%s.x-kubernetes-validations[%d]", at, where.inSchema(),
+						n)),
 					Definition: d.Name, Version: v.Name, Path: where.String(), Rule: s.XValidations[n].Rule, Cost: cost,
 				}
 				if cost > expensive {
@@ -196,7 +198,8 @@ type estimate struct {
 }
 
 // walk visits every schema.
-func (e *estimate) walk(at location, s *apiextensions.JSONSchemaProps, visit func(location, *apiextensions.JSONSchemaProps)) {
+func (e *estimate) walk(at location, s *apiextensions.JSONSchemaProps,
+	visit func(location, *apiextensions.JSONSchemaProps)) {
 	visit(at, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		p := s.Properties[name]
@@ -235,7 +238,8 @@ func (e *estimate) costs(at location) []uint64 {
 	if err != nil || info == nil {
 		return costs
 	}
-	compiled, err := cel.Compile(info.Schema, info.DeclType, celconfig.PerCallLimit, e.env, cel.NewExpressionsEnvLoader())
+	compiled, err := cel.Compile(info.Schema, info.DeclType, celconfig.PerCallLimit, e.env,
+		cel.NewExpressionsEnvLoader())
 	if err != nil {
 		return costs
 	}
@@ -269,7 +273,9 @@ func (e *estimate) missing(at location, s *apiextensions.JSONSchemaProps, rule i
 		if less := e.costs(at)[rule]; less < cost-cost/100 {
 			found = append(found, Bound{Path: where.String(), Keyword: keyword, Cost: less})
 		}
-		e.change(where, func(s *apiextensions.JSONSchemaProps) { s.MaxItems, s.MaxProperties, s.MaxLength = nil, nil, nil })
+		e.change(where, func(s *apiextensions.JSONSchemaProps) {
+			s.MaxItems, s.MaxProperties, s.MaxLength = nil, nil, nil
+		})
 	}
 	above := e.root
 	for i, st := range at {

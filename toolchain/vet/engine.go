@@ -103,7 +103,8 @@ func (e *checker) define(ctx context.Context, m *Manifest) []Finding {
 		if reflect.DeepEqual(first.Object.Object["spec"], m.Object.Object["spec"]) {
 			return nil // the same definition again, for example in a bundle
 		}
-		return []Finding{m.finding(Warning, "metadata.name", "already defined differently in %s:%d; not checked", first.File, first.Line(""))}
+		return []Finding{m.finding(Warning, "metadata.name", "already defined differently in %s:%d; not checked",
+			first.File, first.Line(""))}
 	}
 	definitions := e.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	findings := e.create(ctx, m, definitions)
@@ -130,11 +131,14 @@ func (e *checker) check(ctx context.Context, m *Manifest) []Finding {
 	switch {
 	case meta.IsNoMatchError(err) && e.rejected[kind.Group] != nil:
 		d := e.rejected[kind.Group]
-		return []Finding{m.finding(Warning, "apiVersion", "not checked: %s:%d, which may define its kind, was rejected", d.File, d.Line(""))}
+		return []Finding{m.finding(Warning, "apiVersion", "not checked: %s:%d, which may define its kind, was rejected",
+			d.File, d.Line(""))}
 	case meta.IsNoMatchError(err) && e.groups[kind.Group]:
-		return []Finding{m.finding(Error, "kind", "no matches for kind %q in version %q", kind.Kind, m.Object.GetAPIVersion())}
+		return []Finding{m.finding(Error, "kind", "no matches for kind %q in version %q", kind.Kind,
+			m.Object.GetAPIVersion())}
 	case meta.IsNoMatchError(err):
-		return []Finding{m.finding(Warning, "apiVersion", "not checked: no definition for kinds of %s; pass the file with its definition too", kind.Group)}
+		return []Finding{m.finding(Warning, "apiVersion",
+			"not checked: no definition for kinds of %s; pass the file with its definition too", kind.Group)}
 	case err != nil:
 		return m.refused(err)
 	}
@@ -165,7 +169,8 @@ func (e *checker) needNamespace(ctx context.Context, name string) error {
 
 // create tries a dry-run creation of an object.
 func (e *checker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInterface) []Finding {
-	_, err := in.Create(ctx, m.Object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	_, err := in.Create(ctx, m.Object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll},
+		FieldValidation: metav1.FieldValidationStrict})
 	var findings []Finding
 	for _, text := range e.warnings.take() {
 		findings = append(findings, m.finding(Warning, "", "%s", text))
@@ -221,7 +226,8 @@ func (m *Manifest) written(path string) string {
 	if isDefinition(m) {
 		for _, once := range []struct{ said, written string }{
 			{"spec.validation", "schema"}, {"spec.subresources", "subresources"},
-			{"spec.additionalPrinterColumns", "additionalPrinterColumns"}, {"spec.selectableFields", "selectableFields"},
+			{"spec.additionalPrinterColumns", "additionalPrinterColumns"},
+			{"spec.selectableFields", "selectableFields"},
 		} {
 			if rest, ok := strings.CutPrefix(path, once.said); ok {
 				return "spec.versions[0]." + once.written + rest

@@ -56,12 +56,16 @@ func TestRead(t *testing.T) {
 	}
 	for _, want := range []string{
 		"internal/shop.go:21 moves client.Client.Get", "internal/shop.go:24 moves client.SubResourceWriter.Update",
-		"internal/shop.go:27 moves reconcile.Result.RequeueAfter", "internal/shop.go:32 change ctrl.NewControllerManagedBy",
+		"internal/shop.go:27 moves reconcile.Result.RequeueAfter",
+		"internal/shop.go:32 change ctrl.NewControllerManagedBy",
 		"internal/shop.go:33 moves builder.Builder.For", "internal/shop.go:35 moves builder.Builder.WatchesMetadata",
-		"internal/shop.go:36 stays controller.Options.UsePriorityQueue", "internal/shop.go:37 moves builder.Builder.Complete",
+		"internal/shop.go:36 stays controller.Options.UsePriorityQueue",
+		"internal/shop.go:37 moves builder.Builder.Complete",
 		// These uses are in other declarations that the reconciler consists of.
-		"internal/setup.go:14 moves reconcile.Result.Requeue", "internal/setup.go:21 moves client.SubResourceWriter.Update",
-		"internal/setup.go:24 moves reconcile.Result.Requeue", "internal/setup.go:28 change ctrl.NewControllerManagedBy",
+		"internal/setup.go:14 moves reconcile.Result.Requeue",
+		"internal/setup.go:21 moves client.SubResourceWriter.Update",
+		"internal/setup.go:24 moves reconcile.Result.Requeue",
+		"internal/setup.go:28 change ctrl.NewControllerManagedBy",
 	} {
 		if !found[want] {
 			t.Errorf("no finding %q", want)
@@ -76,7 +80,8 @@ func TestRead(t *testing.T) {
 	for _, f := range report.Elsewhere {
 		elsewhere = append(elsewhere, line(f))
 	}
-	if want := []string{"internal/setup.go:33 change ctrl.NewControllerManagedBy", "main.go:21 change cluster.Cluster.GetClient", "main.go:24 change cluster.Cluster.GetCache"}; !slices.Equal(elsewhere, want) {
+	if want := []string{"internal/setup.go:33 change ctrl.NewControllerManagedBy",
+		"main.go:21 change cluster.Cluster.GetClient", "main.go:24 change cluster.Cluster.GetCache"}; !slices.Equal(elsewhere, want) {
 		t.Errorf("elsewhere: %q, want %q", elsewhere, want)
 	}
 }

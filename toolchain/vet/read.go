@@ -217,8 +217,9 @@ func documents(content []byte) [][]byte {
 		if end == 0 {
 			end = len(content) - at
 		}
-		if line := content[at : at+end]; at > begin && (bytes.HasPrefix(line, []byte("---\n")) || bytes.HasPrefix(line, []byte("--- ")) ||
-			bytes.HasPrefix(line, []byte("---\r")) || bytes.Equal(line, []byte("---"))) {
+		if line := content[at : at+end]; at > begin &&
+			(bytes.HasPrefix(line, []byte("---\n")) || bytes.HasPrefix(line, []byte("--- ")) ||
+				bytes.HasPrefix(line, []byte("---\r")) || bytes.Equal(line, []byte("---"))) {
 			docs = append(docs, content[begin:at])
 			begin = at
 		}
@@ -287,7 +288,8 @@ func parse(doc []byte, named bool) (Manifests, error) {
 		if !ok {
 			return nil, fmt.Errorf("items[%d] is not an object", i)
 		}
-		if kind, typed := strings.CutSuffix(obj.GetKind(), "List"); typed && kind != "" && m["kind"] == nil && m["apiVersion"] == nil {
+		if kind, typed := strings.CutSuffix(obj.GetKind(), "List"); typed && kind != "" && m["kind"] == nil &&
+			m["apiVersion"] == nil {
 			m["kind"], m["apiVersion"] = kind, obj.GetAPIVersion() // as in lists of the API
 		}
 		n, _ := lookup(&node, []string{"items", strconv.Itoa(i)})
@@ -297,13 +299,15 @@ func parse(doc []byte, named bool) (Manifests, error) {
 }
 
 // header matches the lines that all objects have.
-var header = [...]*regexp.Regexp{regexp.MustCompile(`(?m)^\s*"?apiVersion"?\s*:`), regexp.MustCompile(`(?m)^\s*"?kind"?\s*:`)}
+var header = [...]*regexp.Regexp{regexp.MustCompile(`(?m)^\s*"?apiVersion"?\s*:`),
+	regexp.MustCompile(`(?m)^\s*"?kind"?\s*:`)}
 
 // broken reports whether a document in a folder that cannot be parsed is an object with an error,
 // not a template.
 func broken(doc []byte, err error) bool {
 	var missing *missingKindError
-	return !errors.As(err, &missing) && !bytes.Contains(doc, []byte("{{")) && header[0].Match(doc) && header[1].Match(doc)
+	return !errors.As(err, &missing) && !bytes.Contains(doc, []byte("{{")) && header[0].Match(doc) &&
+		header[1].Match(doc)
 }
 
 // missingKindError means that a document has no apiVersion or no kind.
@@ -335,7 +339,8 @@ func (m *Manifest) Line(path string) int {
 
 // finding returns a finding about a field of the object.
 func (m *Manifest) finding(s Severity, path, format string, args ...any) Finding {
-	return Finding{Severity: s, File: m.File, Line: m.Line(path), Object: m.Title(), Path: path, Message: fmt.Sprintf(format, args...)}
+	return Finding{Severity: s, File: m.File, Line: m.Line(path), Object: m.Title(), Path: path,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 const definitionKind = "CustomResourceDefinition"

@@ -18,7 +18,8 @@ func AtRevision(ctx context.Context, dir, revision string, paths ...string) ([]D
 	if strings.HasPrefix(revision, "-") {
 		return nil, fmt.Errorf("vet: %q is not a revision", revision)
 	}
-	if _, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}"); err != nil {
+	if _, err := git(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options",
+		revision+"^{commit}"); err != nil {
 		if _, outside := git(ctx, dir, "rev-parse", "--git-dir"); outside != nil {
 			return nil, fmt.Errorf("vet: compare with %s: %w", revision, outside)
 		}

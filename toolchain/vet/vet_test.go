@@ -89,7 +89,8 @@ func TestCheckValidatesCustomResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounded := strings.Replace(string(crd), "                items:\n                  type: string", "                maxItems: 20\n                items:\n                  type: string\n                  maxLength: 63", 1)
+	bounded := strings.Replace(string(crd), "                items:\n                  type: string",
+		"                maxItems: 20\n                items:\n                  type: string\n                  maxLength: 63", 1)
 	report := check(t, append(parse(t, bounded), read(t, project+"/samples")...))
 	want(t, lines(report.Findings)[:3],
 		"samples/wrong.yaml:7: CronTab misspelt: spec.replica: unknown field",
@@ -109,7 +110,8 @@ func TestParseRejectsDocuments(t *testing.T) {
 	if !errors.As(err, &wrong) {
 		t.Errorf("%T", err)
 	}
-	if _, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n")); err == nil || !strings.Contains(err.Error(), "already defined") {
+	if _, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n")); err == nil ||
+		!strings.Contains(err.Error(), "already defined") {
 		t.Errorf("a definition with the same name twice: %v", err)
 	}
 	if _, err := vet.Read("testdata/nowhere"); !errors.Is(err, os.ErrNotExist) {
@@ -144,7 +146,8 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	slices.Sort(missing)
-	if expensive.Path != "spec.hosts" || expensive.Cost < vet.RuleLimit || !slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
+	if expensive.Path != "spec.hosts" || expensive.Cost < vet.RuleLimit ||
+		!slices.Equal(missing, []string{"maxItems of spec.hosts", "maxLength of spec.hosts[]"}) {
 		t.Errorf("%+v", expensive)
 	}
 }
@@ -164,23 +167,30 @@ func TestCompare(t *testing.T) {
 		{"field gone", "              replicas:\n                type: integer\n                minimum: 0\n                default: 1\n", "", "v1: spec.replicas: was removed"},
 		{"field required", "required: [schedule]", "required: [schedule, hosts]", "v1: spec.hosts: is now required"},
 		{"field required, with a default", "required: [schedule]", "required: [schedule, replicas]", ""},
-		{"other type", "                type: integer\n", "                type: string\n", "v1: spec.replicas: is now string, was integer"},
+		{"other type", "                type: integer\n", "                type: string\n",
+			"v1: spec.replicas: is now string, was integer"},
 		{"wider type", "                type: integer\n", "                type: number\n", ""},
 		{"bound raised", "minimum: 0", "minimum: 1", "v1: spec.replicas: now has minimum 1, was 0"},
 		{"bound lowered", "minimum: 0", "minimum: -1", ""},
-		{"bound new", "                items:\n", "                maxItems: 3\n                items:\n", "v1: spec.hosts: now has maxItems 3"},
-		{"pattern", `pattern: '^(\S+ ){4}\S+$'`, `pattern: '^@daily$'`, `v1: spec.schedule: must now match "^@daily$", was`},
+		{"bound new", "                items:\n", "                maxItems: 3\n                items:\n",
+			"v1: spec.hosts: now has maxItems 3"},
+		{"pattern", `pattern: '^(\S+ ){4}\S+$'`, `pattern: '^@daily$'`,
+			`v1: spec.schedule: must now match "^@daily$", was`},
 		{"pattern gone", `pattern: '^(\S+ ){4}\S+$'`, ``, ""},
 		{"enum", `pattern: '^(\S+ ){4}\S+$'`, `enum: [a, b]`, `v1: spec.schedule: must now be one of "a", "b"`},
-		{"default", "default: 1", "default: 2", "warning: CustomResourceDefinition crontabs.stable.example.com: v1: spec.replicas: now has the default 2, was 1"},
-		{"new rule", "message: no more than ten", "message: no more than ten\n            - rule: self.replicas > 0", "has a new rule; stored objects were not validated against it: `self.replicas > 0`"},
-		{"list", "                items:\n", "                x-kubernetes-list-type: set\n                items:\n", "is now a list of type set, was atomic"},
+		{"default", "default: 1", "default: 2",
+			"warning: CustomResourceDefinition crontabs.stable.example.com: v1: spec.replicas: now has the default 2, was 1"},
+		{"new rule", "message: no more than ten", "message: no more than ten\n            - rule: self.replicas > 0",
+			"has a new rule; stored objects were not validated against it: `self.replicas > 0`"},
+		{"list", "                items:\n", "                x-kubernetes-list-type: set\n                items:\n",
+			"is now a list of type set, was atomic"},
 		{"scope", "scope: Namespaced", "scope: Cluster", "spec.scope: was Namespaced"},
 		{"short name", "shortNames: [ct]", "shortNames: [cts]", `"ct" was removed`},
 		{"not served", "served: true", "served: false", "is no longer served"},
 		{"version gone", "- name: v1", "- name: v2", "v1, the storage version, was removed"},
 		{"status", "    subresources:\n      status: {}\n", "", "the subresource status was removed"},
-		{"new field", "              active: {type: integer}", "              active: {type: integer}\n              last: {type: string}", ""},
+		{"new field", "              active: {type: integer}",
+			"              active: {type: integer}\n              last: {type: string}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			changed := strings.Replace(string(content), c.old, c.new, 1)
@@ -216,7 +226,8 @@ func TestAtRevision(t *testing.T) {
 			t.Fatalf("git %v: %v: %s", args, err, out)
 		}
 	}
-	if _, err := vet.AtRevision(t.Context(), dir, "HEAD", "config"); err == nil || !strings.Contains(err.Error(), "not a git repository") {
+	if _, err := vet.AtRevision(t.Context(), dir, "HEAD", "config"); err == nil ||
+		!strings.Contains(err.Error(), "not a git repository") {
 		t.Errorf("outside of a repository: %v", err)
 	}
 	git("init", "-q")
@@ -232,7 +243,8 @@ func TestAtRevision(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Name != "crontabs.stable.example.com" {
 		t.Errorf("%v, %v", found, err)
 	}
-	if _, err := vet.AtRevision(t.Context(), dir, "v9", "sub"); err == nil || !strings.Contains(err.Error(), `no revision "v9"`) {
+	if _, err := vet.AtRevision(t.Context(), dir, "v9", "sub"); err == nil ||
+		!strings.Contains(err.Error(), `no revision "v9"`) {
 		t.Errorf("no such revision: %v", err)
 	}
 	if _, err := vet.AtRevision(t.Context(), dir, "--help", "sub"); err == nil {
@@ -277,7 +289,8 @@ func TestReadFolder(t *testing.T) {
 		t.Errorf("the second JSON object is in line %d", line)
 	}
 
-	for name, content := range map[string]string{"tab": object + "x\ndata:\n\tx: y\n", "twice": object + "x\n  name: y\n"} {
+	for name, content := range map[string]string{"tab": object + "x\ndata:\n\tx: y\n",
+		"twice": object + "x\n  name: y\n"} {
 		file := write(name+".yaml", content)
 		if _, err := vet.Read(dir); err == nil || !strings.Contains(err.Error(), name+".yaml") {
 			t.Errorf("%s: %v", name, err)

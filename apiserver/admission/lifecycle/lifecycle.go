@@ -57,11 +57,13 @@ func (p *Plugin) Handles(op admission.Operation) bool {
 func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetKind().GroupKind() == namespaceKind {
 		if a.GetOperation() == admission.Delete && protected[a.GetName()] {
-			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), errors.New("this namespace may not be deleted"))
+			return apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
+				errors.New("this namespace may not be deleted"))
 		}
 		return nil
 	}
-	if a.GetNamespace() == "" || a.GetOperation() != admission.Create || a.GetResource().GroupResource() == localReview {
+	if a.GetNamespace() == "" || a.GetOperation() != admission.Create ||
+		a.GetResource().GroupResource() == localReview {
 		return nil
 	}
 	ns := p.store.Snapshot().Get(store.Key{Resource: namespaceResource.Resource, Name: a.GetNamespace()})
@@ -71,7 +73,8 @@ func (p *Plugin) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	if ns.Head.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := admission.NewForbidden(a, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
+	err := admission.NewForbidden(a, fmt.Errorf(
+		"unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{

@@ -65,8 +65,9 @@ func (r *remote) kind(gvk schema.GroupVersionKind) (*remoteKind, error) {
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	gvr := gvk.GroupVersion().WithResource(name)
 	k := &remoteKind{
-		informer: dynamicinformer.NewFilteredDynamicInformer(r.cluster.Client, gvr, metav1.NamespaceAll, 0, byNamespace, nil),
-		mapping:  meta.NewDefaultRESTMapper(nil), scope: scope, stop: cancel,
+		informer: dynamicinformer.NewFilteredDynamicInformer(r.cluster.Client, gvr, metav1.NamespaceAll, 0, byNamespace,
+			nil),
+		mapping: meta.NewDefaultRESTMapper(nil), scope: scope, stop: cancel,
 	}
 	k.mapping.AddSpecific(gvk, gvr, gvr, scope)
 	go k.informer.Informer().RunWithContext(ctx)

@@ -41,7 +41,8 @@ func (m *manifests[P, B, E]) open(cfg Config, k kinds[P, B, E]) error {
 		func(dir string) ([]P, []B, string, error) { return k.read(cfg.Manifests, dir) }, k.policyName, k.label)
 	if err := m.source.LoadInitial(); err != nil {
 		// Errors of expressions have several lines.
-		return fmt.Errorf("failed to load static policy manifests from %q: %s", settings.StaticManifestsDir, strings.Join(strings.Fields(err.Error()), " "))
+		return fmt.Errorf("failed to load static policy manifests from %q: %s", settings.StaticManifestsDir,
+			strings.Join(strings.Fields(err.Error()), " "))
 	}
 	m.follower.Follow(m.source)
 	return nil

@@ -40,7 +40,8 @@ func NewMutating(cfg Config) (*Mutating, error) {
 		params:     func(p *mutating.Policy) *admissionregistrationv1.ParamKind { return p.Spec.ParamKind },
 		compile:    compileMutating,
 		folder:     config.LoadMutatingConfig,
-		read: func(l *initializer.ManifestLoaders, dir string) ([]*mutating.Policy, []*mutating.PolicyBinding, string, error) {
+		read: func(l *initializer.ManifestLoaders, dir string) ([]*mutating.Policy, []*mutating.PolicyBinding, string,
+			error) {
 			return l.LoadMutatingPolicyManifests(dir)
 		},
 		failed: func(e mutating.PolicyEvaluator) error { return e.Error },
@@ -89,7 +90,8 @@ func compileMutating(policy *mutating.Policy) mutating.PolicyEvaluator {
 				&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, with, environment.StoredExpressions)))
 		case m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
 			e.Mutators = append(e.Mutators, patch.NewApplyConfigurationPatcher(compiler.CompileMutatingEvaluator(
-				&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, with, environment.StoredExpressions)))
+				&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, with,
+				environment.StoredExpressions)))
 		}
 	}
 	return e

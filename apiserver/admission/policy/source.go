@@ -133,7 +133,8 @@ func newSource[P, B runtime.Object, E generic.Evaluator](cfg Config, k kinds[P, 
 			if err != nil {
 				return nil, err
 			}
-			all.hooks = append(all.hooks, generic.PolicyHook[P, B, E]{Policy: p, Bindings: bindings[obj.Key.Name], Evaluator: e.(E)})
+			all.hooks = append(all.hooks, generic.PolicyHook[P, B, E]{Policy: p, Bindings: bindings[obj.Key.Name],
+				Evaluator: e.(E)})
 			all.params = append(all.params, k.params(p))
 			all.any = all.any || k.params(p) != nil
 		}
@@ -205,7 +206,8 @@ func (s *source[P, B, E]) resolve(all *bound[P, B, E], set *resource.Set) *resol
 			}
 			switch {
 			case ok:
-				hook.ParamInformer, hook.ParamScope = &params{store: s.objects(res), resource: res, version: gvk.Version}, meta.RESTScopeRoot
+				hook.ParamInformer, hook.ParamScope = &params{store: s.objects(res), resource: res,
+					version: gvk.Version}, meta.RESTScopeRoot
 				if res.Namespaced {
 					hook.ParamScope = meta.RESTScopeNamespace
 				}

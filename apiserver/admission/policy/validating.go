@@ -37,7 +37,8 @@ func NewValidating(cfg Config) (*Validating, error) {
 		params:     func(p *validating.Policy) *admissionregistrationv1.ParamKind { return p.Spec.ParamKind },
 		compile:    compileValidating,
 		folder:     config.LoadValidatingConfig,
-		read: func(l *initializer.ManifestLoaders, dir string) ([]*validating.Policy, []*validating.PolicyBinding, string, error) {
+		read: func(l *initializer.ManifestLoaders, dir string) ([]*validating.Policy, []*validating.PolicyBinding,
+			string, error) {
 			return l.LoadValidatingPolicyManifests(dir)
 		},
 		failed: validating.Validator.CompileError,
@@ -73,11 +74,13 @@ func compileValidating(policy *validating.Policy) validating.Validator {
 		return validating.NewValidator(nil, nil, nil, nil, spec.FailurePolicy, err)
 	}
 	with := cel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil, HasAuthorizer: true}
-	conditions := func(expressions []cel.ExpressionAccessor, with cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
+	conditions := func(expressions []cel.ExpressionAccessor,
+		with cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
 		return compiler.CompileCondition(expressions, with, environment.StoredExpressions)
 	}
 	compileVariables(compiler, spec.Variables, with)
-	validations, messages := make([]cel.ExpressionAccessor, len(spec.Validations)), make([]cel.ExpressionAccessor, len(spec.Validations))
+	validations, messages := make([]cel.ExpressionAccessor, len(spec.Validations)),
+		make([]cel.ExpressionAccessor, len(spec.Validations))
 	for i, v := range spec.Validations {
 		validations[i] = &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason}
 		if v.MessageExpression != "" {
@@ -100,7 +103,8 @@ func compileValidating(policy *validating.Policy) validating.Validator {
 	)
 }
 
-func compileVariables(compiler *cel.CompositedCompiler, variables []admissionregistrationv1.Variable, with cel.OptionalVariableDeclarations) {
+func compileVariables(compiler *cel.CompositedCompiler, variables []admissionregistrationv1.Variable,
+	with cel.OptionalVariableDeclarations) {
 	named := make([]cel.NamedExpressionAccessor, len(variables))
 	for i, v := range variables {
 		named[i] = &validating.Variable{Name: v.Name, Expression: v.Expression}
@@ -109,8 +113,10 @@ func compileVariables(compiler *cel.CompositedCompiler, variables []admissionreg
 }
 
 // compileMatcher compiles match conditions. It returns nil if there are none.
-func compileMatcher(compiler *cel.CompositedCompiler, policy string, conditions []admissionregistrationv1.MatchCondition,
-	onFailure *admissionregistrationv1.FailurePolicyType, with cel.OptionalVariableDeclarations) matchconditions.Matcher {
+func compileMatcher(compiler *cel.CompositedCompiler, policy string,
+	conditions []admissionregistrationv1.MatchCondition,
+	onFailure *admissionregistrationv1.FailurePolicyType,
+	with cel.OptionalVariableDeclarations) matchconditions.Matcher {
 	if len(conditions) == 0 {
 		return nil
 	}

@@ -63,22 +63,26 @@ func (s *subject) put(review runtime.Object) {
 // call calls a webhook and returns its response if that allows the request. Otherwise the error is
 // a *webhookutil.ErrCallingWebhook (the failure policy applies to it), a
 // *webhookutil.ErrWebhookRejection, or an error that is not the webhook's fault.
-func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *subject, mutating bool) (*request.AdmissionResponse, error) {
+func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *subject,
+	mutating bool) (*request.AdmissionResponse, error) {
 	hook := inv.Webhook
 	failed := func(status *apierrors.StatusError, format string, args ...any) error {
-		return &webhookutil.ErrCallingWebhook{WebhookName: hook.GetName(), Reason: fmt.Errorf(format, args...), Status: status}
+		return &webhookutil.ErrCallingWebhook{WebhookName: hook.GetName(), Reason: fmt.Errorf(format, args...),
+			Status: status}
 	}
 	if s.IsDryRun() {
 		switch effects := hook.GetSideEffects(); {
 		case effects == nil:
 			return nil, failed(apierrors.NewBadRequest("Webhook SideEffects is nil"), "Webhook SideEffects is nil")
-		case *effects != admissionregistrationv1.SideEffectClassNone && *effects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
+		case *effects != admissionregistrationv1.SideEffectClassNone &&
+			*effects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
 			return nil, webhookerrors.NewDryRunUnsupportedErr(hook.GetName())
 		}
 	}
 	uid, review, answer, err := request.CreateAdmissionObjects(s.VersionedAttributes, inv)
 	if err != nil {
-		return nil, failed(apierrors.NewBadRequest("error creating admission objects"), "could not create admission objects: %w", err)
+		return nil, failed(apierrors.NewBadRequest("error creating admission objects"),
+			"could not create admission objects: %w", err)
 	}
 	s.put(review)
 	client, err := h.clients.get(hook)
@@ -110,7 +114,8 @@ func (h *hooks) call(ctx context.Context, inv *generic.WebhookInvocation, s *sub
 	}
 	result, err := request.VerifyAdmissionResponse(uid, mutating, answer)
 	if err != nil {
-		return nil, failed(apierrors.NewServiceUnavailable("error validating webhook response"), "received invalid webhook response: %w", err)
+		return nil, failed(apierrors.NewServiceUnavailable("error validating webhook response"),
+			"received invalid webhook response: %w", err)
 	}
 	for key, value := range result.AuditAnnotations {
 		annotate(s, hook.GetName()+"/"+key, value)
@@ -143,7 +148,8 @@ func (h *hooks) waited(ctx context.Context, took time.Duration) {
 
 // verdict applies the failure policy to an error of call. A nil refusal means that the request
 // continues; open reports that it continues although the webhook failed.
-func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a admission.Attributes, took time.Duration, err error) (refusal error, open bool) {
+func (h *hooks) verdict(ctx context.Context, inv *generic.WebhookInvocation, a admission.Attributes, took time.Duration,
+	err error) (refusal error, open bool) {
 	var failed *webhookutil.ErrCallingWebhook
 	var rejected *webhookutil.ErrWebhookRejection
 	op, name := string(a.GetOperation()), inv.Webhook.GetName()

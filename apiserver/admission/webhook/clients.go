@@ -98,7 +98,8 @@ var negotiated = sync.OnceValue(func() runtime.NegotiatedSerializer {
 		panic(err) // compiled-in types
 	}
 	return serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{
-		Serializer: serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion),
+		Serializer: serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion,
+			admissionv1.SchemeGroupVersion),
 	})
 })
 
@@ -141,7 +142,8 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 		return nil, err
 	}
 	cfg.TLSClientConfig = rest.TLSClientConfig{} // part of the transport
-	restClient, err := rest.UnversionedRESTClientForConfigAndClient(cfg, &http.Client{Transport: wrapped, Timeout: cfg.Timeout})
+	restClient, err := rest.UnversionedRESTClientForConfigAndClient(cfg,
+		&http.Client{Transport: wrapped, Timeout: cfg.Timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +153,8 @@ func (c *clients) make(name string, cc admissionregistrationv1.WebhookClientConf
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // target returns the address of a webhook and how to connect to it.
-func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name string, cc admissionregistrationv1.WebhookClientConfig) (*rest.Config, dialer, error) {
+func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name string,
+	cc admissionregistrationv1.WebhookClientConfig) (*rest.Config, dialer, error) {
 	direct := (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	if c.dial != nil {
 		direct = c.dial
@@ -187,11 +190,13 @@ func (c *clients) target(callers webhookutil.AuthenticationInfoResolver, name st
 		}, nil
 	}
 	if cc.URL == nil || *cc.URL == "" {
-		return nil, nil, &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: errors.New("webhook configuration must have either service or URL")}
+		return nil, nil, &webhookutil.ErrCallingWebhook{WebhookName: name,
+			Reason: errors.New("webhook configuration must have either service or URL")}
 	}
 	u, err := url.Parse(*cc.URL)
 	if err != nil {
-		return nil, nil, &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("Unparsable URL: %w", err)}
+		return nil, nil, &webhookutil.ErrCallingWebhook{WebhookName: name,
+			Reason: fmt.Errorf("Unparsable URL: %w", err)}
 	}
 	hostPort := u.Host
 	if u.Port() == "" {

@@ -73,7 +73,8 @@ type compiled struct{}
 
 // newHooks follows the configurations of a resource. accessors returns the webhooks of one
 // configuration, and read returns those of a folder.
-func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error), read func(dir string) (source, error)) (*hooks, error) {
+func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) ([]webhook.WebhookAccessor, error),
+	read func(dir string) (source, error)) (*hooks, error) {
 	var file io.Reader
 	if cfg.Config != nil {
 		file = bytes.NewReader(cfg.Config)
@@ -87,7 +88,8 @@ func newHooks(cfg Config, resource, kind string, accessors func(*store.Object) (
 		return nil, err
 	}
 	h := &hooks{
-		clients:    &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile, transport: cfg.Transport, dial: cfg.Dial},
+		clients: &clients{services: cfg.Services, kubeconfig: settings.KubeConfigFile, transport: cfg.Transport,
+			dial: cfg.Dial},
 		manifests:  static,
 		namespaces: matching.Namespaces(cfg.Store),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {

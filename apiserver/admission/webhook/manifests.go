@@ -54,9 +54,10 @@ func readValidating(cfg Config) func(dir string) (source, error) {
 		if cfg.Manifests == nil {
 			return nil, folder.ErrUnsupported
 		}
-		s := static.NewValidatingSource(dir, "", func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
-			return cfg.Manifests.LoadValidatingWebhookManifests(dir)
-		})
+		s := static.NewValidatingSource(dir, "",
+			func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
+				return cfg.Manifests.LoadValidatingWebhookManifests(dir)
+			})
 		return s, s.LoadInitial()
 	}
 }
@@ -66,9 +67,10 @@ func readMutating(cfg Config) func(dir string) (source, error) {
 		if cfg.Manifests == nil {
 			return nil, folder.ErrUnsupported
 		}
-		s := static.NewMutatingSource(dir, "", func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string, error) {
-			return cfg.Manifests.LoadMutatingWebhookManifests(dir)
-		})
+		s := static.NewMutatingSource(dir, "",
+			func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string, error) {
+				return cfg.Manifests.LoadMutatingWebhookManifests(dir)
+			})
 		return s, s.LoadInitial()
 	}
 }

@@ -18,7 +18,8 @@ import (
 //
 // A selector that cannot be evaluated, because the namespace does not exist, is an error only for
 // webhooks whose rules match.
-func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a admission.Attributes, o admission.ObjectInterfaces, versions generic.VersionedAttributeAccessor) (*generic.WebhookInvocation, error) {
+func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a admission.Attributes,
+	o admission.ObjectInterfaces, versions generic.VersionedAttributeAccessor) (*generic.WebhookInvocation, error) {
 	inNamespace, namespaceErr := h.namespaces.MatchNamespaceSelector(hook, a)
 	if !inNamespace && namespaceErr == nil {
 		return nil, nil
@@ -53,10 +54,12 @@ func (h *hooks) invocation(ctx context.Context, hook webhook.WebhookAccessor, a 
 
 // byRules returns the first rule that matches the request's resource or, if the match policy allows
 // it, an equivalent resource.
-func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.ObjectInterfaces) (*generic.WebhookInvocation, error) {
+func byRules(hook webhook.WebhookAccessor, a admission.Attributes,
+	o admission.ObjectInterfaces) (*generic.WebhookInvocation, error) {
 	for _, rule := range hook.GetRules() {
 		if (&rules.Matcher{Rule: rule, Attr: a}).Matches() {
-			return &generic.WebhookInvocation{Webhook: hook, Resource: a.GetResource(), Subresource: a.GetSubresource(), Kind: a.GetKind()}, nil
+			return &generic.WebhookInvocation{Webhook: hook, Resource: a.GetResource(), Subresource: a.GetSubresource(),
+				Kind: a.GetKind()}, nil
 		}
 	}
 	if policy := hook.GetMatchPolicy(); policy == nil || *policy != admissionregistrationv1.Equivalent {
@@ -66,14 +69,16 @@ func byRules(hook webhook.WebhookAccessor, a admission.Attributes, o admission.O
 	equivalents := mapper.EquivalentResourcesFor(a.GetResource(), a.GetSubresource())
 	for _, rule := range hook.GetRules() {
 		for _, resource := range equivalents {
-			if resource == a.GetResource() || !(&rules.Matcher{Rule: rule, Attr: equivalentRequest{a, resource}}).Matches() {
+			if resource == a.GetResource() ||
+				!(&rules.Matcher{Rule: rule, Attr: equivalentRequest{a, resource}}).Matches() {
 				continue
 			}
 			kind := mapper.KindFor(resource, a.GetSubresource())
 			if kind.Empty() {
 				return nil, apierrors.NewInternalError(fmt.Errorf("unable to convert to %v: unknown kind", resource))
 			}
-			return &generic.WebhookInvocation{Webhook: hook, Resource: resource, Subresource: a.GetSubresource(), Kind: kind}, nil
+			return &generic.WebhookInvocation{Webhook: hook, Resource: resource, Subresource: a.GetSubresource(),
+				Kind: kind}, nil
 		}
 	}
 	return nil, nil

@@ -29,9 +29,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "apiserver_admission_webhook_admission_duration_seconds", Help: "How long admission webhooks took.",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25},
 		}, []string{"name", "type", "operation", "rejected"}),
-		requests:  counter("webhook_request_total", "Requests to admission webhooks.", "name", "type", "operation", "code", "rejected"),
-		rejected:  counter("webhook_rejection_count", "Requests that admission webhooks refused.", "name", "type", "operation", "error_type", "rejection_code"),
-		failsOpen: counter("webhook_fail_open_count", "Requests that continued although an admission webhook failed.", "name", "type"),
+		requests: counter("webhook_request_total", "Requests to admission webhooks.", "name", "type", "operation",
+			"code", "rejected"),
+		rejected: counter("webhook_rejection_count", "Requests that admission webhooks refused.", "name", "type",
+			"operation", "error_type", "rejection_code"),
+		failsOpen: counter("webhook_fail_open_count", "Requests that continued although an admission webhook failed.",
+			"name", "type"),
 	}
 	r.MustRegister(m.duration, m.requests, m.rejected, m.failsOpen)
 	return m

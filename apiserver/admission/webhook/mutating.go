@@ -103,7 +103,8 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 			past.changed()
 			reinvocation.SetShouldReinvoke()
 		}
-		if m, ok := hook.GetMutatingWebhook(); ok && m.ReinvocationPolicy != nil && *m.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy {
+		if m, ok := hook.GetMutatingWebhook(); ok && m.ReinvocationPolicy != nil &&
+			*m.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy {
 			past.invoked(hook.GetUID())
 		}
 		if err != nil {
@@ -117,7 +118,8 @@ func (p *Mutating) Admit(ctx context.Context, a admission.Attributes, o admissio
 }
 
 // invoke calls a webhook and applies its patch.
-func (p *Mutating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s *subject, o admission.ObjectInterfaces, round, index int) (changed bool, refusal error) {
+func (p *Mutating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s *subject, o admission.ObjectInterfaces,
+	round, index int) (changed bool, refusal error) {
 	hook := inv.Webhook
 	place := fmt.Sprintf("round_%d_index_%d", round, index)
 	if err := s.encode(); err != nil {
@@ -128,7 +130,8 @@ func (p *Mutating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s
 	if err == nil && len(result.Patch) > 0 {
 		changed, err = p.patch(hook.GetName(), hook.GetConfigurationName(), place, result, s, o)
 	}
-	if note, err := json.Marshal(mutating.MutationAuditAnnotation{Configuration: hook.GetConfigurationName(), Webhook: hook.GetName(), Mutated: changed}); err == nil {
+	if note, err := json.Marshal(mutating.MutationAuditAnnotation{Configuration: hook.GetConfigurationName(),
+		Webhook: hook.GetName(), Mutated: changed}); err == nil {
 		annotate(s, mutating.MutationAuditAnnotationPrefix+place, string(note))
 	}
 	refusal, open := p.verdict(ctx, inv, s, time.Since(begin), err)
@@ -142,27 +145,36 @@ func (p *Mutating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s
 }
 
 // patch applies the patch of a webhook. It returns the same kinds of errors as call.
-func (p *Mutating) patch(name, configuration, place string, result *request.AdmissionResponse, s *subject, o admission.ObjectInterfaces) (changed bool, err error) {
+func (p *Mutating) patch(name, configuration, place string, result *request.AdmissionResponse, s *subject,
+	o admission.ObjectInterfaces) (changed bool, err error) {
 	failed := func(text string, err error, status *apierrors.StatusError) error {
-		return &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("%s: %w", text, err), Status: status}
+		return &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("%s: %w", text, err),
+			Status: status}
 	}
 	patch, err := jsonpatch.Decode(result.Patch)
 	if err != nil {
-		return false, failed("received undecodable patch in webhook response", err, apierrors.NewServiceUnavailable("error decoding patch in webhook response"))
+		return false, failed("received undecodable patch in webhook response", err,
+			apierrors.NewServiceUnavailable("error decoding patch in webhook response"))
 	}
 	before := s.VersionedObject.Object()
 	switch {
 	case len(patch) == 0:
 		return false, nil
 	case before == nil:
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", name))
+		return false, apierrors.NewInternalError(
+			fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation",
+				name))
 	case result.PatchType != admissionv1.PatchTypeJSONPatch:
-		return false, &webhookutil.ErrCallingWebhook{WebhookName: name, Reason: fmt.Errorf("unsupported patch type %q", result.PatchType),
+		return false, &webhookutil.ErrCallingWebhook{WebhookName: name,
+			Reason: fmt.Errorf("unsupported patch type %q", result.PatchType),
 			Status: webhookerrors.ToStatusErr(name, result.Result)}
 	case len(patch) > jsonpatch.MaxOperations:
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the allowed maximum operations in a JSON patch is %d, got %d", name, jsonpatch.MaxOperations, len(patch)))
+		return false, apierrors.NewInternalError(
+			fmt.Errorf("admission webhook %q: the allowed maximum operations in a JSON patch is %d, got %d", name,
+				jsonpatch.MaxOperations, len(patch)))
 	case jsonpatch.TooDeep(s.object, result.Patch):
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q: the patch or the patched object is nested too deeply", name))
+		return false, apierrors.NewInternalError(
+			fmt.Errorf("admission webhook %q: the patch or the patched object is nested too deeply", name))
 	}
 	after, err := patch.Apply(s.object)
 	if err != nil {
@@ -173,7 +185,8 @@ func (p *Mutating) patch(name, configuration, place string, result *request.Admi
 		return false, apierrors.NewInternalError(err)
 	}
 	changed = !apiequality.Semantic.DeepEqual(before, obj)
-	if note, err := json.Marshal(mutating.PatchAuditAnnotation{Configuration: configuration, Webhook: name, Patch: patch, PatchType: string(result.PatchType)}); err == nil {
+	if note, err := json.Marshal(mutating.PatchAuditAnnotation{Configuration: configuration, Webhook: name,
+		Patch: patch, PatchType: string(result.PatchType)}); err == nil {
 		_ = s.AddAnnotationWithLevel(mutating.PatchAuditAnnotationPrefix+place, string(note), audit.LevelRequest)
 	}
 	if d := o.GetObjectDefaulter(); d != nil {
@@ -185,7 +198,8 @@ func (p *Mutating) patch(name, configuration, place string, result *request.Admi
 }
 
 // decode decodes a patched object to the type of the previous one.
-func decode(data []byte, before runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
+func decode(data []byte, before runtime.Object, kind schema.GroupVersionKind,
+	o admission.ObjectInterfaces) (runtime.Object, error) {
 	var into runtime.Object = &unstructured.Unstructured{}
 	if _, custom := before.(*unstructured.Unstructured); !custom {
 		var err error
@@ -193,7 +207,8 @@ func decode(data []byte, before runtime.Object, kind schema.GroupVersionKind, o 
 			return nil, err
 		}
 	}
-	s := jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, o.GetObjectCreater(), o.GetObjectTyper(), jsonserializer.SerializerOptions{})
+	s := jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, o.GetObjectCreater(),
+		o.GetObjectTyper(), jsonserializer.SerializerOptions{})
 	obj, _, err := s.Decode(data, nil, into)
 	return obj, err
 }

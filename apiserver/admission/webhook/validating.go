@@ -105,17 +105,20 @@ func (p *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 }
 
 // invoke calls a webhook. A panic fails the request, not the process.
-func (p *Validating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s *subject, index int) (refusal error) {
+func (p *Validating) invoke(ctx context.Context, inv *generic.WebhookInvocation, s *subject,
+	index int) (refusal error) {
 	defer func() {
 		if r := recover(); r != nil {
-			refusal = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v", inv.Webhook.GetName(), r))
+			refusal = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v",
+				inv.Webhook.GetName(), r))
 		}
 	}()
 	begin := time.Now()
 	_, err := p.call(ctx, inv, s, false)
 	refusal, open := p.verdict(ctx, inv, s, time.Since(begin), err)
 	if open {
-		annotate(s, fmt.Sprintf("%sround_0_index_%d", validating.ValidatingAuditAnnotationFailedOpenKeyPrefix, index), inv.Webhook.GetName())
+		annotate(s, fmt.Sprintf("%sround_0_index_%d", validating.ValidatingAuditAnnotationFailedOpenKeyPrefix, index),
+			inv.Webhook.GetName())
 	}
 	return refusal
 }

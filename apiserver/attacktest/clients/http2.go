@@ -116,7 +116,8 @@ func (c *Conn) Request(method, path string, end bool, header ...string) (uint32,
 		return 0, c.err
 	}
 	c.block.Reset()
-	fields := append([]string{":method", method, ":scheme", "https", ":authority", c.authority, ":path", path}, header...)
+	fields := append([]string{":method", method, ":scheme", "https", ":authority", c.authority, ":path", path},
+		header...)
 	for i := 0; i+1 < len(fields); i += 2 {
 		// A long field is not indexed, so that every request costs the server as much as the first.
 		field := hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: len(fields[i+1]) > 100}
@@ -131,7 +132,8 @@ func (c *Conn) Request(method, path string, end bool, header ...string) (uint32,
 	rest := c.block.Bytes()
 	first := rest[:min(len(rest), frame)]
 	rest = rest[len(first):]
-	err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndStream: end, EndHeaders: len(rest) == 0})
+	err := c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndStream: end,
+		EndHeaders: len(rest) == 0})
 	for err == nil && len(rest) > 0 {
 		part := rest[:min(len(rest), frame)]
 		rest = rest[len(part):]

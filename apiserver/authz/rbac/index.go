@@ -213,7 +213,8 @@ func resolve(sn *store.Snapshot, b *binding) (*role, error) {
 	}
 	obj := sn.Get(key)
 	if obj == nil { // Kubernetes' error has the kind in lower case instead of the resource
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: strings.ToLower(b.ref.Kind)}, key.Name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName,
+			Resource: strings.ToLower(b.ref.Kind)}, key.Name)
 	}
 	return compile(obj)
 }
@@ -305,5 +306,7 @@ func (x *index) unbind(key store.Key) {
 }
 
 func (g *grants) search(name string) (int, bool) {
-	return slices.BinarySearchFunc(g.bound, name, func(b bound, name string) int { return strings.Compare(b.key.Name, name) })
+	return slices.BinarySearchFunc(g.bound, name, func(b bound, name string) int {
+		return strings.Compare(b.key.Name, name)
+	})
 }

@@ -39,7 +39,8 @@ func New(st *store.Store) *Authorizer { return &Authorizer{newIndex(st)} }
 
 // Authorize returns whether a rule allows the request, and as reason the binding that grants the
 // rule.
-func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+func (a *Authorizer) Authorize(_ context.Context,
+	attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := attributes.GetUser()
 	if u == nil {
 		return authorizer.DecisionNoOpinion, "", nil
@@ -69,17 +70,20 @@ func (a *Authorizer) Authorize(_ context.Context, attributes authorizer.Attribut
 }
 
 // ConditionsAwareAuthorize returns the result of Authorize: rules have no conditions.
-func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context,
+	attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	return authorizer.ConditionsAwareDecisionFromParts(a.Authorize(ctx, attributes))
 }
 
 // EvaluateConditions always returns an error: rules have no conditions.
-func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (*Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision,
+	authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
 // RulesFor lists the rules for a user in a namespace, for SelfSubjectRulesReviews.
-func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (a *Authorizer) RulesFor(ctx context.Context, u user.Info,
+	namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	var resources []authorizer.ResourceRuleInfo
 	var paths []authorizer.NonResourceRuleInfo
 	rules, err := a.Rules().RulesFor(ctx, u, namespace)
@@ -90,7 +94,8 @@ func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string
 			})
 		}
 		if r := &rules[i]; len(r.NonResourceURLs) > 0 {
-			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: r.Verbs, NonResourceURLs: r.NonResourceURLs})
+			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: r.Verbs,
+				NonResourceURLs: r.NonResourceURLs})
 		}
 	}
 	return resources, paths, false, err

@@ -43,7 +43,8 @@ func (s state) put(resource, namespace, name string, obj any) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	op := store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name}, Data: data, Expect: store.AnyRevision}
+	op := store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name}, Data: data,
+		Expect: store.AnyRevision}
 	if _, err := s.Commit(s.Context(), op); err != nil {
 		s.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func (s state) clusterRole(name string, rules ...rbacv1.PolicyRule) {
 }
 
 func (s state) role(namespace, name string, rules ...rbacv1.PolicyRule) {
-	s.put(roles, namespace, name, rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules})
+	s.put(roles, namespace, name, rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Rules: rules})
 }
 
 // bind stores a binding of subjects to a role. In a namespace, a role name that begins with a dot
@@ -89,7 +91,8 @@ func accountSubject(namespace, name string) rbacv1.Subject {
 }
 
 func rule(verb, apiGroup, resource string, names ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{apiGroup}, Resources: []string{resource}, ResourceNames: names}
+	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{apiGroup}, Resources: []string{resource},
+		ResourceNames: names}
 }
 
 func path(verb string, paths ...string) rbacv1.PolicyRule {
@@ -97,7 +100,8 @@ func path(verb string, paths ...string) rbacv1.PolicyRule {
 }
 
 // ask is a request for a decision of an authorizer.
-func ask(who, verb, namespace, group, resource, subresource, name string, groups ...string) authorizer.AttributesRecord {
+func ask(who, verb, namespace, group, resource, subresource, name string,
+	groups ...string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: who, Groups: groups}, Verb: verb, ResourceRequest: true,
 		Namespace: namespace, APIGroup: group, Resource: resource, Subresource: subresource, Name: name,
@@ -124,7 +128,8 @@ func want(t testing.TB, a *rbac.Authorizer, q authorizer.AttributesRecord, allow
 // the binding, the role and the subject, and a missing role is part of the reason.
 func TestDecisions(t *testing.T) {
 	s := open(t)
-	s.clusterRole("view", rule("get", "", "pods"), rule("get", "", "pods/log"), rule("*", "apps", "*"), rule("update", "", "*/scale"))
+	s.clusterRole("view", rule("get", "", "pods"), rule("get", "", "pods/log"), rule("*", "apps", "*"),
+		rule("update", "", "*/scale"))
 	s.clusterRole("one", rule("get", "", "secrets", "token"))
 	s.clusterRole("paths", path("get", "/healthz", "/apis/*"), path("*", "/logs"))
 	s.role("x", "local", rule("list", "*", "configmaps"))
@@ -151,7 +156,8 @@ func TestDecisions(t *testing.T) {
 	want(t, a, ask("ann", "get", "z", "batch", "pods", "", "p"), false, gone)
 	want(t, a, ask("bob", "get", "z", "", "pods", "", "p"), false, "")
 
-	want(t, a, ask("bob", "get", "z", "", "secrets", "", "token", "ops"), true, `RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "one" to Group "ops"`)
+	want(t, a, ask("bob", "get", "z", "", "secrets", "", "token", "ops"), true,
+		`RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "one" to Group "ops"`)
 	want(t, a, ask("bob", "get", "z", "", "secrets", "", "other", "ops"), false, "")
 	want(t, a, ask("bob", "get", "z", "", "secrets", "", "", "ops"), false, "")
 	want(t, a, ask("ops", "get", "z", "", "secrets", "", "token"), false, "")
@@ -164,13 +170,15 @@ func TestDecisions(t *testing.T) {
 	want(t, a, askPath(robot, "get", "/apis"), false, "")
 	want(t, a, askPath(robot, "get", "/healthz/x"), false, "")
 	want(t, a, askPath(robot, "put", "/healthz"), false, "")
-	want(t, a, ask(robot, "get", "x", "", "pods", "", "p"), true, `RBAC: allowed by RoleBinding "e/x" of ClusterRole "view" to ServiceAccount "robot/ns"`)
+	want(t, a, ask(robot, "get", "x", "", "pods", "", "p"), true,
+		`RBAC: allowed by RoleBinding "e/x" of ClusterRole "view" to ServiceAccount "robot/ns"`)
 	want(t, a, ask(robot, "get", "y", "", "pods", "", "p"), false, "")
 	want(t, a, ask("system:serviceaccount:x:robot", "list", "x", "any", "configmaps", "", ""), true,
 		`RBAC: allowed by RoleBinding "d/x" of Role "local" to ServiceAccount "robot/x"`)
 	want(t, a, ask("system:serviceaccount::nowhere", "get", "x", "", "secrets", "", "token"), false, "")
 
-	want(t, a, ask("eve", "list", "x", "", "configmaps", "", ""), true, `RBAC: allowed by RoleBinding "d/x" of Role "local" to User "eve"`)
+	want(t, a, ask("eve", "list", "x", "", "configmaps", "", ""), true,
+		`RBAC: allowed by RoleBinding "d/x" of Role "local" to User "eve"`)
 	want(t, a, ask("eve", "list", "", "", "configmaps", "", ""), false, gone)
 	want(t, a, ask("eve", "list", "y", "", "configmaps", "", ""), false,
 		`RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, role.rbac.authorization.k8s.io "local" not found]`)
@@ -186,7 +194,8 @@ func TestWritesApplyImmediately(t *testing.T) {
 	q := ask("ann", "get", "x", "", "pods", "", "p", "dev")
 	wantAllowed := func(allowed bool) {
 		t.Helper()
-		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed || err != nil {
+		if decision, reason, err := a.Authorize(t.Context(), q); (decision == authorizer.DecisionAllow) != allowed ||
+			err != nil {
 			t.Errorf("%v %q %v", decision, reason, err)
 		}
 	}
@@ -235,18 +244,22 @@ func TestRulesFor(t *testing.T) {
 	a := rbac.New(s.Store)
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{"dev"}}
 	resources, paths, incomplete, err := a.RulesFor(t.Context(), ann, "x")
-	if len(resources) != 2 || len(paths) != 1 || incomplete || err == nil || err.Error() != `role.rbac.authorization.k8s.io "gone" not found` {
+	if len(resources) != 2 || len(paths) != 1 || incomplete || err == nil ||
+		err.Error() != `role.rbac.authorization.k8s.io "gone" not found` {
 		t.Errorf("%v %v %v %v", resources, paths, incomplete, err)
 	}
-	if resources, paths, _, err := a.RulesFor(t.Context(), ann, "y"); len(resources) != 1 || len(paths) != 1 || err != nil {
+	if resources, paths, _, err := a.RulesFor(t.Context(), ann, "y"); len(resources) != 1 || len(paths) != 1 ||
+		err != nil {
 		t.Errorf("%v %v %v", resources, paths, err)
 	}
-	for _, ref := range []rbacv1.RoleRef{{Kind: "ClusterRole", Name: "gone"}, {Kind: "Role", Name: "view"}, {Kind: "Pod", Name: "view"}} {
+	for _, ref := range []rbacv1.RoleRef{{Kind: "ClusterRole", Name: "gone"}, {Kind: "Role", Name: "view"},
+		{Kind: "Pod", Name: "view"}} {
 		if rules, err := a.Rules().GetRoleReferenceRules(t.Context(), ref, "x"); err == nil {
 			t.Errorf("%v: %v", ref, rules)
 		}
 	}
-	if rules, err := a.Rules().GetRoleReferenceRules(t.Context(), rbacv1.RoleRef{Kind: "Role", Name: "local"}, "x"); len(rules) != 1 || err != nil {
+	if rules, err := a.Rules().GetRoleReferenceRules(t.Context(), rbacv1.RoleRef{Kind: "Role", Name: "local"},
+		"x"); len(rules) != 1 || err != nil {
 		t.Error(rules, err)
 	}
 }

@@ -23,7 +23,8 @@ func newRequest(a authorizer.Attributes) request {
 		return request{verb: a.GetVerb(), path: a.GetPath()}
 	}
 	return request{
-		isResource: true, verb: a.GetVerb(), group: a.GetAPIGroup(), resource: a.GetResource(), subresource: a.GetSubresource(), object: a.GetName(),
+		isResource: true, verb: a.GetVerb(), group: a.GetAPIGroup(), resource: a.GetResource(),
+		subresource: a.GetSubresource(), object: a.GetName(),
 	}
 }
 

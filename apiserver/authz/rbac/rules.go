@@ -21,7 +21,8 @@ type Rules struct{ index *index }
 func (a *Authorizer) Rules() Rules { return Rules(*a) }
 
 // GetRoleReferenceRules returns the rules of a role that a binding in a namespace refers to.
-func (r Rules) GetRoleReferenceRules(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+func (r Rules) GetRoleReferenceRules(_ context.Context, ref rbacv1.RoleRef,
+	namespace string) ([]rbacv1.PolicyRule, error) {
 	b := binding{key: store.Key{Namespace: namespace}, ref: ref}
 	sn, key := r.index.store.Snapshot(), b.role()
 	switch key.Resource {
@@ -60,7 +61,8 @@ func (r Rules) RulesFor(ctx context.Context, u user.Info, namespace string) ([]r
 
 // VisitRulesFor calls visit with each rule for a user in a namespace and its binding, and with each
 // error, until visit returns false. It holds no locks while it calls visit.
-func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string, visit func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
+func (r Rules) VisitRulesFor(_ context.Context, u user.Info, namespace string,
+	visit func(source fmt.Stringer, rule *rbacv1.PolicyRule, err error) bool) {
 	if err := r.index.RLock(); err != nil {
 		visit(nil, nil, err)
 		return

@@ -63,9 +63,11 @@ func (g *generator) schema(depth int) schema.TypeRef {
 	case 1:
 		return g.named(g.object(depth))
 	case 2:
-		return g.named(schema.Atom{Map: &schema.Map{ElementType: g.schema(depth - 1), ElementRelationship: g.relationship(schema.Separable)}})
+		return g.named(schema.Atom{Map: &schema.Map{ElementType: g.schema(depth - 1),
+			ElementRelationship: g.relationship(schema.Separable)}})
 	case 3:
-		return g.named(schema.Atom{List: &schema.List{ElementType: scalar(schema.String), ElementRelationship: g.relationship(schema.Associative)}})
+		return g.named(schema.Atom{List: &schema.List{ElementType: scalar(schema.String),
+			ElementRelationship: g.relationship(schema.Associative)}})
 	}
 	key := schema.StructField{Name: "name", Type: scalar(schema.String)}
 	number := schema.StructField{Name: "at", Type: scalar(schema.Numeric)}
@@ -75,7 +77,8 @@ func (g *generator) schema(depth int) schema.TypeRef {
 	keys := [][]string{{"name"}, {"at"}, {"name", "at"}}[g.IntN(3)]
 	elements := g.object(depth-1, key, number)
 	elements.Map.ElementRelationship = schema.Separable
-	return g.named(schema.Atom{List: &schema.List{ElementType: g.named(elements), ElementRelationship: g.relationship(schema.Associative), Keys: keys}})
+	return g.named(schema.Atom{List: &schema.List{ElementType: g.named(elements),
+		ElementRelationship: g.relationship(schema.Associative), Keys: keys}})
 }
 
 // root returns the type of objects.
@@ -83,9 +86,11 @@ func (g *generator) root() *typed.ParseableType {
 	g.types = nil
 	labels := g.named(schema.Atom{Map: &schema.Map{ElementType: scalar(schema.String)}})
 	metadata := g.named(schema.Atom{Map: &schema.Map{Fields: []schema.StructField{
-		{Name: "name", Type: scalar(schema.String)}, {Name: "uid", Type: scalar(schema.String)}, {Name: "labels", Type: labels},
+		{Name: "name", Type: scalar(schema.String)}, {Name: "uid", Type: scalar(schema.String)},
+		{Name: "labels", Type: labels},
 	}}})
-	root := g.object(3, schema.StructField{Name: "apiVersion", Type: scalar(schema.String)}, schema.StructField{Name: "kind", Type: scalar(schema.String)},
+	root := g.object(3, schema.StructField{Name: "apiVersion", Type: scalar(schema.String)},
+		schema.StructField{Name: "kind", Type: scalar(schema.String)},
 		schema.StructField{Name: "metadata", Type: metadata})
 	root.Map.ElementRelationship = schema.Separable
 	ref := g.named(root)

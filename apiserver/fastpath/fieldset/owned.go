@@ -15,7 +15,8 @@ func Identifies(name string) bool { return identifying[name] }
 
 // Unowned returns a new set of the fields that no manager owns.
 func Unowned() *fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"))
+	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata"))
 	for name := range identifying {
 		set.Insert(fieldpath.MakePathOrDie("metadata", name))
 	}

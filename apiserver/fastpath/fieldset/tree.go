@@ -36,7 +36,9 @@ func (w *Writer) Object(object map[string]any, s *shape.Shape, o Options) (ok bo
 					return true
 				}
 				metadata, isMap := object[name].(map[string]any)
-				return isMap && s.Members[name] != nil && w.Member(name, func() (bool, bool) { return w.metadata(metadata, s.Members[name]) })
+				return isMap && s.Members[name] != nil && w.Member(name, func() (bool, bool) {
+					return w.metadata(metadata, s.Members[name])
+				})
 			case slices.Contains(o.Reset, name): // the library checks its types
 				return w.Unwritten(value)
 			}

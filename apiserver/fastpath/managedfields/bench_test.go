@@ -16,10 +16,12 @@ func BenchmarkMapManager(b *testing.B) {
 		b.Fatal(err)
 	}
 	config := func(count int64) *unstructured.Unstructured {
-		return crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"app": "web"}}, map[string]any{"spec": map[string]any{
-			"count": count, "text": "a", "flag": true, "list": []any{"a", "b"}, "labels": map[string]any{"x": "1", "y": "2"},
-			"deep": map[string]any{"a": map[string]any{"b": "c", "c": int64(1)}},
-		}})
+		return crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"app": "web"}},
+			map[string]any{"spec": map[string]any{
+				"count": count, "text": "a", "flag": true, "list": []any{"a", "b"},
+				"labels": map[string]any{"x": "1", "y": "2"},
+				"deep":   map[string]any{"a": map[string]any{"b": "c", "c": int64(1)}},
+			}})
 	}
 	empty := crdtest.Widget(nil, nil)
 	delete(empty.Object, "metadata")
@@ -32,7 +34,8 @@ func BenchmarkMapManager(b *testing.B) {
 	withPorts := func(port int64) *unstructured.Unstructured {
 		u := config(1)
 		u.Object["spec"].(map[string]any)["ports"] = []any{
-			map[string]any{"name": "a", "port": port, "on": true}, map[string]any{"name": "b", "port": int64(2), "on": true},
+			map[string]any{"name": "a", "port": port, "on": true},
+			map[string]any{"name": "b", "port": int64(2), "on": true},
 		}
 		return u
 	}

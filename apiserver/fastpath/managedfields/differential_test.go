@@ -38,15 +38,18 @@ func codecOf(t testing.TB) resource.Codec {
 	t.Cleanup(func() { st.Close() })
 	registry := resource.NewRegistry()
 	verbs := rest.New(rest.Config{Store: st, Registry: registry})
-	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects { return verbs }})
+	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects {
+		return verbs
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	registry.Put(definitions.Resource())
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	req := httptest.NewRequestWithContext(request.WithRequestInfo(context.Background(), &request.RequestInfo{
-		IsResourceRequest: true, Path: path, Verb: "create", APIPrefix: "apis", APIGroup: "apiextensions.k8s.io", APIVersion: "v1",
-		Resource: "customresourcedefinitions", Parts: []string{"customresourcedefinitions"},
+		IsResourceRequest: true, Path: path, Verb: "create", APIPrefix: "apis", APIGroup: "apiextensions.k8s.io",
+		APIVersion: "v1",
+		Resource:   "customresourcedefinitions", Parts: []string{"customresourcedefinitions"},
 	}), http.MethodPost, path, strings.NewReader(crdtest.Definition))
 	req.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()
@@ -152,7 +155,8 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				got, gotErr := do(mine)
 				want, wantErr := do(theirs)
 				if firstLine(gotErr) != firstLine(wantErr) || crdtest.Text(got) != crdtest.Text(want) {
-					t.Fatalf("live %s\n%s\ngot  %s %v\nwant %s %v", before, what, crdtest.Text(got), gotErr, crdtest.Text(want), wantErr)
+					t.Fatalf("live %s\n%s\ngot  %s %v\nwant %s %v", before, what, crdtest.Text(got), gotErr,
+						crdtest.Text(want), wantErr)
 				}
 				if crdtest.Text(live) != before {
 					t.Fatalf("%s\nchanged the live object\n%s into\n%s", what, before, crdtest.Text(live))
@@ -191,8 +195,10 @@ func TestAppliesWithoutFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, spec := range []map[string]any{nil, {}} {
-			created := m.UpdateNoErrors(&unstructured.Unstructured{Object: map[string]any{"apiVersion": crdtest.Widget(nil, nil).Object["apiVersion"], "kind": "Widget"}},
-				crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"a": "b"}}, map[string]any{"spec": map[string]any{}}), "ann")
+			created := m.UpdateNoErrors(&unstructured.Unstructured{
+				Object: map[string]any{"apiVersion": crdtest.Widget(nil, nil).Object["apiVersion"], "kind": "Widget"}},
+				crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"a": "b"}},
+					map[string]any{"spec": map[string]any{}}), "ann")
 			config := crdtest.Widget(map[string]any{"name": "w"}, nil)
 			if spec != nil {
 				config.Object["spec"] = spec
@@ -201,11 +207,13 @@ func TestAppliesWithoutFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := m.(*managedfields.MapManager).Library.Apply(created.DeepCopyObject(), config.DeepCopy(), "bob", true)
+			want, err := m.(*managedfields.MapManager).Library.Apply(created.DeepCopyObject(), config.DeepCopy(), "bob",
+				true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := crdtest.Text(got.(*unstructured.Unstructured)), crdtest.Text(want.(*unstructured.Unstructured)); got != want {
+			if got, want := crdtest.Text(got.(*unstructured.Unstructured)),
+				crdtest.Text(want.(*unstructured.Unstructured)); got != want {
 				t.Errorf("spec %v: got  %s\nwant %s", spec, got, want)
 			}
 		}
@@ -248,11 +256,14 @@ func TestAppliesNeedNoLibrary(t *testing.T) {
 	config.Types = countingTypes{config.Types, &converted}
 	manager := managedfields.NewMapManager(config)
 	widget := func(port int64, word string) *unstructured.Unstructured {
-		return crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"app": word}}, map[string]any{"spec": map[string]any{
-			"count": port, "text": word, "list": []any{word}, "whole": map[string]any{"x": word}, "labels": map[string]any{"y": word},
-			"set": []any{"a", "b"}, "deep": map[string]any{"a": map[string]any{"b": word}},
-			"ports": []any{map[string]any{"name": "b", "port": port, "on": true}, map[string]any{"name": "a", "port": int64(10), "on": false}},
-		}})
+		return crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"app": word}},
+			map[string]any{"spec": map[string]any{
+				"count": port, "text": word, "list": []any{word}, "whole": map[string]any{"x": word},
+				"labels": map[string]any{"y": word},
+				"set":    []any{"a", "b"}, "deep": map[string]any{"a": map[string]any{"b": word}},
+				"ports": []any{map[string]any{"name": "b", "port": port, "on": true},
+					map[string]any{"name": "a", "port": int64(10), "on": false}},
+			}})
 	}
 	live := crdtest.Widget(nil, nil)
 	delete(live.Object, "metadata")

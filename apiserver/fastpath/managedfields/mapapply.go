@@ -27,7 +27,8 @@ func (m *MapManager) Apply(live, config runtime.Object, by string, force bool) (
 // apply is the fast path of Apply. It handles configurations that have at least the fields of the
 // manager's previous one, as is usual for operators, so no field must be removed. ok is false for
 // all other configurations and for errors.
-func (m *MapManager) apply(live, config *unstructured.Unstructured, by string, force bool) (next *unstructured.Unstructured, ok bool) {
+func (m *MapManager) apply(live, config *unstructured.Unstructured, by string,
+	force bool) (next *unstructured.Unstructured, ok bool) {
 	if by == "" || !m.matches(live) || !m.matches(config) || updatesLastApplied(by, live, config) {
 		return nil, false
 	}
@@ -79,13 +80,15 @@ func (m *MapManager) applyNew(config *unstructured.Unstructured, by string) (nex
 	}
 	next = config.DeepCopy()
 	m.Default(next)
-	m.write(next, nil, owners{{identity: identity{by, operationApply, m.subresource}, fields: own, time: now(), at: -1}})
+	m.write(next, nil, owners{{identity: identity{by, operationApply, m.subresource}, fields: own, time: now(),
+		at: -1}})
 	return next, true
 }
 
 // applyValues implements apply for configurations whose fields all exist in the live object,
 // possibly with other values.
-func (m *MapManager) applyValues(live, config *unstructured.Unstructured, a applying) (next *unstructured.Unstructured, _ owners, ok bool) {
+func (m *MapManager) applyValues(live, config *unstructured.Unstructured,
+	a applying) (next *unstructured.Unstructured, _ owners, ok bool) {
 	w := fieldset.NewWriter()
 	defer w.Free()
 	if !w.Object(config.Object, m.Shape, fieldset.Options{Reset: m.Reset}) {
@@ -114,7 +117,8 @@ func (m *MapManager) applyValues(live, config *unstructured.Unstructured, a appl
 }
 
 // applyTyped implements apply with the merge library, without the conversions around it.
-func (m *MapManager) applyTyped(live, config *unstructured.Unstructured, a applying) (next *unstructured.Unstructured, _ owners, ok bool) {
+func (m *MapManager) applyTyped(live, config *unstructured.Unstructured,
+	a applying) (next *unstructured.Unstructured, _ owners, ok bool) {
 	if resource.Wide(live) || resource.Wide(config) {
 		return nil, nil, false
 	}

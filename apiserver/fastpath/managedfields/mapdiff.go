@@ -48,7 +48,9 @@ func (m *MapManager) diff(a, b map[string]any) (d *differences, ok bool) {
 		if _, ok := a[name]; ok {
 			continue
 		}
-		if name == "metadata" || !d.at(fieldpath.FieldNameElement(name), func() bool { return d.whole(is, m.member(name), &d.paths) }) {
+		if name == "metadata" || !d.at(fieldpath.FieldNameElement(name), func() bool {
+			return d.whole(is, m.member(name), &d.paths)
+		}) {
 			return nil, false
 		}
 	}
@@ -138,7 +140,8 @@ func (d *differences) between(a, b any, s *shape.Shape) bool {
 	case nil:
 		return b == nil
 	default:
-		return tree.Same(a, b) || s != nil && s.Has(a) && s.Has(b) && reflect.TypeOf(a) == reflect.TypeOf(b) && d.add(&d.paths)
+		return tree.Same(a, b) || s != nil && s.Has(a) && s.Has(b) && reflect.TypeOf(a) == reflect.TypeOf(b) &&
+			d.add(&d.paths)
 	}
 }
 
@@ -249,7 +252,9 @@ func (d *differences) whole(value any, s *shape.Shape, to *[]fieldpath.Path) boo
 		seen := make([]fieldpath.PathElement, 0, len(v))
 		for _, element := range v {
 			key, ok := keyOf(s, element)
-			if !ok || slices.ContainsFunc(seen, key.Equals) || !d.at(key, func() bool { return d.whole(element, s.Items, to) }) {
+			if !ok || slices.ContainsFunc(seen, key.Equals) || !d.at(key, func() bool {
+				return d.whole(element, s.Items, to)
+			}) {
 				return false
 			}
 			seen = append(seen, key)

@@ -75,7 +75,8 @@ func (m *MapManager) owner(entry any) (o owner, ok bool) {
 			return o, false
 		}
 	}
-	if version != m.version || form != "FieldsV1" || o.operation != operationApply && o.operation != operationUpdate || o.name == "" || content == nil {
+	if version != m.version || form != "FieldsV1" || o.operation != operationApply && o.operation != operationUpdate ||
+		o.name == "" || content == nil {
 		return o, false
 	}
 	var err error

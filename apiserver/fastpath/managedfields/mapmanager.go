@@ -47,7 +47,8 @@ var _ resource.FieldManager = (*MapManager)(nil)
 // NewMapManager returns a MapManager.
 func NewMapManager(c MapConfig) *MapManager {
 	m := &MapManager{MapConfig: c, rules: rules{
-		cache: c.Cache, types: c.Types, kind: c.Kind, version: c.Kind.GroupVersion().String(), subresource: c.Subresource, trees: true,
+		cache: c.Cache, types: c.Types, kind: c.Kind, version: c.Kind.GroupVersion().String(),
+		subresource: c.Subresource, trees: true,
 	}}
 	if len(c.Reset) > 0 {
 		reset := fieldpath.NewSet()
@@ -120,7 +121,8 @@ func (m *MapManager) matches(u *unstructured.Unstructured) bool {
 // compare returns how next differs from live in the fields that managers can own. ok is false if
 // only the library can decide.
 func (m *MapManager) compare(live, next *unstructured.Unstructured) (change, bool) {
-	if d, ok := m.diff(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked && m.accepts(live.Object) {
+	if d, ok := m.diff(live.Object, next.Object); ok && len(d.paths)+len(d.gone) <= resource.MaxTracked &&
+		m.accepts(live.Object) {
 		return change{set: m.filteredPaths(d.paths), removed: m.filteredPaths(d.gone)}, true
 	}
 	if resource.Wide(live) || resource.Wide(next) {

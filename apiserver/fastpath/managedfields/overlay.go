@@ -205,7 +205,9 @@ func (o *overlay[V, R]) align(config []any, list V, s *shape.Shape) (ok bool) {
 	}
 	for i := range n {
 		m, ok := o.values.key(o.values.element(list, i), s)
-		if !ok || slices.ContainsFunc(o.Keys[base:], func(other fieldset.ElementKey) bool { return other.Compare(m) == 0 }) {
+		if !ok || slices.ContainsFunc(o.Keys[base:], func(other fieldset.ElementKey) bool {
+			return other.Compare(m) == 0
+		}) {
 			return false
 		}
 		o.Keys = append(o.Keys, m)

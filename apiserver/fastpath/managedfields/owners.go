@@ -42,7 +42,8 @@ func (all owners) find(id identity) int {
 // sort sorts owners as the library does.
 func (all owners) sort() {
 	slices.SortStableFunc(all, func(a, b owner) int {
-		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(a.time, b.time), cmp.Compare(a.name, b.name), cmp.Compare(a.subresource, b.subresource))
+		return cmp.Or(cmp.Compare(a.operation, b.operation), cmp.Compare(a.time, b.time), cmp.Compare(a.name, b.name),
+			cmp.Compare(a.subresource, b.subresource))
 	})
 }
 

@@ -11,7 +11,8 @@ import (
 // apply applies a configuration if only values change, and no field is added or removed: all its
 // fields exist in the live object, and it has at least the fields of the manager's previous
 // configuration. ok is false otherwise, and for errors.
-func (m *StructManager) apply(live runtime.Object, config *unstructured.Unstructured, by string, force bool) (next runtime.Object, ok bool) {
+func (m *StructManager) apply(live runtime.Object, config *unstructured.Unstructured, by string,
+	force bool) (next runtime.Object, ok bool) {
 	accessor, err := meta.Accessor(live)
 	if err != nil || updatesLastApplied(by, accessor, config) {
 		return nil, false

@@ -40,7 +40,9 @@ func newObjectCheck(t reflect.Type, s *shape.Shape) *check {
 	kept := c.fields[:0]
 	for _, f := range c.fields {
 		if f.field.JsonName == "metadata" {
-			f.fields = slices.DeleteFunc(f.fields, func(f fieldCheck) bool { return f.field.JsonName == "managedFields" })
+			f.fields = slices.DeleteFunc(f.fields, func(f fieldCheck) bool {
+				return f.field.JsonName == "managedFields"
+			})
 			if len(f.fields) == 0 {
 				continue
 			}

@@ -28,7 +28,9 @@ func (w structWriter) created(empty, object reflect.Value, s *shape.Shape, reset
 			case name == "apiVersion" || name == "kind":
 				return true
 			case name == "metadata":
-				return s.Members[name] != nil && w.Member(name, func() (bool, bool) { return w.createdMetadata(was, is, info, s.Members[name]) })
+				return s.Members[name] != nil && w.Member(name, func() (bool, bool) {
+					return w.createdMetadata(was, is, info, s.Members[name])
+				})
 			case slices.Contains(reset, name):
 				return w.Unwritten(change)
 			}
@@ -54,7 +56,8 @@ func (w structWriter) createdMetadata(was, is reflect.Value, info *typeInfo, s *
 
 // fields calls each with the members of a struct, in order. was is the zero Value for a member that
 // was omitted before.
-func (w structWriter) fields(was, is reflect.Value, info *typeInfo, each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
+func (w structWriter) fields(was, is reflect.Value, info *typeInfo,
+	each func(name string, was, is reflect.Value, info *typeInfo) bool) bool {
 	for _, f := range info.OrderedFields() {
 		before, now, present, ok := states(f, was, is)
 		if !ok || present && !each(f.JsonName, before, now, f.TypeEntry) {
@@ -137,7 +140,8 @@ func (w structWriter) changed(was, is reflect.Value, info *typeInfo, s *shape.Sh
 	return false, false
 }
 
-func (w structWriter) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.Shape, self bool) (owned, ok bool) {
+func (w structWriter) changedMembers(was, is reflect.Value, info *typeInfo, s *shape.Shape,
+	self bool) (owned, ok bool) {
 	start, parts := w.Begin(self)
 	for _, f := range info.OrderedFields() {
 		before, now, present, ok := states(f, was, is)

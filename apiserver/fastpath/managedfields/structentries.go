@@ -21,8 +21,10 @@ func (m *StructManager) read(entries []metav1.ManagedFieldsEntry) (managers owne
 				return nil, false
 			}
 		}
-		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil || o.operation != operationApply && o.operation != operationUpdate ||
-			o.name == "" || !fieldset.Plain(o.name) || !fieldset.Plain(o.subresource) || managers.find(o.identity) >= 0 {
+		if e.APIVersion != m.version || e.FieldsType != "FieldsV1" || e.FieldsV1 == nil ||
+			o.operation != operationApply && o.operation != operationUpdate ||
+			o.name == "" || !fieldset.Plain(o.name) || !fieldset.Plain(o.subresource) ||
+			managers.find(o.identity) >= 0 {
 			return nil, false
 		}
 		o.fields = m.cache.encoded(e.FieldsV1.GetRawBytes())

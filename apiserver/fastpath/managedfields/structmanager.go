@@ -78,7 +78,8 @@ func NewStructManager(c StructConfig) (*StructManager, error) {
 		return nil, err
 	}
 	m := &StructManager{StructConfig: c, empty: reflect.ValueOf(obj).Elem(), rules: rules{
-		cache: c.Cache, types: c.Types, kind: c.Kind, version: c.Kind.GroupVersion().String(), subresource: c.Subresource,
+		cache: c.Cache, types: c.Types, kind: c.Kind, version: c.Kind.GroupVersion().String(),
+		subresource: c.Subresource,
 	}}
 	m.check = sync.OnceValue(func() *check { return newObjectCheck(m.empty.Type(), m.Shape) })
 	return m, nil
@@ -98,7 +99,8 @@ func (m *StructManager) UpdateNoErrors(live, next runtime.Object, by string) run
 
 // Apply implements [resource.FieldManager].
 func (m *StructManager) Apply(live, config runtime.Object, by string, force bool) (runtime.Object, error) {
-	if c, ok := config.(*unstructured.Unstructured); ok && m.Filter == nil && by != "" && fieldset.Plain(by) && m.matches(c) {
+	if c, ok := config.(*unstructured.Unstructured); ok && m.Filter == nil && by != "" && fieldset.Plain(by) &&
+		m.matches(c) {
 		if m.isEmpty(live) {
 			if next, ok := m.applyNew(c, by); ok {
 				return next, nil
@@ -179,7 +181,8 @@ func (m *StructManager) applyNew(config *unstructured.Unstructured, by string) (
 
 // only returns the managedFields of an object with a single manager, whose encoded field set is
 // raw.
-func (m *StructManager) only(by string, operation metav1.ManagedFieldsOperationType, raw []byte) []metav1.ManagedFieldsEntry {
+func (m *StructManager) only(by string, operation metav1.ManagedFieldsOperationType,
+	raw []byte) []metav1.ManagedFieldsEntry {
 	set := &metav1.FieldsV1{}
 	set.SetRawBytes(bytes.Clone(raw))
 	return []metav1.ManagedFieldsEntry{{

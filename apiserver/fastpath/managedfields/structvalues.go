@@ -86,7 +86,8 @@ func (structValues) key(element structValue, s *shape.Shape) (fieldset.ElementKe
 	return structElementKey(element.Value, s)
 }
 
-func (o structValues) replace(config any, v structValue, s *shape.Shape, whole bool) (next structValue, changed, ok bool) {
+func (o structValues) replace(config any, v structValue, s *shape.Shape,
+	whole bool) (next structValue, changed, ok bool) {
 	if whole {
 		changed, ok = o.replaceWhole(config, v, s)
 	} else {
@@ -151,7 +152,8 @@ func (o structValues) replaceScalar(config any, v structValue, s *shape.Shape) (
 }
 
 // scalars merges members into a Go map, whose values cannot be changed in place.
-func (o structValues) scalars(w *fieldset.Writer, config map[string]any, object structValue, s *shape.Shape) (applies, changed, ok bool) {
+func (o structValues) scalars(w *fieldset.Writer, config map[string]any, object structValue,
+	s *shape.Shape) (applies, changed, ok bool) {
 	if object.Kind() != reflect.Map {
 		return false, false, false
 	}
@@ -321,7 +323,8 @@ func same(config any, v reflect.Value, info *typeInfo, s *shape.Shape) bool {
 		case reflect.String:
 			return v.String() == c
 		case reflect.Slice:
-			return v.Type().Elem().Kind() == reflect.Uint8 && !v.IsNil() && base64.StdEncoding.EncodeToString(v.Bytes()) == c
+			return v.Type().Elem().Kind() == reflect.Uint8 && !v.IsNil() &&
+				base64.StdEncoding.EncodeToString(v.Bytes()) == c
 		}
 	case bool:
 		return v.Kind() == reflect.Bool && v.Bool() == c

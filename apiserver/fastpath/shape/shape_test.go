@@ -25,7 +25,8 @@ func structural(t *testing.T, schema string) *structuralschema.Structural {
 		t.Fatal(err)
 	}
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	s, err := structuralschema.NewStructural(&props)
@@ -46,17 +47,23 @@ func TestFromStructural(t *testing.T) {
 		"integer":       {`{"type":"integer"}`, &shape.Shape{Kind: shape.Integer}},
 		"number":        {`{"type":"number"}`, &shape.Shape{Kind: shape.Number}},
 		"int or string": {`{"x-kubernetes-int-or-string":true}`, &shape.Shape{Kind: shape.IntegerOrText}},
-		"map":           {`{"type":"object","additionalProperties":{"type":"string"}}`, &shape.Shape{Kind: shape.Object, Others: text}},
+		"map": {`{"type":"object","additionalProperties":{"type":"string"}}`,
+			&shape.Shape{Kind: shape.Object, Others: text}},
 		"atomic map": {`{"type":"object","x-kubernetes-map-type":"atomic","additionalProperties":{"type":"string"}}`,
 			&shape.Shape{Kind: shape.Object, Atomic: true, Others: text}},
-		"list": {`{"type":"array","items":{"type":"string"}}`, &shape.Shape{Kind: shape.List, Atomic: true, Items: text}},
-		"set":  {`{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}`, &shape.Shape{Kind: shape.List, Keyed: true, Items: text}},
+		"list": {`{"type":"array","items":{"type":"string"}}`,
+			&shape.Shape{Kind: shape.List, Atomic: true, Items: text}},
+		"set": {`{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}`,
+			&shape.Shape{Kind: shape.List, Keyed: true, Items: text}},
 		"keys": {`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["b","a"],"items":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string","default":"x"}}}}`,
-			&shape.Shape{Kind: shape.List, Keyed: true, Keys: []shape.Key{{Name: "a"}, {Name: "b"}}, Items: &shape.Shape{
-				Kind: shape.Object, Members: map[string]*shape.Shape{"a": text, "b": text}, Defaulted: []string{"b"},
-			}}},
+			&shape.Shape{Kind: shape.List, Keyed: true, Keys: []shape.Key{{Name: "a"}, {Name: "b"}},
+				Items: &shape.Shape{
+					Kind: shape.Object, Members: map[string]*shape.Shape{"a": text, "b": text},
+					Defaulted: []string{"b"},
+				}}},
 		"contains a set": {`{"type":"object","properties":{"s":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}}}`,
-			&shape.Shape{Kind: shape.Object, Keyed: true, Members: map[string]*shape.Shape{"s": {Kind: shape.List, Keyed: true, Items: text}}}},
+			&shape.Shape{Kind: shape.Object, Keyed: true,
+				Members: map[string]*shape.Shape{"s": {Kind: shape.List, Keyed: true, Items: text}}}},
 		"free":            {`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, nil},
 		"embedded object": {`{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"spec":{"type":"object"}}}`, nil},
 	} {
@@ -97,8 +104,10 @@ func same(a, b *shape.Shape) bool {
 // TestFree checks which properties may have any content.
 func TestFree(t *testing.T) {
 	for schema, want := range map[string]map[string]shape.Kind{
-		`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`:                                       {"p": shape.Object},
-		`{"x-kubernetes-preserve-unknown-fields":true}`:                                                       {"p": shape.Unknown},
+		`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`: {
+			"p": shape.Object},
+		`{"x-kubernetes-preserve-unknown-fields":true}`: {
+			"p": shape.Unknown},
 		`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string"}}}`:  nil,
 		`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}`: nil,
 		`{"type":"array","x-kubernetes-preserve-unknown-fields":true,"items":{"type":"string"}}`:              nil,
@@ -193,11 +202,13 @@ func TestAdaptersAgree(t *testing.T) {
 		case 4:
 			return map[string]any{"type": "array", "items": schema(depth - 1)}
 		case 5:
-			return map[string]any{"type": "array", "x-kubernetes-list-type": "set", "items": map[string]any{"type": "string"}}
+			return map[string]any{"type": "array", "x-kubernetes-list-type": "set",
+				"items": map[string]any{"type": "string"}}
 		case 6:
 			element := object(depth-1, "v")
 			element["properties"].(map[string]any)["k"] = map[string]any{"type": "string"}
-			return map[string]any{"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"k"}, "items": element}
+			return map[string]any{"type": "array", "x-kubernetes-list-type": "map",
+				"x-kubernetes-list-map-keys": []any{"k"}, "items": element}
 		case 7:
 			return map[string]any{"type": "object", "additionalProperties": schema(depth - 1)}
 		}
@@ -240,8 +251,10 @@ func alike(structural, typed *shape.Shape) bool {
 	if kind == shape.IntegerOrText {
 		kind = shape.AnyScalar
 	}
-	if kind != typed.Kind || structural.Atomic != typed.Atomic || structural.Keyed != typed.Keyed || !reflect.DeepEqual(structural.Keys, typed.Keys) ||
-		!alike(structural.Items, typed.Items) || !alike(structural.Others, typed.Others) || len(structural.Members) != len(typed.Members) {
+	if kind != typed.Kind || structural.Atomic != typed.Atomic || structural.Keyed != typed.Keyed ||
+		!reflect.DeepEqual(structural.Keys, typed.Keys) ||
+		!alike(structural.Items, typed.Items) || !alike(structural.Others, typed.Others) ||
+		len(structural.Members) != len(typed.Members) {
 		return false
 	}
 	for name, member := range structural.Members {

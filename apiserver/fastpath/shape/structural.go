@@ -82,6 +82,7 @@ func (b *structuralBuilder) shapeOf(s *structuralschema.Structural) *Shape {
 
 // free reports whether a schema accepts any content: it keeps unknown fields, and declares none.
 func free(s *structuralschema.Structural) bool {
-	return s.XPreserveUnknownFields && !s.XEmbeddedResource && (s.Type == "" || s.Type == "object") && !s.XIntOrString &&
+	return s.XPreserveUnknownFields && !s.XEmbeddedResource && (s.Type == "" || s.Type == "object") &&
+		!s.XIntOrString &&
 		len(s.Properties) == 0 && s.AdditionalProperties == nil && s.Items == nil
 }

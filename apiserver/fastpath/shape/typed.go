@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-var typedKinds = map[smd.Scalar]Kind{smd.String: Text, smd.Numeric: Number, smd.Boolean: Boolean, smd.Untyped: AnyScalar}
+var typedKinds = map[smd.Scalar]Kind{smd.String: Text, smd.Numeric: Number, smd.Boolean: Boolean,
+	smd.Untyped: AnyScalar}
 
 // FromTyped returns the Shape of a type of the merge library; nil if t is nil.
 func FromTyped(t *typed.ParseableType) *Shape {

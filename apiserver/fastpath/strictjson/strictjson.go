@@ -41,7 +41,8 @@ type Decoder struct {
 func New(creater runtime.ObjectCreater) *Decoder { return &Decoder{creater: creater} }
 
 // strict makes unknown fields an error. Duplicate fields and invalid UTF-8 are errors by default.
-var strict = jsonv2.JoinOptions(jsonv2.RejectUnknownMembers(true), jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(unmarshalTime)))
+var strict = jsonv2.JoinOptions(jsonv2.RejectUnknownMembers(true),
+	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(unmarshalTime)))
 
 // unmarshalTime decodes a time as its method UnmarshalJSON does, which decodes a string with
 // encoding/json first: that took a tenth of all bytes that lists of objects allocate.

@@ -66,8 +66,10 @@ func newScheme() *runtime.Scheme {
 func FuzzDecode(f *testing.F) {
 	scheme := newScheme()
 	decoder := New(scheme)
-	library := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Strict: true})
-	kinds := []schema.GroupVersionKind{sampleKind, corev1.SchemeGroupVersion.WithKind("Pod"), appsv1.SchemeGroupVersion.WithKind("Deployment")}
+	library := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme,
+		serializer.SerializerOptions{Strict: true})
+	kinds := []schema.GroupVersionKind{sampleKind, corev1.SchemeGroupVersion.WithKind("Pod"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment")}
 	for _, seed := range seeds {
 		f.Add(seed)
 	}
@@ -99,13 +101,19 @@ var seeds = []string{
 	begin + `"amount":"1500m","amounts":{"cpu":1,"memory":"1Gi"},"port":80,"every":"1m","micro":"2026-11-26T08:00:00.000001Z"}`,
 	begin + `"port":"http","raw":{"apiVersion":"v1", "kind":"Pod"},"message": [1, 2 ],"names":[],"maps":{"a":{"b":1},"c":null},"next":{"text":"x","next":null}}`,
 	begin + `"list":[{"key":"a","value":1},{"key":"b","value":null},null],"names":null,"amount":null,"raw":null,"message":null,"every":null,"large":null,"bool":null}`,
-	begin + `"text":"a","text":"b"}`, begin + `"maps":{"a":{"b":1,"b":2}}}`, begin + `"unknown":1}`, begin + `"Text":"case"}`, begin + `"text":1}`, begin + `"small":1.0}`,
-	begin + `"small":128}`, begin + `"real":1e40}`, begin + `"bytes":"YW\nJj"}`, begin + `"bytes":"YWJj=="}`, begin + `"bytes":[1]}`, begin + `"untagged":1}`, begin + `"Hidden":1}`,
-	begin + `"text":"\ud800"}`, begin + "\"text\":\"\xff\"}", begin + "\"text\":\"\t\"}", begin + `"raw":{"a":1,"a":2}}`, begin + `"message":1} x`, "\ufeff" + begin + `"text":""}`,
-	` {"kind" : "Sample" , "apiVersion" : "test/v1" , "text" : "" } ` + "\n", `{"apiVersion":"test/v1","kind":null}`, `{"apiVersion":"test/v2","kind":"Sample"}`, `{"kind":"Sample"}`, `null`, `[]`,
+	begin + `"text":"a","text":"b"}`, begin + `"maps":{"a":{"b":1,"b":2}}}`, begin + `"unknown":1}`,
+	begin + `"Text":"case"}`, begin + `"text":1}`, begin + `"small":1.0}`,
+	begin + `"small":128}`, begin + `"real":1e40}`, begin + `"bytes":"YW\nJj"}`, begin + `"bytes":"YWJj=="}`,
+	begin + `"bytes":[1]}`, begin + `"untagged":1}`, begin + `"Hidden":1}`,
+	begin + `"text":"\ud800"}`, begin + "\"text\":\"\xff\"}", begin + "\"text\":\"\t\"}",
+	begin + `"raw":{"a":1,"a":2}}`, begin + `"message":1} x`, "\ufeff" + begin + `"text":""}`,
+	` {"kind" : "Sample" , "apiVersion" : "test/v1" , "text" : "" } ` + "\n", `{"apiVersion":"test/v1","kind":null}`,
+	`{"apiVersion":"test/v2","kind":"Sample"}`, `{"kind":"Sample"}`, `null`, `[]`,
 	begin + `"metadata":{"creationTimestamp":"2026-11-26T08:00:00+01:00","deletionTimestamp":null},"micro":"2026-11-26T08:00:00.5+01:00"}`, begin + `"micro":"2026-11-26T08:00:00Z"}`,
-	begin + `"metadata":{"creationTimestamp":"2026-11-26T08:00:00.123456789Z"}}`, begin + `"metadata":{"creationTimestamp":1}}`, begin + `"metadata":{"creationTimestamp":{}}}`,
-	begin + `"metadata":{"creationTimestamp":"\u0032026-11-26T08:00:00Z"}}`, begin + `"metadata":{"creationTimestamp":"yesterday"}}`, begin + `"metadata":{"creationTimestamp":""}}`,
+	begin + `"metadata":{"creationTimestamp":"2026-11-26T08:00:00.123456789Z"}}`,
+	begin + `"metadata":{"creationTimestamp":1}}`, begin + `"metadata":{"creationTimestamp":{}}}`,
+	begin + `"metadata":{"creationTimestamp":"\u0032026-11-26T08:00:00Z"}}`,
+	begin + `"metadata":{"creationTimestamp":"yesterday"}}`, begin + `"metadata":{"creationTimestamp":""}}`,
 	`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","image":"b","resources":{"limits":{"cpu":"1"}},"livenessProbe":{"httpGet":{"port":80}}}],"terminationGracePeriodSeconds":30}}`,
 	`{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":3,"strategy":{"rollingUpdate":{"maxSurge":"25%"}},"template":{"spec":{"containers":null}}}}`,
 }
@@ -115,7 +123,8 @@ func TestDecode(t *testing.T) {
 	decoder := New(newScheme())
 	ordinary := 0
 	for _, seed := range seeds {
-		for _, kind := range []schema.GroupVersionKind{sampleKind, corev1.SchemeGroupVersion.WithKind("Pod"), appsv1.SchemeGroupVersion.WithKind("Deployment")} {
+		for _, kind := range []schema.GroupVersionKind{sampleKind, corev1.SchemeGroupVersion.WithKind("Pod"),
+			appsv1.SchemeGroupVersion.WithKind("Deployment")} {
 			if _, ok := decoder.Decode([]byte(seed), kind); ok {
 				ordinary++
 			}
@@ -143,8 +152,10 @@ func (k *textKey) UnmarshalText(text []byte) error { k.s = string(text); return 
 // Types that the decoders could treat differently are left to the library.
 func TestTypesForTheLibrary(t *testing.T) {
 	for _, value := range []any{
-		struct{ A any }{}, struct{ A map[string]any }{}, struct{ A fmt.Stringer }{}, struct{ A [4]byte }{}, struct{ A time.Duration }{}, struct{ A func() }{},
-		struct{ A []namedByte }{}, struct{ A map[int]string }{}, struct{ A map[textKey]string }{}, pointerInner{}, struct{ embedded }{},
+		struct{ A any }{}, struct{ A map[string]any }{}, struct{ A fmt.Stringer }{}, struct{ A [4]byte }{},
+		struct{ A time.Duration }{}, struct{ A func() }{},
+		struct{ A []namedByte }{}, struct{ A map[int]string }{}, struct{ A map[textKey]string }{}, pointerInner{},
+		struct{ embedded }{},
 		struct {
 			A int `json:"a,string"`
 		}{},
@@ -160,7 +171,8 @@ func TestTypesForTheLibrary(t *testing.T) {
 			t.Errorf("%T is decoded", value)
 		}
 	}
-	for _, value := range []any{sample{}, corev1.Pod{}, appsv1.Deployment{}, struct{ A []textKey }{}, map[string]*textKey{}} {
+	for _, value := range []any{sample{}, corev1.Pod{}, appsv1.Deployment{}, struct{ A []textKey }{},
+		map[string]*textKey{}} {
 		if !New(newScheme()).decodesAlike(reflect.TypeOf(value)) {
 			t.Errorf("%T is not decoded", value)
 		}
@@ -171,14 +183,18 @@ func TestTypesForTheLibrary(t *testing.T) {
 func TestTimes(t *testing.T) {
 	d := New(newScheme())
 	for _, text := range []string{
-		`null`, `""`, `"2026-11-28T12:00:00Z"`, `"2026-11-28T12:00:00.123456789Z"`, `"2026-11-28T12:00:00+00:00"`, `"2026-11-28T12:00:00-07:30"`,
-		`"2026-11-28t12:00:00z"`, `"2026-11-28T12:00:00,5Z"`, `"\u0032026-11-28T12:00:00Z"`, `"2026-1-2T3:4:5Z"`, `"2026-02-30T12:00:00Z"`,
-		`"2026-11-28 12:00:00Z"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59Z"`, `"2026-11-28T24:00:00Z"`, `"2026-11-28T12:00:60Z"`,
+		`null`, `""`, `"2026-11-28T12:00:00Z"`, `"2026-11-28T12:00:00.123456789Z"`, `"2026-11-28T12:00:00+00:00"`,
+		`"2026-11-28T12:00:00-07:30"`,
+		`"2026-11-28t12:00:00z"`, `"2026-11-28T12:00:00,5Z"`, `"\u0032026-11-28T12:00:00Z"`, `"2026-1-2T3:4:5Z"`,
+		`"2026-02-30T12:00:00Z"`,
+		`"2026-11-28 12:00:00Z"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59Z"`, `"2026-11-28T24:00:00Z"`,
+		`"2026-11-28T12:00:60Z"`,
 		`"2026-11-28T12:00:00+24:00"`, `"today"`, `5`, `{}`, `[]`, `true`,
 	} {
 		var want metav1.Time
 		wantErr := json.Unmarshal([]byte(text), &want)
-		obj, ok := d.Decode([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"creationTimestamp":`+text+`}}`), corev1.SchemeGroupVersion.WithKind("Pod"))
+		obj, ok := d.Decode([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"creationTimestamp":`+text+`}}`),
+			corev1.SchemeGroupVersion.WithKind("Pod"))
 		if ok != (wantErr == nil) {
 			t.Errorf("%s: decoded: %v; the library: %v", text, ok, wantErr)
 		} else if ok && !reflect.DeepEqual(obj.(*corev1.Pod).CreationTimestamp, want) {

@@ -16,15 +16,17 @@ func TestDiffer(t *testing.T) {
 		a, b map[string]any
 		want bool
 	}{
-		"the same":         {spec("x"), spec("x"), false},
-		"another revision": {spec("x"), map[string]any{"metadata": map[string]any{"resourceVersion": "2"}, "spec": "x"}, false},
-		"a value":          {spec("x"), spec("y"), true},
-		"first status":     {spec("x"), map[string]any{"metadata": map[string]any{}, "spec": "x", "status": map[string]any{}}, true},
-		"another name":     {spec(map[string]any{"a": "x"}), spec(map[string]any{"b": "x"}), true},
-		"null and none":    {spec(map[string]any{"a": nil}), spec(map[string]any{}), true},
-		"longer":           {spec([]any{"x"}), spec([]any{"x", "y"}), true},
-		"nil and empty":    {spec([]any(nil)), spec([]any{}), false},
-		"kinds of number":  {spec(int64(1)), spec(float64(1)), false},
+		"the same": {spec("x"), spec("x"), false},
+		"another revision": {spec("x"), map[string]any{"metadata": map[string]any{"resourceVersion": "2"}, "spec": "x"},
+			false},
+		"a value": {spec("x"), spec("y"), true},
+		"first status": {spec("x"), map[string]any{"metadata": map[string]any{}, "spec": "x",
+			"status": map[string]any{}}, true},
+		"another name":    {spec(map[string]any{"a": "x"}), spec(map[string]any{"b": "x"}), true},
+		"null and none":   {spec(map[string]any{"a": nil}), spec(map[string]any{}), true},
+		"longer":          {spec([]any{"x"}), spec([]any{"x", "y"}), true},
+		"nil and empty":   {spec([]any(nil)), spec([]any{}), false},
+		"kinds of number": {spec(int64(1)), spec(float64(1)), false},
 	} {
 		a, b := &unstructured.Unstructured{Object: tt.a}, &unstructured.Unstructured{Object: tt.b}
 		if Differ(a, b) != tt.want || Differ(b, a) != tt.want {

@@ -14,8 +14,10 @@ import (
 // FuzzMergePatch checks that merged objects equal those of the library.
 func FuzzMergePatch(f *testing.F) {
 	for _, seed := range [][2]string{
-		{`{"a":1,"b":{"c":2}}`, `{"a":null,"b":{"d":3,"c":null}}`}, {`{"a":[1]}`, `{"a":{"b":null,"c":{"d":null}}}`}, {`{"a":null}`, `{"a":{"b":null}}`},
-		{`{"a":{}}`, `{"a":[1,{"b":2}]}`}, {`{}`, `{"a":[null]}`}, {`{"a":{"b":1}}`, `{"a":"x"}`}, {`{"a":"x"}`, `{"a":{}}`}, {`{"a":1.50,"b":[ 1 ]}`, `{"c":"<\n"}`},
+		{`{"a":1,"b":{"c":2}}`, `{"a":null,"b":{"d":3,"c":null}}`}, {`{"a":[1]}`, `{"a":{"b":null,"c":{"d":null}}}`},
+		{`{"a":null}`, `{"a":{"b":null}}`},
+		{`{"a":{}}`, `{"a":[1,{"b":2}]}`}, {`{}`, `{"a":[null]}`}, {`{"a":{"b":1}}`, `{"a":"x"}`},
+		{`{"a":"x"}`, `{"a":{}}`}, {`{"a":1.50,"b":[ 1 ]}`, `{"c":"<\n"}`},
 		{` { "a" : 1 , "b" : { } } `, `{"b":{"x":{"y":null}},"n":null}`}, {`{"a":1}`, `{"a":1.0}`},
 	} {
 		f.Add(seed[0], seed[1])

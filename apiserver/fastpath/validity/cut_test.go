@@ -43,9 +43,15 @@ func TestCut(t *testing.T) {
 		want  int
 		cut   bool
 	}{
-		{"few", map[string]any{"list": list(5, 10)}, func(v map[string]any) int { return len(v["list"].([]any)) }, 15, false},
-		{"many", map[string]any{"list": list(5, 1000)}, func(v map[string]any) int { return len(v["list"].([]any)) }, 105, true},
-		{"members", map[string]any{"map": members}, func(v map[string]any) int { return len(v["map"].(map[string]any)) }, 101, true},
+		{"few", map[string]any{"list": list(5, 10)}, func(v map[string]any) int {
+			return len(v["list"].([]any))
+		}, 15, false},
+		{"many", map[string]any{"list": list(5, 1000)}, func(v map[string]any) int {
+			return len(v["list"].([]any))
+		}, 105, true},
+		{"members", map[string]any{"map": members}, func(v map[string]any) int {
+			return len(v["map"].(map[string]any))
+		}, 101, true},
 		{"lists in a list", map[string]any{"lists": lists}, func(v map[string]any) (n int) {
 			for _, l := range v["lists"].([]any) {
 				n += len(l.([]any)) - 1

@@ -79,7 +79,8 @@ func MetadataChange(next, was map[string]any, fields *managedfields.Cache) bool 
 	}
 	for name := range was {
 		switch name {
-		case "creationTimestamp", "generation", "resourceVersion", "uid", "labels", "annotations", "managedFields", "finalizers":
+		case "creationTimestamp", "generation", "resourceVersion", "uid", "labels", "annotations", "managedFields",
+			"finalizers":
 		default:
 			if _, ok := next[name]; !ok {
 				return false
@@ -142,8 +143,10 @@ func ManagedFields(value any, fields *managedfields.Cache) bool {
 		manager, _ := members["manager"].(string)
 		subresource, _ := members["subresource"].(string)
 		operation := members["operation"]
-		if members["fieldsType"] != "FieldsV1" || operation != "Apply" && operation != "Update" || members["apiVersion"] == nil ||
-			!printable(manager, metavalidation.FieldManagerMaxLength) || subresource != "" && !printable(subresource, metavalidation.MaxSubresourceNameLength) {
+		if members["fieldsType"] != "FieldsV1" || operation != "Apply" && operation != "Update" ||
+			members["apiVersion"] == nil ||
+			!printable(manager, metavalidation.FieldManagerMaxLength) ||
+			subresource != "" && !printable(subresource, metavalidation.MaxSubresourceNameLength) {
 			return false
 		}
 	}

@@ -65,7 +65,8 @@ const (
 )
 
 var typeNames = map[string]types{
-	"object": object, "array": array, "string": text, "integer": integer, "number": number | integer, "boolean": boolean,
+	"object": object, "array": array, "string": text, "integer": integer, "number": number | integer,
+	"boolean": boolean,
 }
 
 // exact is the bound below which float64 represents every integer.
@@ -78,8 +79,9 @@ func Compile(s *spec.Schema) *Schema {
 		return nil
 	}
 	c := &Schema{
-		required: s.Required, minItems: s.MinItems, maxItems: s.MaxItems, minProperties: s.MinProperties, maxProperties: s.MaxProperties,
-		minLength: s.MinLength, maxLength: s.MaxLength, minimum: s.Minimum, maximum: s.Maximum,
+		required: s.Required, minItems: s.MinItems, maxItems: s.MaxItems, minProperties: s.MinProperties,
+		maxProperties: s.MaxProperties,
+		minLength:     s.MinLength, maxLength: s.MaxLength, minimum: s.Minimum, maximum: s.Maximum,
 		exclusiveMinimum: s.ExclusiveMinimum, exclusiveMaximum: s.ExclusiveMaximum,
 	}
 	for _, name := range s.Type {
@@ -144,8 +146,10 @@ func plain(props spec.SchemaProps) bool {
 	props.Nullable = false
 	props.Type, props.Format, props.Enum, props.Pattern = nil, "", nil, ""
 	props.Minimum, props.Maximum, props.ExclusiveMinimum, props.ExclusiveMaximum = nil, nil, false, false
-	props.MinLength, props.MaxLength, props.MinItems, props.MaxItems, props.MinProperties, props.MaxProperties = nil, nil, nil, nil, nil, nil
-	props.Required, props.Properties, props.AdditionalProperties, props.Items, props.AllOf, props.AnyOf = nil, nil, nil, nil, nil, nil
+	props.MinLength, props.MaxLength, props.MinItems, props.MaxItems, props.MinProperties, props.MaxProperties = nil,
+		nil, nil, nil, nil, nil
+	props.Required, props.Properties, props.AdditionalProperties, props.Items, props.AllOf, props.AnyOf = nil, nil, nil,
+		nil, nil, nil
 	return reflect.DeepEqual(props, spec.SchemaProps{})
 }
 
@@ -271,7 +275,8 @@ func (c *Schema) validArray(v []any) bool {
 }
 
 func (c *Schema) validString(v string) bool {
-	if (c.minLength != nil || c.maxLength != nil) && !counts(int64(utf8.RuneCountInString(v)), c.minLength, c.maxLength) {
+	if (c.minLength != nil || c.maxLength != nil) &&
+		!counts(int64(utf8.RuneCountInString(v)), c.minLength, c.maxLength) {
 		return false
 	}
 	if c.enum != nil && !c.enum[v] || c.pattern != nil && !c.pattern.MatchString(v) {

@@ -207,7 +207,8 @@ func (g generator) value(depth int) any {
 	case 1:
 		return g.IntN(2) == 0
 	case 2, 3:
-		return []any{int64(0), int64(1), int64(-1), int64(2), int64(1) << 40, int64(-1) << 63, 0.5, -0.5, 1.0, 1e40}[g.IntN(10)]
+		return []any{int64(0), int64(1), int64(-1), int64(2), int64(1) << 40, int64(-1) << 63, 0.5, -0.5, 1.0,
+			1e40}[g.IntN(10)]
 	case 4, 5:
 		return g.one("", "a", "ab", "b", "ö", "abcde", "2026-01-02T03:04:05Z", "10.0.0.1")
 	case 6:

@@ -27,7 +27,8 @@ func TestUnchangedMatchesLibrary(t *testing.T) {
 		schema := g.structural(3, true)
 		objectShape := shape.FromStructural(schema)
 		for range 10 {
-			object := map[string]any{"apiVersion": "a/v1", "kind": "K", "metadata": map[string]any{"name": "n", "odd": nil}}
+			object := map[string]any{"apiVersion": "a/v1", "kind": "K",
+				"metadata": map[string]any{"name": "n", "odd": nil}}
 			for name := range schema.Properties {
 				property := schema.Properties[name]
 				if g.IntN(4) > 0 {
@@ -60,9 +61,11 @@ func TestUnchangedMatchesLibrary(t *testing.T) {
 }
 
 func intoShape(object map[string]any, s *structuralschema.Structural) []string {
-	unknown := pruning.PruneWithOptions(object, s, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	unknown := pruning.PruneWithOptions(object, s, true,
+		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, s)
-	_, more := objectmeta.CoerceWithOptions(nil, object, s, false, objectmeta.CoerceOptions{DropInvalidFields: true, ReturnUnknownFieldPaths: true})
+	_, more := objectmeta.CoerceWithOptions(nil, object, s, false,
+		objectmeta.CoerceOptions{DropInvalidFields: true, ReturnUnknownFieldPaths: true})
 	defaulting.Default(object, s)
 	return append(unknown, more...)
 }

@@ -26,10 +26,13 @@ func TestUnchangedMetadataMatchesLibrary(t *testing.T) {
 		case 0:
 			metadata[a.One("name", "uid", "labels", "creationTimestamp", "finalizers", "generation", "odd")] = nil
 		case 1:
-			metadata[a.One("name", "uid", "labels", "creationTimestamp", "finalizers", "generation", "ownerReferences", "managedFields", "deletionGracePeriodSeconds")] =
-				[]any{"", int64(0), map[string]any{}, []any{}, 1.5, true, []any{"x"}, map[string]any{"a": "b"}, "2026-01-02T03:04:05+01:00", "0001-01-01T00:00:00Z"}[a.IntN(10)]
+			metadata[a.One("name", "uid", "labels", "creationTimestamp", "finalizers", "generation", "ownerReferences",
+				"managedFields", "deletionGracePeriodSeconds")] =
+				[]any{"", int64(0), map[string]any{}, []any{}, 1.5, true, []any{"x"}, map[string]any{"a": "b"},
+					"2026-01-02T03:04:05+01:00", "0001-01-01T00:00:00Z"}[a.IntN(10)]
 		case 2:
-			metadata["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "", "uid": "1", a.One("controller", "odd"): a.IntN(2) == 0}}
+			metadata["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "",
+				"uid": "1", a.One("controller", "odd"): a.IntN(2) == 0}}
 		case 3:
 			metadata["ownerReferences"] = []any{map[string]any{"kind": "Pod", "name": "p"}}
 		}
@@ -38,7 +41,8 @@ func TestUnchangedMetadataMatchesLibrary(t *testing.T) {
 		}
 		exact++
 		object := map[string]any{"metadata": runtime.DeepCopyJSON(metadata)}
-		typed, _, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+		typed, _, unknown, err := objectmeta.GetObjectMetaWithOptions(object,
+			objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 		if err != nil || len(unknown) > 0 {
 			t.Fatalf("%v: %v %v", metadata, unknown, err)
 		}

@@ -49,15 +49,16 @@ func (u *users) AuthenticateRequest(req *http.Request) (*authenticator.Response,
 	}
 	// Kubernetes' authenticator verifies the chain, and records when it expires for a metric. It
 	// gets the same options as the cache.
-	response, err := u.cache.verify(req, options.Roots, func() (chain []*stdx509.Certificate, response *authenticator.Response, err error) {
-		verify := x509.NewDynamic(func() (stdx509.VerifyOptions, bool) { return options, true },
-			x509.UserConversionFunc(func(c []*stdx509.Certificate) (*authenticator.Response, bool, error) {
-				chain = c
-				return x509.CommonNameUserConversion(c)
-			}))
-		response, _, err = group.NewAuthenticatedGroupAdder(verify).AuthenticateRequest(req)
-		return chain, response, err
-	})
+	response, err := u.cache.verify(req, options.Roots,
+		func() (chain []*stdx509.Certificate, response *authenticator.Response, err error) {
+			verify := x509.NewDynamic(func() (stdx509.VerifyOptions, bool) { return options, true },
+				x509.UserConversionFunc(func(c []*stdx509.Certificate) (*authenticator.Response, bool, error) {
+					chain = c
+					return x509.CommonNameUserConversion(c)
+				}))
+			response, _, err = group.NewAuthenticatedGroupAdder(verify).AuthenticateRequest(req)
+			return chain, response, err
+		})
 	return response, response != nil, err
 }
 

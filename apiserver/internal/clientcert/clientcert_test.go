@@ -35,7 +35,8 @@ func newAuthority(t testing.TB, valid time.Duration) authority {
 }
 
 // client returns a client certificate, which is valid for a time.
-func (a authority) client(t testing.TB, name string, valid time.Duration, usages ...x509.ExtKeyUsage) *x509.Certificate {
+func (a authority) client(t testing.TB, name string, valid time.Duration,
+	usages ...x509.ExtKeyUsage) *x509.Certificate {
 	if usages == nil {
 		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}
@@ -57,7 +58,8 @@ func sign(t testing.TB, by authority, name string, valid time.Duration, ca bool,
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: usages, IsCA: ca, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: usages, IsCA: ca,
+		BasicConstraintsValid: true,
 	}
 	parent, signer := by.cert, by.key
 	if parent == nil {
@@ -92,8 +94,10 @@ func trusting(a authority) *authorities {
 func proxied(trusted *authorities, allowed headerrequest.StringSliceProvider) authenticator.Request {
 	return Proxies{
 		Authorities: trusted.options, AllowedNames: allowed,
-		Usernames: headerrequest.StaticStringSlice{"X-Remote-User"}, UIDs: headerrequest.StaticStringSlice{"X-Remote-Uid"},
-		Groups: headerrequest.StaticStringSlice{"X-Remote-Group"}, ExtraPrefixes: headerrequest.StaticStringSlice{"X-Remote-Extra-"},
+		Usernames:     headerrequest.StaticStringSlice{"X-Remote-User"},
+		UIDs:          headerrequest.StaticStringSlice{"X-Remote-Uid"},
+		Groups:        headerrequest.StaticStringSlice{"X-Remote-Group"},
+		ExtraPrefixes: headerrequest.StaticStringSlice{"X-Remote-Extra-"},
 	}.Authenticator()
 }
 
@@ -235,7 +239,8 @@ func TestHeadersAreNotCached(t *testing.T) {
 func TestUserIsNotAProxy(t *testing.T) {
 	forUsers, forProxies := newAuthority(t, time.Hour), newAuthority(t, time.Hour)
 	user := forUsers.client(t, "front", time.Hour)
-	users, proxies := Users(trusting(forUsers).options), proxied(trusting(forProxies), headerrequest.StaticStringSlice{})
+	users, proxies := Users(trusting(forUsers).options),
+		proxied(trusting(forProxies), headerrequest.StaticStringSlice{})
 	for range 2 {
 		accepted(t, users, from(user), "front")
 		rejected(t, proxies, from(user), "unknown authority")

@@ -11,11 +11,13 @@ import (
 func TestVerdictWhenTheClockIsSet(t *testing.T) {
 	now, by := time.Now(), x509.NewCertPool()
 	v := verdict[string]{authorities: by, until: now.Add(cacheFor), from: now.Add(-time.Hour), to: now.Add(time.Hour)}
-	if !v.holds(now.Add(cacheFor-time.Second), by) || v.holds(now.Add(cacheFor), by) || v.holds(now, x509.NewCertPool()) {
+	if !v.holds(now.Add(cacheFor-time.Second), by) || v.holds(now.Add(cacheFor), by) ||
+		v.holds(now, x509.NewCertPool()) {
 		t.Error("a result is not valid for a minute, or is valid for other authorities")
 	}
 	v.until = now.Add(24 * time.Hour) // the monotonic clock does not change
-	for jump, want := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false, -61 * time.Minute: false} {
+	for jump, want := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false,
+		-61 * time.Minute: false} {
 		if got := v.holds(now.Add(jump), by); got != want {
 			t.Errorf("clock set by %s: %v, want %v", jump, got, want)
 		}

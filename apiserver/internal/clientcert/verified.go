@@ -49,7 +49,8 @@ func newVerified[T any]() *verified[T] {
 // verify returns the cached result for a request's certificates, or that of check. Clients choose
 // chains, and one with many large keys takes a tenth of a second. Checks therefore take turns, and
 // each connection is checked once while the verdict is cached.
-func (v *verified[T]) verify(req *http.Request, authorities *stdx509.CertPool, check func() ([]*stdx509.Certificate, T, error)) (result T, err error) {
+func (v *verified[T]) verify(req *http.Request, authorities *stdx509.CertPool,
+	check func() ([]*stdx509.Certificate, T, error)) (result T, err error) {
 	certificates := req.TLS.PeerCertificates
 	if result, ok := v.get(certificates[0], authorities); ok {
 		return result, nil
@@ -123,8 +124,10 @@ func (v *verified[T]) get(leaf *stdx509.Certificate, authorities *stdx509.CertPo
 
 // put caches the result of a certificate that authorities verified by a chain, which begins with
 // the certificate and ends with an authority.
-func (v *verified[T]) put(leaf *stdx509.Certificate, authorities *stdx509.CertPool, chain []*stdx509.Certificate, result T) {
-	fresh := verdict[T]{authorities: authorities, until: time.Now().Add(cacheFor), from: leaf.NotBefore, to: leaf.NotAfter, result: result}
+func (v *verified[T]) put(leaf *stdx509.Certificate, authorities *stdx509.CertPool, chain []*stdx509.Certificate,
+	result T) {
+	fresh := verdict[T]{authorities: authorities, until: time.Now().Add(cacheFor), from: leaf.NotBefore,
+		to: leaf.NotAfter, result: result}
 	for _, c := range chain {
 		if c.NotBefore.After(fresh.from) {
 			fresh.from = c.NotBefore

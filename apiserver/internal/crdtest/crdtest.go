@@ -140,7 +140,8 @@ func (g Generator) Metadata() map[string]any {
 		m["generateName"] = "w-"
 	}
 	if g.IntN(10) == 0 {
-		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": g.One("1", "2")}}
+		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "p",
+			"uid": g.One("1", "2")}}
 	}
 	return m
 }
@@ -151,8 +152,10 @@ func (g Generator) AnyMetadata() map[string]any {
 	m["namespace"], m["uid"], m["creationTimestamp"], m["generation"] = "default", "u", "2026-01-02T03:04:05Z", int64(3)
 	m["resourceVersion"] = "7"
 	if g.IntN(2) == 0 {
-		entry := map[string]any{"manager": g.One("ann", strings.Repeat("x", 129), "b\x01"), "operation": g.One("Update", "Apply", "Update", "Upsert"),
-			"apiVersion": "example.com/v1", "fieldsType": g.One("FieldsV1", "FieldsV1", "FieldsV1", "FieldsV2"), "time": "2026-01-02T03:04:05Z",
+		entry := map[string]any{"manager": g.One("ann", strings.Repeat("x", 129), "b\x01"),
+			"operation":  g.One("Update", "Apply", "Update", "Upsert"),
+			"apiVersion": "example.com/v1", "fieldsType": g.One("FieldsV1", "FieldsV1", "FieldsV1", "FieldsV2"),
+			"time":     "2026-01-02T03:04:05Z",
 			"fieldsV1": map[string]any{"f:spec": map[string]any{}}}
 		if g.IntN(3) == 0 {
 			entry["subresource"] = g.One("status", strings.Repeat("s", 300))
@@ -181,7 +184,8 @@ func (g Generator) AnyMetadata() map[string]any {
 	case 9:
 		m["generateName"] = g.One("w-", "W_")
 	case 10:
-		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": g.One("Pod", "Event"), "name": "p", "uid": "1"}}
+		m["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": g.One("Pod", "Event"), "name": "p",
+			"uid": "1"}}
 	case 11:
 		m["creationTimestamp"] = "2025-01-02T03:04:05Z"
 	case 12:
@@ -255,7 +259,8 @@ func (g Generator) Mistype(object map[string]any) {
 	}
 	name := g.One("count", "text", "labels", "whole", "list", "set", "steps", "ports", "parts", "free", "deep")
 	spec[name] = []any{
-		"text", int64(1), true, []any{"x", int64(1)}, map[string]any{"x": []any{}}, []any{map[string]any{"n": "x"}}, []any{nil}, map[string]any{"x": nil}, nil,
+		"text", int64(1), true, []any{"x", int64(1)}, map[string]any{"x": []any{}}, []any{map[string]any{"n": "x"}},
+		[]any{nil}, map[string]any{"x": nil}, nil,
 	}[g.IntN(9)]
 }
 

@@ -72,7 +72,8 @@ func (f *File[T]) Get() T {
 			f.warn(fmt.Errorf("reload: %w", err))
 		}
 		return f.value
-	case f.stable && f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size():
+	case f.stable && f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) &&
+		f.info.Size() == info.Size():
 		return f.value
 	}
 	f.setInfo(info)

@@ -12,14 +12,16 @@ func TestHistogram(t *testing.T) {
 	for _, test := range []struct {
 		took   time.Duration
 		bucket int
-	}{{-1, 0}, {0, 0}, {999, 0}, {time.Microsecond, 1}, {1999, 1}, {2 * time.Microsecond, 2}, {time.Millisecond, 10}, {10 * time.Second, 24}, {time.Hour, 25}} {
+	}{{-1, 0}, {0, 0}, {999, 0}, {time.Microsecond, 1}, {1999, 1}, {2 * time.Microsecond, 2}, {time.Millisecond, 10},
+		{10 * time.Second, 24}, {time.Hour, 25}} {
 		before := h.Read()
 		h.Observe(test.took)
 		after := h.Read()
 		if after.Buckets[test.bucket] != before.Buckets[test.bucket]+1 || after.Count != before.Count+1 {
 			t.Errorf("%v is not in bucket %d: %v", test.took, test.bucket, after.Buckets)
 		}
-		if test.bucket < after.Bounded() && test.took >= after.Bound(test.bucket) || test.bucket > 0 && test.took < after.Bound(test.bucket-1) {
+		if test.bucket < after.Bounded() && test.took >= after.Bound(test.bucket) ||
+			test.bucket > 0 && test.took < after.Bound(test.bucket-1) {
 			t.Errorf("%v is not within the bounds of bucket %d", test.took, test.bucket)
 		}
 	}

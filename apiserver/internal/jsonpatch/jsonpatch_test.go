@@ -33,7 +33,8 @@ func TestNoValue(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	list := func(n int) string { return `{"a":"[,,\"[","l":[` + strings.Repeat(`"x",`, n) + `"x"]}` }
 	operations := func(n int, value string) string {
-		return "[" + strings.Repeat(`{"op":"add","path":"/l/0","value":`+value+`},`, n-1) + `{"op":"add","path":"/l/0","value":1}]`
+		return "[" + strings.Repeat(`{"op":"add","path":"/l/0","value":`+value+`},`, n-1) +
+			`{"op":"add","path":"/l/0","value":1}]`
 	}
 	for _, test := range []struct {
 		name, before, patch string
@@ -42,8 +43,10 @@ func TestTooLong(t *testing.T) {
 		{"many on a long list", list(200_000), operations(10_000, "1"), true},
 		{"many on a short list", list(100), operations(10_000, "1"), false},
 		{"few on a long list", list(200_000), operations(100, "1"), false},
-		{"many on a long string", `{"l":[],"a":"` + strings.Repeat("[,", 200_000) + `"}`, operations(10_000, "1"), false},
-		{"a long list in the patch", `{}`, `[{"op":"add","path":"/l","value":[` + strings.Repeat("1,", 200_000) + `1]},` + operations(10_000, "1")[1:], true},
+		{"many on a long string", `{"l":[],"a":"` + strings.Repeat("[,", 200_000) + `"}`, operations(10_000, "1"),
+			false},
+		{"a long list in the patch", `{}`, `[{"op":"add","path":"/l","value":[` + strings.Repeat("1,", 200_000) +
+			`1]},` + operations(10_000, "1")[1:], true},
 	} {
 		patch, err := jsonpatch.Decode([]byte(test.patch))
 		if err != nil {
@@ -70,10 +73,14 @@ func TestTooDeep(t *testing.T) {
 		{"a merge patch of metadata", deep, `{"metadata":{"finalizers":null}}`, false},
 		{"a JSON patch of metadata", deep, `[{"op":"remove","path":"/metadata/finalizers"}]`, false},
 		{"a merge patch at the end", deep, `{"spec":` + nested(3_000, "1") + `}`, true},
-		{"a JSON patch at the end", deep, `[{"op":"replace","path":"/spec` + strings.Repeat("/a", 3_000) + `","value":1}]`, true},
-		{"an escaped path", deep, `[{"op":"replace","path":"/spec` + strings.Repeat(`\u002fa`, 3_000) + `","value":1}]`, true},
-		{"a path with quotes", deep, `[{"op":"replace","path":"/spec` + strings.Repeat(`/a\"`, 3_000) + `","value":1}]`, true},
-		{"a large value in a deep object", nested(3_000, "1"), `[{"op":"add","path":"` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, true},
+		{"a JSON patch at the end", deep, `[{"op":"replace","path":"/spec` + strings.Repeat("/a", 3_000) +
+			`","value":1}]`, true},
+		{"an escaped path", deep, `[{"op":"replace","path":"/spec` + strings.Repeat(`\u002fa`, 3_000) + `","value":1}]`,
+			true},
+		{"a path with quotes", deep, `[{"op":"replace","path":"/spec` + strings.Repeat(`/a\"`, 3_000) + `","value":1}]`,
+			true},
+		{"a large value in a deep object", nested(3_000, "1"),
+			`[{"op":"add","path":"` + strings.Repeat("/a", 2_900) + `","value":` + large + `}]`, true},
 		{"a deep patch", `{}`, nested(3_000, large), true},
 		{"a flat patch", deep, `{"spec":` + large + `}`, false},
 	} {

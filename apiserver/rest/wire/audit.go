@@ -70,7 +70,8 @@ func recordAnswer(req *http.Request, f Format, gvk schema.GroupVersionKind, part
 	obj, err := readAnswer(f, gvk, bytes.Join(parts, nil))
 	if err != nil {
 		// This is unexpected, because the client got the same bytes. Record the event without them.
-		obj = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: fmt.Sprintf("the response cannot be recorded: %v", err)}
+		obj = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Message: fmt.Sprintf("the response cannot be recorded: %v", err)}
 	}
 	audit.LogResponseObject(req.Context(), obj, gvk.GroupVersion(), AuditEncoder{})
 }

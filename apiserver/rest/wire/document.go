@@ -17,7 +17,8 @@ func Document(media string, serve http.HandlerFunc) http.Handler {
 		case req.Method != http.MethodGet:
 			Error(w, req, RouteError(http.StatusMethodNotAllowed, "405: Method Not Allowed"))
 		case !Accepts(req.Header.Get("Accept"), []string{media, "*/*"}):
-			Error(w, req, RouteError(http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+media))
+			Error(w, req, RouteError(http.StatusNotAcceptable,
+				"406: Not Acceptable\n\nAvailable representations: "+media))
 		default:
 			serve(w, req)
 		}

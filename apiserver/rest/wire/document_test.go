@@ -11,14 +11,17 @@ import (
 // A document with one media type is served to GET requests that accept this type or all types.
 // Other GET requests get 406, and other methods 405.
 func TestDocument(t *testing.T) {
-	h := wire.Document("application/jwk-set+json", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	h := wire.Document("application/jwk-set+json", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+	})
 	for _, c := range []struct {
 		method, accept string
 		code           int
 		contentType    string
 	}{
 		{"GET", "", 200, ""}, {"GET", "*/*", 200, ""}, {"GET", "text/html, application/jwk-set+json;q=0.5", 200, ""},
-		{"GET", "application/yaml", 406, "application/yaml"}, {"GET", "application/*", 406, "application/json"}, {"GET", "text/html", 406, "application/json"},
+		{"GET", "application/yaml", 406, "application/yaml"}, {"GET", "application/*", 406, "application/json"},
+		{"GET", "text/html", 406, "application/json"},
 		{"GET", "application/vnd.kubernetes.protobuf", 406, "application/vnd.kubernetes.protobuf"},
 		{"HEAD", "", 405, "application/json"}, {"POST", "", 405, "application/json"},
 	} {

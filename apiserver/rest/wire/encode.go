@@ -88,7 +88,8 @@ func typePrefix(gvk schema.GroupVersionKind) []byte {
 }
 
 // list returns a list of bare encodings, without copying them.
-func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped []byte) ([][]byte, error) {
+func list(media string, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte,
+	untyped []byte) ([][]byte, error) {
 	switch media {
 	case resource.MediaProtobuf:
 		return protobufList(gvk, meta, items)

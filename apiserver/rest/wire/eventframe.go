@@ -12,7 +12,8 @@ import (
 
 // EventAround returns the parts of a frame of [Event] before and after the bare encoding of an
 // object of size bytes, for senders that do not copy the object.
-func EventAround(media string, typ watch.EventType, gvk schema.GroupVersionKind, size int) (before, after []byte, err error) {
+func EventAround(media string, typ watch.EventType, gvk schema.GroupVersionKind,
+	size int) (before, after []byte, err error) {
 	switch media {
 	case resource.MediaProtobuf:
 		return protobufAround(typ, gvk, size)

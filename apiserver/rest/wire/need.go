@@ -54,7 +54,8 @@ func Need(contentType string, body []byte, most int64) (int64, error) {
 		values, objects := itemsOf(body)
 		return size + values*perValue + objects*perObject, nil
 	}
-	need := size + (count(body, ',')+count(body, '['))*perValue + count(body, ':')*perMember + count(body, '{')*perObject
+	need := size + (count(body, ',')+count(body, '['))*perValue + count(body, ':')*perMember +
+		count(body, '{')*perObject
 	if need > suspicious {
 		values, members, objects := membersOf(body)
 		need = size + values*perValue + members*perMember + objects*perObject

@@ -31,25 +31,38 @@ func TestNeed(t *testing.T) {
 		{"a large value in JSON", "application/json", `{"data":{"a":"` + blob + `"}}`, 1, 8},
 		{"values in JSON", "application/json", `[` + strings.Repeat("0,", mebi/2) + `0]`, 90, 120},
 		{"objects in JSON", "application/json", `{"containers":[` + strings.Repeat("{},", 50_000) + `{}]}`, 190, 260},
-		{"much JSON in a string", "application/json", `{"data":{"a":"` + strings.Repeat(`{\"\":{}}`, 100_000) + `\\"},"b":[{},{}]}`, 1, 8},
+		{"much JSON in a string", "application/json", `{"data":{"a":"` + strings.Repeat(`{\"\":{}}`, 100_000) +
+			`\\"},"b":[{},{}]}`, 1, 8},
 		{"deep JSON", "application/json", strings.Repeat(`{"a":`, 500_000), 1, 60},
 		{"a large value in YAML", "application/yaml", "data: {a: " + blob + "}", 1, 8},
-		{"lines of text in YAML", "application/apply-patch+yaml", "data:\n  a: |\n    " + strings.ReplaceAll(lines, "\n", "\n    "), 1, 8},
+		{"lines of text in YAML", "application/apply-patch+yaml",
+			"data:\n  a: |\n    " + strings.ReplaceAll(lines, "\n", "\n    "), 1, 8},
 		{"values in YAML", "application/yaml", "a: [" + strings.Repeat("a,", 400_000) + "a]", 120, 200},
 		{"maps in YAML", "application/yaml", "a:\n" + strings.Repeat("- a:\n", 100_000), 120, 250},
-		{"maps in YAML after carriage returns", "application/yaml", "a:\r" + strings.Repeat("- a:\r", 100_000), 120, 250},
-		{"a large value in protobuf", "application/vnd.kubernetes.protobuf", protobufMagic + string(field(2, field(1, []byte(blob)))), 1, 60},
-		{"messages in protobuf", "application/vnd.kubernetes.protobuf", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
-		{"messages in protobuf, in capitals", "application/VND.Kubernetes.Protobuf", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
-		{"messages in protobuf, with a parameter", "application/vnd.kubernetes.protobuf; x=yaml", protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
-		{"values in YAML, in capitals", " Application/YAML ;a=b", "a: [" + strings.Repeat("a,", 400_000) + "a]", 120, 200},
-		{"a large value in CBOR", "application/cbor", string(append(binary.BigEndian.AppendUint32([]byte{0xa1, 0x61, 'a', 0x7a}, uint32(3*(mebi/3))), strings.Repeat("中", mebi/3)...)), 1, 8},
-		{"objects in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, 100_000)) + strings.Repeat("\xa0", 100_000), 350, 450},
-		{"arrays in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, mebi)) + strings.Repeat("\x80", mebi), 190, 210},
+		{"maps in YAML after carriage returns", "application/yaml", "a:\r" + strings.Repeat("- a:\r", 100_000), 120,
+			250},
+		{"a large value in protobuf", "application/vnd.kubernetes.protobuf",
+			protobufMagic + string(field(2, field(1, []byte(blob)))), 1, 60},
+		{"messages in protobuf", "application/vnd.kubernetes.protobuf",
+			protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
+		{"messages in protobuf, in capitals", "application/VND.Kubernetes.Protobuf",
+			protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
+		{"messages in protobuf, with a parameter", "application/vnd.kubernetes.protobuf; x=yaml",
+			protobufMagic + string(field(2, field(2, bytes.Repeat(field(2, nil), 100_000)))), 350, 450},
+		{"values in YAML, in capitals", " Application/YAML ;a=b", "a: [" + strings.Repeat("a,", 400_000) + "a]", 120,
+			200},
+		{"a large value in CBOR", "application/cbor",
+			string(append(binary.BigEndian.AppendUint32([]byte{0xa1, 0x61, 'a', 0x7a}, uint32(3*(mebi/3))),
+				strings.Repeat("中", mebi/3)...)), 1, 8},
+		{"objects in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, 100_000)) +
+			strings.Repeat("\xa0", 100_000), 350, 450},
+		{"arrays in CBOR", "application/cbor", string(binary.BigEndian.AppendUint32([]byte{0x9a}, mebi)) +
+			strings.Repeat("\x80", mebi), 190, 210},
 	} {
 		need, err := Need(test.media, []byte(test.body), 3*mebi)
 		if err != nil || need>>20 < test.least || need>>20 > test.most {
-			t.Errorf("%s: %d bytes need %d MiB (want %d to %d), %v", test.what, len(test.body), need>>20, test.least, test.most, err)
+			t.Errorf("%s: %d bytes need %d MiB (want %d to %d), %v", test.what, len(test.body), need>>20, test.least,
+				test.most, err)
 		}
 	}
 }
@@ -70,8 +83,10 @@ func TestExcessiveYAML(t *testing.T) {
 	}{
 		{"many values", "a: [" + strings.Repeat("a,", mebi) + "a]", http.StatusRequestEntityTooLarge},
 		{"many lines", "a:\n" + strings.Repeat("- a\n", 600_000), http.StatusRequestEntityTooLarge},
-		{"a string with many aliases", `a: &a "` + text + "\"\nb: [" + strings.Repeat("*a,", 100) + "*a]", http.StatusBadRequest},
-		{"the same in UTF-16", inUTF16(`a: &a "` + text + "\"\nb: [" + strings.Repeat("*a,", 100) + "*a]"), http.StatusBadRequest},
+		{"a string with many aliases", `a: &a "` + text + "\"\nb: [" + strings.Repeat("*a,", 100) + "*a]",
+			http.StatusBadRequest},
+		{"the same in UTF-16", inUTF16(`a: &a "` + text + "\"\nb: [" + strings.Repeat("*a,", 100) + "*a]"),
+			http.StatusBadRequest},
 		{"as items", `a: &a "` + text + "\"\nb:\n" + strings.Repeat("- *a\n", 100), http.StatusBadRequest},
 		{"aliases of aliases", "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f]", http.StatusBadRequest},

@@ -164,7 +164,8 @@ func pretty(req *http.Request) bool {
 		}
 	}
 	agent := req.UserAgent()
-	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
+	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") ||
+		strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
 // BodyMedia returns the media type of a request body by its Content-Type, or a 415 error. A missing

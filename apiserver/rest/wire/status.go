@@ -54,18 +54,21 @@ func translate(err error) *apierrors.StatusError {
 	case errors.Is(err, store.ErrNotWritten):
 		return apierrors.NewInternalError(store.ErrNotWritten)
 	case errors.Is(err, store.ErrFailed):
-		return apierrors.NewServiceUnavailable("the storage of the server failed; no more writes are accepted until it is restarted")
+		return apierrors.NewServiceUnavailable(
+			"the storage of the server failed; no more writes are accepted until it is restarted")
 	case errors.Is(err, store.ErrClosed):
 		return apierrors.NewServiceUnavailable(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
 		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 	case errors.Is(err, store.ErrConflict), storage.IsConflict(err):
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: err.Error(),
+			Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
+			Message: err.Error(),
 		}}
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown, Message: err.Error(),
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown,
+		Message: err.Error(),
 	}}
 }
 
@@ -92,7 +95,8 @@ func Error(w http.ResponseWriter, req *http.Request, err error) {
 func WriteStatus(w http.ResponseWriter, req *http.Request, f Format, s *metav1.Status) {
 	bare, err := Encode(f.Bare(), s)
 	if err != nil { // a Status can always be encoded
-		f, bare = Format{Media: "application/json"}, []byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`)
+		f, bare = Format{Media: "application/json"},
+			[]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`)
 	}
 	Object(w, req, int(s.Code), f, StatusKind(), bare)
 }

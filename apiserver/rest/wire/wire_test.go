@@ -38,7 +38,8 @@ func pods(n int) *corev1.PodList {
 	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "17", Continue: "next"}, Items: []corev1.Pod{}}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	for i := range n {
-		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", i), Labels: map[string]string{"a": "<b>"}}})
+		list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", i),
+			Labels: map[string]string{"a": "<b>"}}})
 	}
 	return list
 }
@@ -58,7 +59,8 @@ func TestAgreesWithKubernetes(t *testing.T) {
 				items = append(items, bare)
 			}
 			w := httptest.NewRecorder()
-			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items, corev1.SchemeGroupVersion.WithKind("Pod"))
+			List(w, httptest.NewRequest("GET", "/", nil), 200, f, list.GroupVersionKind(), list.ListMeta, items,
+				corev1.SchemeGroupVersion.WithKind("Pod"))
 			if ct := w.Header().Get("Content-Type"); ct != media {
 				t.Errorf("%s: %s", media, ct)
 			}
@@ -98,7 +100,8 @@ func same(t *testing.T, media string, got, want []byte) {
 		}
 		return obj
 	}
-	if g, w := fmt.Sprintf("%+v", decode(got)), fmt.Sprintf("%+v", decode(want)); g != w || media == resource.MediaProtobuf {
+	if g, w := fmt.Sprintf("%+v", decode(got)), fmt.Sprintf("%+v", decode(want)); g != w ||
+		media == resource.MediaProtobuf {
 		t.Errorf("%s:\n got %s\nwant %s", media, g, w)
 	}
 }
@@ -156,10 +159,14 @@ func TestNegotiate(t *testing.T) {
 		{"*/*", "curl/8", "", all, Format{Media: resource.MediaJSON, Pretty: true}, false},
 		{"*/*", "curl/8", "pretty=0", all, Format{Media: resource.MediaJSON}, false},
 		{"application/json", "", "pretty=true", all, Format{Media: resource.MediaJSON, Pretty: true}, false},
-		{"application/vnd.kubernetes.protobuf,application/json", "", "", all, Format{Media: resource.MediaProtobuf}, false},
-		{"application/vnd.kubernetes.protobuf,application/json", "", "", Allow{}, Format{Media: resource.MediaJSON}, false},
-		{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "", "", all, Format{Media: resource.MediaJSON, As: table}, false},
-		{"application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "", "", all, Format{Media: resource.MediaJSON}, false},
+		{"application/vnd.kubernetes.protobuf,application/json", "", "", all, Format{Media: resource.MediaProtobuf},
+			false},
+		{"application/vnd.kubernetes.protobuf,application/json", "", "", Allow{}, Format{Media: resource.MediaJSON},
+			false},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "", "", all,
+			Format{Media: resource.MediaJSON, As: table}, false},
+		{"application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "", "", all,
+			Format{Media: resource.MediaJSON}, false},
 		{"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "", "", all, Format{}, true},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{}, Format{}, true},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io", "", "", Allow{Transform: true, NoTable: true}, Format{}, true},

@@ -32,7 +32,8 @@ func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk sc
 
 // List responds with a list of objects, given by their bare encodings. If untyped names a kind, its
 // JSON items have no kind and apiVersion, like those of built-in kinds in Kubernetes.
-func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, items [][]byte, untyped schema.GroupVersionKind) {
+func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind,
+	meta metav1.ListMeta, items [][]byte, untyped schema.GroupVersionKind) {
 	var without []byte
 	if !untyped.Empty() {
 		without = typePrefix(untyped)
@@ -43,12 +44,14 @@ func List(w http.ResponseWriter, req *http.Request, code int, f Format, gvk sche
 
 // MetadataList responds in JSON with a PartialObjectMetadataList, gvk, whose items have the given
 // metadata. It does not copy them.
-func MetadataList(w http.ResponseWriter, req *http.Request, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta, metadata [][]byte) {
+func MetadataList(w http.ResponseWriter, req *http.Request, f Format, gvk schema.GroupVersionKind, meta metav1.ListMeta,
+	metadata [][]byte) {
 	parts, err := metadataList(gvk, meta, metadata)
 	finish(w, req, http.StatusOK, f, gvk, parts, err)
 }
 
-func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, parts [][]byte, err error) {
+func finish(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, parts [][]byte,
+	err error) {
 	if err == nil {
 		recordAnswer(req, f, gvk, parts)
 		parts, err = derive(f, parts)

@@ -40,7 +40,8 @@ func mayHave(body []byte, sign byte) bool {
 		}
 		i += from
 		from = i + 1
-		if from < len(body) && isName(body[from]) && (i == 0 || strings.IndexByte(" \t\r\n[]{},:-?!&*\"'", body[i-1]) >= 0 || body[i-1] >= 0x80) {
+		if from < len(body) && isName(body[from]) &&
+			(i == 0 || strings.IndexByte(" \t\r\n[]{},:-?!&*\"'", body[i-1]) >= 0 || body[i-1] >= 0x80) {
 			return true
 		}
 	}

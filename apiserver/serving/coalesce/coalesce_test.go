@@ -151,10 +151,11 @@ func TestWholeResponses(t *testing.T) {
 	srv := server(t)
 	config := srv.Client().Transport.(*http.Transport).TLSClientConfig
 	for name, transport := range map[string]*http.Transport{
-		"HTTP/1.1":              {DisableCompression: true},
-		"HTTP/1.1, closed":      {DisableCompression: true, DisableKeepAlives: true},
-		"HTTP/2":                {ForceAttemptHTTP2: true},
-		"HTTP/2, small windows": {ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10, MaxReceiveBufferPerConnection: 64 << 10}},
+		"HTTP/1.1":         {DisableCompression: true},
+		"HTTP/1.1, closed": {DisableCompression: true, DisableKeepAlives: true},
+		"HTTP/2":           {ForceAttemptHTTP2: true},
+		"HTTP/2, small windows": {ForceAttemptHTTP2: true,
+			HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10, MaxReceiveBufferPerConnection: 64 << 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transport.TLSClientConfig = config.Clone()

@@ -25,13 +25,14 @@ import (
 // A process calls Route once, before it uses Kubernetes' libraries, because klog does not protect
 // its logger by a lock.
 func Route(h slog.Handler) {
-	klog.SetLoggerWithOptions(logr.FromSlogHandler(h), klog.ContextualLogger(true), klog.WriteKlogBuffer(func(line []byte) {
-		level, text := parse(line)
-		if ctx := context.Background(); h.Enabled(ctx, level) {
-			// the log has no other place for errors
-			_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, text, 0))
-		}
-	}))
+	klog.SetLoggerWithOptions(logr.FromSlogHandler(h), klog.ContextualLogger(true),
+		klog.WriteKlogBuffer(func(line []byte) {
+			level, text := parse(line)
+			if ctx := context.Background(); h.Enabled(ctx, level) {
+				// the log has no other place for errors
+				_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, text, 0))
+			}
+		}))
 }
 
 // levels are the first letters of klog's lines: Info, Warning, Error and Fatal.

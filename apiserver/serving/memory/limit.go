@@ -53,7 +53,8 @@ func groupLimit(read func(name string) ([]byte, error)) int64 {
 		for dir := path.Clean("/" + fields[2]); ; dir = path.Dir(dir) {
 			if text, err := read(path.Join(root, dir, file)); err == nil {
 				// The value of a group without a limit is "max", or close to the largest number.
-				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && n < math.MaxInt64/2 {
+				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 &&
+					n < math.MaxInt64/2 {
 					limit = min(limit, n)
 				}
 			}

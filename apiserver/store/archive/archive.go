@@ -134,7 +134,8 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 }
 
 // read implements Read and ReadWithout, for which visit is set and replaces each.
-func read(r io.Reader, each func(store.Record) error, visit func(store.Record, uint64, io.Reader) error) (revision uint64, err error) {
+func read(r io.Reader, each func(store.Record) error,
+	visit func(store.Record, uint64, io.Reader) error) (revision uint64, err error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	header := make([]byte, len(headerTag)+16)
 	if _, err := io.ReadFull(in, header); err != nil || string(header[:len(headerTag)]) != headerTag {
@@ -199,7 +200,8 @@ func read(r io.Reader, each func(store.Record) error, visit func(store.Record, u
 // readBlock reads a block into a buffer, which it may replace. It returns false for the trailer,
 // which must contain count. If stream is not nil, readBlock calls it for the records and leaves the
 // buffer empty.
-func readBlock(in *bufio.Reader, block *[]byte, count uint64, stream func(store.Record, uint64, io.Reader) error) (more bool, streamed uint64, err error) {
+func readBlock(in *bufio.Reader, block *[]byte, count uint64,
+	stream func(store.Record, uint64, io.Reader) error) (more bool, streamed uint64, err error) {
 	var tag [4]byte
 	if _, err := io.ReadFull(in, tag[:]); err != nil {
 		return false, 0, readError(err, ErrDamaged)

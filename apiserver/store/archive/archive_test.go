@@ -79,7 +79,8 @@ func TestDamage(t *testing.T) {
 func TestWriteStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := archive.Write(ctx, new(bytes.Buffer), 1_000_000, slices.Values(records(2000))); !errors.Is(err, context.Canceled) {
+	if err := archive.Write(ctx, new(bytes.Buffer), 1_000_000, slices.Values(records(2000))); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -128,7 +129,8 @@ func TestBlocks(t *testing.T) {
 		case i == 100:
 			size = 5 << 20
 		}
-		records = append(records, store.Record{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Revision: i + 1, Created: i + 1, Data: make([]byte, size)})
+		records = append(records, store.Record{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Revision: i + 1,
+			Created: i + 1, Data: make([]byte, size)})
 	}
 	var out bytes.Buffer
 	if err := archive.Write(t.Context(), &out, 1000, slices.Values(records)); err != nil {

@@ -33,7 +33,8 @@ func (e *RecordError) Unwrap() error { return e.Err }
 
 // ReadWithout is like Read, but it calls removed instead of each for the records of one key, with
 // their data. It accepts a block of any size if all its other records are of a usual size.
-func ReadWithout(r io.Reader, key store.Key, removed func(data io.Reader) error, each func(store.Record) error) (revision uint64, err error) {
+func ReadWithout(r io.Reader, key store.Key, removed func(data io.Reader) error,
+	each func(store.Record) error) (revision uint64, err error) {
 	return read(r, each, func(rec store.Record, size uint64, data io.Reader) error {
 		if rec.Key == key {
 			return removed(data)
@@ -50,7 +51,8 @@ func ReadWithout(r io.Reader, key store.Key, removed func(data io.Reader) error,
 }
 
 func oversized(key store.Key, size uint64) error {
-	return &RecordError{Key: key, Err: fmt.Errorf("%w: it has %d bytes, more than the limit of %d", ErrDamaged, size, MaxBlock)}
+	return &RecordError{Key: key, Err: fmt.Errorf("%w: it has %d bytes, more than the limit of %d", ErrDamaged, size,
+		MaxBlock)}
 }
 
 // block is a block that is read without having it in memory.
@@ -98,7 +100,8 @@ var errInvalid = fmt.Errorf("%w: invalid record", ErrDamaged)
 
 // streamBlock reads the records of a block of any size, whose header is head, and calls visit for
 // each. visit need not read the data. The errors of visit are final, even if the checksum is wrong.
-func streamBlock(in *bufio.Reader, head []byte, visit func(rec store.Record, size uint64, data io.Reader) error) (records uint64, err error) {
+func streamBlock(in *bufio.Reader, head []byte, visit func(rec store.Record, size uint64,
+	data io.Reader) error) (records uint64, err error) {
 	length := binary.LittleEndian.Uint32(head)
 	b := &block{in: in, left: uint64(length), sum: Sum(head[:4])}
 	for b.left > 0 {
@@ -159,7 +162,8 @@ func nameLargest(in *bufio.Reader, head []byte, count uint64) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: a block of %d bytes after %d records", ErrDamaged, binary.LittleEndian.Uint32(head), count)
+		return fmt.Errorf("%w: a block of %d bytes after %d records", ErrDamaged, binary.LittleEndian.Uint32(head),
+			count)
 	}
 	return oversized(largest, most)
 }

@@ -41,7 +41,8 @@ func TestFold(t *testing.T) {
 	put(t, st, "x", "b", `{}`)
 	put(t, st, "x", "c", `{}`)
 	want("c", true, 1, 2)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "configmaps", Namespace: "x", Name: "b"}, Expect: store.AnyRevision}); err != nil {
+	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "configmaps", Namespace: "x", Name: "b"},
+		Expect: store.AnyRevision}); err != nil {
 		t.Fatal(err)
 	}
 	want("b", false, 1, 3)

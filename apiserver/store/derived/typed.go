@@ -42,7 +42,8 @@ func Of[T any](obj *store.Object) (*T, error) {
 	v, err := obj.Memo(decodedAs[T]{}, func() (any, error) {
 		v := new(T)
 		if err := json.Unmarshal(obj.Data, v); err != nil {
-			return nil, fmt.Errorf("decode %s %s/%s as stored: %w", obj.Key.Resource, obj.Key.Namespace, obj.Key.Name, err)
+			return nil, fmt.Errorf("decode %s %s/%s as stored: %w", obj.Key.Resource, obj.Key.Namespace, obj.Key.Name,
+				err)
 		}
 		return v, nil
 	})

@@ -22,7 +22,8 @@ func open(t testing.TB) *store.Store {
 
 func put(t testing.TB, st *store.Store, namespace, name, data string) {
 	body := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q},"data":%s}`, name, namespace, data)
-	op := store.Op{Key: store.Key{Resource: "configmaps", Namespace: namespace, Name: name}, Data: body, Expect: store.AnyRevision}
+	op := store.Op{Key: store.Key{Resource: "configmaps", Namespace: namespace, Name: name}, Data: body,
+		Expect: store.AnyRevision}
 	if _, err := st.Commit(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,10 @@ func TestReads(t *testing.T) {
 func TestView(t *testing.T) {
 	st := open(t)
 	computed := 0
-	v := derived.NewView(st, func(sn *store.Snapshot) (int, error) { computed++; return sn.Count("configmaps", ""), nil }, "configmaps")
+	v := derived.NewView(st, func(sn *store.Snapshot) (int, error) {
+		computed++
+		return sn.Count("configmaps", ""), nil
+	}, "configmaps")
 	want := func(value, times int) {
 		t.Helper()
 		if got, err := v.Get(); got != value || err != nil || computed != times {
@@ -75,7 +79,8 @@ func TestView(t *testing.T) {
 	want(0, 1)
 	put(t, st, "x", "a", `{}`)
 	want(1, 2)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "others", Name: "o"}, Data: []byte(`{"metadata":{}}`)}); err != nil {
+	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "others", Name: "o"},
+		Data: []byte(`{"metadata":{}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	want(1, 2)
@@ -84,7 +89,9 @@ func TestView(t *testing.T) {
 
 	fork := st.Snapshot().Fork()
 	defer fork.Close()
-	view := derived.NewView(fork, func(sn *store.Snapshot) (int, error) { return sn.Count("configmaps", ""), nil }, "configmaps")
+	view := derived.NewView(fork, func(sn *store.Snapshot) (int, error) {
+		return sn.Count("configmaps", ""), nil
+	}, "configmaps")
 	if n, err := view.Get(); n != 2 || err != nil {
 		t.Error(n, err)
 	}

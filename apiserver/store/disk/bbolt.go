@@ -57,7 +57,8 @@ func openOld(file io.ReaderAt, size int64) (*oldTree, error) {
 		meta := page[oldPageHead:]
 		sum := fnv.New64a()
 		sum.Write(meta[:oldMetaSize-8])
-		if binary.LittleEndian.Uint32(meta) != oldTag || binary.LittleEndian.Uint64(meta[oldMetaSize-8:]) != sum.Sum64() {
+		if binary.LittleEndian.Uint32(meta) != oldTag ||
+			binary.LittleEndian.Uint64(meta[oldMetaSize-8:]) != sum.Sum64() {
 			continue
 		}
 		if version := binary.LittleEndian.Uint32(meta[4:]); version != oldVersion {
@@ -154,7 +155,8 @@ func (t *oldTree) page(id uint64, content []byte, depth int, each func(key, valu
 			}
 			continue
 		}
-		at, keySize, valueSize := uint64(binary.LittleEndian.Uint32(element[4:])), uint64(binary.LittleEndian.Uint32(element[8:])), uint64(binary.LittleEndian.Uint32(element[12:]))
+		at, keySize, valueSize := uint64(binary.LittleEndian.Uint32(element[4:])),
+			uint64(binary.LittleEndian.Uint32(element[8:])), uint64(binary.LittleEndian.Uint32(element[12:]))
 		if at+keySize+valueSize > uint64(len(element)) || keySize+valueSize > room {
 			return oldDamage(id, fmt.Sprintf("has an element %d outside of the page", i))
 		}

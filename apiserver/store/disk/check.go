@@ -102,7 +102,8 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 			return nil
 		}
 		if other, twice := uids[uid]; twice {
-			return &archive.RecordError{Key: rec.Key, Kind: kindOf(rec.Data), Err: fmt.Errorf("%v has the same uid %s", other, uid)}
+			return &archive.RecordError{Key: rec.Key, Kind: kindOf(rec.Data),
+				Err: fmt.Errorf("%v has the same uid %s", other, uid)}
 		}
 		uids[uid] = rec.Key
 		return nil
@@ -117,7 +118,8 @@ func CheckWith(dir string, decode func(*store.Record) error) (r Report, err erro
 	if len(l.states)+len(l.logs) == 0 && last.revision == 0 {
 		return r, fmt.Errorf("%s has no state: a restore was interrupted, or its server has not written anything", dir)
 	}
-	r = Report{Revision: f.revision, State: f.state, StateBytes: f.stateSize, Logs: len(f.logs), LogBytes: f.logged, Objects: f.objects,
+	r = Report{Revision: f.revision, State: f.state, StateBytes: f.stateSize, Logs: len(f.logs), LogBytes: f.logged,
+		Objects:      f.objects,
 		Acknowledged: last.revision, missing: last.missing(f.revision), Excessive: excessive}
 	for _, c := range f.logs {
 		r.Batches += c.frames

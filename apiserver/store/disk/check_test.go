@@ -34,7 +34,8 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(i%5, 0, ""), Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}); err != nil {
+		if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(i%5, 0, ""), Data: []byte(`{"metadata":{}}`),
+			Expect: store.AnyRevision}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +46,8 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := disk.Check(dir)
-	if err != nil || r.Objects != 5 || r.Revision != 11 || r.Logs != 1 || r.Batches != 10 || r.Torn != 0 || !strings.HasPrefix(r.String(), "sound: 5 objects at revision 11") {
+	if err != nil || r.Objects != 5 || r.Revision != 11 || r.Logs != 1 || r.Batches != 10 || r.Torn != 0 ||
+		!strings.HasPrefix(r.String(), "sound: 5 objects at revision 11") {
 		t.Errorf("%+v %v", r, err)
 	}
 
@@ -67,14 +69,16 @@ func TestCheck(t *testing.T) {
 	if err := os.WriteFile(logs[0], append(content[:len(content)-16:len(content)-16], "KLOGxx"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := disk.Check(dir); err != nil || r.Torn != 6 || r.Objects != 5 || !strings.Contains(r.String(), "6 bytes of an incomplete write") {
+	if r, err := disk.Check(dir); err != nil || r.Torn != 6 || r.Objects != 5 ||
+		!strings.Contains(r.String(), "6 bytes of an incomplete write") {
 		t.Errorf("%v %v", r, err)
 	}
 	content[100] ^= 1
 	if err := os.WriteFile(logs[0], content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := disk.Check(dir); !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(logs[0])) {
+	if _, err := disk.Check(dir); !errors.Is(err, archive.ErrDamaged) ||
+		!strings.Contains(err.Error(), filepath.Base(logs[0])) {
 		t.Error(err)
 	}
 }

@@ -74,7 +74,8 @@ func writeUntilKilled(dir, round string) {
 				for j, half := range []string{"a", "b"} {
 					ops[j] = store.Op{Key: crashKey(w, n, half), Expect: store.AnyRevision}
 					if payload != deleted {
-						ops[j].Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, payload, strings.Repeat("x", i%1000))
+						ops[j].Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, payload,
+							strings.Repeat("x", i%1000))
 					}
 				}
 				objs, err := s.Commit(context.Background(), ops...)
@@ -159,7 +160,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			}
 			for _, revision := range []uint64{a.revision - 1, a.revision} {
 				if other, twice := assigned[revision]; twice || revision <= newest {
-					t.Errorf("round %d: revision %d was acknowledged after %d, and in round %d", round, revision, newest, other)
+					t.Errorf("round %d: revision %d was acknowledged after %d, and in round %d", round, revision,
+						newest, other)
 				}
 				assigned[revision] = round
 			}
@@ -191,7 +193,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d kills: %d of them before there was a store, %d during a checkpoint; %d revisions, %d units acknowledged", rounds, early,
+	t.Logf("%d kills: %d of them before there was a store, %d during a checkpoint; %d revisions, %d units acknowledged",
+		rounds, early,
 		unfinished, newest, len(assigned)/2)
 	if len(acks) == 0 {
 		t.Error("nothing was ever acknowledged")
@@ -240,7 +243,8 @@ func checkPair(t *testing.T, round int, sn *store.Snapshot, pair [2]int, want ac
 	case got[0] == want.payload && (got[0] == deleted || revision == want.revision):
 	case got[0] == next && (got[0] == deleted || revision > want.revision):
 	default:
-		t.Errorf("round %d: pair %v is %q of revision %d, acknowledged was %+v, then came %q", round, pair, got[0], revision, want, next)
+		t.Errorf("round %d: pair %v is %q of revision %d, acknowledged was %+v, then came %q", round, pair, got[0],
+			revision, want, next)
 	}
 	return acknowledged{round: round, payload: got[0], revision: revision}
 }

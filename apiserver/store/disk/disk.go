@@ -159,7 +159,8 @@ func (b *Backend) Load(each func(store.Record) error) (uint64, error) {
 		return 0, fmt.Errorf("clean %s: %w", b.dir, err)
 	}
 	if found.torn != "" {
-		b.opts.Log.Warn("removed an incomplete write from the end of the log", "directory", b.dir, "file", found.torn, "bytes", found.cut, "revision", found.revision)
+		b.opts.Log.Warn("removed an incomplete write from the end of the log", "directory", b.dir, "file", found.torn,
+			"bytes", found.cut, "revision", found.revision)
 	}
 	if missing := last.missing(found.revision); missing != "" {
 		b.opts.Log.Error(missing, "directory", b.dir)
@@ -294,7 +295,8 @@ func (b *Backend) Close() error {
 
 // writeState writes a state under a temporary name and then renames it, so that a file with the
 // final name is complete.
-func writeState(ctx context.Context, files fileSystem, dir string, revision uint64, records iter.Seq[store.Record]) (size int64, err error) {
+func writeState(ctx context.Context, files fileSystem, dir string, revision uint64,
+	records iter.Seq[store.Record]) (size int64, err error) {
 	name := join(dir, fileName(revision, stateSuffix))
 	temporary := name + newSuffix
 	if err := files.Remove(temporary); err != nil && !errors.Is(err, errNotExist) {
@@ -364,7 +366,8 @@ func Restore(dir string, backup io.Reader, ahead uint64) (err error) {
 		return fmt.Errorf("read backup: %w", err)
 	}
 	if ahead > maxRestored || revision > maxRestored-ahead {
-		return fmt.Errorf("restore to %s: revision %d of the backup and %d more exceed %d", dir, revision, ahead, uint64(maxRestored))
+		return fmt.Errorf("restore to %s: revision %d of the backup and %d more exceed %d", dir, revision, ahead,
+			uint64(maxRestored))
 	}
 	err = ignoreMissing(disk.fs.Remove(disk.path(markName))) // left by a previous store
 	if err == nil {

@@ -29,7 +29,8 @@ func open(t testing.TB, dir string) store.Backend {
 
 // The suite of all stores passes on disk, also with frequent checkpoints and without sync.
 func TestStore(t *testing.T) {
-	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 2000}, "no sync": {NoSync: true}} {
+	for name, opts := range map[string]disk.Options{"usual": {}, "many checkpoints": {CheckpointBytes: 2000},
+		"no sync": {NoSync: true}} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) *store.Store {
 				b, err := disk.OpenWith(t.TempDir(), opts)
@@ -135,8 +136,10 @@ func TestWrongDirectory(t *testing.T) {
 	newer = binary.LittleEndian.AppendUint32(newer, archive.Sum(newer))
 	for _, test := range []struct{ name, dir, want string }{
 		{"a file", file, "not a directory"},
-		{"another format", with(state, append([]byte("KELSONST"), newer...)), "format version 99 is not supported, want 1"},
-		{"another program's file", with(state, []byte("something else, and not short\n")), "not a state of this program"},
+		{"another format", with(state, append([]byte("KELSONST"), newer...)),
+			"format version 99 is not supported, want 1"},
+		{"another program's file", with(state, []byte("something else, and not short\n")),
+			"not a state of this program"},
 		{"a log without the preceding logs", with("00000000000000000007.log", nil), "a file is missing"},
 		{"another program's tree", with("kelson.db", []byte("something else\n")), "not a state of this program"},
 	} {
@@ -167,7 +170,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 	s := reopen()
 	for i := range 2000 {
-		op := store.Op{Key: crashKey(i%10, 0, ""), Data: fmt.Appendf(nil, `{"metadata":{},"payload":"%0200d"}`, i), Expect: store.AnyRevision}
+		op := store.Op{Key: crashKey(i%10, 0, ""), Data: fmt.Appendf(nil, `{"metadata":{},"payload":"%0200d"}`, i),
+			Expect: store.AnyRevision}
 		if _, err := s.Commit(t.Context(), op); err != nil {
 			t.Fatal(err)
 		}
@@ -230,18 +234,21 @@ func TestRestore(t *testing.T) {
 	}
 	const ahead = 1000
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err, archive.ErrDamaged) {
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err,
+		archive.ErrDamaged) {
 		t.Errorf("restore of a truncated backup: %v", err)
 	}
 	for _, ahead := range []uint64{math.MaxUint64, math.MaxUint64 - 1000, 1 << 62} {
-		if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "exceed") {
+		if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil ||
+			!strings.Contains(err.Error(), "exceed") {
 			t.Errorf("revisions after %d would wrap around: %v", ahead, err)
 		}
 	}
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil || !strings.Contains(err.Error(), "already contains a store") {
+	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil ||
+		!strings.Contains(err.Error(), "already contains a store") {
 		t.Errorf("a second restore: %v", err)
 	}
 	to, err := openStore(dir)

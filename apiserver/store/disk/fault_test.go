@@ -41,11 +41,13 @@ type faultRun struct {
 const gone = "" // the payload of a deleted key
 
 func newFaultRun(t *testing.T, seed uint64) *faultRun {
-	return &faultRun{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))), every: 2000, acked: map[store.Key]string{}}
+	return &faultRun{t: t, rand: rand.New(rand.NewPCG(seed, 1)), files: newLossy(rand.New(rand.NewPCG(seed, 2))),
+		every: 2000, acked: map[store.Key]string{}}
 }
 
 func (w *faultRun) open() error {
-	b, err := OpenWith("/data", Options{CheckpointBytes: w.every, files: w.files, reserve: 2500, mark: time.Hour, Log: slog.New(slog.NewTextHandler(alarm{w.t}, nil))})
+	b, err := OpenWith("/data", Options{CheckpointBytes: w.every, files: w.files, reserve: 2500, mark: time.Hour,
+		Log: slog.New(slog.NewTextHandler(alarm{w.t}, nil))})
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,8 @@ func (w *faultRun) write(n int) error {
 			op := store.Op{Key: key, Expect: store.AnyRevision}
 			if _, acked := w.acked[key]; !acked || w.rand.IntN(4) > 0 {
 				unit[key] = fmt.Sprintf("%d-%d-%d", w.revision, i, w.rand.Uint32())
-				op.Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, unit[key], strings.Repeat("x", w.rand.IntN(700)))
+				op.Data = fmt.Appendf(nil, `{"metadata":{},"payload":%q,"padding":"%s"}`, unit[key],
+					strings.Repeat("x", w.rand.IntN(700)))
 			} else {
 				unit[key] = gone
 			}
@@ -202,7 +205,8 @@ func TestFailingCalls(t *testing.T) {
 	seeds(t, 100, func(t *testing.T, seed uint64) {
 		w := newFaultRun(t, seed)
 		for range 8 {
-			w.files.failAt, w.files.failure = w.files.calls+1+w.rand.IntN(150), []error{errDisk, errFull}[w.rand.IntN(2)]
+			w.files.failAt, w.files.failure = w.files.calls+1+w.rand.IntN(150),
+				[]error{errDisk, errFull}[w.rand.IntN(2)]
 			err := w.open()
 			if err == nil {
 				w.check()
@@ -283,12 +287,14 @@ func TestTooManyOpenFiles(t *testing.T) {
 			t.Errorf("%d objects, want %d\n%s", n, 5*i, files)
 		}
 		put := func(name string) error {
-			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: []byte(`{"metadata":{}}`)})
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{}}`)})
 			return err
 		}
 		none.Store(true)
 		for range 2 {
-			if err := put("refused"); !errors.Is(err, store.ErrNotWritten) || errors.Is(err, store.ErrFull) || s.Failed() != nil {
+			if err := put("refused"); !errors.Is(err, store.ErrNotWritten) || errors.Is(err, store.ErrFull) ||
+				s.Failed() != nil {
 				t.Errorf("without a log: %v; the store reports %v", err, s.Failed())
 			}
 		}
@@ -336,8 +342,10 @@ func TestEveryCall(t *testing.T) {
 				w.resume()
 				w.store.Close()
 			}
-			for _, call := range []string{"create .state", "write .state", "sync .state", "rename .state", "remove .state", "remove .log",
-				"create .log", "reserve .log", "write .log", "sync .log", "trim .log", "syncdir ", "list ", "lock ", "makedir ", "open .log", "read .log", "open .state"} {
+			for _, call := range []string{"create .state", "write .state", "sync .state", "rename .state",
+				"remove .state", "remove .log",
+				"create .log", "reserve .log", "write .log", "sync .log", "trim .log", "syncdir ", "list ", "lock ",
+				"makedir ", "open .log", "read .log", "open .state"} {
 				if injected[call] == 0 {
 					t.Errorf("no fault in %q; faults in %v", call, injected)
 				}
@@ -420,7 +428,8 @@ func TestFlippedBits(t *testing.T) {
 
 		if err := w.open(); err != nil {
 			refused++
-			if !errors.Is(err, archive.ErrDamaged) && !errors.Is(err, archive.ErrForeign) && !strings.Contains(err.Error(), "version") || !strings.Contains(err.Error(), name[:20]) {
+			if !errors.Is(err, archive.ErrDamaged) && !errors.Is(err, archive.ErrForeign) &&
+				!strings.Contains(err.Error(), "version") || !strings.Contains(err.Error(), name[:20]) {
 				t.Errorf("%s: %v", name, err)
 			}
 			return

@@ -39,7 +39,8 @@ func quiet(dir string) (*store.Store, error) {
 
 func put(t *testing.T, s *store.Store, name string, size int) error {
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q},"padding":"%s"}`, name, strings.Repeat("x", size))
-	_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: data, Expect: store.AnyRevision})
+	_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name}, Data: data,
+		Expect: store.AnyRevision})
 	return err
 }
 

@@ -43,7 +43,8 @@ func FuzzDirectory(f *testing.F) {
 	f.Add(state[:len(state)-1], next, []byte("KELSONLG"))
 	f.Add([]byte("KELSONST"), []byte("KLOG"), []byte{})
 	f.Fuzz(func(t *testing.T, state, first, second []byte) {
-		files := directory(map[string][]byte{fileName(19, stateSuffix): state, fileName(19, logSuffix): first, fileName(21, logSuffix): second})
+		files := directory(map[string][]byte{fileName(19, stateSuffix): state, fileName(19, logSuffix): first,
+			fileName(21, logSuffix): second})
 		open := func() (*store.Store, error) {
 			b, err := OpenWith("/data", Options{files: files})
 			if err != nil {
@@ -68,9 +69,11 @@ func FuzzDirectory(f *testing.F) {
 			t.Fatalf("open the directory again: %v", err)
 		}
 		if !maps.Equal(content(s), was) || s.Snapshot().Revision() != revision {
-			t.Errorf("the state differs after opening again: %v at %d, not %v at %d", content(s), s.Snapshot().Revision(), was, revision)
+			t.Errorf("the state differs after opening again: %v at %d, not %v at %d", content(s),
+				s.Snapshot().Revision(), was, revision)
 		}
-		op := store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision}
+		op := store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`),
+			Expect: store.AnyRevision}
 		if _, err := s.Commit(t.Context(), op); err != nil {
 			t.Errorf("it can't be written to: %v", err)
 		}

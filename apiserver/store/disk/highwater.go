@@ -54,10 +54,12 @@ func readMark(files fileSystem, dir string) (mark, error) {
 		return mark{}, nil
 	}
 	fields := text[len(markTag):]
-	if string(text[:len(markTag)]) != markTag || binary.LittleEndian.Uint32(fields) != markVersion || archive.Sum(fields[:20]) != binary.LittleEndian.Uint32(fields[20:]) {
+	if string(text[:len(markTag)]) != markTag || binary.LittleEndian.Uint32(fields) != markVersion ||
+		archive.Sum(fields[:20]) != binary.LittleEndian.Uint32(fields[20:]) {
 		return mark{}, nil
 	}
-	return mark{binary.LittleEndian.Uint64(fields[4:]), time.Unix(0, int64(binary.LittleEndian.Uint64(fields[12:])))}, nil
+	return mark{binary.LittleEndian.Uint64(fields[4:]), time.Unix(0, int64(binary.LittleEndian.Uint64(fields[12:])))},
+		nil
 }
 
 // write replaces the file. Without sync, a crash may leave the previous mark or an invalid one.

@@ -30,7 +30,8 @@ func TestLimits(t *testing.T) {
 	data := append(append([]byte(`{"metadata":{},"x":"`), bytes.Repeat([]byte("x"), 1<<20)...), `"}`...)
 	var batch []store.Record
 	for i := range uint64(archive.MaxBlock>>20 + 1) {
-		batch = append(batch, store.Record{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Revision: 2 + i, Created: 2 + i, Data: data})
+		batch = append(batch, store.Record{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)}, Revision: 2 + i,
+			Created: 2 + i, Data: data})
 	}
 	if err := b.Append(batch); !errors.Is(err, store.ErrNotWritten) || !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("a batch of %d MiB: %v", len(batch), err)
@@ -38,10 +39,12 @@ func TestLimits(t *testing.T) {
 	if err := b.Append(batch[:1]); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-	tooLarge := store.Record{Key: store.Key{Resource: "things", Namespace: "a", Name: "b"}, Revision: 2, Created: 2, Data: make([]byte, archive.MaxBlock)}
+	tooLarge := store.Record{Key: store.Key{Resource: "things", Namespace: "a", Name: "b"}, Revision: 2, Created: 2,
+		Data: make([]byte, archive.MaxBlock)}
 	b.WantCheckpoint()
 	write := b.Checkpoint()
-	if err := write(t.Context(), slices.Values([]store.Record{batch[0], tooLarge})); !errors.Is(err, archive.ErrTooLarge) {
+	if err := write(t.Context(), slices.Values([]store.Record{batch[0], tooLarge})); !errors.Is(err,
+		archive.ErrTooLarge) {
 		t.Errorf("a state with a record of 1 GiB: %v", err)
 	}
 	if err := b.Close(); err != nil {

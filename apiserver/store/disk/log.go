@@ -284,7 +284,8 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 				return c, err
 			}
 			if whole >= 0 {
-				return c, bad(at, fmt.Sprintf("the frame after revision %d is invalid, but a valid one follows at byte %d", c.newest, whole))
+				return c, bad(at, fmt.Sprintf(
+					"the frame after revision %d is invalid, but a valid one follows at byte %d", c.newest, whole))
 			}
 			c.torn = c.size - at
 			return c, nil

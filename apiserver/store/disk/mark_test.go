@@ -86,7 +86,8 @@ func TestMissingEndOfLogIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := disk.Check(dir)
-			if err != nil || r.Missing() != test.lost || r.Acknowledged != revision || !strings.Contains(r.String(), test.report) {
+			if err != nil || r.Missing() != test.lost || r.Acknowledged != revision ||
+				!strings.Contains(r.String(), test.report) {
 				t.Errorf("check: %d missing, %s, %v", r.Missing(), r, err)
 			}
 			var log bytes.Buffer

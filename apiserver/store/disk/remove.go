@@ -46,7 +46,8 @@ func Remove(dir string, key store.Key, save func(data io.Reader) error) (err err
 	if err != nil {
 		return err
 	}
-	if _, err := writeState(context.Background(), b.fs, dir, max(found.revision, last.revision)+1, slices.Values(records)); err != nil {
+	if _, err := writeState(context.Background(), b.fs, dir, max(found.revision, last.revision)+1,
+		slices.Values(records)); err != nil {
 		return fmt.Errorf("write %s: %w", dir, err)
 	}
 	return nil

@@ -41,7 +41,8 @@ func oversizedState(t *testing.T, dir string, revision uint64, small, large stor
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, part := range [][]byte{[]byte("KELSONST"), header, number(uint64(archive.Sum(header)), 4), []byte("KBLK"), length, number(uint64(sum), 4), begin} {
+	for _, part := range [][]byte{[]byte("KELSONST"), header, number(uint64(archive.Sum(header)), 4), []byte("KBLK"),
+		length, number(uint64(sum), 4), begin} {
 		if _, err := f.Write(part); err != nil {
 			t.Fatal(err)
 		}
@@ -75,20 +76,25 @@ func emptyDirectory(t *testing.T) string {
 // taken out. The other objects can then be used.
 func TestRemoveAnOversizedObject(t *testing.T) {
 	dir := emptyDirectory(t)
-	small := store.Record{Key: thing("small"), Revision: 2, Created: 2, Data: []byte(`{"kind":"Thing","metadata":{"name":"small","resourceVersion":"2"}}`)}
+	small := store.Record{Key: thing("small"), Revision: 2, Created: 2,
+		Data: []byte(`{"kind":"Thing","metadata":{"name":"small","resourceVersion":"2"}}`)}
 	const size = archive.MaxBlock + 1
 	oversizedState(t, dir, 7, small, store.Record{Key: thing("large"), Revision: 3, Created: 3}, size)
 
 	_, err := disk.Check(dir)
 	var record *archive.RecordError
-	if !errors.As(err, &record) || record.Key != thing("large") || !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprint(size)) {
+	if !errors.As(err, &record) || record.Key != thing("large") || !errors.Is(err, archive.ErrDamaged) ||
+		!strings.Contains(err.Error(), fmt.Sprint(size)) {
 		t.Fatalf("check: %v", err)
 	}
 	if err := disk.Remove(dir, thing("other"), nil); !errors.As(err, &record) || record.Key != thing("large") {
 		t.Errorf("removing another object: %v", err)
 	}
 	var saved int64
-	if err := disk.Remove(dir, thing("large"), func(r io.Reader) (err error) { saved, err = io.Copy(io.Discard, r); return err }); err != nil || saved != size {
+	if err := disk.Remove(dir, thing("large"), func(r io.Reader) (err error) {
+		saved, err = io.Copy(io.Discard, r)
+		return err
+	}); err != nil || saved != size {
 		t.Fatalf("saved %d bytes, %v", saved, err)
 	}
 	report, err := disk.Check(dir)
@@ -117,7 +123,8 @@ func TestRemoveFromLogs(t *testing.T) {
 		store.Record{Key: thing("bad"), Revision: 4, Created: 2, Data: []byte(`{"kind":"Thing"}`)})
 	_, err := disk.Check(dir)
 	var record *archive.RecordError
-	if !errors.As(err, &record) || record.Key != thing("bad") || record.Kind != "Thing" || !errors.Is(err, store.ErrMalformed) {
+	if !errors.As(err, &record) || record.Key != thing("bad") || record.Kind != "Thing" ||
+		!errors.Is(err, store.ErrMalformed) {
 		t.Errorf("check: %v", err)
 	}
 	if err := disk.Remove(dir, thing("missing"), nil); !errors.Is(err, disk.ErrNoObject) {

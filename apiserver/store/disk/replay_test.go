@@ -33,8 +33,9 @@ func TestReplay(t *testing.T) {
 		}
 		var revisions []uint64
 		for i := range 200 {
-			objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: "web"}, Expect: store.AnyRevision,
-				Data: fmt.Appendf(nil, `{"metadata":{},"i":"%0100d"}`, i)})
+			objects, err := s.Commit(t.Context(),
+				store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: "web"}, Expect: store.AnyRevision,
+					Data: fmt.Appendf(nil, `{"metadata":{},"i":"%0100d"}`, i)})
 			if err != nil {
 				t.Fatal(err)
 			}

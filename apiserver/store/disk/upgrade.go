@@ -106,7 +106,8 @@ func readOldTree(file io.ReaderAt, size int64) (records []store.Record, revision
 			Data:     bytes.Clone(v[20:]),
 		}
 		if _, err := store.CheckRecord(r); err != nil || r.Revision > revision {
-			return fmt.Errorf("%w: record %q of revision %d in a store at %d: %v", archive.ErrDamaged, k, r.Revision, revision, err)
+			return fmt.Errorf("%w: record %q of revision %d in a store at %d: %v", archive.ErrDamaged, k, r.Revision,
+				revision, err)
 		}
 		records = append(records, r)
 		return nil

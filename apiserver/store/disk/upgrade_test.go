@@ -42,7 +42,8 @@ func writeOld(t testing.TB, dir string, revision uint64, records ...store.Record
 		if err := errors.Join(err, other); err != nil {
 			return err
 		}
-		return errors.Join(metadata.Put([]byte("format"), []byte("1")), metadata.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, revision)))
+		return errors.Join(metadata.Put([]byte("format"), []byte("1")),
+			metadata.Put([]byte("revision"), binary.BigEndian.AppendUint64(nil, revision)))
 	}
 	half := len(records) / 2 // two transactions, so that both meta pages are used
 	err = db.Update(func(tx *bolt.Tx) error { return put(tx, records[:half]) })
@@ -58,7 +59,8 @@ func oldRecords(n int) (all []store.Record) {
 		if i == 5 {
 			long = strings.Repeat("y", 100_000) // over several pages
 		}
-		all = append(all, store.Record{Key: store.Key{Resource: "things", Namespace: fmt.Sprint(i % 3), Name: fmt.Sprint(i)}, Revision: uint64(i + 3), Created: uint64(i + 2),
+		all = append(all, store.Record{Key: store.Key{Resource: "things", Namespace: fmt.Sprint(i % 3),
+			Name: fmt.Sprint(i)}, Revision: uint64(i + 3), Created: uint64(i + 2),
 			Data: fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d"},"long":%q}`, i+3, long)})
 	}
 	return all
@@ -89,10 +91,12 @@ func TestUpgrade(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := contentOf(s); !maps.Equal(got, want) || s.Snapshot().Revision() != revision {
-					t.Fatalf("round %d: %d objects at %d, want %d at %d", round, len(got), s.Snapshot().Revision(), len(want), revision)
+					t.Fatalf("round %d: %d objects at %d, want %d at %d", round, len(got), s.Snapshot().Revision(),
+						len(want), revision)
 				}
 				if round == 1 { // later writes go to the new format
-					objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`)})
+					objects, err := s.Commit(t.Context(),
+						store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`)})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -103,7 +107,8 @@ func TestUpgrade(t *testing.T) {
 					t.Fatal(err)
 				}
 				if round == 2 { // as if a crash had lost the rename of the file
-					if err := os.Rename(filepath.Join(dir, oldName+".upgraded"), filepath.Join(dir, oldName)); err != nil {
+					if err := os.Rename(filepath.Join(dir, oldName+".upgraded"),
+						filepath.Join(dir, oldName)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -169,7 +174,8 @@ func TestFormat(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := disk.Check(dir); err != nil || r.String() != "sound: 24 objects at revision 39; state at revision 19, 1169 bytes; 3 logs since, 20 write batches, 1823 bytes" {
+	if r, err := disk.Check(dir); err != nil ||
+		r.String() != "sound: 24 objects at revision 39; state at revision 19, 1169 bytes; 3 logs since, 20 write batches, 1823 bytes" {
 		t.Errorf("%v, %v", r, err)
 	}
 	s, err := openStore(dir)

@@ -130,13 +130,16 @@ func (s *source) current() *providers {
 func (p *providers) decrypt(r *store.Record) (stale bool, err error) {
 	if p == nil {
 		if bytes.HasPrefix(r.Data, []byte(prefix)) {
-			return false, fmt.Errorf("%s %s/%s is encrypted: pass --encryption-provider-config", r.Key.Resource, r.Key.Namespace, r.Key.Name)
+			return false, fmt.Errorf("%s %s/%s is encrypted: pass --encryption-provider-config", r.Key.Resource,
+				r.Key.Namespace, r.Key.Name)
 		}
 		return false, nil
 	}
-	data, stale, err := p.transformer(r.Key).TransformFromStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
+	data, stale, err := p.transformer(r.Key).TransformFromStorage(context.Background(), r.Data,
+		value.DefaultContext(p.path(r.Key)))
 	if err != nil {
-		return false, fmt.Errorf("decrypt %s %s/%s (was its key removed from the encryption configuration?): %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
+		return false, fmt.Errorf("decrypt %s %s/%s (was its key removed from the encryption configuration?): %w",
+			r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}
 	r.Data = data
 	return stale, nil
@@ -147,7 +150,8 @@ func (p *providers) encrypt(r store.Record) (store.Record, error) {
 	if p == nil || r.Data == nil {
 		return r, nil
 	}
-	data, err := p.transformer(r.Key).TransformToStorage(context.Background(), r.Data, value.DefaultContext(p.path(r.Key)))
+	data, err := p.transformer(r.Key).TransformToStorage(context.Background(), r.Data,
+		value.DefaultContext(p.path(r.Key)))
 	if err != nil {
 		return r, fmt.Errorf("encrypt %s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
 	}

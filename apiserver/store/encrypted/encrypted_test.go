@@ -31,7 +31,8 @@ func config(t *testing.T, file string, resources string, providers ...string) {
 			continue
 		}
 		secret := bytes.Repeat([]byte(key), 32)[:32]
-		fmt.Fprintf(&out, "  - %s: {keys: [{name: %s, secret: %s}]}\n", kind, key, base64.StdEncoding.EncodeToString(secret))
+		fmt.Fprintf(&out, "  - %s: {keys: [{name: %s, secret: %s}]}\n", kind, key,
+			base64.StdEncoding.EncodeToString(secret))
 	}
 	if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -131,7 +132,8 @@ func TestWrongKeys(t *testing.T) {
 	put(t, s, "secrets", "hidden", plain)
 	s.Close()
 	before := onDisk(t, dir)
-	for name, providers := range map[string][]string{"another key": {"aescbc:key2"}, "none": {"identity"}, "another kind": {"secretbox:key1"}} {
+	for name, providers := range map[string][]string{"another key": {"aescbc:key2"}, "none": {"identity"},
+		"another kind": {"secretbox:key1"}} {
 		config(t, file, "secrets", providers...)
 		if _, err := open(dir, file); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
 			t.Errorf("%s: %v", name, err)

@@ -86,7 +86,8 @@ func newPlugin(t *testing.T) (k *kmsPlugin, file string) {
 	t.Cleanup(server.Shutdown)
 	file = filepath.Join(dir, "encryption.yaml")
 	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n" +
-		"  - kms: {apiVersion: v2, name: " + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + ", endpoint: 'unix://" + socket + "', timeout: 500ms}\n  - identity: {}\n"
+		"  - kms: {apiVersion: v2, name: " + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) +
+		", endpoint: 'unix://" + socket + "', timeout: 500ms}\n  - identity: {}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,8 @@ func newPlugin(t *testing.T) (k *kmsPlugin, file string) {
 
 func tryPut(t *testing.T, s *store.Store, resource, name string) error {
 	key := store.Key{Resource: resource, Namespace: "lab", Name: name}
-	_, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(`{"metadata":{"name":"` + name + `"},"value":"` + plain + `"}`), Expect: store.AnyRevision})
+	_, err := s.Commit(t.Context(), store.Op{Key: key,
+		Data: []byte(`{"metadata":{"name":"` + name + `"},"value":"` + plain + `"}`), Expect: store.AnyRevision})
 	return err
 }
 

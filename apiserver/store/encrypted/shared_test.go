@@ -63,7 +63,8 @@ func TestShared(t *testing.T) {
 
 	put(t, a, "configmaps", "open", plain)
 	put(t, a, "secrets", "hidden", plain)
-	if value := storedValue(t, log, "secrets", "hidden"); !strings.HasPrefix(value, "k8s:enc:aesgcm:v1:key1:") || strings.Contains(value, plain) {
+	if value := storedValue(t, log, "secrets", "hidden"); !strings.HasPrefix(value, "k8s:enc:aesgcm:v1:key1:") ||
+		strings.Contains(value, plain) {
 		t.Errorf("the log has %q", value)
 	}
 	if value := storedValue(t, log, "configmaps", "open"); !strings.Contains(value, plain) {
@@ -83,7 +84,8 @@ func TestShared(t *testing.T) {
 	if _, err := openShared(log, lacking); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
 		t.Errorf("opened without the key: %v", err)
 	}
-	if _, err := openShared(log, ""); err == nil || !strings.Contains(err.Error(), "pass --encryption-provider-config") {
+	if _, err := openShared(log, ""); err == nil ||
+		!strings.Contains(err.Error(), "pass --encryption-provider-config") {
 		t.Errorf("opened without a configuration: %v", err)
 	}
 
@@ -96,7 +98,8 @@ func TestShared(t *testing.T) {
 	if !holds(t, c, "secrets", "hidden") {
 		t.Error("another server with the key can't read it")
 	}
-	moved := store.Op{Key: store.Key{Resource: "secrets", Namespace: "lab", Name: "moved"}, Data: []byte(storedValue(t, log, "secrets", "hidden"))}
+	moved := store.Op{Key: store.Key{Resource: "secrets", Namespace: "lab", Name: "moved"},
+		Data: []byte(storedValue(t, log, "secrets", "hidden"))}
 	if _, ok, err := log.Shared(false).Commit(t.Context(), []store.Op{moved}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}

@@ -123,7 +123,8 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}
-	l := &Log{client: client, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/", timeout: cfg.Timeout, failed: cfg.Failed}
+	l := &Log{client: client, prefix: "/" + strings.Trim(cfg.Prefix, "/") + "/", timeout: cfg.Timeout,
+		failed: cfg.Failed}
 	l.watching, l.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	l.gone, l.giveUp = context.WithCancel(context.Background())
 	if _, err := l.newest(ctx); err != nil {
@@ -202,7 +203,8 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 	from, limit := l.prefix, int64(page)
 	for {
 		answer, err := l.page(ctx, from, limit, revision)
-		if (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.ResourceExhausted) && ctx.Err() == nil && limit > smallestPage {
+		if (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.ResourceExhausted) &&
+			ctx.Err() == nil && limit > smallestPage {
 			limit = max(limit/10, smallestPage)
 			continue
 		}
@@ -220,7 +222,8 @@ func (l *Log) Load(ctx context.Context, each func(store.Record) error) (revision
 				}
 				continue // not an object of a control plane
 			}
-			err := each(store.Record{Key: k, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision), Data: kv.Value})
+			err := each(store.Record{Key: k, Revision: uint64(kv.ModRevision), Created: uint64(kv.CreateRevision),
+				Data: kv.Value})
 			if errors.Is(err, store.ErrMalformed) {
 				err = fmt.Errorf("the value of etcd's key %s is not an object of a control plane: choose another prefix, or remove it with etcdctl del %[1]s: %w", kv.Key, err)
 			}
@@ -336,7 +339,8 @@ func (l *Log) Follow(ctx context.Context, after uint64, apply func(uint64, []sto
 		l.wentBack.Store(false)
 	}
 	// Without fragments, one response has all events that the watch is behind, in any size.
-	answers := l.client.Watch(watching, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1), clientv3.WithProgressNotify(), clientv3.WithFragment())
+	answers := l.client.Watch(watching, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1),
+		clientv3.WithProgressNotify(), clientv3.WithFragment())
 	for answer := range answers {
 		switch err := answer.Err(); {
 		case answer.CompactRevision > 0:
@@ -392,7 +396,8 @@ func (l *Log) Commit(ctx context.Context, ops []store.Op) (revision uint64, ok b
 	writes := make([]clientv3.Op, 0, len(ops))
 	for _, op := range ops {
 		key := l.Path(op.Key)
-		if strings.Contains(op.Key.Namespace, "/") || strings.Contains(op.Key.Name, "/") || strings.Contains(op.Key.Resource, "/") {
+		if strings.Contains(op.Key.Namespace, "/") || strings.Contains(op.Key.Name, "/") ||
+			strings.Contains(op.Key.Resource, "/") {
 			return 0, false, fmt.Errorf("%w: %q is not a valid etcd key", store.ErrMalformed, key)
 		}
 		switch {
@@ -440,9 +445,11 @@ func refused(err error) error {
 		return fmt.Errorf("%w: duplicate key in one unit", store.ErrMalformed)
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return noSpace(err)
-	case errors.Is(err, rpctypes.ErrRequestTooLarge), status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max"):
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), status.Code(err) == codes.ResourceExhausted &&
+		strings.Contains(err.Error(), "message larger than max"):
 		return fmt.Errorf("%w: its flag --max-request-bytes sets the limit: %w", store.ErrTooLarge, err)
-	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrPermissionDenied):
+	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrTooManyRequests),
+		errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("%w: %w", store.ErrNotWritten, err)
 	}
 	return err

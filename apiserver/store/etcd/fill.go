@@ -78,7 +78,8 @@ func (l *Log) claim(ctx context.Context) error {
 	}
 	// The marker stays while the objects before and after it are deleted.
 	for _, op := range []clientv3.Op{
-		clientv3.OpPut(l.prefix+marker, ""), clientv3.OpDelete(l.prefix, clientv3.WithRange(l.prefix+marker)), clientv3.OpDelete(l.prefix+marker+"\x00", all),
+		clientv3.OpPut(l.prefix+marker, ""), clientv3.OpDelete(l.prefix, clientv3.WithRange(l.prefix+marker)),
+		clientv3.OpDelete(l.prefix+marker+"\x00", all),
 	} {
 		if _, err := l.client.Do(ctx, op); err != nil {
 			return fmt.Errorf("write etcd: %w", withContextError(ctx, err))

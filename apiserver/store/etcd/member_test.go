@@ -51,7 +51,8 @@ func (m *member) set(change func()) {
 }
 
 func (m *member) kv() *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: []byte("/registry/things/a"), Value: []byte(m.value), CreateRevision: 5, ModRevision: m.revision, Version: 1}
+	return &mvccpb.KeyValue{Key: []byte("/registry/things/a"), Value: []byte(m.value), CreateRevision: 5,
+		ModRevision: m.revision, Version: 1}
 }
 
 func (m *member) header() *etcdserverpb.ResponseHeader {
@@ -175,7 +176,8 @@ func newMember(t *testing.T) (m *member, open func() (*store.Store, error)) {
 
 func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log, error)) {
 	t.Helper()
-	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, timeout: 500 * time.Millisecond, written: make(chan struct{})}
+	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, timeout: 500 * time.Millisecond,
+		written: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +189,8 @@ func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return m, func() (*etcd.Log, error) {
-		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Timeout: m.timeout, Failed: failed})
+		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + listener.Addr().String()},
+			Timeout: m.timeout, Failed: failed})
 	}
 }
 
@@ -216,7 +219,8 @@ func TestCompactionsThatFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if err = log.CompactEvery(ctx, time.Millisecond); err != nil || len(errs) != 2 || !strings.Contains(fmt.Sprint(errs), "compact etcd") {
+	if err = log.CompactEvery(ctx, time.Millisecond); err != nil || len(errs) != 2 ||
+		!strings.Contains(fmt.Sprint(errs), "compact etcd") {
 		t.Errorf("%v, %v", err, errs)
 	}
 }
@@ -270,7 +274,8 @@ func TestLeaveHangingMember(t *testing.T) {
 		})
 	}
 	waiting.Go(func() {
-		if _, _, err := log.Commit(ctx, []store.Op{{Key: store.Key{Resource: "things", Name: "b"}, Data: []byte(`{}`)}}); err == nil || ctx.Err() != nil {
+		if _, _, err := log.Commit(ctx, []store.Op{{Key: store.Key{Resource: "things", Name: "b"},
+			Data: []byte(`{}`)}}); err == nil || ctx.Err() != nil {
 			t.Errorf("a write: %v", err)
 		}
 	})
@@ -281,7 +286,8 @@ func TestLeaveHangingMember(t *testing.T) {
 // Members whose watches may lose events are refused.
 func TestVersions(t *testing.T) {
 	for version, accepted := range map[string]bool{
-		"3.4.30": false, "3.4.31": true, "3.4.40": true, "3.5.0-rc.1": false, "3.5.12": false, "3.5.13": true, "3.6.0": true, "4.0.0": true, "unknown": true,
+		"3.4.30": false, "3.4.31": true, "3.4.40": true, "3.5.0-rc.1": false, "3.5.12": false, "3.5.13": true,
+		"3.6.0": true, "4.0.0": true, "unknown": true,
 	} {
 		m, open := newLog(t, nil)
 		m.version = version
@@ -304,7 +310,8 @@ func TestNoMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	_, err = etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + l.Addr().String()}, Timeout: time.Millisecond})
+	_, err = etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + l.Addr().String()},
+		Timeout: time.Millisecond})
 	if cause := (*net.OpError)(nil); !errors.As(err, &cause) {
 		t.Errorf("got %v", err)
 	}
@@ -331,7 +338,8 @@ func TestRefusedWrites(t *testing.T) {
 	for _, test := range []struct{ refusal, want error }{
 		{rpctypes.ErrGRPCNoSpace, store.ErrFull},
 		{rpctypes.ErrGRPCRequestTooLarge, store.ErrTooLarge},
-		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2097152 vs. 2096640)"), store.ErrTooLarge},
+		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2097152 vs. 2096640)"),
+			store.ErrTooLarge},
 		{rpctypes.ErrGRPCTooManyOps, store.ErrNotWritten},
 		{rpctypes.ErrGRPCRequestTooManyRequests, store.ErrNotWritten},
 		{rpctypes.ErrGRPCPermissionDenied, store.ErrNotWritten},
@@ -340,7 +348,8 @@ func TestRefusedWrites(t *testing.T) {
 		{rpctypes.ErrGRPCLeaderChanged, store.ErrUnreachable},
 	} {
 		m.set(func() { m.refusal = test.refusal })
-		_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "b"}, Data: []byte(`{"metadata":{}}`)})
+		_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "b"},
+			Data: []byte(`{"metadata":{}}`)})
 		if !errors.Is(err, test.want) || errors.Is(err, store.ErrUnreachable) != (test.want == store.ErrUnreachable) {
 			t.Errorf("%v: %v, want %v", test.refusal, err, test.want)
 		}
@@ -407,7 +416,10 @@ func TestMemberReturnsWrongRevision(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.set(func() { m.revision = wrong })
-			if err := soon(t, "a read", func() error { _, err := s.Fresh(t.Context()); return err }); !errors.Is(err, etcd.ErrWentBack) {
+			if err := soon(t, "a read", func() error {
+				_, err := s.Fresh(t.Context())
+				return err
+			}); !errors.Is(err, etcd.ErrWentBack) {
 				t.Errorf("a consistent read: %v", err)
 			}
 			if sn := s.Snapshot(); sn.Revision() != 7 {
@@ -415,7 +427,8 @@ func TestMemberReturnsWrongRevision(t *testing.T) {
 			}
 			m.set(func() { m.revision = 8 })
 			sn, err := s.Fresh(t.Context())
-			for end := time.Now().Add(time.Minute); wrong > 0 && errors.Is(err, etcd.ErrWentBack) && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); wrong > 0 && errors.Is(err, etcd.ErrWentBack) &&
+				time.Now().Before(end); {
 				time.Sleep(10 * time.Millisecond)
 				sn, err = s.Fresh(t.Context())
 			}

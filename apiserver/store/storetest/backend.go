@@ -88,7 +88,8 @@ func (b *Backend) Checkpoint() func(context.Context, iter.Seq[store.Record]) err
 			if n++; ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if w, ok := want[r.Key]; !ok || w.Revision != r.Revision || w.Created != r.Created || string(w.Data) != string(r.Data) {
+			if w, ok := want[r.Key]; !ok || w.Revision != r.Revision || w.Created != r.Created ||
+				string(w.Data) != string(r.Data) {
 				b.broke("the state of a checkpoint differs from the appended one")
 			}
 		}

@@ -41,8 +41,10 @@ func check(t testing.TB, sn *store.Snapshot, units bool) {
 				t.Errorf("%v after %v in the scan of %s", obj.Key, previous, resource)
 			}
 			previous = obj.Key
-			if other, twice := revisions[obj.Revision]; twice && !units || obj.Revision > sn.Revision() || obj.Created > obj.Revision || obj.Created == 0 {
-				t.Errorf("%v has revision %d, created %d, in a snapshot at %d, besides %v", obj.Key, obj.Revision, obj.Created, sn.Revision(), other)
+			if other, twice := revisions[obj.Revision]; twice && !units || obj.Revision > sn.Revision() ||
+				obj.Created > obj.Revision || obj.Created == 0 {
+				t.Errorf("%v has revision %d, created %d, in a snapshot at %d, besides %v", obj.Key, obj.Revision,
+					obj.Created, sn.Revision(), other)
 			}
 			revisions[obj.Revision] = obj.Key
 			checkData(t, obj)
@@ -71,7 +73,8 @@ func check(t testing.TB, sn *store.Snapshot, units bool) {
 
 // compare has the order of Kubernetes' keys in etcd.
 func compare(a, b store.Key) int {
-	return slices.Compare([]string{a.Resource, a.Namespace + "/" + a.Name}, []string{b.Resource, b.Namespace + "/" + b.Name})
+	return slices.Compare([]string{a.Resource, a.Namespace + "/" + a.Name},
+		[]string{b.Resource, b.Namespace + "/" + b.Name})
 }
 
 // decoded has the fields of the tests' objects.

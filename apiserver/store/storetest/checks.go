@@ -36,7 +36,8 @@ func testChecks(t *testing.T, s *store.Store) {
 	}
 
 	objs := commit(t, s, write, check("other", other.Revision), check("gone", 0),
-		store.Op{Key: whole, Expect: before, Check: true}, store.Op{Key: store.Key{Resource: "none"}, Expect: before, Check: true})
+		store.Op{Key: whole, Expect: before, Check: true},
+		store.Op{Key: store.Key{Resource: "none"}, Expect: before, Check: true})
 	if len(objs) != 5 || objs[0] == nil || objs[1] != nil || objs[2] != nil || objs[3] != nil {
 		t.Fatalf("objects: %v", objs)
 	}

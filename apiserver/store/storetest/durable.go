@@ -69,7 +69,8 @@ func testReopen(t *testing.T, reopen func() *store.Store) {
 	}
 	c := watch(t, s, "", want.Revision())
 	obj := put(t, s, key("a"), object("ua", "3"))
-	if events, _ := drain(t, c); len(events) != 1 || obj.Revision != want.Revision()+1 || obj.Created != want.Get(key("a")).Created {
+	if events, _ := drain(t, c); len(events) != 1 || obj.Revision != want.Revision()+1 ||
+		obj.Created != want.Get(key("a")).Created {
 		t.Errorf("written after reopening: %+v", obj)
 	}
 }
@@ -95,7 +96,8 @@ func testRevisionNeverGoesBack(t *testing.T, reopen func() *store.Store) {
 func testOddRecords(t *testing.T, reopen func() *store.Store) {
 	s := reopen()
 	for i, k := range []store.Key{
-		{Resource: "r", Name: "n"}, {Resource: "r", Namespace: "n", Name: "n"}, {Resource: "r.x", Namespace: "n", Name: "ü:ber/%41"},
+		{Resource: "r", Name: "n"}, {Resource: "r", Namespace: "n", Name: "n"},
+		{Resource: "r.x", Namespace: "n", Name: "ü:ber/%41"},
 		{Resource: "r", Name: strings.Repeat("n", 253)},
 	} {
 		put(t, s, k, object("", strings.Repeat("long ", i*i*30_000)))

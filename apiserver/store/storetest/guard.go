@@ -125,7 +125,8 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 	for i, e := range events {
 		switch shared := g.store.Follows(); {
 		case shared && e.Revision() != sn.Revision(), !shared && e.Revision() != revision+1:
-			g.t.Errorf("an event between %[2]d and %[3]d, number %[1]d, has revision %[4]d", i, g.last.Revision(), sn.Revision(), e.Revision())
+			g.t.Errorf("an event between %[2]d and %[3]d, number %[1]d, has revision %[4]d", i, g.last.Revision(),
+				sn.Revision(), e.Revision())
 		}
 		revision = e.Revision()
 		was, found := changed[e.Object.Key]
@@ -133,7 +134,8 @@ func (g *guard) checkState(sn *store.Snapshot, events []*store.Event) {
 			was = g.last.Get(e.Object.Key)
 		}
 		if !same(e.Prev, was) {
-			g.t.Errorf("the event of %v at %d has the previous state %+v, want %+v", e.Object.Key, e.Revision(), e.Prev, was)
+			g.t.Errorf("the event of %v at %d has the previous state %+v, want %+v", e.Object.Key, e.Revision(), e.Prev,
+				was)
 		}
 		if want := eventType(e, was); e.Type != want {
 			g.t.Errorf("the event of %v at %d is of type %d, want %d", e.Object.Key, e.Revision(), e.Type, want)
@@ -209,7 +211,8 @@ func (g *guard) resume(resource string, sn *store.Snapshot) {
 
 // drain reads a cursor that has reached the revision from to its end and compares the events. It
 // returns false if the cursor returned an error.
-func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want []*store.Event, sn *store.Snapshot) bool {
+func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want []*store.Event,
+	sn *store.Snapshot) bool {
 	for at := 0; ; {
 		events, revision, err := cursor.Next()
 		if err != nil {
@@ -217,23 +220,28 @@ func (g *guard) drain(resource string, cursor *store.Cursor, from uint64, want [
 			return false
 		}
 		if len(events) > len(want)-at || !slices.EqualFunc(events, want[at:at+len(events)], sameEvent) {
-			g.t.Errorf("a watch of %q at %d got events %v, want %v", resource, sn.Revision(), revisions(events), revisions(want[at:]))
+			g.t.Errorf("a watch of %q at %d got events %v, want %v", resource, sn.Revision(), revisions(events),
+				revisions(want[at:]))
 			return true
 		}
 		at += len(events)
 		if from = revision; len(events) > 0 && revision < events[len(events)-1].Revision() {
-			g.t.Errorf("a watch of %q reports revision %d, below that of its event %d", resource, revision, events[len(events)-1].Revision())
+			g.t.Errorf("a watch of %q reports revision %d, below that of its event %d", resource, revision,
+				events[len(events)-1].Revision())
 		}
 		switch {
 		case len(events) == 0 && (at != len(want) || revision < sn.Revision()):
-			g.t.Errorf("a watch of %q reports revision %d of %d after %d of %d events", resource, revision, sn.Revision(), at, len(want))
+			g.t.Errorf("a watch of %q reports revision %d of %d after %d of %d events", resource, revision,
+				sn.Revision(), at, len(want))
 			return true
 		case len(events) == 0:
 			return true
 		case at < len(want) && revision >= want[at].Revision():
-			g.t.Errorf("a watch of %q reports revision %d before the event of %d", resource, revision, want[at].Revision())
+			g.t.Errorf("a watch of %q reports revision %d before the event of %d", resource, revision,
+				want[at].Revision())
 		case at < len(want) && g.together(events[len(events)-1], want[at]):
-			g.t.Errorf("a watch of %q got events that were published together in two parts: up to %d, and from %d on", resource, revision, want[at].Revision())
+			g.t.Errorf("a watch of %q got events that were published together in two parts: up to %d, and from %d on",
+				resource, revision, want[at].Revision())
 		}
 	}
 }
@@ -255,7 +263,8 @@ func (g *guard) refused(resource string, revision uint64, err error) {
 	case !errors.As(err, &compacted):
 		g.t.Errorf("a watch of %q after %d: %v", resource, revision, err)
 	case compacted.Floor <= revision || compacted.Floor > g.store.Snapshot().Revision():
-		g.t.Errorf("a watch of %q after %d of %d got the floor %d", resource, revision, g.store.Snapshot().Revision(), compacted.Floor)
+		g.t.Errorf("a watch of %q after %d of %d got the floor %d", resource, revision, g.store.Snapshot().Revision(),
+			compacted.Floor)
 	}
 }
 

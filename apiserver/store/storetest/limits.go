@@ -21,7 +21,8 @@ func ObjectOf(name string, size int) (store.Key, []byte) {
 
 // ObjectIn returns an object whose JSON nests values to a depth.
 func ObjectIn(depth int) []byte {
-	return fmt.Appendf(nil, `{"metadata":{"uid":"{[\""},"payload":%s%s}`, bytes.Repeat([]byte("["), depth-1), bytes.Repeat([]byte("]"), depth-1))
+	return fmt.Appendf(nil, `{"metadata":{"uid":"{[\""},"payload":%s%s}`, bytes.Repeat([]byte("["), depth-1),
+		bytes.Repeat([]byte("]"), depth-1))
 }
 
 // testLimits writes what a store must accept at most, and what it must refuse. A store that accepts
@@ -39,12 +40,15 @@ func testLimits(t *testing.T, s *store.Store) {
 	}{
 		{"a large object", []store.Op{{Key: key("b"), Data: more}}, store.ErrTooLarge},
 		{"a large update", []store.Op{{Key: k, Data: more, Expect: large.Revision}}, store.ErrTooLarge},
-		{"a unit with a large object", []store.Op{{Key: key("c"), Data: object("", "")}, {Key: key("b"), Data: more}}, store.ErrTooLarge},
+		{"a unit with a large object", []store.Op{{Key: key("c"), Data: object("", "")}, {Key: key("b"), Data: more}},
+			store.ErrTooLarge},
 		{"a deep object", []store.Op{{Key: key("b"), Data: ObjectIn(store.MaxDepth + 1)}}, store.ErrTooDeep},
-		{"a deep update", []store.Op{{Key: key("deep"), Data: ObjectIn(store.MaxDepth + 1), Expect: store.AnyRevision}}, store.ErrTooDeep},
+		{"a deep update", []store.Op{{Key: key("deep"), Data: ObjectIn(store.MaxDepth + 1), Expect: store.AnyRevision}},
+			store.ErrTooDeep},
 		{"a large unit", largeUnit(), store.ErrTooLarge},
 	} {
-		if _, err := s.Commit(context.Background(), test.ops...); !errors.Is(err, test.want) || !errors.Is(err, store.ErrNotWritten) {
+		if _, err := s.Commit(context.Background(), test.ops...); !errors.Is(err, test.want) ||
+			!errors.Is(err, store.ErrNotWritten) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
 	}

@@ -113,7 +113,8 @@ func (w *recording) write(t *testing.T, r *rand.Rand, writer, calls int) {
 			c.payloads = append(c.payloads, fmt.Sprintf("%d.%d.%d", writer, i, n))
 			if r.IntN(4) > 0 {
 				owners := []string{"o1", "o2", "o3"}[:r.IntN(4)]
-				op.Data = object(fmt.Sprintf("%s-%s-%s-%d", k.Resource, k.Namespace, k.Name, r.IntN(2)), c.payloads[len(c.ops)], owners...)
+				op.Data = object(fmt.Sprintf("%s-%s-%s-%d", k.Resource, k.Namespace, k.Name, r.IntN(2)),
+					c.payloads[len(c.ops)], owners...)
 			}
 			if now := sn.Get(k); now != nil {
 				op.Expect = now.Revision - uint64(r.IntN(8)/7)
@@ -261,7 +262,8 @@ func (w *recording) verify(t *testing.T) {
 			}
 			obj, before := c.objects[i], state[op.Key]
 			if obj.Revision != revision || obj.Key != op.Key {
-				t.Fatalf("%v has revision %d, want %d: one was assigned twice or skipped", obj.Key, obj.Revision, revision)
+				t.Fatalf("%v has revision %d, want %d: one was assigned twice or skipped", obj.Key, obj.Revision,
+					revision)
 			}
 			if reason := violation(op, before); reason != nil {
 				t.Errorf("revision %d: %v accepted, although: %v", revision, op.Key, reason)
@@ -320,7 +322,8 @@ func compareState(t *testing.T, sn *store.Snapshot, state map[store.Key]*store.O
 	for resource := range sn.Resources() {
 		for obj := range sn.Scan(resource, "", store.Key{}) {
 			if n++; !same(state[obj.Key], obj) {
-				t.Errorf("the snapshot at %d has %v of revision %d, the model %+v", sn.Revision(), obj.Key, obj.Revision, state[obj.Key])
+				t.Errorf("the snapshot at %d has %v of revision %d, the model %+v", sn.Revision(), obj.Key,
+					obj.Revision, state[obj.Key])
 			}
 		}
 	}
@@ -332,7 +335,8 @@ func compareState(t *testing.T, sn *store.Snapshot, state map[store.Key]*store.O
 func (w *recording) verifyStream(t *testing.T, s stream, events []*store.Event) {
 	var want []*store.Event
 	for _, e := range events {
-		if e.Revision() > s.after && e.Revision() <= s.until && (s.resource == "" || e.Object.Key.Resource == s.resource) {
+		if e.Revision() > s.after && e.Revision() <= s.until &&
+			(s.resource == "" || e.Object.Key.Resource == s.resource) {
 			want = append(want, e)
 		}
 	}
@@ -342,7 +346,8 @@ func (w *recording) verifyStream(t *testing.T, s stream, events []*store.Event) 
 	}
 	for i, got := range s.events {
 		if e := want[i]; !sameEvent(got, e) {
-			t.Errorf("event %d of %q after %d: revision %d, want %d", i, s.resource, s.after, got.Revision(), e.Revision())
+			t.Errorf("event %d of %q after %d: revision %d, want %d", i, s.resource, s.after, got.Revision(),
+				e.Revision())
 			return
 		}
 	}
@@ -374,7 +379,8 @@ func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 	if slices.ContainsFunc(c.ops[i+1:], func(op store.Op) bool { return op.Key == c.conflict.Key }) {
 		return // the conflict may be with an earlier op of the unit
 	}
-	if reason := violation(c.ops[i], c.conflict.Current); !errors.Is(c.conflict, c.conflict.Reason) || reason != c.conflict.Reason {
+	if reason := violation(c.ops[i], c.conflict.Current); !errors.Is(c.conflict, c.conflict.Reason) ||
+		reason != c.conflict.Reason {
 		t.Errorf("refused with %v, but with %+v it is %v", c.conflict, c.conflict.Current, reason)
 	}
 	var now *store.Object
@@ -389,6 +395,7 @@ func verifyConflict(t *testing.T, c call, history map[store.Key][]version) {
 		now = v.object
 	}
 	if !possible && !same(now, c.conflict.Current) {
-		t.Errorf("refused between %d and %d because of a state that %v did not have: %+v", c.before, c.after, c.conflict.Key, c.conflict.Current)
+		t.Errorf("refused between %d and %d because of a state that %v did not have: %+v", c.before, c.after,
+			c.conflict.Key, c.conflict.Current)
 	}
 }

@@ -24,9 +24,12 @@ func names(seq iter.Seq[*store.Object]) string {
 // the list of resources agree with them.
 func testScan(t *testing.T, s *store.Store) {
 	for _, k := range []store.Key{
-		{Resource: "pods", Namespace: "b", Name: "x"}, {Resource: "pods", Namespace: "a-b", Name: "x"}, {Resource: "pods", Namespace: "a", Name: "y"},
-		{Resource: "pods", Namespace: "a", Name: "x-1"}, {Resource: "pods", Namespace: "a", Name: "x"}, {Resource: "nodes", Name: "n2"},
-		{Resource: "nodes", Name: "n1"}, {Resource: "pods.example.com", Namespace: "a", Name: "x"}, {Resource: "po", Namespace: "a", Name: "x"},
+		{Resource: "pods", Namespace: "b", Name: "x"}, {Resource: "pods", Namespace: "a-b", Name: "x"},
+		{Resource: "pods", Namespace: "a", Name: "y"},
+		{Resource: "pods", Namespace: "a", Name: "x-1"}, {Resource: "pods", Namespace: "a", Name: "x"},
+		{Resource: "nodes", Name: "n2"},
+		{Resource: "nodes", Name: "n1"}, {Resource: "pods.example.com", Namespace: "a", Name: "x"},
+		{Resource: "po", Namespace: "a", Name: "x"},
 	} {
 		put(t, s, k, object("", ""))
 	}
@@ -42,7 +45,8 @@ func testScan(t *testing.T, s *store.Store) {
 		{"pods", "a-b", store.Key{}, "pods/a-b/x"},
 		{"pods", "", store.Key{Resource: "pods", Namespace: "a", Name: "x"}, "pods/a/x-1 pods/a/y pods/b/x"},
 		{"pods", "a", store.Key{Resource: "pods", Namespace: "a", Name: "x-1"}, "pods/a/y"},
-		{"pods", "a", store.Key{Resource: "pods", Namespace: "a", Name: "w (never was)"}, "pods/a/x pods/a/x-1 pods/a/y"},
+		{"pods", "a", store.Key{Resource: "pods", Namespace: "a", Name: "w (never was)"},
+			"pods/a/x pods/a/x-1 pods/a/y"},
 		{"pods", "b", store.Key{Resource: "pods", Namespace: "a", Name: "x"}, "pods/b/x"},
 		{"pods", "a", store.Key{Resource: "pods", Namespace: "b", Name: "x"}, ""},
 		{"pods", "c", store.Key{}, ""},
@@ -51,7 +55,8 @@ func testScan(t *testing.T, s *store.Store) {
 		{"none", "", store.Key{}, ""},
 	} {
 		if got := names(sn.Scan(test.resource, test.namespace, test.after)); got != test.want {
-			t.Errorf("scan %s in %q after %v:\ngot  %s\nwant %s", test.resource, test.namespace, test.after, got, test.want)
+			t.Errorf("scan %s in %q after %v:\ngot  %s\nwant %s", test.resource, test.namespace, test.after, got,
+				test.want)
 		}
 		if test.after == (store.Key{}) {
 			if got, want := sn.Count(test.resource, test.namespace), len(strings.Fields(test.want)); got != want {
@@ -62,7 +67,8 @@ func testScan(t *testing.T, s *store.Store) {
 	if got := strings.Join(slices.Collect(sn.Resources()), " "); got != "nodes po pods pods.example.com" {
 		t.Errorf("resources %s", got)
 	}
-	if got, want := names(sn.InNamespace("a")), "po/a/x pods/a/x pods/a/x-1 pods/a/y pods.example.com/a/x"; got != want {
+	if got, want := names(sn.InNamespace("a")),
+		"po/a/x pods/a/x pods/a/x-1 pods/a/y pods.example.com/a/x"; got != want {
 		t.Errorf("in namespace a: %s", got)
 	}
 	for _, seq := range []iter.Seq[*store.Object]{sn.Scan("pods", "", store.Key{}), sn.InNamespace("a")} {
@@ -122,7 +128,8 @@ func testSnapshotsDoNotChange(t *testing.T, s *store.Store) {
 	put(t, s, key("a"), object("ua", "2"))
 	put(t, s, key("b"), object("ub", "1", "o"))
 	commit(t, s, store.Op{Key: key("a"), Expect: store.AnyRevision})
-	if got := names(sn.Scan(key("").Resource, "", store.Key{})); got != "things.example.com/default/a" || payload(t, sn.Get(key("a"))) != "1" {
+	if got := names(sn.Scan(key("").Resource, "", store.Key{})); got != "things.example.com/default/a" ||
+		payload(t, sn.Get(key("a"))) != "1" {
 		t.Errorf("the snapshot changed: %s", got)
 	}
 	check(t, sn, s.Follows())

@@ -57,7 +57,9 @@ func (h *handle) Load(_ context.Context, each func(store.Record) error) (uint64,
 func (h *handle) Follow(ctx context.Context, after uint64, apply func(uint64, []store.Record)) error {
 	for {
 		h.log.mu.Lock()
-		i, _ := slices.BinarySearchFunc(h.log.history, after+1, func(u unit, revision uint64) int { return int(u.revision) - int(revision) })
+		i, _ := slices.BinarySearchFunc(h.log.history, after+1, func(u unit, revision uint64) int {
+			return int(u.revision) - int(revision)
+		})
 		units, moved := h.log.history[i:], h.log.moved
 		if h.lazy {
 			n := 0

@@ -92,7 +92,8 @@ func object(uid, payload string, owners ...string) []byte {
 	for _, o := range owners {
 		refs = append(refs, fmt.Sprintf(`{"apiVersion":"v1","kind":"Owner","name":"o","uid":%q}`, o))
 	}
-	return fmt.Appendf(nil, `{"kind":"T","metadata":{"uid":%q,"ownerReferences":[%s]},"payload":%q}`, uid, strings.Join(refs, ","), payload)
+	return fmt.Appendf(nil, `{"kind":"T","metadata":{"uid":%q,"ownerReferences":[%s]},"payload":%q}`, uid,
+		strings.Join(refs, ","), payload)
 }
 
 func key(name string) store.Key {

@@ -58,11 +58,14 @@ func testPreconditions(t *testing.T, s *store.Store) {
 		reason error
 	}{
 		{"create an existing object", store.Op{Key: key("there"), Data: object("", "2")}, store.ErrExists},
-		{"update an older state", store.Op{Key: key("there"), Data: object("", "2"), Expect: obj.Revision - 1}, store.ErrConflict},
-		{"update a newer state", store.Op{Key: key("there"), Data: object("", "2"), Expect: obj.Revision + 1}, store.ErrConflict},
+		{"update an older state", store.Op{Key: key("there"), Data: object("", "2"), Expect: obj.Revision - 1},
+			store.ErrConflict},
+		{"update a newer state", store.Op{Key: key("there"), Data: object("", "2"), Expect: obj.Revision + 1},
+			store.ErrConflict},
 		{"delete an older state", store.Op{Key: key("there"), Expect: obj.Revision - 1}, store.ErrConflict},
 		{"delete what must not be there", store.Op{Key: key("there")}, store.ErrExists},
-		{"update a missing object", store.Op{Key: key("gone"), Data: object("", "2"), Expect: obj.Revision}, store.ErrNotFound},
+		{"update a missing object", store.Op{Key: key("gone"), Data: object("", "2"), Expect: obj.Revision},
+			store.ErrNotFound},
 		{"delete a missing object", store.Op{Key: key("gone"), Expect: obj.Revision}, store.ErrNotFound},
 		{"delete anything, nothing there", store.Op{Key: key("gone"), Expect: store.AnyRevision}, store.ErrNotFound},
 	} {
@@ -116,7 +119,8 @@ func testUnits(t *testing.T, s *store.Store) {
 		t.Fatalf("%d events, %v", len(events), err)
 	}
 	sn := s.Snapshot()
-	if sn.Get(key("a")) != objs[4] || sn.Get(key("b")) != objs[2] || objs[4].Created != objs[4].Revision || objs[2].Created != objs[1].Revision {
+	if sn.Get(key("a")) != objs[4] || sn.Get(key("b")) != objs[2] || objs[4].Created != objs[4].Revision ||
+		objs[2].Created != objs[1].Revision {
 		t.Errorf("a %+v, b %+v", sn.Get(key("a")), sn.Get(key("b")))
 	}
 	check(t, sn, s.Follows())
@@ -128,7 +132,8 @@ func testUnits(t *testing.T, s *store.Store) {
 func testSharedUnits(t *testing.T, s *store.Store, a *store.Object) {
 	before := s.Snapshot()
 	c := watch(t, s, "", before.Revision())
-	_, err := s.Commit(context.Background(), store.Op{Key: key("a"), Expect: a.Revision}, store.Op{Key: key("a"), Data: object("ua", "2")})
+	_, err := s.Commit(context.Background(), store.Op{Key: key("a"), Expect: a.Revision},
+		store.Op{Key: key("a"), Data: object("ua", "2")})
 	if !errors.Is(err, store.ErrMalformed) {
 		t.Errorf("a key twice: %v", err)
 	}
@@ -210,7 +215,8 @@ func testClose(t *testing.T, s *store.Store) {
 	if _, _, err := c.Next(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("next: %v", err)
 	}
-	if _, err := s.Commit(context.Background(), store.Op{Key: key("b"), Data: object("", "")}); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Commit(context.Background(), store.Op{Key: key("b"), Data: object("", "")}); !errors.Is(err,
+		store.ErrClosed) {
 		t.Errorf("commit: %v", err)
 	}
 	if _, err := s.Watch("", 0); !errors.Is(err, store.ErrClosed) {

@@ -26,7 +26,8 @@ func main() {
 	if err != nil {
 		klog.Fatal(err)
 	}
-	command := app.NewCloudControllerManagerCommand(opts, newCloud, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)
+	command := app.NewCloudControllerManagerCommand(opts, newCloud, app.DefaultInitFuncConstructors,
+		names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)
 	os.Exit(cli.Run(command))
 }
 
@@ -34,7 +35,8 @@ func main() {
 // and zone, and all load balancers have the same address.
 func newCloud(*config.CompletedConfig) cloudprovider.Interface {
 	return &fake.Cloud{
-		Provider: "fake", EnableInstancesV2: true, ExistsByProviderID: true, ClusterList: []string{"one"}, RouteMap: map[string]*fake.Route{},
+		Provider: "fake", EnableInstancesV2: true, ExistsByProviderID: true, ClusterList: []string{"one"},
+		RouteMap:   map[string]*fake.Route{},
 		ExternalIP: net.ParseIP("203.0.113.7"),
 		OverrideInstanceMetadata: func(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 			return &cloudprovider.InstanceMetadata{
@@ -42,7 +44,8 @@ func newCloud(*config.CompletedConfig) cloudprovider.Interface {
 				NodeAddresses: []corev1.NodeAddress{
 					{Type: corev1.NodeHostName, Address: node.Name},
 					// a cloud must return the address that the node itself reports
-					{Type: corev1.NodeInternalIP, Address: node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]},
+					{Type: corev1.NodeInternalIP,
+						Address: node.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]},
 					{Type: corev1.NodeExternalIP, Address: "198.51.100.9"},
 				},
 			}, nil

@@ -27,7 +27,8 @@ import (
 var object = []byte(`{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"l1234","namespace":"kube-public",` +
 	`"uid":"8c1d1e4c-93bb-4b57-9a5c-0ab53a4a9d6b","resourceVersion":"12345","generation":1,"creationTimestamp":"2026-11-26T00:00:00Z",` +
 	`"managedFields":[{"manager":"customserver","operation":"Update","apiVersion":"wardle.example.com/v1alpha1","time":"2026-11-26T00:00:00Z",` +
-	`"fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:reference":{}}}}]},"spec":{"reference":"` + strings.Repeat("x", 200) + `"},"status":{}}`)
+	`"fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:reference":{}}}}]},"spec":{"reference":"` +
+	strings.Repeat("x", 200) + `"},"status":{}}`)
 
 func main() {
 	port := flag.String("secure-port", "0", "port of 127.0.0.1")

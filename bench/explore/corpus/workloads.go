@@ -55,7 +55,8 @@ func writesChildBack(fixed bool) func() reconciler {
 			if set, err = owned(cm, set, "set"); err != nil {
 				return err
 			}
-			set.Spec = appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(size)), Selector: &metav1.LabelSelector{MatchLabels: set.Labels},
+			set.Spec = appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(size)),
+				Selector: &metav1.LabelSelector{MatchLabels: set.Labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: set.Labels}, Spec: template(cm)}}
 			return client.IgnoreAlreadyExists(c.Create(ctx, set))
 		case err != nil:
@@ -78,7 +79,8 @@ func managesKey(fixed bool) func() reconciler {
 	const next = "next"
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		var keys corev1.SecretList
-		children := []client.ListOption{client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name, "role": "key"}}
+		children := []client.ListOption{client.InNamespace(cm.Namespace),
+			client.MatchingLabels{"app": cm.Name, "role": "key"}}
 		if err := c.List(ctx, &keys, children...); err != nil {
 			return err
 		}
@@ -89,7 +91,8 @@ func managesKey(fixed bool) func() reconciler {
 			}
 		}
 		if len(keys.Items) == 0 {
-			key, err := owned(cm, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, GenerateName: cm.Name + "-next-"}}, "key")
+			key, err := owned(cm, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace,
+				GenerateName: cm.Name + "-next-"}}, "key")
 			if err != nil {
 				return err
 			}
@@ -103,7 +106,9 @@ func managesKey(fixed bool) func() reconciler {
 				return client.IgnoreNotFound(err)
 			}
 		}
-		named := slices.ContainsFunc(keys.Items, func(key corev1.Secret) bool { return key.Name == cm.Annotations[next] })
+		named := slices.ContainsFunc(keys.Items, func(key corev1.Secret) bool {
+			return key.Name == cm.Annotations[next]
+		})
 		if fixed && !named {
 			// An earlier process has created the Secret, and ended before it recorded the name.
 			return annotate(ctx, c, cm, next, keys.Items[0].Name)
@@ -122,7 +127,8 @@ func managesKey(fixed bool) func() reconciler {
 
 // external is the ConfigMap that resources of reads refer to.
 func external() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "external"}, Data: map[string]string{"value": "a"}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "external"},
+		Data: map[string]string{"value": "a"}}
 }
 
 // readsExternal creates a child with a value of another ConfigMap, and deletes the child when the
@@ -193,7 +199,8 @@ var errLeaders = errors.New("there must be one leader")
 func countsLeaders(fixed bool) func() reconciler {
 	return stateless(alive(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error {
 		var pods corev1.PodList
-		if err := c.(cached).live.List(ctx, &pods, client.InNamespace(cm.Namespace), client.MatchingLabels{"app": cm.Name}); err != nil {
+		if err := c.(cached).live.List(ctx, &pods, client.InNamespace(cm.Namespace),
+			client.MatchingLabels{"app": cm.Name}); err != nil {
 			return err
 		}
 		leaders, failed, followers, running := 0, map[string]int{}, []corev1.Pod{}, (*corev1.Pod)(nil)
@@ -213,7 +220,8 @@ func countsLeaders(fixed bool) func() reconciler {
 			}
 		}
 		create := func(role, leader string) error {
-			pod, err := owned(cm, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: fmt.Sprintf("%s-%s-%s%d", cm.Name, role, leader, failed[role]+1),
+			pod, err := owned(cm, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace,
+				Name:        fmt.Sprintf("%s-%s-%s%d", cm.Name, role, leader, failed[role]+1),
 				Annotations: map[string]string{"leader": leader}}, Spec: template(cm)}, role)
 			if err != nil {
 				return err

@@ -49,7 +49,8 @@ func newBench(ctx context.Context, kelson string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{theirs: theirs, ours: ours, root: root, dirs: [2]string{filepath.Join(root, "theirs"), filepath.Join(root, "ours")}}
+	b := &bench{theirs: theirs, ours: ours, root: root,
+		dirs: [2]string{filepath.Join(root, "theirs"), filepath.Join(root, "ours")}}
 	for _, dir := range b.dirs {
 		if err := writeProject(dir, sums); err != nil {
 			return nil, err
@@ -115,11 +116,14 @@ func median(costs []cost) cost {
 		slices.Sort(all)
 		return all[len(all)/2]
 	}
-	return cost{pick(func(c cost) time.Duration { return c.clock }), pick(func(c cost) time.Duration { return c.processor })}
+	return cost{pick(func(c cost) time.Duration {
+		return c.clock
+	}), pick(func(c cost) time.Duration { return c.processor })}
 }
 
 func (b *bench) runTheirs(ctx context.Context) (cost, error) {
-	return timed(exec.CommandContext(ctx, b.theirs, "rbac:roleName=manager-role", "crd", "object", "paths=./...", "output:crd:artifacts:config=config/crd/bases"), b.dirs[0])
+	return timed(exec.CommandContext(ctx, b.theirs, "rbac:roleName=manager-role", "crd", "object", "paths=./...",
+		"output:crd:artifacts:config=config/crd/bases"), b.dirs[0])
 }
 
 func (b *bench) runOurs(ctx context.Context) (cost, error) {

@@ -96,7 +96,8 @@ const controllerFile = `package controller
 
 // writeProject writes the project to a directory. sums are the lines of go.sum.
 func writeProject(dir string, sums []byte) error {
-	files := map[string]string{"go.mod": goMod, "go.sum": string(sums), "api/v1/doc.go": groupFile, "config/crd/bases/.keep": ""}
+	files := map[string]string{"go.mod": goMod, "go.sum": string(sums), "api/v1/doc.go": groupFile,
+		"config/crd/bases/.keep": ""}
 	for _, k := range kinds {
 		lower := strings.ToLower(k)
 		files["api/v1/"+lower+"_types.go"] = strings.ReplaceAll(kindFile, "KIND", k)

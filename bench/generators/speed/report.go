@@ -23,7 +23,8 @@ A project with three kinds, each with a pod template: definitions, roles and dee
 handles: the time is from the write of the file to the change of the definition, and includes 10 ms of waiting for the editor to finish.
 `, rounds, processors)
 	if load > float64(processors)+1 {
-		fmt.Fprintf(&b, "Other programs kept the machine busy (a load of %.0f), so CPU time is the relevant figure.\n", load)
+		fmt.Fprintf(&b, "Other programs kept the machine busy (a load of %.0f), so CPU time is the relevant figure.\n",
+			load)
 	}
 	b.WriteString("\n| | controller-gen | Kelson | |\n|---|---|---|---|\n")
 	row := func(what string, theirs, ours time.Duration) {

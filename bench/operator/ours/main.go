@@ -210,7 +210,8 @@ func reconcile(ctx context.Context, cfg *rest.Config) error {
 		release := time.AfterFunc(5*time.Second, func() { footprint.Release(8 << 20) })
 		defer release.Stop()
 	}
-	err := operator.Run(ctx, operator.Config{REST: cfg, MetricsAddress: "127.0.0.1:0"}, operator.AddToScheme(sample.AddToScheme), operator.Name("ours"),
+	err := operator.Run(ctx, operator.Config{REST: cfg, MetricsAddress: "127.0.0.1:0"},
+		operator.AddToScheme(sample.AddToScheme), operator.Name("ours"),
 		operator.For(func(c operator.Client) *reconciler { return &reconciler{c, &count} }, options...))
 	sample.Figures{Reconciles: float64(count.Load()), Conflicts: float64(conflicts.Load())}.Print()
 	return err

@@ -111,9 +111,11 @@ func Definition() *unstructured.Unstructured {
 		"metadata": map[string]any{"name": "samples." + GroupVersion.Group},
 		"spec": map[string]any{
 			"group": GroupVersion.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": "samples", "singular": "sample", "kind": "Sample", "listKind": "SampleList"},
+			"names": map[string]any{"plural": "samples", "singular": "sample", "kind": "Sample",
+				"listKind": "SampleList"},
 			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+				"name": "v1", "served": true, "storage": true,
+				"subresources": map[string]any{"status": map[string]any{}},
 				"schema": map[string]any{"openAPIV3Schema": object(map[string]any{
 					"spec": object(map[string]any{
 						"message": text,
@@ -136,8 +138,9 @@ func NewSample(namespace string, n int) *Sample {
 	s.SetGroupVersionKind(Kind)
 	s.Namespace, s.Name = namespace, fmt.Sprintf("sample-%05d", n)
 	s.Labels = map[string]string{
-		"app.kubernetes.io/name": "sample", "app.kubernetes.io/instance": s.Name, "app.kubernetes.io/managed-by": "bench",
-		"team": fmt.Sprint("team-", n%20),
+		"app.kubernetes.io/name": "sample", "app.kubernetes.io/instance": s.Name,
+		"app.kubernetes.io/managed-by": "bench",
+		"team":                         fmt.Sprint("team-", n%20),
 	}
 	s.Annotations = map[string]string{"bench.kelson.dev/owner": fmt.Sprintf("user-%d@example.com", n%100)}
 	s.Spec.Message = fmt.Sprintf("%x %s", n*2654435761, "the message of a sample of the benchmark")
@@ -158,22 +161,28 @@ func NewSample(namespace string, n int) *Sample {
 func NewPod(namespace string, n int) *corev1.Pod {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	p.Namespace, p.Name = namespace, fmt.Sprintf("pod-%05d", n)
-	p.Labels = map[string]string{"app": fmt.Sprint("app-", n%50), "pod-template-hash": fmt.Sprintf("%x", n/50*2654435761), "tier": "backend"}
-	p.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090", "checksum/config": fmt.Sprintf("%064x", n*40503)}
+	p.Labels = map[string]string{"app": fmt.Sprint("app-", n%50),
+		"pod-template-hash": fmt.Sprintf("%x", n/50*2654435761), "tier": "backend"}
+	p.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090",
+		"checksum/config": fmt.Sprintf("%064x", n*40503)}
 	quantity := func(s string) resource.Quantity { return resource.MustParse(s) }
 	for c, name := range []string{"main", "sidecar"} {
 		container := corev1.Container{
 			Name: name, Image: fmt.Sprintf("registry.example.com/team-%d/%s:v1.%d.0", n%20, name, n%30),
-			Args:  []string{"--listen", fmt.Sprint(":", 8080+c), "--log-level=info", fmt.Sprintf("--shard=%d", n)},
-			Ports: []corev1.ContainerPort{{Name: fmt.Sprint("http-", c), ContainerPort: int32(8080 + c), Protocol: corev1.ProtocolTCP}},
+			Args: []string{"--listen", fmt.Sprint(":", 8080+c), "--log-level=info", fmt.Sprintf("--shard=%d", n)},
+			Ports: []corev1.ContainerPort{{Name: fmt.Sprint("http-", c), ContainerPort: int32(8080 + c),
+				Protocol: corev1.ProtocolTCP}},
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"cpu": quantity("100m"), "memory": quantity("128Mi")},
 				Limits:   corev1.ResourceList{"cpu": quantity("500m"), "memory": quantity("512Mi")},
 			},
-			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config", ReadOnly: true}, {Name: "data", MountPath: "/data"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/config", ReadOnly: true},
+				{Name: "data", MountPath: "/data"}},
 		}
 		for e := range 6 {
-			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprint("SETTING_", e), Value: fmt.Sprintf("value of the setting %d of %s", e, name)})
+			container.Env = append(container.Env,
+				corev1.EnvVar{Name: fmt.Sprint("SETTING_", e),
+					Value: fmt.Sprintf("value of the setting %d of %s", e, name)})
 		}
 		probe := func(path string) *corev1.Probe {
 			p := &corev1.Probe{InitialDelaySeconds: 5, PeriodSeconds: 10}
@@ -185,7 +194,8 @@ func NewPod(namespace string, n int) *corev1.Pod {
 		p.Spec.Containers = append(p.Spec.Containers, container)
 	}
 	p.Spec.Volumes = []corev1.Volume{{Name: "config"}, {Name: "data"}}
-	p.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}
+	p.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "config"}}
 	p.Spec.Volumes[1].EmptyDir = &corev1.EmptyDirVolumeSource{}
 	return p
 }

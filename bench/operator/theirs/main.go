@@ -194,7 +194,8 @@ func reconcile(ctx context.Context, cfg *rest.Config) error {
 	var count, conflicts atomic.Int64
 	cfg.Wrap(sample.CountConflicts(&conflicts))
 	utilruntime.Must(sample.AddToScheme(scheme.Scheme))
-	m, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "127.0.0.1:0"}})
+	m, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme.Scheme,
+		Metrics: server.Options{BindAddress: "127.0.0.1:0"}})
 	if err != nil {
 		return err
 	}

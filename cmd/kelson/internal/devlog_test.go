@@ -23,7 +23,8 @@ func TestWritesAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		kinds := resource.NewRegistry(&resource.Resource{Plural: "pods", Singular: "pod", Kind: "Pod", Namespaced: true})
+		kinds := resource.NewRegistry(&resource.Resource{Plural: "pods", Singular: "pod", Kind: "Pod",
+			Namespaced: true})
 		var out bytes.Buffer
 		a := devlog.New(&out, kinds)
 		cursor, err := s.Watch("", s.Snapshot().Revision())
@@ -32,7 +33,8 @@ func TestWritesAreLogged(t *testing.T) {
 		}
 		write := func(resource, name, data string) {
 			t.Helper()
-			op := store.Op{Key: store.Key{Resource: resource, Namespace: "default", Name: name}, Expect: store.AnyRevision}
+			op := store.Op{Key: store.Key{Resource: resource, Namespace: "default", Name: name},
+				Expect: store.AnyRevision}
 			if data != "" {
 				op.Data = []byte(data)
 			}
@@ -78,16 +80,20 @@ func TestReconcilesAreLoggedWithCausesAndResults(t *testing.T) {
 		want   string
 	}{
 		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1.23456ms",
-			Causes: []trace.LineCause{{Event: trace.Add, Kind: "At", Name: "a"}, {Event: trace.Update, Kind: "Pod", Name: "p"}},
-			Writes: []trace.LineWrite{{Verb: "apply", Kind: "Pod", Name: "p", Changed: true}, {Verb: "patch", Subresource: "status", Kind: "At", Name: "a", Changed: true}}},
+			Causes: []trace.LineCause{{Event: trace.Add, Kind: "At", Name: "a"},
+				{Event: trace.Update, Kind: "Pod", Name: "p"}},
+			Writes: []trace.LineWrite{{Verb: "apply", Kind: "Pod", Name: "p", Changed: true},
+				{Verb: "patch", Subresource: "status", Kind: "At", Name: "a", Changed: true}}},
 			"⟳ at reconciled (created, pod/p updated) in 1.23ms: applied pod/p, patched status of at/a"},
 		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms", RequeueAfter: "1h0m0s",
 			Causes: []trace.LineCause{{Event: trace.After}}, MoreCauses: 2},
 			"⟳ at reconciled (requeue time reached, 2 more) in 1ms: again after 1h0m0s"},
 		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms", Error: "boom",
-			Writes: []trace.LineWrite{{Verb: "create", Kind: "Pod", Name: "p", Error: "refused"}, {Verb: "apply", Kind: "Pod", Name: "q"}}},
+			Writes: []trace.LineWrite{{Verb: "create", Kind: "Pod", Name: "p", Error: "refused"},
+				{Verb: "apply", Kind: "Pod", Name: "q"}}},
 			"⟳ at reconciled (no cause known) in 1ms: create pod/p failed: refused, error: boom"},
-		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms", Causes: []trace.LineCause{{Event: trace.Sync}}},
+		{trace.LineRecord{Controller: "at", Kind: "At", Name: "a", Duration: "1ms",
+			Causes: []trace.LineCause{{Event: trace.Sync}}},
 			"⟳ at reconciled (existed at the start) in 1ms: nothing to do"},
 	} {
 		var out bytes.Buffer
@@ -126,7 +132,8 @@ func TestWorkingIsLogged(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		stop()
 		time.Sleep(time.Minute)
-		if lines := strings.Count(out.String(), "\n"); !strings.Contains(begin, "building…\n") || lines != 3 || !strings.Contains(out.String(), "building… 20s\n") {
+		if lines := strings.Count(out.String(), "\n"); !strings.Contains(begin, "building…\n") || lines != 3 ||
+			!strings.Contains(out.String(), "building… 20s\n") {
 			t.Errorf("at once %q, at the end:\n%s", begin, out.String())
 		}
 	})

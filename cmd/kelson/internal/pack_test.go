@@ -66,9 +66,13 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantContains(t, files, "values.yaml", "repository: registry.example:5000/welcome\n", "tag: v1\n")
-	wantContains(t, files, "templates/crds/as.example.com.yaml", "{{- if .Values.crds.install }}", `not a {{ "{{" }} template {{ "}}" }}`, "helm.sh/resource-policy")
-	wantContains(t, files, "templates/deployment-manager.yaml", "namespace: {{ .Release.Namespace }}\n", "  replicas: {{ .Values.replicas }}\n",
-		"      - args:\n        {{- toYaml .Values.args | nindent 10 }}\n", "        image: \"{{ .Values.image.repository }}{{ with .Values.image.digest }}@", "serviceAccountName: manager\n")
+	wantContains(t, files, "templates/crds/as.example.com.yaml", "{{- if .Values.crds.install }}",
+		`not a {{ "{{" }} template {{ "}}" }}`, "helm.sh/resource-policy")
+	wantContains(t, files, "templates/deployment-manager.yaml", "namespace: {{ .Release.Namespace }}\n",
+		"  replicas: {{ .Values.replicas }}\n",
+		"      - args:\n        {{- toYaml .Values.args | nindent 10 }}\n",
+		"        image: \"{{ .Values.image.repository }}{{ with .Values.image.digest }}@",
+		"serviceAccountName: manager\n")
 	wantContains(t, files, "templates/mutatingwebhookconfiguration-hooks.yaml", "namespace: {{ .Release.Namespace }}\n")
 	for name, text := range files {
 		if strings.Contains(string(text), "PLACE-") || strings.Contains(string(text), "kind: Namespace\n") {
@@ -83,7 +87,8 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, files, "manifests/welcome.clusterserviceversion.yaml", "serviceAccountName: manager\n", "image: registry.example:5000/welcome:v1\n",
+	wantContains(t, files, "manifests/welcome.clusterserviceversion.yaml", "serviceAccountName: manager\n",
+		"image: registry.example:5000/welcome:v1\n",
 		"name: welcome.v0.1.0\n", "webhookPath: /mutate\n", "type: MutatingWebhook\n", "- as\n", "alm-examples: '[]'\n")
 	wantContains(t, files, "manifests/clusterrole-viewer.yaml", "name: viewer\n")
 	wantContains(t, files, "metadata/annotations.yaml", "operators.operatorframework.io.bundle.package.v1: welcome\n")
@@ -102,10 +107,12 @@ func TestBundle(t *testing.T) {
 func TestInstaller(t *testing.T) {
 	o := welcome(t)
 	data, err := pack.Installer(o)
-	if err != nil || strings.Count(string(data), "---\n") != len(o.Objects) || !strings.Contains(string(data), "image: registry.example:5000/welcome:v1\n") {
+	if err != nil || strings.Count(string(data), "---\n") != len(o.Objects) ||
+		!strings.Contains(string(data), "image: registry.example:5000/welcome:v1\n") {
 		t.Errorf("%v\n%s", err, data)
 	}
-	if image, _, _ := unstructured.NestedSlice(o.Objects[6].Object, "spec", "template", "spec", "containers"); image[0].(map[string]any)["image"] != "controller:latest" {
+	if image, _, _ := unstructured.NestedSlice(o.Objects[6].Object, "spec", "template", "spec",
+		"containers"); image[0].(map[string]any)["image"] != "controller:latest" {
 		t.Error("the objects themselves were changed")
 	}
 	if _, err := pack.Installer(pack.Operator{Objects: manifests.Objects{o.Objects[0]}}); err == nil {
@@ -136,13 +143,15 @@ func TestWrite(t *testing.T) {
 		t.Errorf("a/b: %v; c: %s; mine: %s", err, read("c"), read("mine"))
 	}
 	err := (pack.Files{"c": []byte("4"), "mine": []byte("5")}).Write(dir)
-	if err == nil || !strings.Contains(err.Error(), "mine exists, and kelson package did not write it") || read("c") != "3" || read("mine") != "mine" {
+	if err == nil || !strings.Contains(err.Error(), "mine exists, and kelson package did not write it") ||
+		read("c") != "3" || read("mine") != "mine" {
 		t.Errorf("%v; c: %s; mine: %s", err, read("c"), read("mine"))
 	}
 	if err := os.WriteFile(filepath.Join(dir, ".kelson-package"), []byte("../mine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (pack.Files{"c": []byte("5")}).Write(dir); err == nil || !strings.Contains(err.Error(), "../mine is not a path below") {
+	if err := (pack.Files{"c": []byte("5")}).Write(dir); err == nil ||
+		!strings.Contains(err.Error(), "../mine is not a path below") {
 		t.Error(err)
 	}
 }

@@ -107,7 +107,8 @@ func New(config *rest.Config, namespaces []string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to cluster: %w", err)
 	}
-	return &Cluster{config: config, host: base.Host, base: base, client: client, discovery: disco, namespaces: namespaces}, nil
+	return &Cluster{config: config, host: base.Host, base: base, client: client, discovery: disco,
+		namespaces: namespaces}, nil
 }
 
 // Config returns a copy of the configuration of the connection.
@@ -224,7 +225,8 @@ func (c *Cluster) Kinds() ([]Kind, error) {
 			continue
 		}
 		for _, r := range list.APIResources {
-			k := Kind{Group: gv.Group, Version: gv.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Short: r.ShortNames, Verbs: r.Verbs}
+			k := Kind{Group: gv.Group, Version: gv.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced,
+				Short: r.ShortNames, Verbs: r.Verbs}
 			if k.Can("list") && !strings.Contains(r.Name, "/") {
 				kinds = append(kinds, k)
 			}

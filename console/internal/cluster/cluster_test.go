@@ -26,10 +26,13 @@ func TestPaths(t *testing.T) {
 			namespace, name string
 			want            string
 		}{
-			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, "default", "web", "/api/v1/namespaces/default/pods/web"},
+			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, "default", "web",
+				"/api/v1/namespaces/default/pods/web"},
 			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, "", "", "/api/v1/pods"},
-			{Kind{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, "", "system:node", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node"},
-			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, "default", "a/b?c#d%2e", "/api/v1/namespaces/default/pods/a%2Fb%3Fc%23d%252e"},
+			{Kind{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, "", "system:node",
+				"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node"},
+			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, "default", "a/b?c#d%2e",
+				"/api/v1/namespaces/default/pods/a%2Fb%3Fc%23d%252e"},
 			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, "default", "..", ""},
 			{Kind{Version: "v1", Resource: "pods", Namespaced: true}, ".", "x", ""},
 		} {

@@ -10,7 +10,8 @@ import (
 
 // Exec runs a command in a container of a pod until it ends or ctx does. An error of type
 // exec.CodeExitError has the command's exit code.
-func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, command []string, streams remotecommand.StreamOptions) error {
+func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, command []string,
+	streams remotecommand.StreamOptions) error {
 	query := url.Values{"command": command, "stdin": {"true"}, "stdout": {"true"}, "tty": {"true"}}
 	if container != "" {
 		query.Set("container", container)

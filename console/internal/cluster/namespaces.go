@@ -25,7 +25,8 @@ const maxNamespaces = 20
 func (c *Cluster) Namespaces(ctx context.Context) ([]string, error) {
 	var list metav1.PartialObjectMetadataList
 	kind := Kind{Version: "v1", Resource: "namespaces"}
-	err := c.Get(ctx, Request{Path: kind.Path("", ""), Accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"}, &list)
+	err := c.Get(ctx, Request{Path: kind.Path("", ""),
+		Accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"}, &list)
 	if apierrors.IsForbidden(err) && len(c.namespaces) > 0 {
 		return slices.Sorted(slices.Values(c.namespaces)), nil
 	}
@@ -52,7 +53,8 @@ const (
 // user may list. to returns the receiver of a namespace, "" for all; receivers of different
 // namespaces are called concurrently. Each time a request is refused, for all or for some of the
 // namespaces, it calls refused with the error, and retries after a pause.
-func (c *Cluster) FollowReadable(ctx context.Context, kind Kind, to func(namespace string) Receiver, refused func(error)) {
+func (c *Cluster) FollowReadable(ctx context.Context, kind Kind, to func(namespace string) Receiver,
+	refused func(error)) {
 	for ctx.Err() == nil {
 		err := c.Follow(ctx, Collection{Kind: kind}, to(""))
 		if ctx.Err() != nil {
@@ -83,7 +85,8 @@ func (c *Cluster) readable(ctx context.Context) []string {
 
 // followEach follows a kind in several namespaces until ctx ends. It calls refused when all of them
 // were tried and some could not be read.
-func (c *Cluster) followEach(ctx context.Context, kind Kind, namespaces []string, to func(string) Receiver, refused func(error)) {
+func (c *Cluster) followEach(ctx context.Context, kind Kind, namespaces []string, to func(string) Receiver,
+	refused func(error)) {
 	var mu sync.Mutex
 	failed := map[string]error{} // nil: the namespace can be read
 	note := func(namespace string, err error) {

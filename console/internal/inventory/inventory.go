@@ -164,7 +164,9 @@ func (v *Inventory) update(ctx context.Context, change func()) {
 func (v *Inventory) follow(ctx context.Context, kind cluster.Kind) {
 	name := kind.Name()
 	v.update(ctx, func() { v.kinds[name] = kind })
-	v.cluster.FollowReadable(ctx, kind, func(namespace string) cluster.Receiver { return v.receiver(ctx, kind, namespace) }, func(err error) {
+	v.cluster.FollowReadable(ctx, kind, func(namespace string) cluster.Receiver {
+		return v.receiver(ctx, kind, namespace)
+	}, func(err error) {
 		v.update(ctx, func() { v.failures[name], v.synced[name] = web.AsError(err), true })
 	})
 }
@@ -286,8 +288,11 @@ func (v *Inventory) Snapshot() Snapshot {
 		s.Events = append(s.Events, e)
 	}
 	slices.SortFunc(s.Objects, func(a, b *Object) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Name, b.Name))
 	})
-	slices.SortFunc(s.Events, func(a, b Event) int { return cmp.Or(b.Time.Compare(a.Time), strings.Compare(a.UID, b.UID)) })
+	slices.SortFunc(s.Events, func(a, b Event) int {
+		return cmp.Or(b.Time.Compare(a.Time), strings.Compare(a.UID, b.UID))
+	})
 	return s
 }

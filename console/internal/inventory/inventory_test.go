@@ -17,7 +17,8 @@ import (
 func eventJSON(t *testing.T, uid, seconds int) json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": fmt.Sprint(uid)}, "lastTimestamp": time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339), "message": fmt.Sprint(seconds),
+		"metadata":      map[string]any{"uid": fmt.Sprint(uid)},
+		"lastTimestamp": time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339), "message": fmt.Sprint(seconds),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,8 @@ func eventJSON(t *testing.T, uid, seconds int) json.RawMessage {
 
 // The newest Events are kept. An Event that happens again replaces itself, and no other Event.
 func TestNewestEventsAreKept(t *testing.T) {
-	v := &Inventory{changed: web.NewSignal(), events: map[string]Event{}, objects: map[string]map[string]*Object{}, synced: map[string]bool{}, failures: map[string]*web.Error{}}
+	v := &Inventory{changed: web.NewSignal(), events: map[string]Event{}, objects: map[string]map[string]*Object{},
+		synced: map[string]bool{}, failures: map[string]*web.Error{}}
 	kind := cluster.Kind{Version: "v1", Resource: "events", Kind: "Event"}
 	receiver := v.receiver(context.Background(), kind, "")
 	var items []json.RawMessage
@@ -44,8 +46,10 @@ func TestNewestEventsAreKept(t *testing.T) {
 	check := func(kept, oldest, newest int) {
 		t.Helper()
 		events := v.Snapshot().Events
-		if len(events) != kept || events[0].Message != fmt.Sprint(newest) || events[kept-1].Message != fmt.Sprint(oldest) {
-			t.Errorf("%d Events, %s to %s; want %d, %d to %d", len(events), events[len(events)-1].Message, events[0].Message, kept, oldest, newest)
+		if len(events) != kept || events[0].Message != fmt.Sprint(newest) ||
+			events[kept-1].Message != fmt.Sprint(oldest) {
+			t.Errorf("%d Events, %s to %s; want %d, %d to %d", len(events), events[len(events)-1].Message,
+				events[0].Message, kept, oldest, newest)
 		}
 		if all, _ := v.Events(); len(all) != kept {
 			t.Errorf("Events returns %d, want %d", len(all), kept)
@@ -75,10 +79,12 @@ func TestSummaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Waiting) != 1 || pod.Waiting[0] != want {
+	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Waiting) != 1 ||
+		pod.Waiting[0] != want {
 		t.Errorf("%q, want %q", pod.Waiting, want)
 	}
-	namespace, err := summarize(cluster.Kind{Version: "v1", Resource: "namespaces", Kind: "Namespace"}, []byte(`{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`))
+	namespace, err := summarize(cluster.Kind{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
+		[]byte(`{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,8 @@ type Traces struct {
 
 // New returns traces that are empty until Run reads the sources.
 func New(sources []Source) *Traces {
-	return &Traces{Trace: causes.New(maxRecords), sources: sources, changed: web.NewSignal(), errors: map[string]string{}}
+	return &Traces{Trace: causes.New(maxRecords), sources: sources, changed: web.NewSignal(),
+		errors: map[string]string{}}
 }
 
 // Sources returns the number of sources.

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	one = `{"id":1,"run":"a","time":"2030-01-02T15:04:05Z","controller":"c","kind":"K","name":"n","duration":"1ms"}` + "\n"
-	two = `{"id":2,"run":"a","time":"2030-01-02T15:04:06Z","controller":"c","kind":"K","name":"n","duration":"1ms"}` + "\n"
+	one = `{"id":1,"run":"a","time":"2030-01-02T15:04:05Z","controller":"c","kind":"K","name":"n","duration":"1ms"}` +
+		"\n"
+	two = `{"id":2,"run":"a","time":"2030-01-02T15:04:06Z","controller":"c","kind":"K","name":"n","duration":"1ms"}` +
+		"\n"
 )
 
 // A file that does not exist yet, grows by parts of lines, and is replaced.

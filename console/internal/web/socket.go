@@ -21,7 +21,9 @@ const streaming = "kelson-stream"
 // event is named refused, and its data is the body of the response.
 func Sockets(h http.Handler) http.Handler {
 	// the guard has checked the origin
-	upgrader := websocket.Upgrader{Subprotocols: []string{streaming}, CheckOrigin: func(*http.Request) bool { return true }}
+	upgrader := websocket.Upgrader{Subprotocols: []string{streaming}, CheckOrigin: func(*http.Request) bool {
+		return true
+	}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(websocket.Subprotocols(r), streaming) {
 			h.ServeHTTP(w, r)
@@ -46,7 +48,8 @@ func Sockets(h http.Handler) http.Handler {
 			s.pending = *bytes.NewBuffer(slices.Concat([]byte("event: refused\ndata: "), body, []byte("\n\n")))
 		}
 		if s.FlushError() == nil {
-			_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(sendWithin))
+			_ = conn.WriteControl(websocket.CloseMessage,
+				websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(sendWithin))
 		}
 	})
 }

@@ -24,7 +24,9 @@ func TestSockets(t *testing.T) {
 		}
 		<-r.Context().Done()
 	})
-	mux.Handle("/refused", web.Func(func(*http.Request) (any, error) { return nil, web.Errorf(http.StatusForbidden, "no") }))
+	mux.Handle("/refused", web.Func(func(*http.Request) (any, error) {
+		return nil, web.Errorf(http.StatusForbidden, "no")
+	}))
 	server := httptest.NewServer(web.Sockets(mux))
 	defer server.Close()
 	dial := func(path string) *websocket.Conn {

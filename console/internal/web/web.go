@@ -125,7 +125,8 @@ func (s *Stream) Ping() error {
 // changed if the encoded value has changed. It waits at least pace between two values, and returns
 // when ctx ends or the client has closed the connection. An error of get is sent as an event named
 // failure.
-func States(ctx context.Context, w http.ResponseWriter, changed func() <-chan struct{}, pace time.Duration, get func(context.Context) (any, error)) {
+func States(ctx context.Context, w http.ResponseWriter, changed func() <-chan struct{}, pace time.Duration,
+	get func(context.Context) (any, error)) {
 	s := NewStream(w)
 	last := ""
 	alive := time.NewTicker(keepAlive)

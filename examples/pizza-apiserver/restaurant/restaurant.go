@@ -21,7 +21,8 @@ import (
 func API() apiserver.Part {
 	return apiserver.Parts(
 		apiserver.Group("restaurant.programming-kubernetes.info",
-			apiserver.Kind(&v1beta1.Pizza{}, apiserver.Version(&v1alpha1.Pizza{}), apiserver.ListMap("spec.toppings", "name"), Pizzas{}),
+			apiserver.Kind(&v1beta1.Pizza{}, apiserver.Version(&v1alpha1.Pizza{}),
+				apiserver.ListMap("spec.toppings", "name"), Pizzas{}),
 			apiserver.Kind(&v1alpha1.Topping{}, apiserver.ClusterScoped(), Toppings{})),
 		apiserver.Admission(ToppingsExist),
 		apiserver.Admission(ToppingUnused, admission.Delete),
@@ -90,7 +91,9 @@ func (Toppings) Validate(_ context.Context, t *v1alpha1.Topping) (errs field.Err
 
 // Columns returns the table column of a topping: its cost.
 func (Toppings) Columns() []apiserver.Column[*v1alpha1.Topping] {
-	return []apiserver.Column[*v1alpha1.Topping]{{Name: "Cost", Type: "integer", Value: func(t *v1alpha1.Topping) any { return t.Spec.Cost }}}
+	return []apiserver.Column[*v1alpha1.Topping]{{Name: "Cost", Type: "integer", Value: func(t *v1alpha1.Topping) any {
+		return t.Spec.Cost
+	}}}
 }
 
 // ToppingsExist rejects a pizza with a topping that does not exist. The objects that a rule reads

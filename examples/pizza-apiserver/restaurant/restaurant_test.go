@@ -27,7 +27,8 @@ func menu(t *testing.T) *apiservertest.Env {
 	env := apiservertest.New(t, restaurant.API())
 	env.Do(t, func(tx *apiserver.Tx) error {
 		for _, name := range []string{"tomato", "mozzarella", "salami"} {
-			if err := tx.Create(&v1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToppingSpec{Cost: 50}}); err != nil {
+			if err := tx.Create(&v1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: v1alpha1.ToppingSpec{Cost: 50}}); err != nil {
 				return err
 			}
 		}
@@ -50,8 +51,10 @@ func sent(t *testing.T, version string, obj runtime.Object) *unstructured.Unstru
 // Both versions, defaults, and the check that toppings exist.
 func TestPizza(t *testing.T) {
 	client := menu(t).Dynamic(t)
-	v1, v2 := client.Resource(v1alpha1.GroupVersion.WithResource("pizzas")).Namespace("default"), client.Resource(v1beta1.GroupVersion.WithResource("pizzas")).Namespace("default")
-	old := &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "double"}, Spec: v1alpha1.PizzaSpec{Toppings: []string{"salami", "salami"}}}
+	v1, v2 := client.Resource(v1alpha1.GroupVersion.WithResource("pizzas")).Namespace("default"),
+		client.Resource(v1beta1.GroupVersion.WithResource("pizzas")).Namespace("default")
+	old := &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "double"},
+		Spec: v1alpha1.PizzaSpec{Toppings: []string{"salami", "salami"}}}
 	if _, err := v1.Create(t.Context(), sent(t, "v1alpha1", old), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +65,8 @@ func TestPizza(t *testing.T) {
 	if text := fmt.Sprint(got.Object["spec"]); text != "map[toppings:[map[name:salami quantity:2]]]" {
 		t.Errorf("in v1beta1: %s", text)
 	}
-	plain, err := v1.Create(t.Context(), sent(t, "v1alpha1", &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}), metav1.CreateOptions{})
+	plain, err := v1.Create(t.Context(), sent(t, "v1alpha1",
+		&v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}), metav1.CreateOptions{})
 	if err != nil || fmt.Sprint(plain.Object["spec"]) != "map[toppings:[tomato mozzarella salami]]" {
 		t.Errorf("default: %v, %v", plain, err)
 	}
@@ -71,7 +75,8 @@ func TestPizza(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.toppings[0].name: Not found: "pineapple"`) {
 		t.Errorf("unknown topping: %v", err)
 	}
-	err = client.Resource(v1alpha1.GroupVersion.WithResource("toppings")).Delete(t.Context(), "salami", metav1.DeleteOptions{})
+	err = client.Resource(v1alpha1.GroupVersion.WithResource("toppings")).Delete(t.Context(), "salami",
+		metav1.DeleteOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "pizza default/double has this topping") {
 		t.Errorf("topping in use: %v", err)
 	}
@@ -87,11 +92,14 @@ func TestRace(t *testing.T) {
 		var pizza, deletion error
 		var both sync.WaitGroup
 		both.Go(func() {
-			p := &v1beta1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1beta1.PizzaSpec{Toppings: []v1beta1.PizzaTopping{{Name: "tomato"}}}}
-			_, pizza = client.Resource(v1beta1.GroupVersion.WithResource("pizzas")).Namespace("default").Create(t.Context(), sent(t, "v1beta1", p), metav1.CreateOptions{})
+			p := &v1beta1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+				Spec: v1beta1.PizzaSpec{Toppings: []v1beta1.PizzaTopping{{Name: "tomato"}}}}
+			_, pizza = client.Resource(v1beta1.GroupVersion.WithResource("pizzas")).Namespace("default").
+				Create(t.Context(), sent(t, "v1beta1", p), metav1.CreateOptions{})
 		})
 		both.Go(func() {
-			deletion = client.Resource(v1alpha1.GroupVersion.WithResource("toppings")).Delete(t.Context(), "tomato", metav1.DeleteOptions{})
+			deletion = client.Resource(v1alpha1.GroupVersion.WithResource("toppings")).Delete(t.Context(), "tomato",
+				metav1.DeleteOptions{})
 		})
 		both.Wait()
 		if (pizza == nil) == (deletion == nil) {

@@ -63,7 +63,8 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, name string) (time.Duration, error) {
-	policy, err := derived.Get[admissionregistrationv1.ValidatingAdmissionPolicy](c.cfg.Store.Snapshot(), policies, "", name)
+	policy, err := derived.Get[admissionregistrationv1.ValidatingAdmissionPolicy](c.cfg.Store.Snapshot(), policies, "",
+		name)
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
@@ -90,13 +91,15 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		"apiVersion": admissionregistrationv1.SchemeGroupVersion.String(),
 		"kind":       "ValidatingAdmissionPolicy",
 		"metadata":   map[string]any{"name": name, "uid": policy.UID},
-		"status":     status{policy.Generation, admissionregistrationv1.TypeChecking{ExpressionWarnings: checker.Check(policy)}},
+		"status": status{policy.Generation,
+			admissionregistrationv1.TypeChecking{ExpressionWarnings: checker.Check(policy)}},
 	})
 	if err != nil {
 		return 0, err
 	}
 	force := true
-	_, err = c.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(ctx, name, types.ApplyPatchType, apply,
+	_, err = c.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(ctx, name, types.ApplyPatchType,
+		apply,
 		metav1.PatchOptions{FieldManager: FieldOwner, Force: &force}, "status")
 	// The event of another object with this name queues it again.
 	if apierrors.IsConflict(err) && !follow.Exists(c.cfg.Store, store.Key{Resource: policies, Name: name}, policy.UID) {

@@ -49,7 +49,9 @@ type Servers struct {
 
 // New returns the servers that Discovery lists.
 func New(cfg Config) *Servers {
-	return &Servers{cfg: cfg, client: sync.OnceValues(func() (metadata.Interface, error) { return metadata.NewForConfig(cfg.REST) })}
+	return &Servers{cfg: cfg, client: sync.OnceValues(func() (metadata.Interface, error) {
+		return metadata.NewForConfig(cfg.REST)
+	})}
 }
 
 // Kind is one resource of another server.
@@ -90,7 +92,8 @@ func (s *Servers) Find(gvk schema.GroupVersionKind) (Kind, bool) {
 		return Kind{}, false
 	}
 	for i := range other.Resources {
-		if k := kindOf(gvk.GroupVersion(), &other.Resources[i]); k.GroupVersion() == gvk.GroupVersion() && k.Kind == gvk.Kind {
+		if k := kindOf(gvk.GroupVersion(), &other.Resources[i]); k.GroupVersion() == gvk.GroupVersion() &&
+			k.Kind == gvk.Kind {
 			return k, true
 		}
 	}
@@ -98,7 +101,8 @@ func (s *Servers) Find(gvk schema.GroupVersionKind) (Kind, bool) {
 }
 
 func kindOf(gv schema.GroupVersion, r *apidiscoveryv2.APIResourceDiscovery) Kind {
-	k := Kind{GroupVersionResource: gv.WithResource(r.Resource), Namespaced: r.Scope == apidiscoveryv2.ScopeNamespace, Verbs: r.Verbs}
+	k := Kind{GroupVersionResource: gv.WithResource(r.Resource), Namespaced: r.Scope == apidiscoveryv2.ScopeNamespace,
+		Verbs: r.Verbs}
 	if r.ResponseKind != nil {
 		k.Kind = r.ResponseKind.Kind
 	}

@@ -92,7 +92,8 @@ const resource = "certificatesigningrequests.certificates.k8s.io"
 // Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
-		Name: "certificates", Store: c.cfg.Store, Resources: []string{resource, podRequests}, Log: c.cfg.Log, Sync: c.sync,
+		Name: "certificates", Store: c.cfg.Store, Resources: []string{resource, podRequests}, Log: c.cfg.Log,
+		Sync: c.sync,
 		Keys: func(obj *store.Object, add func(store.Key)) { add(obj.Key) },
 	})
 }
@@ -119,7 +120,8 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 	switch {
 	case ends && time.Now().After(end):
 		err = c.cfg.Client.Delete(ctx, stored, client.Preconditions{UID: stored.UID})
-	case len(stored.Status.Certificate) > 0, holds(stored, certificatesv1.CertificateDenied), holds(stored, certificatesv1.CertificateFailed):
+	case len(stored.Status.Certificate) > 0, holds(stored, certificatesv1.CertificateDenied),
+		holds(stored, certificatesv1.CertificateFailed):
 	case holds(stored, certificatesv1.CertificateApproved):
 		err = c.sign(ctx, stored.DeepCopy())
 	default:
@@ -137,7 +139,8 @@ func (c *Controller) syncRequest(ctx context.Context, name string) (again time.D
 
 // approve approves requests of kubelets for client and serving certificates. If retry is not 0, the
 // decision may change after that time.
-func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateSigningRequest) (retry time.Duration, err error) {
+func (c *Controller) approve(ctx context.Context,
+	r *certificatesv1.CertificateSigningRequest) (retry time.Duration, err error) {
 	request, err := rules.ParseCSR(r.Spec.Request)
 	if err != nil {
 		return 0, nil // an invalid request stays invalid
@@ -145,7 +148,8 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 	if r.Spec.SignerName == certificatesv1.KubeletServingSignerName {
 		return c.approveServing(ctx, r, request)
 	}
-	if c.cfg.Authorizer == nil || r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !rules.IsKubeletClientCSR(request, names(r.Spec.Usages)) {
+	if c.cfg.Authorizer == nil || r.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName ||
+		!rules.IsKubeletClientCSR(request, names(r.Spec.Usages)) {
 		return 0, nil
 	}
 	self := r.Spec.Username == request.Subject.CommonName
@@ -168,7 +172,8 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 			continue
 		}
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: form.message,
+			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved",
+			Message: form.message,
 		})
 		return 0, c.cfg.Client.Subresource("approval").Update(ctx, r, nil)
 	}
@@ -177,14 +182,16 @@ func (c *Controller) approve(ctx context.Context, r *certificatesv1.CertificateS
 
 // permitted reports whether the requester may create the given subresource of
 // certificatesigningrequests.
-func (c *Controller) permitted(ctx context.Context, r *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
+func (c *Controller) permitted(ctx context.Context, r *certificatesv1.CertificateSigningRequest,
+	subresource string) (bool, error) {
 	extra := map[string][]string{}
 	for k, v := range r.Spec.Extra {
 		extra[k] = v
 	}
 	decision, _, err := c.cfg.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: r.Spec.Username, UID: r.Spec.UID, Groups: r.Spec.Groups, Extra: extra},
-		Verb: "create", APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "certificatesigningrequests", Subresource: subresource,
+		Verb: "create", APIGroup: certificatesv1.GroupName, APIVersion: "*", Resource: "certificatesigningrequests",
+		Subresource:     subresource,
 		ResourceRequest: true,
 	})
 	if decision == authorizer.DecisionAllow {
@@ -205,7 +212,8 @@ func (c *Controller) sign(ctx context.Context, r *certificatesv1.CertificateSign
 	}
 	if err := check(request, r.Spec.Usages); err != nil {
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure", Message: err.Error(),
+			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
+			Message:        err.Error(),
 			LastUpdateTime: metav1.Now(),
 		})
 		return c.cfg.Client.Subresource("status").Update(ctx, r, nil)

@@ -21,7 +21,8 @@ const keepPodRequest = 15 * time.Minute
 
 // clearPodRequest deletes a PodCertificateRequest at the end of keepPodRequest.
 func (c *Controller) clearPodRequest(ctx context.Context, namespace, name string) (again time.Duration, err error) {
-	stored, err := derived.Get[certificatesv1.PodCertificateRequest](c.cfg.Store.Snapshot(), podRequests, namespace, name)
+	stored, err := derived.Get[certificatesv1.PodCertificateRequest](c.cfg.Store.Snapshot(), podRequests, namespace,
+		name)
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}

@@ -30,7 +30,8 @@ const (
 // The node itself must request it, for its name and for addresses of its Node object. A node writes
 // these addresses itself, so they must not belong to another node or to a Service. A request that
 // does not qualify stays undecided; an administrator can approve it.
-func (c *Controller) approveServing(ctx context.Context, r *certificatesv1.CertificateSigningRequest, request *x509.CertificateRequest) (retry time.Duration, err error) {
+func (c *Controller) approveServing(ctx context.Context, r *certificatesv1.CertificateSigningRequest,
+	request *x509.CertificateRequest) (retry time.Duration, err error) {
 	if !c.cfg.ApproveServing || rules.ValidateKubeletServingCSR(request, names(r.Spec.Usages)) != nil {
 		return 0, nil
 	}
@@ -42,7 +43,8 @@ func (c *Controller) approveServing(ctx context.Context, r *certificatesv1.Certi
 		if time.Since(r.CreationTimestamp.Time) < addressesWithin {
 			return addressesRetry, nil
 		}
-		c.cfg.Log.Warn("serving certificate of a kubelet not approved; approve the request by hand if it is correct", "request", r.Name, "node", name, "reason", err)
+		c.cfg.Log.Warn("serving certificate of a kubelet not approved; approve the request by hand if it is correct",
+			"request", r.Name, "node", name, "reason", err)
 		return 0, nil
 	}
 	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -90,7 +92,8 @@ func (c *Controller) checkServing(name string, request *x509.CertificateRequest)
 		if len(owners[addr]) == 0 {
 			return fmt.Errorf("address %s is not an address of the node", addr)
 		}
-		if _, err := derived.Get[networkingv1.IPAddress](current, "ipaddresses.networking.k8s.io", "", addr.String()); err == nil {
+		if _, err := derived.Get[networkingv1.IPAddress](current, "ipaddresses.networking.k8s.io", "",
+			addr.String()); err == nil {
 			return fmt.Errorf("address %s belongs to a Service", addr)
 		} else if !apierrors.IsNotFound(err) {
 			return err

@@ -13,16 +13,21 @@ import (
 // signers maps the supported signer names to functions that check whether the signer may issue the
 // requested certificate.
 var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
-	certificatesv1.KubeAPIServerClientSignerName: func(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	certificatesv1.KubeAPIServerClientSignerName: func(_ *x509.CertificateRequest,
+		usages []certificatesv1.KeyUsage) error {
 		return clientUsages(usages)
 	},
-	certificatesv1.KubeAPIServerClientKubeletSignerName: func(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	certificatesv1.KubeAPIServerClientKubeletSignerName: func(request *x509.CertificateRequest,
+		usages []certificatesv1.KeyUsage) error {
 		return certificates.ValidateKubeletClientCSR(request, names(usages))
 	},
-	certificatesv1.KubeletServingSignerName: func(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	certificatesv1.KubeletServingSignerName: func(request *x509.CertificateRequest,
+		usages []certificatesv1.KeyUsage) error {
 		return certificates.ValidateKubeletServingCSR(request, names(usages))
 	},
-	certificatesv1beta1.LegacyUnknownSignerName: func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error { return nil },
+	certificatesv1beta1.LegacyUnknownSignerName: func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error {
+		return nil
+	},
 }
 
 // clientUsages checks the usages of a client certificate for the API server.

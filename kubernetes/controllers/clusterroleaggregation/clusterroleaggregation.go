@@ -88,8 +88,10 @@ func (c *Controller) sync(ctx context.Context, _ struct{}) (time.Duration, error
 
 // apply writes the rules of a role. The uid prevents the apply from creating a role that was
 // deleted meanwhile.
-func (c *Controller) apply(ctx context.Context, read *store.Object, role *rbacv1.ClusterRole, rules []rbacv1.PolicyRule) error {
-	err := c.cfg.Client.Apply(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID}, Rules: rules},
+func (c *Controller) apply(ctx context.Context, read *store.Object, role *rbacv1.ClusterRole,
+	rules []rbacv1.PolicyRule) error {
+	err := c.cfg.Client.Apply(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role.Name, UID: role.UID},
+		Rules: rules},
 		client.FieldOwner(FieldOwner))
 	// If the role was deleted or replaced, the event triggers another pass.
 	return follow.IgnoreChanged(c.cfg.Store, read, err)

@@ -80,7 +80,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[store.Key]{
 		Name: "disruption budgets", Store: c.cfg.Store, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
-		Resources: []string{budgets, "pods", "replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps"},
+		Resources: []string{budgets, "pods", "replicationcontrollers", "replicasets.apps", "deployments.apps",
+			"statefulsets.apps"},
 	})
 }
 
@@ -171,7 +172,8 @@ func target(pod *corev1.Pod) *corev1.PodCondition {
 		return nil
 	}
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.Reason != corev1.PodReasonTerminationByKubelet {
 			return c
 		}
 	}
@@ -192,7 +194,8 @@ func (c *Controller) release(ctx context.Context, sn *store.Snapshot, key store.
 		return left, nil
 	}
 	next := pod.DeepCopy()
-	*target(next) = corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
+	*target(next) = corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse,
+		LastTransitionTime: metav1.Now(),
 		ObservedGeneration: set.ObservedGeneration}
 	return 0, follow.IgnoreGone(c.cfg.Store, key, pod.UID, c.cfg.Client.Subresource("status").Update(ctx, next, nil))
 }
@@ -212,16 +215,22 @@ func (c *Controller) status(ctx context.Context, sn *store.Snapshot, b *policyv1
 	}
 	expected, desired, err := c.expected(ctx, b, pods)
 	if err != nil {
-		c.recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
+		c.recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed",
+			"Failed to calculate the number of expected pods: %v", err)
 		return status, 0, err
 	}
-	if relative(b) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil }) {
-		c.recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
-			"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
-			`To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`, b.Spec.Selector)
+	if relative(b) && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return metav1.GetControllerOf(pod) == nil
+	}) {
+		c.recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods",
+			"Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. "+
+				"As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
+				`To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.`,
+			b.Spec.Selector)
 	}
 	status = policyv1.PodDisruptionBudgetStatus{
-		ObservedGeneration: b.Generation, ExpectedPods: expected, DesiredHealthy: desired, DisruptedPods: map[string]metav1.Time{},
+		ObservedGeneration: b.Generation, ExpectedPods: expected, DesiredHealthy: desired,
+		DisruptedPods: map[string]metav1.Time{},
 	}
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil {
@@ -287,7 +296,8 @@ func relative(b *policyv1.PodDisruptionBudget) bool {
 // expected returns how many pods a budget expects, and how many of them must be healthy. An integer
 // in minAvailable needs only the number of pods; other values are relative to the replicas that the
 // pods' controllers want.
-func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
+func (c *Controller) expected(ctx context.Context, b *policyv1.PodDisruptionBudget,
+	pods []*corev1.Pod) (expected, desired int32, err error) {
 	least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable
 	switch {
 	case most == nil && least == nil:
@@ -335,7 +345,8 @@ func (c *Controller) scale(ctx context.Context, pods []*corev1.Pod) (int32, erro
 
 // controller returns the uid and replicas of the owner that ref names, or of the Deployment that
 // controls it. found is false if the owner does not exist or has no scale subresource.
-func (c *Controller) controller(ctx context.Context, namespace string, ref *metav1.OwnerReference) (uid types.UID, replicas int32, found bool, err error) {
+func (c *Controller) controller(ctx context.Context, namespace string,
+	ref *metav1.OwnerReference) (uid types.UID, replicas int32, found bool, err error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return "", 0, false, err
@@ -352,7 +363,8 @@ func (c *Controller) controller(ctx context.Context, namespace string, ref *meta
 	if err != nil || object.GetUID() != ref.UID {
 		return "", 0, false, err
 	}
-	if above := metav1.GetControllerOf(object); above != nil && res.Group == "apps" && ref.Kind == "ReplicaSet" && above.Kind == "Deployment" {
+	if above := metav1.GetControllerOf(object); above != nil && res.Group == "apps" && ref.Kind == "ReplicaSet" &&
+		above.Kind == "Deployment" {
 		if uid, n, found, err := c.controller(ctx, namespace, above); found || err != nil {
 			return uid, n, found, err
 		}

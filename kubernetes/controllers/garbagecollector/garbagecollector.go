@@ -90,7 +90,8 @@ func New(cfg Config) *Collector {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Collector{cfg: cfg, events: events.New(events.Config{Client: cfg.Client, Log: cfg.Log}), unresolved: map[item]bool{}}
+	c := &Collector{cfg: cfg, events: events.New(events.Config{Client: cfg.Client, Log: cfg.Log}),
+		unresolved: map[item]bool{}}
 	c.mirror = newMirror(cfg.Servers, cfg.Log, c.consider)
 	return c
 }
@@ -208,7 +209,8 @@ func (c *Collector) work(ctx context.Context, queue *workqueue.Queue[item, struc
 	case ctx.Err() != nil:
 	default:
 		if !apierrors.IsConflict(err) {
-			c.cfg.Log.Warn("collect garbage", "resource", target.key.Resource, "namespace", target.key.Namespace, "name", target.key.Name, "err", err)
+			c.cfg.Log.Warn("collect garbage", "resource", target.key.Resource, "namespace", target.key.Namespace,
+				"name", target.key.Name, "err", err)
 		}
 		queue.AddRateLimited(target, struct{}{})
 	}

@@ -25,7 +25,8 @@ const (
 
 // owners divides the owners' uids into those of existing owners (solid), of owners that wait for
 // the deletion of their dependents, and of deleted owners.
-func (c *Collector) owners(ctx context.Context, g graph, at writer, obj *store.Object) (living, deleting, absent []types.UID, err error) {
+func (c *Collector) owners(ctx context.Context, g graph, at writer,
+	obj *store.Object) (living, deleting, absent []types.UID, err error) {
 	for _, ref := range obj.Head.Owners {
 		state, err := c.owner(ctx, g, at, obj, ref)
 		switch {
@@ -44,7 +45,8 @@ func (c *Collector) owners(ctx context.Context, g graph, at writer, obj *store.O
 
 // owner returns the state of an owner. As for every request, another server's group version has
 // precedence over that of this server.
-func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Object, ref store.Owner) (ownerState, error) {
+func (c *Collector) owner(ctx context.Context, g graph, at writer, obj *store.Object,
+	ref store.Owner) (ownerState, error) {
 	gk, version := groupKind(ref.APIVersion, ref.Kind)
 	if gvk := gk.WithVersion(version); c.cfg.Servers.Serve(gvk.GroupVersion()) {
 		return c.remoteOwner(ctx, g, at, obj, gvk, ref)
@@ -90,11 +92,13 @@ func (c *Collector) reportNamespace(g graph, obj *store.Object, ref store.Owner)
 		return
 	}
 	about := &metav1.PartialObjectMetadata{
-		ObjectMeta: metav1.ObjectMeta{Namespace: obj.Key.Namespace, Name: obj.Key.Name, UID: obj.Head.UID, ResourceVersion: strconv.FormatUint(obj.Revision, 10)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: obj.Key.Namespace, Name: obj.Key.Name, UID: obj.Head.UID,
+			ResourceVersion: strconv.FormatUint(obj.Revision, 10)},
 	}
 	about.SetGroupVersionKind(schema.GroupVersionKind{Group: res.Group, Version: res.StorageVersion, Kind: res.Kind})
 	c.events.Recorder("garbage-collector-controller").Eventf(about, corev1.EventTypeWarning, "OwnerRefInvalidNamespace",
-		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q", ref.APIVersion, ref.Kind, obj.Key.Namespace, ref.Name, ref.UID, obj.Key.Namespace)
+		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q", ref.APIVersion, ref.Kind,
+		obj.Key.Namespace, ref.Name, ref.UID, obj.Key.Namespace)
 }
 
 // keepUnfindable keeps a cluster-scoped object with a namespaced owner: a reference names no
@@ -107,7 +111,8 @@ func (c *Collector) keepUnfindable(obj *store.Object, ref store.Owner) ownerStat
 
 // remoteOwner returns the state of an owner in another server. Only a response of the server proves
 // that the owner does not exist: the mirror may be behind, or not contain the resource.
-func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *store.Object, gvk schema.GroupVersionKind, ref store.Owner) (ownerState, error) {
+func (c *Collector) remoteOwner(ctx context.Context, g graph, at writer, obj *store.Object, gvk schema.GroupVersionKind,
+	ref store.Owner) (ownerState, error) {
 	kind, ok := c.cfg.Servers.Find(gvk)
 	if !ok {
 		return gone, errUnresolved

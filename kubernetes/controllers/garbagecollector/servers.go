@@ -51,7 +51,8 @@ type monitor struct {
 func newMirror(servers *aggregated.Servers, log *slog.Logger, changed func(*store.Event)) *mirror {
 	return &mirror{
 		servers: servers, log: log, changed: changed,
-		monitors: map[string]*monitor{}, byUID: map[types.UID]*store.Object{}, dependents: map[types.UID]map[store.Key]*store.Object{},
+		monitors: map[string]*monitor{}, byUID: map[types.UID]*store.Object{},
+		dependents: map[types.UID]map[store.Key]*store.Object{},
 	}
 }
 
@@ -275,7 +276,8 @@ func objectOf(resource string, from *metav1.PartialObjectMetadata) (*store.Objec
 	for _, ref := range from.OwnerReferences {
 		obj.Head.Owners = append(obj.Head.Owners, store.Owner{
 			APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID,
-			Controller: ref.Controller != nil && *ref.Controller, BlockOwnerDeletion: ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion,
+			Controller: ref.Controller != nil && *ref.Controller, BlockOwnerDeletion: ref.BlockOwnerDeletion != nil &&
+				*ref.BlockOwnerDeletion,
 		})
 	}
 	return obj, nil
@@ -285,7 +287,8 @@ func objectOf(resource string, from *metav1.PartialObjectMetadata) (*store.Objec
 type source struct{ metadata.ResourceInterface }
 
 // List implements [reflector.Source].
-func (s source) List(ctx context.Context, opts reflector.ListOptions) (reflector.Page[*metav1.PartialObjectMetadata], error) {
+func (s source) List(ctx context.Context, opts reflector.ListOptions) (
+	reflector.Page[*metav1.PartialObjectMetadata], error) {
 	page := reflector.Page[*metav1.PartialObjectMetadata]{}
 	list, err := s.ResourceInterface.List(ctx, metav1.ListOptions{Limit: opts.Limit, Continue: opts.Continue})
 	if err != nil {
@@ -301,7 +304,8 @@ func (s source) List(ctx context.Context, opts reflector.ListOptions) (reflector
 // Watch implements [reflector.Source].
 func (s source) Watch(ctx context.Context, opts reflector.WatchOptions) (watch.Interface, error) {
 	seconds := int64(opts.Timeout.Seconds())
-	return s.ResourceInterface.Watch(ctx, metav1.ListOptions{ResourceVersion: opts.Version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
+	return s.ResourceInterface.Watch(ctx, metav1.ListOptions{ResourceVersion: opts.Version, AllowWatchBookmarks: true,
+		TimeoutSeconds: &seconds})
 }
 
 // graph is the state of all servers: a snapshot of the store and the mirror.

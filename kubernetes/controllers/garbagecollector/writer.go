@@ -73,7 +73,8 @@ func (l local) update(ctx context.Context, obj *store.Object, change func(metav1
 }
 
 func (l local) delete(ctx context.Context, obj *store.Object, policy metav1.DeletionPropagation) error {
-	err := l.objects.Delete(ctx, l.res, obj.Key.Namespace, obj.Key.Name, deleteOptions(obj, strconv.FormatUint(obj.Revision, 10), policy))
+	err := l.objects.Delete(ctx, l.res, obj.Key.Namespace, obj.Key.Name,
+		deleteOptions(obj, strconv.FormatUint(obj.Revision, 10), policy))
 	return follow.IgnoreGone(l.store, obj.Key, obj.Head.UID, err)
 }
 

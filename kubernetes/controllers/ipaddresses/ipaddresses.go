@@ -49,7 +49,8 @@ type Controller struct {
 // New returns a controller; call Run to start it.
 func New(cfg Config) *Controller {
 	broadcaster := events.New(events.Config{Client: cfg.Client, Log: cfg.Log})
-	return &Controller{cfg: cfg, broadcaster: broadcaster, recorder: broadcaster.Recorder("ipallocator-repair-controller")}
+	return &Controller{cfg: cfg, broadcaster: broadcaster,
+		recorder: broadcaster.Recorder("ipallocator-repair-controller")}
 }
 
 // pair is an address and a Service that has it, or to which its IPAddress refers.
@@ -66,7 +67,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer cancel()
 	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[pair]{
-		Name: "IP addresses", Store: c.cfg.Store, Resources: []string{services, addresses}, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
+		Name: "IP addresses", Store: c.cfg.Store, Resources: []string{services, addresses}, Log: c.cfg.Log,
+		Keys: c.keys, Sync: c.sync,
 	})
 }
 
@@ -153,15 +155,18 @@ func holder(sn *store.Snapshot, key pair) *corev1.Service {
 }
 
 // ensure creates the IPAddress of an address that a Service has, or replaces a wrong one.
-func (c *Controller) ensure(ctx context.Context, sn *store.Snapshot, svc *corev1.Service, ip *networkingv1.IPAddress, key pair) error {
+func (c *Controller) ensure(ctx context.Context, sn *store.Snapshot, svc *corev1.Service, ip *networkingv1.IPAddress,
+	key pair) error {
 	want := builtin.NewIPAddress(key.address, svc.Namespace, svc.Name)
 	family := want.Labels[networkingv1.LabelIPAddressFamily]
 	switch {
 	case ip == nil:
-		c.recorder.Eventf(svc, corev1.EventTypeWarning, "ClusterIPNotAllocated", "Cluster IP [%s]: %s is not allocated; repairing", family, key.address)
+		c.recorder.Eventf(svc, corev1.EventTypeWarning, "ClusterIPNotAllocated",
+			"Cluster IP [%s]: %s is not allocated; repairing", family, key.address)
 		return c.create(ctx, want)
 	case parent(ip) == key.service:
-		if ip.Labels[networkingv1.LabelIPAddressFamily] == family && ip.Labels[networkingv1.LabelManagedBy] == builtin.AddressManager {
+		if ip.Labels[networkingv1.LabelIPAddressFamily] == family &&
+			ip.Labels[networkingv1.LabelManagedBy] == builtin.AddressManager {
 			return nil
 		}
 	case holder(sn, pair{key.address, parent(ip)}) != nil:
@@ -170,7 +175,8 @@ func (c *Controller) ensure(ctx context.Context, sn *store.Snapshot, svc *corev1
 		return nil
 	default:
 		c.recorder.Eventf(svc, corev1.EventTypeWarning, "ClusterIPNotAllocated",
-			"the ClusterIP [%s]: %s for Service %s/%s has a wrong reference; repairing", family, key.address, svc.Namespace, svc.Name)
+			"the ClusterIP [%s]: %s for Service %s/%s has a wrong reference; repairing", family, key.address,
+			svc.Namespace, svc.Name)
 	}
 	if err := c.delete(ctx, ip); err != nil {
 		return err
@@ -179,11 +185,13 @@ func (c *Controller) ensure(ctx context.Context, sn *store.Snapshot, svc *corev1
 }
 
 // release deletes an IPAddress of the allocator whose Service does not have the address.
-func (c *Controller) release(ctx context.Context, sn *store.Snapshot, ip *networkingv1.IPAddress, key pair) (time.Duration, error) {
+func (c *Controller) release(ctx context.Context, sn *store.Snapshot, ip *networkingv1.IPAddress,
+	key pair) (time.Duration, error) {
 	switch {
 	case key.service == store.Key{}:
 		c.recorder.Eventf(ip, corev1.EventTypeWarning, "IPAddressNotAllocated",
-			"IPAddress %s appears to have been modified, not referencing a Service %v: cleaning up", ip.Name, ip.Spec.ParentRef)
+			"IPAddress %s appears to have been modified, not referencing a Service %v: cleaning up", ip.Name,
+			ip.Spec.ParentRef)
 	case sn.Get(key.service) == nil:
 		// A server of an earlier release, or kube-apiserver over the same etcd, creates the
 		// IPAddress before the Service.
@@ -192,10 +200,12 @@ func (c *Controller) release(ctx context.Context, sn *store.Snapshot, ip *networ
 			return grace - age, nil
 		}
 		c.recorder.Eventf(ip, corev1.EventTypeWarning, "IPAddressNotAllocated",
-			"IPAddress: %s for Service %s/%s appears to have leaked: cleaning up", ip.Name, key.service.Namespace, key.service.Name)
+			"IPAddress: %s for Service %s/%s appears to have leaked: cleaning up", ip.Name, key.service.Namespace,
+			key.service.Name)
 	default:
 		c.recorder.Eventf(ip, corev1.EventTypeWarning, "IPAddressWrongReference",
-			"IPAddress: %s for Service %s/%s has a wrong reference; cleaning up", ip.Name, key.service.Namespace, key.service.Name)
+			"IPAddress: %s for Service %s/%s has a wrong reference; cleaning up", ip.Name, key.service.Namespace,
+			key.service.Name)
 	}
 	return 0, c.delete(ctx, ip)
 }
@@ -210,7 +220,8 @@ func (c *Controller) create(ctx context.Context, ip *networkingv1.IPAddress) err
 
 // delete deletes this version of an IPAddress.
 func (c *Controller) delete(ctx context.Context, ip *networkingv1.IPAddress) error {
-	err := c.cfg.Client.Delete(ctx, ip.DeepCopy(), client.Preconditions{UID: ip.UID, ResourceVersion: ip.ResourceVersion})
+	err := c.cfg.Client.Delete(ctx, ip.DeepCopy(),
+		client.Preconditions{UID: ip.UID, ResourceVersion: ip.ResourceVersion})
 	if err = follow.IgnoreGone(c.cfg.Store, store.Key{Resource: addresses, Name: ip.Name}, ip.UID, err); err != nil {
 		return fmt.Errorf("delete IPAddress: %w", err)
 	}

@@ -76,7 +76,8 @@ func (c *Controller) prefix(family corev1.IPFamily) (netip.Prefix, bool) {
 
 // pick returns asked if it is in the prefix, an address that the Service has, or the first free
 // one.
-func pick(prefix netip.Prefix, taken map[netip.Addr]bool, current []netip.Addr, requested netip.Addr) (netip.Addr, error) {
+func pick(prefix netip.Prefix, taken map[netip.Addr]bool, current []netip.Addr,
+	requested netip.Addr) (netip.Addr, error) {
 	if requested.IsValid() && prefix.Contains(requested) {
 		if taken[requested] {
 			return netip.Addr{}, fmt.Errorf("spec.loadBalancerIP %s: already allocated", requested)

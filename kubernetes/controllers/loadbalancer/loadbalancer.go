@@ -85,7 +85,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer cancel()
 	parts.Go(func() { _ = c.broadcaster.Run(ctx) })
 	return follow.Run(ctx, follow.Config[store.Key]{
-		Name: "load balancers", Store: c.cfg.Store, Resources: []string{services}, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
+		Name: "load balancers", Store: c.cfg.Store, Resources: []string{services}, Log: c.cfg.Log, Keys: c.keys,
+		Sync: c.sync,
 	})
 }
 
@@ -110,7 +111,8 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 
 // wantsAddress reports whether the Service wants an address of the pool.
 func wantsAddress(s *corev1.Service) bool {
-	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil &&
+		s.DeletionTimestamp == nil
 }
 
 func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, error) {

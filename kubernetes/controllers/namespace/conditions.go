@@ -18,17 +18,20 @@ import (
 func setConditions(ns *corev1.Namespace, found *content) bool {
 	changed := false
 	for _, want := range []corev1.NamespaceCondition{
-		conditionOf(corev1.NamespaceDeletionDiscoveryFailure, found.undiscovered != nil, "DiscoveryFailed", discoveryFailure(found.undiscovered),
+		conditionOf(corev1.NamespaceDeletionDiscoveryFailure, found.undiscovered != nil, "DiscoveryFailed",
+			discoveryFailure(found.undiscovered),
 			"ResourcesDiscovered", "All resources successfully discovered"),
 		conditionOf(corev1.NamespaceDeletionGVParsingFailure, false, "", "",
 			"ParsedGroupVersions", "All legacy kube types successfully parsed"),
-		conditionOf(corev1.NamespaceDeletionContentFailure, len(found.failed) > 0, "ContentDeletionFailed", contentFailure(found.failed),
+		conditionOf(corev1.NamespaceDeletionContentFailure, len(found.failed) > 0, "ContentDeletionFailed",
+			contentFailure(found.failed),
 			"ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
 		conditionOf(corev1.NamespaceContentRemaining, len(found.left) > 0, "SomeResourcesRemain",
 			"Some resources are remaining: "+counted(found.left, "%s has %d resource instances"),
 			"ContentRemoved", "All content successfully removed"),
 		conditionOf(corev1.NamespaceFinalizersRemaining, len(found.finalizers) > 0, "SomeFinalizersRemain",
-			"Some content in the namespace has finalizers remaining: "+counted(found.finalizers, "%s in %d resource instances"),
+			"Some content in the namespace has finalizers remaining: "+
+				counted(found.finalizers, "%s in %d resource instances"),
 			"ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 	} {
 		changed = setCondition(ns, want) || changed
@@ -36,16 +39,21 @@ func setConditions(ns *corev1.Namespace, found *content) bool {
 	return changed
 }
 
-func conditionOf(kind corev1.NamespaceConditionType, bad bool, badReason, badMessage, goodReason, goodMessage string) corev1.NamespaceCondition {
+func conditionOf(kind corev1.NamespaceConditionType, bad bool,
+	badReason, badMessage, goodReason, goodMessage string) corev1.NamespaceCondition {
 	if bad {
-		return corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionTrue, Reason: badReason, Message: badMessage}
+		return corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionTrue, Reason: badReason,
+			Message: badMessage}
 	}
-	return corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: goodReason, Message: goodMessage}
+	return corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: goodReason,
+		Message: goodMessage}
 }
 
 func setCondition(ns *corev1.Namespace, want corev1.NamespaceCondition) (changed bool) {
 	want.LastTransitionTime = metav1.NewTime(time.Now())
-	i := slices.IndexFunc(ns.Status.Conditions, func(have corev1.NamespaceCondition) bool { return have.Type == want.Type })
+	i := slices.IndexFunc(ns.Status.Conditions, func(have corev1.NamespaceCondition) bool {
+		return have.Type == want.Type
+	})
 	if i < 0 {
 		ns.Status.Conditions = append(ns.Status.Conditions, want)
 		return true
@@ -77,7 +85,8 @@ func contentFailure(failed []error) string {
 		messages = append(messages, err.Error())
 	}
 	slices.Sort(messages) // so that equal failures do not change the condition
-	return fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(failed), strings.Join(messages, ", "))
+	return fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(failed),
+		strings.Join(messages, ", "))
 }
 
 // qualified returns a resource of the store with its group, as Kubernetes' messages name it: the

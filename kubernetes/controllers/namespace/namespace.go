@@ -205,7 +205,9 @@ func (c *Controller) report(ctx context.Context, key store.Key, found *content) 
 	if !found.empty() {
 		return nil
 	}
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool {
+		return f == corev1.FinalizerKubernetes
+	})
 	return follow.IgnoreGone(c.cfg.Store, key, ns.UID, c.cfg.Client.Subresource("finalize").Update(ctx, ns, nil))
 }
 
@@ -220,7 +222,8 @@ func (c *Controller) deleteStored(ctx context.Context, stored iter.Seq[*store.Ob
 		}
 		res, ok := c.cfg.Registry.Current().ByPrefix(obj.Key.Resource)
 		if !ok {
-			found.failed = append(found.failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource, obj.Key.Name))
+			found.failed = append(found.failed, fmt.Errorf("delete %s %s: its kind is not served", obj.Key.Resource,
+				obj.Key.Name))
 			continue
 		}
 		if err := c.deleteKind(ctx, res, obj, asked); err != nil {
@@ -231,7 +234,8 @@ func (c *Controller) deleteStored(ctx context.Context, stored iter.Seq[*store.Ob
 
 // deleteKind deletes all objects of a kind in the namespace of obj, or only obj if the server does
 // not delete collections of the kind.
-func (c *Controller) deleteKind(ctx context.Context, res *resource.Resource, obj *store.Object, asked map[string]bool) error {
+func (c *Controller) deleteKind(ctx context.Context, res *resource.Resource, obj *store.Object,
+	asked map[string]bool) error {
 	background := metav1.DeletePropagationBackground
 	opts := &metav1.DeleteOptions{PropagationPolicy: &background}
 	if objects.Allows(res, resource.DeleteCollection) {

@@ -55,14 +55,16 @@ func (c *Controller) emptyServers(ctx context.Context, name string, found *conte
 		}
 		found.left[kind.Resource+"."+kind.Group] += len(items)
 		if wait = true; !held {
-			found.failed = append(found.failed, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", name, kind.GroupVersionResource))
+			found.failed = append(found.failed, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v",
+				name, kind.GroupVersionResource))
 		}
 	}
 	return wait
 }
 
 // deleteAll deletes the objects of a kind in a namespace and returns those that still exist.
-func (c *Controller) deleteAll(ctx context.Context, kind *aggregated.Kind, namespace string) ([]metav1.PartialObjectMetadata, error) {
+func (c *Controller) deleteAll(ctx context.Context, kind *aggregated.Kind,
+	namespace string) ([]metav1.PartialObjectMetadata, error) {
 	client, err := c.cfg.Servers.Client(kind.GroupVersionResource, namespace)
 	if err != nil {
 		return nil, err

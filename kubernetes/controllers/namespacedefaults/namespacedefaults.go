@@ -58,7 +58,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		resources = append(resources, "configmaps")
 	}
 	return follow.Run(ctx, follow.Config[string]{
-		Name: "namespace defaults", Store: c.cfg.Store, Resources: resources, Keys: namespaceOf, Sync: c.sync, Log: c.cfg.Log,
+		Name: "namespace defaults", Store: c.cfg.Store, Resources: resources, Keys: namespaceOf, Sync: c.sync,
+		Log: c.cfg.Log,
 	})
 }
 
@@ -66,7 +67,8 @@ func namespaceOf(obj *store.Object, add func(string)) {
 	switch key := obj.Key; {
 	case key.Resource == "namespaces":
 		add(key.Name)
-	case key.Resource == "serviceaccounts" && key.Name == ServiceAccount, key.Resource == "configmaps" && key.Name == ConfigMap:
+	case key.Resource == "serviceaccounts" && key.Name == ServiceAccount, key.Resource == "configmaps" &&
+		key.Name == ConfigMap:
 		add(key.Namespace)
 	}
 }
@@ -82,10 +84,12 @@ func (c *Controller) sync(ctx context.Context, namespace string) (time.Duration,
 	// does not prevent the other.
 	var failed []error
 	if c.cfg.RootCA != nil {
-		failed = append(failed, c.publish(ctx, namespace, sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})))
+		failed = append(failed, c.publish(ctx, namespace,
+			sn.Get(store.Key{Resource: "configmaps", Namespace: namespace, Name: ConfigMap})))
 	}
 	if sn.Get(store.Key{Resource: "serviceaccounts", Namespace: namespace, Name: ServiceAccount}) == nil {
-		err := c.create(ctx, c.cfg.Accounts, "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceAccount}})
+		err := c.create(ctx, c.cfg.Accounts, "serviceaccounts",
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServiceAccount}})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("create service account: %w", err))
 		}
@@ -98,8 +102,9 @@ func (c *Controller) publish(ctx context.Context, namespace string, stored *stor
 	want := map[string]string{"ca.crt": string(c.cfg.RootCA)}
 	if stored == nil {
 		err := c.create(ctx, c.cfg.ConfigMaps, "configmaps", &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ConfigMap, Annotations: map[string]string{describes: description}},
-			Data:       want,
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ConfigMap,
+				Annotations: map[string]string{describes: description}},
+			Data: want,
 		})
 		if err != nil {
 			return fmt.Errorf("create root CA: %w", err)
@@ -119,7 +124,8 @@ func (c *Controller) publish(ctx context.Context, namespace string, stored *stor
 		have.Annotations = map[string]string{}
 	}
 	have.Annotations[describes] = description
-	if err := follow.IgnoreGone(c.cfg.Store, stored.Key, stored.Head.UID, c.cfg.ConfigMaps.Update(ctx, have)); err != nil {
+	if err := follow.IgnoreGone(c.cfg.Store, stored.Key, stored.Head.UID,
+		c.cfg.ConfigMaps.Update(ctx, have)); err != nil {
 		return fmt.Errorf("update root CA: %w", err)
 	}
 	return nil
@@ -136,5 +142,6 @@ func (c *Controller) create(ctx context.Context, as client.Client, resource stri
 	if ns == nil || !ns.Head.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return follow.IgnoreExists(c.cfg.Store, store.Key{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()}, err)
+	return follow.IgnoreExists(c.cfg.Store, store.Key{Resource: resource, Namespace: obj.GetNamespace(),
+		Name: obj.GetName()}, err)
 }

@@ -35,13 +35,15 @@ type Client struct {
 func New(config *rest.Config) *Client { return &Client{config.Transport, config.UserAgent} }
 
 // Delete deletes an object. Its error is that of the server.
-func (c *Client) Delete(ctx context.Context, res *resource.Resource, namespace, name string, opts *metav1.DeleteOptions) error {
+func (c *Client) Delete(ctx context.Context, res *resource.Resource, namespace, name string,
+	opts *metav1.DeleteOptions) error {
 	return c.send(ctx, http.MethodDelete, path(res, namespace, name), "", opts)
 }
 
 // DeleteCollection deletes the objects of a kind in a namespace, one after the other. It ends at
 // the first error other than that an object does not exist any longer.
-func (c *Client) DeleteCollection(ctx context.Context, res *resource.Resource, namespace string, opts *metav1.DeleteOptions) error {
+func (c *Client) DeleteCollection(ctx context.Context, res *resource.Resource, namespace string,
+	opts *metav1.DeleteOptions) error {
 	return c.send(ctx, http.MethodDelete, path(res, namespace, ""), "", opts)
 }
 
@@ -51,7 +53,8 @@ func (c *Client) Patch(ctx context.Context, res *resource.Resource, namespace, n
 }
 
 func (c *Client) send(ctx context.Context, method, path, media string, body any) error {
-	answer, err := inprocess.Call{Method: method, Path: path, Body: body, ContentType: media, UserAgent: c.userAgent}.Open(ctx, c.transport)
+	answer, err := inprocess.Call{Method: method, Path: path, Body: body, ContentType: media,
+		UserAgent: c.userAgent}.Open(ctx, c.transport)
 	if err != nil {
 		return err
 	}

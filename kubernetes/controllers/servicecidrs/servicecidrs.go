@@ -49,7 +49,8 @@ func New(cfg Config) *Controller { return &Controller{cfg} }
 // Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[string]{
-		Name: "service CIDRs", Store: c.cfg.Store, Resources: []string{resource, addresses}, Log: c.cfg.Log, Keys: c.keys, Sync: c.sync,
+		Name: "service CIDRs", Store: c.cfg.Store, Resources: []string{resource, addresses}, Log: c.cfg.Log,
+		Keys: c.keys, Sync: c.sync,
 	})
 }
 
@@ -115,7 +116,8 @@ func (c *Controller) makeReady(ctx context.Context, cidr *networkingv1.ServiceCI
 	if apimeta.IsStatusConditionTrue(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
 		return nil
 	}
-	return c.setReady(ctx, cidr, metav1.Condition{Status: metav1.ConditionTrue, Message: "Kubernetes Service CIDR is ready"})
+	return c.setReady(ctx, cidr, metav1.Condition{Status: metav1.ConditionTrue,
+		Message: "Kubernetes Service CIDR is ready"})
 }
 
 func (c *Controller) setReady(ctx context.Context, cidr *networkingv1.ServiceCIDR, ready metav1.Condition) error {

@@ -26,7 +26,8 @@ type feed struct {
 }
 
 func newFeed(st *store.Store, stages Stages) *feed {
-	return &feed{store: st, stages: stages, nodes: map[string]map[store.Key]*corev1.Pod{}, bound: map[store.Key]string{},
+	return &feed{store: st, stages: stages, nodes: map[string]map[store.Key]*corev1.Pod{},
+		bound:   map[store.Key]string{},
 		skipped: map[store.Key]*corev1.Pod{}, changed: map[string]func(old, pod *corev1.Pod){}}
 }
 

@@ -125,7 +125,8 @@ func (g *Group) set(setting string) error {
 }
 
 // resources are the resources of nodes without a domain.
-var resources = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourcePods), string(corev1.ResourceEphemeralStorage)}
+var resources = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourcePods),
+	string(corev1.ResourceEphemeralStorage)}
 
 // Nodes returns the Nodes of groups, or an error that names the first invalid value.
 func Nodes(groups ...Group) ([]*corev1.Node, error) {
@@ -173,7 +174,8 @@ func (g *Group) nodes(counts map[string]int) ([]*corev1.Node, error) {
 		counts[name]++
 		n := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: fmt.Sprintf("%s-%d", name, counts[name]), Labels: maps.Clone(g.Labels), Annotations: map[string]string{Annotation: AnnotationValue},
+				Name: fmt.Sprintf("%s-%d", name, counts[name]), Labels: maps.Clone(g.Labels),
+				Annotations: map[string]string{Annotation: AnnotationValue},
 			},
 			Spec:   corev1.NodeSpec{Taints: slices.Clone(g.Taints)},
 			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},

@@ -25,7 +25,8 @@ func (c *Controller) attach(ctx context.Context, sn *store.Snapshot, volume *cor
 		}
 		if !wanted[attachment.Spec.NodeName] {
 			key := store.Key{Resource: attachments, Name: attachment.Name}
-			if err := follow.IgnoreGone(c.cfg.Store, key, attachment.UID, c.cfg.Client.Delete(ctx, attachment.DeepCopy())); err != nil {
+			if err := follow.IgnoreGone(c.cfg.Store, key, attachment.UID,
+				c.cfg.Client.Delete(ctx, attachment.DeepCopy())); err != nil {
 				return fmt.Errorf("detach volume: %w", err)
 			}
 			continue
@@ -39,7 +40,8 @@ func (c *Controller) attach(ctx context.Context, sn *store.Snapshot, volume *cor
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: attachmentName(volume.Spec.CSI.VolumeHandle, node)},
 			Spec: storagev1.VolumeAttachmentSpec{
-				Attacher: Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume.Name},
+				Attacher: Driver, NodeName: node,
+				Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume.Name},
 			},
 		}
 		if err := c.cfg.Client.Create(ctx, attachment); err != nil {
@@ -62,7 +64,8 @@ func (c *Controller) attached(ctx context.Context, attachment *storagev1.VolumeA
 	attachment = attachment.DeepCopy()
 	attachment.Status.Attached = true
 	key := store.Key{Resource: attachments, Name: attachment.Name}
-	if err := follow.IgnoreGone(c.cfg.Store, key, attachment.UID, c.cfg.Client.Subresource("status").Update(ctx, attachment, nil)); err != nil {
+	if err := follow.IgnoreGone(c.cfg.Store, key, attachment.UID,
+		c.cfg.Client.Subresource("status").Update(ctx, attachment, nil)); err != nil {
 		return fmt.Errorf("report attachment: %w", err)
 	}
 	return nil
@@ -76,7 +79,8 @@ func usedOn(sn *store.Snapshot, volume *corev1.PersistentVolume) map[string]bool
 		return nodes
 	}
 	for pod, err := range derived.List[corev1.Pod](sn, pods, claim.Namespace) {
-		if err != nil || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if err != nil || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded ||
+			pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		for _, name := range mounted(pod) {

@@ -31,7 +31,8 @@ const retryFailed = time.Minute
 
 // provision creates the volume of a claim that waits for this driver. It returns when to try again;
 // 0 means when an object changes.
-func (c *Controller) provision(ctx context.Context, sn *store.Snapshot, claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
+func (c *Controller) provision(ctx context.Context, sn *store.Snapshot,
+	claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	by := claim.Annotations[annotationProvisioner]
 	if by == "" {
 		by = claim.Annotations[annotationProvisionerBeta]
@@ -62,10 +63,12 @@ func (c *Controller) provision(ctx context.Context, sn *store.Snapshot, claim *c
 	}
 	c.recorder.Event(claim, corev1.EventTypeNormal, "Provisioning",
 		fmt.Sprintf("External provisioner is provisioning volume for claim %q", claim.Namespace+"/"+claim.Name))
-	if err := follow.IgnoreExists(c.cfg.Store, store.Key{Resource: volumes, Name: volume.Name}, c.cfg.Client.Create(ctx, volume)); err != nil {
+	if err := follow.IgnoreExists(c.cfg.Store, store.Key{Resource: volumes, Name: volume.Name},
+		c.cfg.Client.Create(ctx, volume)); err != nil {
 		return 0, fmt.Errorf("create volume: %w", err)
 	}
-	c.recorder.Event(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume "+volume.Name)
+	c.recorder.Event(claim, corev1.EventTypeNormal, "ProvisioningSucceeded",
+		"Successfully provisioned volume "+volume.Name)
 	return 0, nil
 }
 
@@ -104,11 +107,13 @@ func provisioned(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{annotationProvisionedBy: Driver}},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes:                   claim.Spec.AccessModes,
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			AccessModes: claim.Spec.AccessModes,
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
 			PersistentVolumeReclaimPolicy: policy, StorageClassName: class.Name, MountOptions: class.MountOptions,
 			VolumeMode: claim.Spec.VolumeMode, VolumeAttributesClassName: claim.Spec.VolumeAttributesClassName,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: Driver, VolumeHandle: name}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: Driver, VolumeHandle: name}},
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion,

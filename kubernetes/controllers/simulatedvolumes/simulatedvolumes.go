@@ -82,7 +82,8 @@ func (c *Controller) Install(ctx context.Context) error {
 			VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
 		}},
 		&storagev1.StorageClass{
-			ObjectMeta:  metav1.ObjectMeta{Name: DefaultClass, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+			ObjectMeta: metav1.ObjectMeta{Name: DefaultClass,
+				Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 			Provisioner: Driver, VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 			ReclaimPolicy: new(corev1.PersistentVolumeReclaimDelete), AllowVolumeExpansion: new(true),
 		},
@@ -118,7 +119,8 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 			add(claim.Key)
 		}
 	case attachments:
-		if attachment, err := derived.Of[storagev1.VolumeAttachment](obj); err == nil && attachment.Spec.Source.PersistentVolumeName != nil {
+		if attachment, err := derived.Of[storagev1.VolumeAttachment](obj); err == nil &&
+			attachment.Spec.Source.PersistentVolumeName != nil {
 			add(store.Key{Resource: volumes, Name: *attachment.Spec.Source.PersistentVolumeName})
 		}
 	case pods:

@@ -123,7 +123,8 @@ func (c *Controller) do(ctx context.Context, a *attempt, action stage.Action) er
 		c.events.Recorder("kwok").Event(a.object.Unstructured, kind, action.Event.Reason, action.Event.Message)
 		return nil
 	case action.Delete:
-		err := c.client.Delete(ctx, reference(a.object), client.GracePeriodSeconds(0), client.Preconditions{UID: a.object.GetUID()})
+		err := c.client.Delete(ctx, reference(a.object), client.GracePeriodSeconds(0),
+			client.Preconditions{UID: a.object.GetUID()})
 		return follow.IgnoreGone(c.cfg.Store, a.key, a.object.GetUID(), err)
 	case action.Other:
 		return c.apply(ctx, a, action)
@@ -208,7 +209,8 @@ func (c *Controller) apply(ctx context.Context, a *attempt, action stage.Action)
 }
 
 // write sends a patch to the object or its subresource, as the user of the action.
-func (c *Controller) write(ctx context.Context, action stage.Action, result *unstructured.Unstructured, patch client.Patch) error {
+func (c *Controller) write(ctx context.Context, action stage.Action, result *unstructured.Unstructured,
+	patch client.Patch) error {
 	writer, err := c.clientAs(action.User)
 	if err != nil {
 		return err

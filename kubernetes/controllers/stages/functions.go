@@ -27,7 +27,9 @@ func (c *Controller) functions(o *stage.Object) stage.Functions {
 		"NodePort":    func() int { return 0 }, // simulated kubelets listen on no port
 		"NodeIPWith":  func(node string) string { return first(c.nodeIPs(node)) },
 		"NodeIPsWith": c.nodeIPs,
-		"PodIP":       func() (string, error) { return c.podIP("", o.GetUID(), o.GetName(), o.GetNamespace(), statusIP(o)) },
+		"PodIP": func() (string, error) {
+			return c.podIP("", o.GetUID(), o.GetName(), o.GetNamespace(), statusIP(o))
+		},
 		"PodIPWith": func(node string, host bool, uid, name, namespace string) (string, error) {
 			all, err := c.podIPs(o, node, host, uid, name, namespace)
 			return first(all), err
@@ -87,7 +89,8 @@ func (c *Controller) podIP(_ string, uid types.UID, name, namespace, current str
 		return s.IP(), nil
 	}
 	s, err := c.cfg.Runtime.Sandbox(c.life, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}, Status: corev1.PodStatus{PodIP: current},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
+		Status:     corev1.PodStatus{PodIP: current},
 	})
 	if err != nil {
 		return "", fmt.Errorf("address of pod %s/%s: %w", namespace, name, err)

@@ -153,7 +153,8 @@ func (k *kind) look(obj *store.Object) {
 	}
 	o, err := k.object(obj)
 	if err != nil {
-		k.controller.cfg.Log.Warn("read the object of a Stage", "kind", k.gvk, "namespace", obj.Key.Namespace, "name", obj.Key.Name, "error", err)
+		k.controller.cfg.Log.Warn("read the object of a Stage", "kind", k.gvk, "namespace", obj.Key.Namespace, "name",
+			obj.Key.Name, "error", err)
 		return
 	}
 	k.plan(obj.Key, obj.Revision, o)
@@ -235,7 +236,8 @@ func (k *kind) object(obj *store.Object) (*stage.Object, error) {
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(k.gvk)
-	if err := k.controller.client.Get(k.life, client.Key{Namespace: obj.Key.Namespace, Name: obj.Key.Name}, u); err != nil {
+	if err := k.controller.client.Get(k.life, client.Key{Namespace: obj.Key.Namespace, Name: obj.Key.Name},
+		u); err != nil {
 		return nil, err
 	}
 	data, err := u.MarshalJSON()

@@ -100,7 +100,8 @@ func New(cfg Config) (*Controller, error) {
 	return &Controller{
 		cfg: cfg, client: ownClient, events: events.New(events.Config{Client: ownClient, Log: cfg.Log}),
 		written: derived.NewView(cfg.Store, compileAll, stage.Resource), limit: make(chan struct{}, maxActions),
-		kinds: map[schema.GroupVersionKind]*kind{}, clients: map[string]client.Client{"": ownClient}, pods: map[types.UID]node.Sandbox{},
+		kinds: map[schema.GroupVersionKind]*kind{}, clients: map[string]client.Client{"": ownClient},
+		pods: map[types.UID]node.Sandbox{},
 	}, nil
 }
 
@@ -165,7 +166,9 @@ func (c *Controller) reload(ctx context.Context) {
 			k.end()
 		}
 	}
-	for _, gvk := range slices.SortedFunc(maps.Keys(all.lifecycles), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }) {
+	for _, gvk := range slices.SortedFunc(maps.Keys(all.lifecycles), func(a, b schema.GroupVersionKind) int {
+		return cmp.Compare(a.String(), b.String())
+	}) {
 		if k := c.kinds[gvk]; k != nil {
 			k.recheck(func(*store.Object) bool { return true })
 			continue

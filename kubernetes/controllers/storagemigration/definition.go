@@ -30,7 +30,8 @@ func (c *Controller) begin(ctx context.Context, group schema.GroupResource, migr
 	}
 	message := "Migration " + migration + " is running"
 	for _, condition := range definition.Status.Conditions {
-		if condition.Type == apiextensionsv1.StorageMigrating && condition.Message == message && condition.ObservedGeneration == definition.Generation {
+		if condition.Type == apiextensionsv1.StorageMigrating && condition.Message == message &&
+			condition.ObservedGeneration == definition.Generation {
 			return nil // reported by an earlier attempt
 		}
 	}
@@ -66,7 +67,8 @@ func storageVersion(definition *apiextensionsv1.CustomResourceDefinition) string
 }
 
 // definition returns the definition of a resource; nil if it has none.
-func (c *Controller) definition(ctx context.Context, group schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (c *Controller) definition(ctx context.Context,
+	group schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 	sn, err := c.cfg.Store.Fresh(ctx)
 	if err != nil {
 		return nil, err
@@ -80,7 +82,8 @@ func (c *Controller) definition(ctx context.Context, group schema.GroupResource)
 
 // report applies the condition StorageMigrating, and the stored versions if there are any, to the
 // definition that was read. If the definition has been written since, the error is a conflict.
-func (c *Controller) report(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, status apiextensionsv1.ConditionStatus, reason, message string, stored []string) error {
+func (c *Controller) report(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition,
+	status apiextensionsv1.ConditionStatus, reason, message string, stored []string) error {
 	changes := map[string]any{"conditions": []any{map[string]any{
 		"type": apiextensionsv1.StorageMigrating, "status": status, "reason": reason, "message": message,
 		"lastTransitionTime": time.Now().UTC().Format(time.RFC3339), "observedGeneration": definition.Generation,

@@ -32,7 +32,8 @@ func (c *Controller) served(group schema.GroupResource) (aggregated.Kind, bool) 
 // syncServed runs a migration of a resource of another server. If the server refuses a request, for
 // example because it lacks the method, the migration fails. Other errors are returned, so that it
 // is tried again.
-func (c *Controller) syncServed(ctx context.Context, m *migrationv1.StorageVersionMigration, kind aggregated.Kind) error {
+func (c *Controller) syncServed(ctx context.Context, m *migrationv1.StorageVersionMigration,
+	kind aggregated.Kind) error {
 	err := c.migrateServed(ctx, kind)
 	var status apierrors.APIStatus
 	switch {
@@ -40,7 +41,8 @@ func (c *Controller) syncServed(ctx context.Context, m *migrationv1.StorageVersi
 		return c.succeed(ctx, m)
 	case errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 &&
 		!apierrors.IsTooManyRequests(err) && !apierrors.IsResourceExpired(err):
-		return c.end(ctx, m, migrationv1.MigrationFailed, "StorageVersionMigrationFailed", "migration encountered unhandled error: "+err.Error())
+		return c.end(ctx, m, migrationv1.MigrationFailed, "StorageVersionMigrationFailed",
+			"migration encountered unhandled error: "+err.Error())
 	}
 	return fmt.Errorf("migrate %s: %w", kind.GroupResource(), err)
 }

@@ -104,7 +104,8 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		if age := time.Since(m.CreationTimestamp.Time); age < unknownFor {
 			return unknownFor - age + time.Second, nil
 		}
-		return 0, c.end(ctx, m, migrationv1.MigrationFailed, "StorageVersionMigrationFailed", "resource does not exist in discovery")
+		return 0, c.end(ctx, m, migrationv1.MigrationFailed, "StorageVersionMigrationFailed",
+			"resource does not exist in discovery")
 	}
 	if m.Status.ResourceVersion == "" {
 		sn, err := c.cfg.Store.Fresh(ctx)
@@ -133,8 +134,10 @@ func ended(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationCon
 	return meta.IsStatusConditionTrue(m.Status.Conditions, string(kind))
 }
 
-func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: status, Reason: reason, Message: message})
+func set(m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, status metav1.ConditionStatus,
+	reason, message string) {
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: string(kind), Status: status, Reason: reason,
+		Message: message})
 }
 
 // succeed sets the condition Succeeded of a migration.
@@ -144,8 +147,10 @@ func (c *Controller) succeed(ctx context.Context, m *migrationv1.StorageVersionM
 }
 
 // end writes the result of a migration.
-func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigration, kind migrationv1.MigrationConditionType, reason, message string) error {
+func (c *Controller) end(ctx context.Context, m *migrationv1.StorageVersionMigration,
+	kind migrationv1.MigrationConditionType, reason, message string) error {
 	set(m, kind, metav1.ConditionTrue, reason, message)
-	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: manager})
+	_, err := c.client.StoragemigrationV1().StorageVersionMigrations().UpdateStatus(ctx,
+		m, metav1.UpdateOptions{FieldManager: manager})
 	return follow.IgnoreGone(c.cfg.Store, store.Key{Resource: migrations, Name: m.Name}, m.UID, err)
 }

@@ -112,11 +112,15 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 	}
 	switch key.Resource {
 	case claims:
-		return 0, release(ctx, c.cfg.Store, c.cfg.Claims, obj, claimFinalizer, func(*corev1.PersistentVolumeClaim) bool { return claimUsed(sn, key) })
+		return 0, release(ctx, c.cfg.Store, c.cfg.Claims, obj, claimFinalizer,
+			func(*corev1.PersistentVolumeClaim) bool { return claimUsed(sn, key) })
 	case volumes:
-		return 0, release(ctx, c.cfg.Store, c.cfg.Volumes, obj, volumeFinalizer, func(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumeBound })
+		return 0, release(ctx, c.cfg.Store, c.cfg.Volumes, obj, volumeFinalizer, func(v *corev1.PersistentVolume) bool {
+			return v.Status.Phase == corev1.VolumeBound
+		})
 	}
-	return 0, release(ctx, c.cfg.Store, c.cfg.Classes, obj, classFinalizer, func(*storagev1.VolumeAttributesClass) bool { return classUsed(sn, key.Name) })
+	return 0, release(ctx, c.cfg.Store, c.cfg.Classes, obj, classFinalizer,
+		func(*storagev1.VolumeAttributesClass) bool { return classUsed(sn, key.Name) })
 }
 
 // release removes the finalizer from an object if it isn't used. The update has the object's
@@ -124,7 +128,8 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (time.Duration, er
 func release[T any, P interface {
 	*T
 	client.Object
-}](ctx context.Context, st *store.Store, c client.Client, obj *store.Object, finalizer string, used func(*T) bool) error {
+}](ctx context.Context, st *store.Store, c client.Client, obj *store.Object, finalizer string,
+	used func(*T) bool) error {
 	shared, err := derived.Of[T](obj)
 	if err != nil {
 		return err
@@ -162,7 +167,8 @@ func claimUsed(sn *store.Snapshot, key store.Key) bool {
 func classUsed(sn *store.Snapshot, name string) bool {
 	matches := func(class *string) bool { return class != nil && *class == name }
 	for claim, err := range derived.List[corev1.PersistentVolumeClaim](sn, claims, "") {
-		if err != nil || matches(claim.Spec.VolumeAttributesClassName) || matches(claim.Status.CurrentVolumeAttributesClassName) {
+		if err != nil || matches(claim.Spec.VolumeAttributesClassName) ||
+			matches(claim.Status.CurrentVolumeAttributesClassName) {
 			return true
 		}
 	}

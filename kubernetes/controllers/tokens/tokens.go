@@ -65,7 +65,8 @@ const (
 // Run runs the controller until ctx ends or the store is closed.
 func (c *Controller) Run(ctx context.Context) error {
 	return follow.Run(ctx, follow.Config[store.Key]{
-		Name: "tokens in secrets", Store: c.cfg.Store, Resources: []string{secrets, accounts}, Log: c.cfg.Log, Sync: c.sync,
+		Name: "tokens in secrets", Store: c.cfg.Store, Resources: []string{secrets, accounts}, Log: c.cfg.Log,
+		Sync: c.sync,
 		Keys: func(obj *store.Object, add func(store.Key)) {
 			if obj.Key.Resource == secrets && !mayHoldToken(obj.Data) {
 				return
@@ -77,7 +78,8 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // mayHoldToken reports, without decoding a Secret, whether it can be of one of the two types.
 func mayHoldToken(data []byte) bool {
-	return bytes.Contains(data, []byte(corev1.SecretTypeServiceAccountToken)) || bytes.Contains(data, []byte(api.SecretTypeBootstrapToken))
+	return bytes.Contains(data, []byte(corev1.SecretTypeServiceAccountToken)) ||
+		bytes.Contains(data, []byte(api.SecretTypeBootstrapToken))
 }
 
 func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Duration, err error) {
@@ -109,7 +111,8 @@ func (c *Controller) sync(ctx context.Context, key store.Key) (again time.Durati
 }
 
 // syncAccount syncs all token Secrets that name an account, whether the account exists or not.
-func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key store.Key) (again time.Duration, err error) {
+func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot,
+	key store.Key) (again time.Duration, err error) {
 	for obj := range sn.Scan(secrets, key.Namespace, store.Key{}) {
 		if !mayHoldToken(obj.Data) {
 			continue
@@ -118,7 +121,8 @@ func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key st
 		if err != nil {
 			return 0, err
 		}
-		if secret.Type == corev1.SecretTypeServiceAccountToken && secret.DeletionTimestamp == nil && secret.Annotations[corev1.ServiceAccountNameKey] == key.Name {
+		if secret.Type == corev1.SecretTypeServiceAccountToken && secret.DeletionTimestamp == nil &&
+			secret.Annotations[corev1.ServiceAccountNameKey] == key.Name {
 			next, err := c.syncToken(ctx, sn, secret)
 			if err != nil {
 				return 0, err
@@ -133,8 +137,10 @@ func (c *Controller) syncAccount(ctx context.Context, sn *store.Snapshot, key st
 
 // syncToken fills a Secret. It deletes the Secret if its account does not exist, and otherwise
 // checks for disuse.
-func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot, secret *corev1.Secret) (again time.Duration, err error) {
-	name, uid := secret.Annotations[corev1.ServiceAccountNameKey], types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
+func (c *Controller) syncToken(ctx context.Context, sn *store.Snapshot,
+	secret *corev1.Secret) (again time.Duration, err error) {
+	name, uid := secret.Annotations[corev1.ServiceAccountNameKey],
+		types.UID(secret.Annotations[corev1.ServiceAccountUIDKey])
 	if name == "" {
 		return 0, nil
 	}

@@ -36,7 +36,8 @@ const (
 // clearUnused marks a token that is listed by its account and unused for keepUnused, and deletes
 // it when it has been marked for that long. It keeps tokens that the account does not list, because
 // they were created by hand.
-func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, account *corev1.ServiceAccount, secret *corev1.Secret) (again time.Duration, err error) {
+func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, account *corev1.ServiceAccount,
+	secret *corev1.Secret) (again time.Duration, err error) {
 	since, err := c.trackedSince(ctx, sn)
 	if err != nil {
 		return 0, err
@@ -70,12 +71,14 @@ func (c *Controller) clearUnused(ctx context.Context, sn *store.Snapshot, accoun
 	if err != nil {
 		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{%q:%q}}}`,
 			secret.UID, secret.ResourceVersion, invalidSinceLabel, now.Format(time.DateOnly))
-		return 0, c.written(c.cfg.Unused.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)), "mark", secret)
+		return 0, c.written(c.cfg.Unused.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)),
+			"mark", secret)
 	}
 	if end := endOfDay(marked).Add(keepUnused); now.Before(end) {
 		return end.Sub(now), nil
 	}
-	return 0, c.written(c.cfg.Unused.Delete(ctx, secret, client.Preconditions{UID: secret.UID, ResourceVersion: secret.ResourceVersion}), "delete", secret)
+	return 0, c.written(c.cfg.Unused.Delete(ctx, secret,
+		client.Preconditions{UID: secret.UID, ResourceVersion: secret.ResourceVersion}), "delete", secret)
 }
 
 // endOfDay returns the end of a day: labels have no time of day.
@@ -85,7 +88,8 @@ func endOfDay(day time.Time) time.Time { return day.AddDate(0, 0, 1) }
 // because the event queues it again.
 func (c *Controller) written(err error, what string, secret *corev1.Secret) error {
 	key := store.Key{Resource: secrets, Namespace: secret.Namespace, Name: secret.Name}
-	if err == nil || (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !follow.Exists(c.cfg.Store, key, secret.UID) {
+	if err == nil || (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) &&
+		!follow.Exists(c.cfg.Store, key, secret.UID) {
 		return nil
 	}
 	return fmt.Errorf("%s secret %s/%s: %w", what, secret.Namespace, secret.Name, err)
@@ -99,7 +103,8 @@ func (c *Controller) trackedSince(ctx context.Context, sn *store.Snapshot) (time
 	switch {
 	case apierrors.IsNotFound(err):
 		created := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: trackingName}, Data: map[string]string{trackingKey: today},
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: trackingName},
+			Data:       map[string]string{trackingKey: today},
 		}
 		if err := c.cfg.Server.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
 			return time.Time{}, fmt.Errorf("record start of token tracking: %w", err)

@@ -54,7 +54,8 @@ func podAutoscaler(ctx context.Context, read *access) (controller, error) {
 	discovery := read.client.Discovery()
 	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery))
 	versions := custom_metrics.NewAvailableAPIsGetter(discovery)
-	scales, err := scale.NewForConfig(asJSON(read.config), kinds, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(discovery))
+	scales, err := scale.NewForConfig(asJSON(read.config), kinds, dynamic.LegacyAPIPathResolverFunc,
+		scale.NewDiscoveryScaleKindResolver(discovery))
 	if err != nil {
 		return nil, fmt.Errorf("create client of scales: %w", err)
 	}
@@ -67,7 +68,8 @@ func podAutoscaler(ctx context.Context, read *access) (controller, error) {
 		return nil, fmt.Errorf("create client of external metrics: %w", err)
 	}
 	custom := custom_metrics.NewForConfig(asJSON(read.config), kinds, versions)
-	horizontal := podautoscaler.NewHorizontalController(ctx, read.client.CoreV1(), scales, read.client.AutoscalingV2(), kinds,
+	horizontal := podautoscaler.NewHorizontalController(ctx, read.client.CoreV1(), scales, read.client.AutoscalingV2(),
+		kinds,
 		metrics.NewRESTMetricsClient(resources, custom, external), read.autoscalers(), read.pods(),
 		autoscalerSync, downscaleWindow, autoscalerTolerance, cpuInitialization, initialReadiness)
 	return autoscaler{horizontal, kinds, versions}, nil

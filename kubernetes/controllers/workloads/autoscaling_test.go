@@ -24,16 +24,21 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: selector("web"), Template: template("web", nil),
 		}}
-		web.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+		web.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("100m")}
 		env.Create(t, web)
-		scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
-			MinReplicas:    new(int32(1)), MaxReplicas: 5,
-			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
-				Name:   corev1.ResourceCPU,
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))},
-			}}},
-		}}
+		scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment",
+					Name: "web"},
+				MinReplicas: new(int32(1)), MaxReplicas: 5,
+				Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType,
+					Resource: &autoscalingv2.ResourceMetricSource{
+						Name: corev1.ResourceCPU,
+						Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+							AverageUtilization: new(int32(50))},
+					}}},
+			}}
 		env.Create(t, scaler)
 		for _, step := range []struct {
 			name     string
@@ -53,8 +58,10 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 			}
 			env.Get(t, web)
 			env.Get(t, scaler)
-			if *web.Spec.Replicas != step.replicas || web.Status.ReadyReplicas != step.replicas || scaler.Status.CurrentReplicas != step.replicas {
-				t.Errorf("%s: %d replicas, %d ready, want %d; status of the autoscaler: %+v", step.name, *web.Spec.Replicas, web.Status.ReadyReplicas, step.replicas, scaler.Status)
+			if *web.Spec.Replicas != step.replicas || web.Status.ReadyReplicas != step.replicas ||
+				scaler.Status.CurrentReplicas != step.replicas {
+				t.Errorf("%s: %d replicas, %d ready, want %d; status of the autoscaler: %+v", step.name,
+					*web.Spec.Replicas, web.Status.ReadyReplicas, step.replicas, scaler.Status)
 			}
 		}
 	})
@@ -65,12 +72,14 @@ func defineMetric(t *testing.T, env *testenv.Env, group, plural, kind string) {
 	t.Helper()
 	env.Create(t, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": plural + "." + group, "annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, a test"}},
+		"metadata": map[string]any{"name": plural + "." + group,
+			"annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, a test"}},
 		"spec": map[string]any{
 			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": kind},
 			"versions": []any{map[string]any{
 				"name": "v1beta1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}},
 			}},
 		},
 	}})
@@ -106,26 +115,34 @@ func TestExternalMetric(t *testing.T) {
 		defineMetric(t, env, "external.metrics.k8s.io", "queues", "ExternalMetricValue")
 		env.Create(t, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "external.metrics.k8s.io/v1beta1", "kind": "ExternalMetricValue",
-			"metadata":   map[string]any{"name": "orders", "namespace": "default", "labels": map[string]any{"queue": "orders"}},
-			"metricName": "queues", "metricLabels": map[string]any{"queue": "orders"}, "timestamp": time.Now().UTC().Format(time.RFC3339), "value": "40",
+			"metadata": map[string]any{"name": "orders", "namespace": "default",
+				"labels": map[string]any{"queue": "orders"}},
+			"metricName": "queues", "metricLabels": map[string]any{"queue": "orders"},
+			"timestamp": time.Now().UTC().Format(time.RFC3339), "value": "40",
 		}})
 		env.Create(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: selector("web"), Template: template("web", nil),
 		}})
-		env.Create(t, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 9,
-			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-				Metric: autoscalingv2.MetricIdentifier{Name: "queues", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"queue": "orders"}}},
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: new(resource.MustParse("10"))},
-			}}},
-		}})
+		env.Create(t, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment",
+					Name: "web"}, MaxReplicas: 9,
+				Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType,
+					External: &autoscalingv2.ExternalMetricSource{
+						Metric: autoscalingv2.MetricIdentifier{Name: "queues",
+							Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"queue": "orders"}}},
+						Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType,
+							AverageValue: new(resource.MustParse("10"))},
+					}}},
+			}})
 		after(t, env, 2*time.Minute)
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}}
 		env.Get(t, web)
 		if *web.Spec.Replicas != 4 || web.Status.ReadyReplicas != 4 {
 			scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: web.ObjectMeta}
 			env.Get(t, scaler)
-			t.Errorf("%d replicas, %d ready, want 4; status of the autoscaler: %+v", *web.Spec.Replicas, web.Status.ReadyReplicas, scaler.Status)
+			t.Errorf("%d replicas, %d ready, want 4; status of the autoscaler: %+v", *web.Spec.Replicas,
+				web.Status.ReadyReplicas, scaler.Status)
 		}
 	})
 }

@@ -52,8 +52,10 @@ func ephemeralVolumes(ctx context.Context, read *access) (controller, error) {
 // first Lease of a node: on a control plane whose nodes send no heartbeats, it would mark all of
 // them unreachable. It polls ten times a second.
 func nodeLifecycle(ctx context.Context, read *access) (controller, error) {
-	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.nodeLeases(), read.pods(), read.nodes(), read.daemonSets(), read.client,
-		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster, unhealthyZone)
+	nodes, err := nodelifecycle.NewNodeLifecycleController(ctx, read.nodeLeases(), read.pods(), read.nodes(),
+		read.daemonSets(), read.client,
+		nodeMonitorPeriod, nodeStartupGrace, nodeMonitorGrace, evictionsPerSecond, fewerEvictions, largeCluster,
+		unhealthyZone)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +74,8 @@ func nodeRanges(ranges []*net.IPNet) func(context.Context, *access) (controller,
 			}
 			sizes = append(sizes, size)
 		}
-		c, err := nodeipam.NewNodeIpamController(ctx, read.nodes(), nil, read.client, ranges, nil, nil, sizes, ipam.RangeAllocatorType)
+		c, err := nodeipam.NewNodeIpamController(ctx, read.nodes(), nil, read.client, ranges, nil, nil, sizes,
+			ipam.RangeAllocatorType)
 		if err != nil {
 			return nil, err
 		}

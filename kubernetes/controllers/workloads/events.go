@@ -34,7 +34,8 @@ func (c eventClient) CreateWithEventNamespace(event *corev1.Event) (*corev1.Even
 }
 
 // CreateWithEventNamespaceWithContext does the same as CreateWithEventNamespace.
-func (c eventClient) CreateWithEventNamespaceWithContext(ctx context.Context, event *corev1.Event) (*corev1.Event, error) {
+func (c eventClient) CreateWithEventNamespaceWithContext(ctx context.Context,
+	event *corev1.Event) (*corev1.Event, error) {
 	named := event
 	for i := 1; ; i++ {
 		created, err := c.EventInterface.CreateWithEventNamespaceWithContext(ctx, named)

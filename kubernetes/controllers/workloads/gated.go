@@ -28,7 +28,8 @@ func gated() []group {
 	var all []group
 	if enabled(features.DRADeviceTaints) {
 		evictions := []member{{deviceTaintEvictionName, deviceTaintEvictionName, deviceTaintEviction}}
-		all = append(all, group{kinds: []string{"resourceslices.resource.k8s.io"}, needs: containing(`"NoExecute"`), members: evictions})
+		all = append(all, group{kinds: []string{"resourceslices.resource.k8s.io"}, needs: containing(`"NoExecute"`),
+			members: evictions})
 		if enabled(features.DRADeviceTaintRules) {
 			all[0].kinds = append(all[0].kinds, "devicetaintrules.resource.k8s.io")
 		}
@@ -44,9 +45,10 @@ func gated() []group {
 		}})
 	}
 	if enabled(genericfeatures.CoordinatedLeaderElection) {
-		all = append(all, group{kinds: []string{"leasecandidates.coordination.k8s.io"}, unselectable: true, members: []member{
-			{"coordinated leader election", serverAccount, coordinatedLeaderElection},
-		}})
+		all = append(all, group{kinds: []string{"leasecandidates.coordination.k8s.io"}, unselectable: true,
+			members: []member{
+				{"coordinated leader election", serverAccount, coordinatedLeaderElection},
+			}})
 	}
 	return all
 }
@@ -56,7 +58,8 @@ func enabled(gate featuregate.Feature) bool { return utilfeature.DefaultFeatureG
 // deviceTaintEviction returns the controller that evicts pods whose devices have NoExecute taints,
 // in their ResourceSlice or by a DeviceTaintRule.
 func deviceTaintEviction(_ context.Context, read *access) (controller, error) {
-	evictions := devicetainteviction.New(read.client, read.pods(), read.resourceClaims(), read.resourceSlices(), read.taintRulesIfEnabled(),
+	evictions := devicetainteviction.New(read.client, read.pods(), read.resourceClaims(), read.resourceSlices(),
+		read.taintRulesIfEnabled(),
 		read.deviceClasses(), deviceTaintEvictionName)
 	return failing(evictions.Run), nil
 }
@@ -81,18 +84,21 @@ func (run failing) Run(ctx context.Context, workers int) {
 
 // resourcePoolStatus returns the controller that answers ResourcePoolStatusRequests.
 func resourcePoolStatus(ctx context.Context, read *access) (controller, error) {
-	return resourcepoolstatusrequest.NewController(ctx, read.client, read.poolRequests(), read.resourceSlices(), read.resourceClaims(), read.taintRulesIfEnabled())
+	return resourcepoolstatusrequest.NewController(ctx, read.client, read.poolRequests(), read.resourceSlices(),
+		read.resourceClaims(), read.taintRulesIfEnabled())
 }
 
 // podGroupProtection returns the controller that keeps PodGroups with pods from being deleted.
 func podGroupProtection(ctx context.Context, read *access) (controller, error) {
-	return podgroupprotection.NewPodGroupProtectionController(klog.FromContext(ctx), read.podGroups(), read.pods(), read.client)
+	return podgroupprotection.NewPodGroupProtectionController(klog.FromContext(ctx), read.podGroups(), read.pods(),
+		read.client)
 }
 
 // coordinatedLeaderElection returns the controllers of LeaseCandidates, which are part of
 // kube-apiserver: one elects leaders among them, and one deletes those that expired.
 func coordinatedLeaderElection(_ context.Context, read *access) (controller, error) {
-	elections, err := leaderelection.NewController(read.leases(), read.leaseCandidates(), read.client.CoordinationV1(), read.client.CoordinationV1beta1())
+	elections, err := leaderelection.NewController(read.leases(), read.leaseCandidates(), read.client.CoordinationV1(),
+		read.client.CoordinationV1beta1())
 	if err != nil {
 		return nil, err
 	}

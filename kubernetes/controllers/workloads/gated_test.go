@@ -31,19 +31,25 @@ import (
 func TestDeviceTaintRuleEvicts(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
-		env.Create(t, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.ResourceSliceSpec{
-			Driver: "gpu.example.com", NodeName: new("kelson"), Pool: resourcev1.ResourcePool{Name: "kelson", ResourceSliceCount: 1},
-			Devices: []resourcev1.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
-		}})
+		env.Create(t, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
+			Spec: resourcev1.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: new("kelson"),
+				Pool:    resourcev1.ResourcePool{Name: "kelson", ResourceSliceCount: 1},
+				Devices: []resourcev1.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+			}})
 		device := map[string]string{}
 		for _, name := range []string{"first", "second"} {
-			claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceClaimSpec{
-				Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}}},
-			}}
+			claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: resourcev1.ResourceClaimSpec{
+					Devices: resourcev1.DeviceClaim{
+						Requests: []resourcev1.DeviceRequest{
+							{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}}},
+				}}
 			env.Create(t, claim)
 			env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 				ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new(name)}},
-				Containers:     []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}}},
+				Containers: []corev1.Container{{Name: "c", Image: "i",
+					Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}}},
 			}})
 			after(t, env, time.Minute)
 			env.Get(t, claim)
@@ -52,10 +58,13 @@ func TestDeviceTaintRuleEvicts(t *testing.T) {
 			}
 			device[name] = claim.Status.Allocation.Devices.Results[0].Device
 		}
-		rule := &resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "broken"}, Spec: resourcev1.DeviceTaintRuleSpec{
-			DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: new("gpu.example.com"), Device: new(device["first"])},
-			Taint:          resourcev1.DeviceTaint{Key: "example.com/broken", Effect: resourcev1.DeviceTaintEffectNoExecute},
-		}}
+		rule := &resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "broken"},
+			Spec: resourcev1.DeviceTaintRuleSpec{
+				DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: new("gpu.example.com"),
+					Device: new(device["first"])},
+				Taint: resourcev1.DeviceTaint{Key: "example.com/broken",
+					Effect: resourcev1.DeviceTaintEffectNoExecute},
+			}}
 		env.Create(t, rule)
 		after(t, env, 2*time.Minute)
 		if left := names(t, env, &corev1.PodList{}); len(left) != 1 || left[0] != "second" {
@@ -96,14 +105,17 @@ func withGates(t *testing.T, test func(t *testing.T, c kubernetes.Interface), ga
 func TestPodGroupProtection(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		groups, pods := c.SchedulingV1beta1().PodGroups("default"), c.CoreV1().Pods("default")
-		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: schedulingv1beta1.PodGroupSpec{
-			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}},
-		}}
+		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"},
+			Spec: schedulingv1beta1.PodGroupSpec{
+				SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+					Basic: &schedulingv1beta1.BasicSchedulingPolicy{}},
+			}}
 		if _, err := groups.Create(t.Context(), group, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
-			SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("g")}, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("g")},
+			Containers:      []corev1.Container{{Name: "c", Image: "i"}},
 		}}
 		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -134,11 +146,14 @@ func TestCoordinatedLeaderElection(t *testing.T) {
 		for _, name := range []string{"old", "new"} {
 			version := map[string]string{"new": "1.37.0", "old": "1.36.0"}[name]
 			now := metav1.NowMicro()
-			candidate := &coordinationv1beta1.LeaseCandidate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1beta1.LeaseCandidateSpec{
-				LeaseName: "operator", BinaryVersion: "1.37.0", EmulationVersion: version, Strategy: coordinationv1.OldestEmulationVersion,
-				RenewTime: &now, PingTime: &now,
-			}}
-			if _, err := c.CoordinationV1beta1().LeaseCandidates("default").Create(t.Context(), candidate, metav1.CreateOptions{}); err != nil {
+			candidate := &coordinationv1beta1.LeaseCandidate{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: coordinationv1beta1.LeaseCandidateSpec{
+					LeaseName: "operator", BinaryVersion: "1.37.0", EmulationVersion: version,
+					Strategy:  coordinationv1.OldestEmulationVersion,
+					RenewTime: &now, PingTime: &now,
+				}}
+			if _, err := c.CoordinationV1beta1().LeaseCandidates("default").Create(t.Context(), candidate,
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -158,16 +173,21 @@ func TestCoordinatedLeaderElection(t *testing.T) {
 func TestResourcePoolStatusRequest(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		// Kubernetes' validation of the status refuses pools of generation 0.
-		for pool, devices := range map[string][]resourcev1.Device{"a": {{Name: "d0"}, {Name: "d1"}}, "b": {{Name: "d0"}}} {
-			slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: pool}, Spec: resourcev1.ResourceSliceSpec{
-				Driver: "gpu.example.com", AllNodes: new(true), Pool: resourcev1.ResourcePool{Name: pool, Generation: 1, ResourceSliceCount: 1}, Devices: devices,
-			}}
-			if _, err := c.ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+		for pool, devices := range map[string][]resourcev1.Device{"a": {{Name: "d0"}, {Name: "d1"}},
+			"b": {{Name: "d0"}}} {
+			slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: pool},
+				Spec: resourcev1.ResourceSliceSpec{
+					Driver: "gpu.example.com", AllNodes: new(true),
+					Pool: resourcev1.ResourcePool{Name: pool, Generation: 1, ResourceSliceCount: 1}, Devices: devices,
+				}}
+			if _, err := c.ResourceV1().ResourceSlices().Create(t.Context(), slice,
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		requests := c.ResourceV1alpha3().ResourcePoolStatusRequests()
-		request := &resourcev1alpha3.ResourcePoolStatusRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: resourcev1alpha3.ResourcePoolStatusRequestSpec{Driver: "gpu.example.com"}}
+		request := &resourcev1alpha3.ResourcePoolStatusRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"},
+			Spec: resourcev1alpha3.ResourcePoolStatusRequestSpec{Driver: "gpu.example.com"}}
 		if _, err := requests.Create(t.Context(), request, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +204,8 @@ func TestResourcePoolStatusRequest(t *testing.T) {
 			total int32
 		}{{"a", 2}, {"b", 1}} {
 			p := answer.Status.Pools[i]
-			if p.PoolName != want.pool || p.TotalDevices == nil || *p.TotalDevices != want.total || p.AvailableDevices == nil || *p.AvailableDevices != want.total {
+			if p.PoolName != want.pool || p.TotalDevices == nil || *p.TotalDevices != want.total ||
+				p.AvailableDevices == nil || *p.AvailableDevices != want.total {
 				t.Errorf("pool %+v, want %+v", p, want)
 			}
 		}
@@ -196,7 +217,8 @@ func TestWorkloadWithJob(t *testing.T) {
 	withGates(t, func(t *testing.T, c kubernetes.Interface) {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{
 			Parallelism: new(int32(2)), Completions: new(int32(2)), CompletionMode: new(batchv1.IndexedCompletion),
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
 		}}
 		job, err := c.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{})
 		if err != nil {
@@ -225,7 +247,8 @@ func TestWorkloadWithJob(t *testing.T) {
 			t.Errorf("%d pods, want 2", len(pods.Items))
 		}
 		for _, pod := range pods.Items {
-			if g := pod.Spec.SchedulingGroup; g == nil || g.PodGroupName == nil || *g.PodGroupName != groups.Items[0].Name {
+			if g := pod.Spec.SchedulingGroup; g == nil || g.PodGroupName == nil ||
+				*g.PodGroupName != groups.Items[0].Name {
 				t.Errorf("group of %s: %+v, want %s", pod.Name, g, groups.Items[0].Name)
 			}
 		}

@@ -65,32 +65,50 @@ const (
 func groups(cfg *Config) []group {
 	all := []group{
 		{kinds: []string{"deployments.apps", "replicasets.apps", "replicationcontrollers"}, members: []member{
-			{"deployment-controller", "deployment-controller", deployments}, {"replicaset-controller", "replicaset-controller", replicaSets}, {"replicationcontroller-controller", "replication-controller", replicationControllers},
+			{"deployment-controller", "deployment-controller", deployments},
+			{"replicaset-controller", "replicaset-controller", replicaSets},
+			{"replicationcontroller-controller", "replication-controller", replicationControllers},
 		}},
-		{kinds: []string{"statefulsets.apps"}, members: []member{{"statefulset-controller", "statefulset-controller", statefulSets}}},
-		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", "daemon-set-controller", daemonSets}}},
+		{kinds: []string{"statefulsets.apps"},
+			members: []member{{"statefulset-controller", "statefulset-controller", statefulSets}}},
+		{kinds: []string{"daemonsets.apps"}, members: []member{{"daemonset-controller", "daemon-set-controller",
+			daemonSets}}},
 		{kinds: []string{"jobs.batch"}, members: []member{{"job-controller", "job-controller", jobs}}},
 		{kinds: []string{"cronjobs.batch"}, members: []member{{"cronjob-controller", "cronjob-controller", cronJobs}}},
-		{kinds: []string{"horizontalpodautoscalers.autoscaling"}, members: []member{{"horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", podAutoscaler}}},
-		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"}, members: []member{{"resourceclaim-controller", "resource-claim-controller", resourceClaims}}},
+		{kinds: []string{"horizontalpodautoscalers.autoscaling"},
+			members: []member{{"horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", podAutoscaler}}},
+		{kinds: []string{"resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"},
+			members: []member{{"resourceclaim-controller", "resource-claim-controller", resourceClaims}}},
 		// Every control plane has the Service "kubernetes", whose endpoints no controller
 		// maintains.
-		{kinds: []string{"services"}, needs: func(obj *store.Object) bool { return obj.Key != ownService }, members: []member{
-			{"endpointslice-controller", "endpointslice-controller", endpointSlices}, {"endpoints-controller", "endpoint-controller", endpoints}, {"endpointslice-mirroring-controller", "endpointslicemirroring-controller", mirrors},
+		{kinds: []string{"services"}, needs: func(obj *store.Object) bool {
+			return obj.Key != ownService
+		}, members: []member{
+			{"endpointslice-controller", "endpointslice-controller", endpointSlices},
+			{"endpoints-controller", "endpoint-controller", endpoints},
+			{"endpointslice-mirroring-controller", "endpointslicemirroring-controller", mirrors},
 		}},
-		{kinds: []string{"persistentvolumeclaims", "persistentvolumes"}, members: []member{{"persistentvolume-binder-controller", "persistent-volume-binder", volumeBinder}}},
-		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`), members: []member{{"ephemeral-volume-controller", "ephemeral-volume-controller", ephemeralVolumes}}},
-		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease), members: []member{{"node-lifecycle-controller", "node-controller", nodeLifecycle}}},
-		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`), members: []member{{taintEvictionName, "node-controller", taintEviction}}},
-		{kinds: []string{"pods"}, needs: containing(`"nodeName"`), members: []member{{"pod-garbage-collector-controller", "pod-garbage-collector", newPodCollector}}},
+		{kinds: []string{"persistentvolumeclaims", "persistentvolumes"},
+			members: []member{{"persistentvolume-binder-controller", "persistent-volume-binder", volumeBinder}}},
+		{kinds: []string{"pods"}, needs: containing(`"volumeClaimTemplate"`),
+			members: []member{{"ephemeral-volume-controller", "ephemeral-volume-controller", ephemeralVolumes}}},
+		{kinds: []string{"leases.coordination.k8s.io"}, needs: inNamespace(corev1.NamespaceNodeLease),
+			members: []member{{"node-lifecycle-controller", "node-controller", nodeLifecycle}}},
+		{kinds: []string{"nodes"}, needs: containing(`"NoExecute"`),
+			members: []member{{taintEvictionName, "node-controller", taintEviction}}},
+		{kinds: []string{"pods"}, needs: containing(`"nodeName"`),
+			members: []member{{"pod-garbage-collector-controller", "pod-garbage-collector", newPodCollector}}},
 	}
 	all = append(all, gated()...)
 	if len(cfg.PodRanges) > 0 {
-		all = append(all, group{kinds: []string{"nodes"}, members: []member{{"node-ipam-controller", "node-controller", nodeRanges(cfg.PodRanges)}}})
+		all = append(all, group{kinds: []string{"nodes"},
+			members: []member{{"node-ipam-controller", "node-controller", nodeRanges(cfg.PodRanges)}}})
 	}
 	var groups []group
 	for _, g := range all {
-		g.members = slices.DeleteFunc(g.members, func(m member) bool { return !g.unselectable && !cfg.Selected.Runs(m.name) })
+		g.members = slices.DeleteFunc(g.members, func(m member) bool {
+			return !g.unselectable && !cfg.Selected.Runs(m.name)
+		})
 		if len(g.members) > 0 {
 			groups = append(groups, g)
 		}
@@ -146,19 +164,23 @@ func deployments(ctx context.Context, read *access) (controller, error) {
 }
 
 func replicaSets(ctx context.Context, read *access) (controller, error) {
-	return replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client, replicaset.BurstReplicas), nil
+	return replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client,
+		replicaset.BurstReplicas), nil
 }
 
 func replicationControllers(ctx context.Context, read *access) (controller, error) {
-	return replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client, replication.BurstReplicas), nil
+	return replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client,
+		replication.BurstReplicas), nil
 }
 
 func statefulSets(ctx context.Context, read *access) (controller, error) {
-	return statefulset.NewStatefulSetController(ctx, read.pods(), read.statefulSets(), read.claims(), read.revisions(), read.client), nil
+	return statefulset.NewStatefulSetController(ctx, read.pods(), read.statefulSets(), read.claims(), read.revisions(),
+		read.client), nil
 }
 
 func daemonSets(ctx context.Context, read *access) (controller, error) {
-	return daemon.NewDaemonSetsController(ctx, read.daemonSets(), read.revisions(), read.pods(), read.nodes(), read.client,
+	return daemon.NewDaemonSetsController(ctx, read.daemonSets(), read.revisions(), read.pods(), read.nodes(),
+		read.client,
 		flowcontrol.NewBackOff(daemonBackOff, daemonBackOffMax))
 }
 
@@ -177,14 +199,17 @@ func cronJobs(ctx context.Context, read *access) (controller, error) {
 // removes reservations and claims of pods that have ended.
 func resourceClaims(ctx context.Context, read *access) (controller, error) {
 	if enabled(features.DRAWorkloadResourceClaims) {
-		return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), read.podGroups(), read.resourceClaims(), read.claimTemplates())
+		return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), read.podGroups(),
+			read.resourceClaims(), read.claimTemplates())
 	}
-	return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), nil, read.resourceClaims(), read.claimTemplates())
+	return resourceclaim.NewController(klog.FromContext(ctx), read.client, read.pods(), nil, read.resourceClaims(),
+		read.claimTemplates())
 }
 
 // endpointSlices returns the controller that writes the ready pods of Services to EndpointSlices.
 func endpointSlices(ctx context.Context, read *access) (controller, error) {
-	return endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(), endpointsPerSlice, read.client, 0), nil
+	return endpointslice.NewController(ctx, read.pods(), read.services(), read.nodes(), read.slices(),
+		endpointsPerSlice, read.client, 0), nil
 }
 
 // endpoints returns the controller that writes the ready pods of Services to the older Endpoints.
@@ -194,5 +219,6 @@ func endpoints(ctx context.Context, read *access) (controller, error) {
 
 // mirrors returns the controller that mirrors hand-written Endpoints to EndpointSlices.
 func mirrors(ctx context.Context, read *access) (controller, error) {
-	return endpointslicemirroring.NewController(ctx, read.endpoints(), read.slices(), read.services(), endpointsPerSubset, read.client, 0), nil
+	return endpointslicemirroring.NewController(ctx, read.endpoints(), read.slices(), read.services(),
+		endpointsPerSubset, read.client, 0), nil
 }

@@ -112,7 +112,8 @@ func (s *informers) accessAs(account string) (*access, error) {
 // newClient returns a client that prefers protobuf, and its configuration.
 func newClient(config *rest.Config) (*rest.Config, kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf, resource.MediaProtobuf+","+resource.MediaJSON
+	config.ContentType, config.AcceptContentTypes = resource.MediaProtobuf,
+		resource.MediaProtobuf+","+resource.MediaJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create client: %w", err)
@@ -136,11 +137,13 @@ func newInformers(as func(user.Info) *rest.Config) (*informers, error) {
 	s.storageClasses = lazily(s, clusterWide(storage.NewStorageClassInformer), storagelisters.NewStorageClassLister)
 	s.nodeLeases = lazily(s, inLeases(coordination.NewLeaseInformer), coordinationlisters.NewLeaseLister)
 	s.leases = lazily(s, coordination.NewLeaseInformer, coordinationlisters.NewLeaseLister)
-	s.leaseCandidates = lazily(s, coordinationbeta.NewLeaseCandidateInformer, coordinationbetalisters.NewLeaseCandidateLister)
+	s.leaseCandidates = lazily(s, coordinationbeta.NewLeaseCandidateInformer,
+		coordinationbetalisters.NewLeaseCandidateLister)
 	s.services = lazily(s, core.NewServiceInformer, corelisters.NewServiceLister)
 	s.endpoints = lazily(s, core.NewEndpointsInformer, corelisters.NewEndpointsLister)
 	s.slices = lazily(s, discovery.NewEndpointSliceInformer, discoverylisters.NewEndpointSliceLister)
-	s.replicationControllers = lazily(s, core.NewReplicationControllerInformer, corelisters.NewReplicationControllerLister)
+	s.replicationControllers = lazily(s, core.NewReplicationControllerInformer,
+		corelisters.NewReplicationControllerLister)
 	s.replicaSets = lazily(s, apps.NewReplicaSetInformer, appslisters.NewReplicaSetLister)
 	s.deployments = lazily(s, apps.NewDeploymentInformer, appslisters.NewDeploymentLister)
 	s.statefulSets = lazily(s, apps.NewStatefulSetInformer, appslisters.NewStatefulSetLister)
@@ -148,13 +151,16 @@ func newInformers(as func(user.Info) *rest.Config) (*informers, error) {
 	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
 	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
 	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
-	s.autoscalers = lazily(s, autoscaling.NewHorizontalPodAutoscalerInformer, autoscalinglisters.NewHorizontalPodAutoscalerLister)
+	s.autoscalers = lazily(s, autoscaling.NewHorizontalPodAutoscalerInformer,
+		autoscalinglisters.NewHorizontalPodAutoscalerLister)
 	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
-	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer, resourcelisters.NewResourceClaimTemplateLister)
+	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer,
+		resourcelisters.NewResourceClaimTemplateLister)
 	s.resourceSlices = lazily(s, clusterWide(devices.NewResourceSliceInformer), resourcelisters.NewResourceSliceLister)
 	s.deviceClasses = lazily(s, clusterWide(devices.NewDeviceClassInformer), resourcelisters.NewDeviceClassLister)
 	s.taintRules = lazily(s, clusterWide(devices.NewDeviceTaintRuleInformer), resourcelisters.NewDeviceTaintRuleLister)
-	s.poolRequests = lazily(s, clusterWide(devicesalpha.NewResourcePoolStatusRequestInformer), resourcealphalisters.NewResourcePoolStatusRequestLister)
+	s.poolRequests = lazily(s, clusterWide(devicesalpha.NewResourcePoolStatusRequestInformer),
+		resourcealphalisters.NewResourcePoolStatusRequestLister)
 	s.podGroups = lazily(s, scheduling.NewPodGroupInformer, schedulinglisters.NewPodGroupLister)
 	s.workloads = lazily(s, scheduling.NewWorkloadInformer, schedulinglisters.NewWorkloadLister)
 	return s, nil
@@ -164,22 +170,26 @@ func newInformers(as func(user.Info) *rest.Config) (*informers, error) {
 type newInformer func(kubernetes.Interface, string, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
 // clusterWide adapts the constructors of cluster-scoped kinds, which take no namespace.
-func clusterWide(construct func(kubernetes.Interface, time.Duration, cache.Indexers) cache.SharedIndexInformer) newInformer {
-	return func(client kubernetes.Interface, _ string, resync time.Duration, _ cache.Indexers) cache.SharedIndexInformer {
+func clusterWide(construct func(kubernetes.Interface, time.Duration,
+	cache.Indexers) cache.SharedIndexInformer) newInformer {
+	return func(client kubernetes.Interface, _ string, resync time.Duration,
+		_ cache.Indexers) cache.SharedIndexInformer {
 		return construct(client, resync, cache.Indexers{})
 	}
 }
 
 // inLeases restricts an informer to the namespace of the nodes' Leases.
 func inLeases(construct newInformer) newInformer {
-	return func(client kubernetes.Interface, _ string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return func(client kubernetes.Interface, _ string, resync time.Duration,
+		indexers cache.Indexers) cache.SharedIndexInformer {
 		return construct(client, corev1.NamespaceNodeLease, resync, indexers)
 	}
 }
 
 func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexer) L) lazy[L] {
 	once := sync.OnceValue(func() informer[L] {
-		shared := &postponing{construct(s.client, "", 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), &s.registrations}
+		shared := &postponing{construct(s.client, "", 0,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), &s.registrations}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.created = append(s.created, shared)

@@ -91,8 +91,9 @@ func (c *podCollector) collect(ctx context.Context) error {
 		case gone[node]:
 			c.delete(ctx, pod, &corev1.PodCondition{
 				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-				ObservedGeneration: apipod.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.DisruptionTarget),
-				Reason:             "DeletionByPodGC", Message: "PodGC: node no longer exists",
+				ObservedGeneration: apipod.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation,
+					corev1.DisruptionTarget),
+				Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
 			})
 		}
 	}
@@ -128,7 +129,8 @@ func isEvicted(pod *corev1.Pod) bool {
 
 func (c *podCollector) outOfService(name string) bool {
 	node, err := c.nodes.Get(name)
-	return err == nil && !nodeutil.IsNodeReady(node) && taints.TaintKeyExists(node.Spec.Taints, corev1.TaintNodeOutOfService)
+	return err == nil && !nodeutil.IsNodeReady(node) &&
+		taints.TaintKeyExists(node.Spec.Taints, corev1.TaintNodeOutOfService)
 }
 
 // goneNodes returns the nodes of pods that have been missing for the quarantine and, according to

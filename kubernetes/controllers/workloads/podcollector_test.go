@@ -33,7 +33,8 @@ func TestPodsAreCollected(t *testing.T) {
 			}
 		})
 		create := func(name, node string, finalizers ...string) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers}, Spec: template(name, nil).Spec}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: finalizers},
+				Spec: template(name, nil).Spec}
 			pod.Spec.NodeName = node
 			env.Create(t, pod)
 		}
@@ -61,7 +62,8 @@ func TestPodsAreCollected(t *testing.T) {
 		after(t, env, 10*time.Minute)
 		want() // its kubelet must report that it has stopped
 		env.Get(t, node)
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule})
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoSchedule})
 		update(t, env, node)
 		after(t, env, time.Minute)
 		want("early Failed")

@@ -52,13 +52,15 @@ func (i *postponing) AddEventHandler(h cache.ResourceEventHandler) (cache.Resour
 	})
 }
 
-func (i *postponing) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *postponing) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
+	resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.add(func() (cache.ResourceEventHandlerRegistration, error) {
 		return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(h, resync)
 	})
 }
 
-func (i *postponing) AddEventHandlerWithOptions(h cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *postponing) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
+	options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	return i.add(func() (cache.ResourceEventHandlerRegistration, error) {
 		return i.SharedIndexInformer.AddEventHandlerWithOptions(h, options)
 	})
@@ -75,7 +77,8 @@ func (i *postponing) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 	return i.SharedIndexInformer.RemoveEventHandler(handle)
 }
 
-func (i *postponing) add(do func() (cache.ResourceEventHandlerRegistration, error)) (cache.ResourceEventHandlerRegistration, error) {
+func (i *postponing) add(do func() (cache.ResourceEventHandlerRegistration, error)) (
+	cache.ResourceEventHandlerRegistration, error) {
 	r := i.registrations
 	r.mu.Lock()
 	defer r.mu.Unlock()

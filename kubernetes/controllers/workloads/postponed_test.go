@@ -25,9 +25,12 @@ func TestHandlersDuringConstruction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := &cache.ListWatch{
 			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, nil
+				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"},
+					Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, nil
 			},
-			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				return watch.NewFake(), nil
+			},
 		}
 		var r registrations
 		informer := &postponing{cache.NewSharedIndexInformer(listing{pods}, &corev1.Pod{}, 0, cache.Indexers{}), &r}
@@ -56,7 +59,8 @@ func TestHandlersDuringConstruction(t *testing.T) {
 		}
 		synctest.Wait()
 		if running.Load() != 1 || constructed.Load() != 0 || handle.HasSynced() {
-			t.Errorf("during the construction: %d events for a handler before, %d for its own, synced %v", running.Load(), constructed.Load(), handle.HasSynced())
+			t.Errorf("during the construction: %d events for a handler before, %d for its own, synced %v",
+				running.Load(), constructed.Load(), handle.HasSynced())
 		}
 		if err := r.end(); err != nil {
 			t.Fatal(err)
@@ -64,7 +68,8 @@ func TestHandlersDuringConstruction(t *testing.T) {
 		<-handle.HasSyncedChecker().Done()
 		synctest.Wait()
 		if constructed.Load() != 1 || removed.Load() != 0 || !handle.HasSynced() {
-			t.Errorf("after it: %d events, %d for a removed handler, synced %v", constructed.Load(), removed.Load(), handle.HasSynced())
+			t.Errorf("after it: %d events, %d for a removed handler, synced %v", constructed.Load(), removed.Load(),
+				handle.HasSynced())
 		}
 		stop()
 		synctest.Wait()

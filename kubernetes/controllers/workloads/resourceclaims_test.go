@@ -16,15 +16,17 @@ import (
 // A pod gets its claim from a template, and the claim is deleted with the pod.
 func TestResourceClaimOfTemplate(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
-		env.Create(t, &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.ResourceClaimTemplateSpec{
-			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
-				Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.example.com"},
-			}}}},
-		}})
+		env.Create(t, &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+			Spec: resourcev1.ResourceClaimTemplateSpec{
+				Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+					Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.example.com"},
+				}}}},
+			}})
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
 			SchedulerName:  "none",
 			ResourceClaims: []corev1.PodResourceClaim{{Name: "mine", ResourceClaimTemplateName: new("gpu")}},
-			Containers:     []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "mine"}}}}},
+			Containers: []corev1.Container{{Name: "c", Image: "i",
+				Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "mine"}}}}},
 		}}
 		env.Create(t, pod)
 		after(t, env, time.Minute)
@@ -33,7 +35,8 @@ func TestResourceClaimOfTemplate(t *testing.T) {
 			t.Fatalf("claims %v", claims)
 		}
 		env.Get(t, pod)
-		if s := pod.Status.ResourceClaimStatuses; len(s) != 1 || s[0].ResourceClaimName == nil || *s[0].ResourceClaimName != claims[0] {
+		if s := pod.Status.ResourceClaimStatuses; len(s) != 1 || s[0].ResourceClaimName == nil ||
+			*s[0].ResourceClaimName != claims[0] {
 			t.Errorf("status %+v", s)
 		}
 		if err := env.Client().Delete(t.Context(), pod); err != nil {
@@ -50,22 +53,30 @@ func TestResourceClaimOfTemplate(t *testing.T) {
 // the pod waits until one is free.
 func TestDevicesAreAllocated(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
-		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{
-			Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}},
-		}})
-		env.Create(t, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.ResourceSliceSpec{
-			Driver: "gpu.example.com", NodeName: new("kelson"), Pool: resourcev1.ResourcePool{Name: "kelson", ResourceSliceCount: 1},
-			Devices: []resourcev1.Device{{Name: "gpu-0"}},
-		}})
+		env.Create(t, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+			Spec: resourcev1.DeviceClassSpec{
+				Selectors: []resourcev1.DeviceSelector{
+					{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "gpu.example.com"`}}},
+			}})
+		env.Create(t, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
+			Spec: resourcev1.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: new("kelson"),
+				Pool:    resourcev1.ResourcePool{Name: "kelson", ResourceSliceCount: 1},
+				Devices: []resourcev1.Device{{Name: "gpu-0"}},
+			}})
 		claim := func(name string) *resourcev1.ResourceClaim {
-			return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceClaimSpec{
-				Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}}},
-			}}
+			return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: resourcev1.ResourceClaimSpec{
+					Devices: resourcev1.DeviceClaim{
+						Requests: []resourcev1.DeviceRequest{
+							{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}}},
+				}}
 		}
 		pod := func(name string) *corev1.Pod {
 			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 				ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new(name)}},
-				Containers:     []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}}},
+				Containers: []corev1.Container{{Name: "c", Image: "i",
+					Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "gpu"}}}}},
 			}}
 		}
 		first, second := pod("first"), pod("second")
@@ -78,7 +89,8 @@ func TestDevicesAreAllocated(t *testing.T) {
 		after(t, env, time.Minute)
 		env.Get(t, first)
 		env.Get(t, firstClaim)
-		if a := firstClaim.Status.Allocation; first.Status.Phase != corev1.PodRunning || a == nil || len(a.Devices.Results) != 1 || a.Devices.Results[0].Device != "gpu-0" ||
+		if a := firstClaim.Status.Allocation; first.Status.Phase != corev1.PodRunning || a == nil ||
+			len(a.Devices.Results) != 1 || a.Devices.Results[0].Device != "gpu-0" ||
 			len(firstClaim.Status.ReservedFor) != 1 {
 			t.Fatalf("first: %s, claim %+v", first.Status.Phase, firstClaim.Status)
 		}

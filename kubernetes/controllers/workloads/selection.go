@@ -44,8 +44,12 @@ func (s Selection) Check(known []string, together [][]string) error {
 
 // Names are the names of this package's controllers.
 var Names = []string{
-	"cronjob-controller", "daemonset-controller", "deployment-controller", deviceTaintEvictionName, "endpoints-controller", "endpointslice-controller",
-	"endpointslice-mirroring-controller", "ephemeral-volume-controller", "horizontal-pod-autoscaler-controller", "job-controller", "node-ipam-controller", "node-lifecycle-controller",
-	"persistentvolume-binder-controller", "pod-garbage-collector-controller", "podgroup-protection-controller", "replicaset-controller",
-	"replicationcontroller-controller", "resourceclaim-controller", "resourcepoolstatusrequest-controller", "statefulset-controller", "taint-eviction-controller",
+	"cronjob-controller", "daemonset-controller", "deployment-controller", deviceTaintEvictionName,
+	"endpoints-controller", "endpointslice-controller",
+	"endpointslice-mirroring-controller", "ephemeral-volume-controller", "horizontal-pod-autoscaler-controller",
+	"job-controller", "node-ipam-controller", "node-lifecycle-controller",
+	"persistentvolume-binder-controller", "pod-garbage-collector-controller", "podgroup-protection-controller",
+	"replicaset-controller",
+	"replicationcontroller-controller", "resourceclaim-controller", "resourcepoolstatusrequest-controller",
+	"statefulset-controller", "taint-eviction-controller",
 }

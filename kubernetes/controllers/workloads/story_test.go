@@ -25,7 +25,8 @@ import (
 // when its machine fails.
 func joinNode(t *testing.T, env *testenv.Env, name string) (lose func()) {
 	t.Helper()
-	agent, err := node.NewAgent(node.AgentConfig{Config: env.RESTConfig(), Name: name, Runtime: simulated.New(simulated.Config{})})
+	agent, err := node.NewAgent(node.AgentConfig{Config: env.RESTConfig(), Name: name,
+		Runtime: simulated.New(simulated.Config{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestPodStory(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),
-			testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 1, Name: "a"}, simulatednodes.Group{Count: 1, Name: "b"}))
+			testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 1, Name: "a"},
+				simulatednodes.Group{Count: 1, Name: "b"}))
 		env.Settle(t)
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: selector("web"), Template: template("web", nil),
@@ -178,7 +180,8 @@ func TestNodeReturns(t *testing.T) {
 func TestTaintEviction(t *testing.T) {
 	inCluster(t, func(t *testing.T, env *testenv.Env) {
 		for name, toleration := range map[string]*corev1.Toleration{
-			"none": nil, "minute": {Key: "drain", Operator: "Exists", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(60))}, "forever": {Key: "drain", Operator: "Exists"},
+			"none": nil, "minute": {Key: "drain", Operator: "Exists", Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: new(int64(60))}, "forever": {Key: "drain", Operator: "Exists"},
 		} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: template(name, nil).Spec}
 			if toleration != nil {

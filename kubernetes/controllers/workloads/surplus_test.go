@@ -18,11 +18,14 @@ func TestSurplus(t *testing.T) {
 		}
 	}
 	pods := []*corev1.Pod{
-		pod("new", corev1.PodSucceeded, "", 30), pod("b", corev1.PodFailed, "", 20), pod("a", corev1.PodSucceeded, "", 20),
-		pod("running", corev1.PodRunning, "", 1), pod("pending", corev1.PodPending, "", 1), pod("unknown", corev1.PodUnknown, "", 1),
+		pod("new", corev1.PodSucceeded, "", 30), pod("b", corev1.PodFailed, "", 20),
+		pod("a", corev1.PodSucceeded, "", 20),
+		pod("running", corev1.PodRunning, "", 1), pod("pending", corev1.PodPending, "", 1),
+		pod("unknown", corev1.PodUnknown, "", 1),
 		pod("evicted", corev1.PodFailed, "Evicted", 40),
 	}
-	for keep, want := range [][]string{0: {"evicted", "a", "b", "new"}, 1: {"evicted", "a", "b"}, 2: {"evicted", "a"}, 3: {"evicted"}, 4: nil, 5: nil} {
+	for keep, want := range [][]string{0: {"evicted", "a", "b", "new"}, 1: {"evicted", "a", "b"}, 2: {"evicted", "a"},
+		3: {"evicted"}, 4: nil, 5: nil} {
 		var got []string
 		for _, p := range (&podCollector{keep: keep}).surplus(pods) {
 			got = append(got, p.Name)

@@ -46,10 +46,12 @@ func TestStatefulSet(t *testing.T) {
 		log := podLog(t, env)
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(3)), ServiceName: "db", Selector: selector("db"), Template: template("db", nil),
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			}}},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				}}},
 		}}
 		env.Create(t, set)
 		after(t, env, time.Minute)
@@ -67,7 +69,8 @@ func TestStatefulSet(t *testing.T) {
 		if got, want := log()[len(want):], []string{"-db-2", "-db-1"}; !slices.Equal(got, want) {
 			t.Errorf("then: %v, want %v", got, want)
 		}
-		if claims := names(t, env, &corev1.PersistentVolumeClaimList{}); !slices.Equal(claims, []string{"data-db-0", "data-db-1", "data-db-2"}) {
+		if claims := names(t, env, &corev1.PersistentVolumeClaimList{}); !slices.Equal(claims,
+			[]string{"data-db-0", "data-db-1", "data-db-2"}) {
 			t.Errorf("claims %v", claims)
 		}
 	})
@@ -120,15 +123,18 @@ func TestJob(t *testing.T) {
 		env.Create(t, bad)
 		after(t, env, 10*time.Minute)
 		env.Get(t, good)
-		if s := good.Status; s.Succeeded != 3 || s.Failed != 0 || !holds(good, batchv1.JobComplete, "CompletionsReached") {
+		if s := good.Status; s.Succeeded != 3 || s.Failed != 0 ||
+			!holds(good, batchv1.JobComplete, "CompletionsReached") {
 			t.Errorf("good: %+v", s)
 		}
 		env.Get(t, bad)
-		if s := bad.Status; s.Succeeded != 0 || s.Failed != 2 || !holds(bad, batchv1.JobFailed, "BackoffLimitExceeded") {
+		if s := bad.Status; s.Succeeded != 0 || s.Failed != 2 ||
+			!holds(bad, batchv1.JobFailed, "BackoffLimitExceeded") {
 			t.Errorf("bad: %+v", s)
 		}
 		for _, j := range []*batchv1.Job{good, bad} {
-			if err := env.Client().Delete(t.Context(), j, client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
+			if err := env.Client().Delete(t.Context(), j,
+				client.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,7 +173,8 @@ func TestCronJob(t *testing.T) {
 			t.Errorf("Jobs at %v, want %v", starts, want)
 		}
 		env.Get(t, cron)
-		if last := cron.Status.LastSuccessfulTime; last == nil || last.UTC().Format("02 15:04") != "01 23:30" || len(cron.Status.Active) != 0 {
+		if last := cron.Status.LastSuccessfulTime; last == nil || last.UTC().Format("02 15:04") != "01 23:30" ||
+			len(cron.Status.Active) != 0 {
 			t.Errorf("status %+v", cron.Status)
 		}
 		// the default of successfulJobsHistoryLimit
@@ -192,12 +199,15 @@ func TestEndpoints(t *testing.T) {
 		}}
 		env.Create(t, web)
 		ports := []corev1.ServicePort{{Port: 80}}
-		env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: app("web"), Ports: ports}})
-		env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: corev1.ServiceSpec{Ports: ports}})
+		env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec: corev1.ServiceSpec{Selector: app("web"), Ports: ports}})
+		env.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "outside"},
+			Spec: corev1.ServiceSpec{Ports: ports}})
 		//nolint:staticcheck // Endpoints are deprecated, and served.
-		env.Create(t, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Subsets: []corev1.EndpointSubset{{
-			Addresses: []corev1.EndpointAddress{{IP: "192.0.2.7"}}, Ports: []corev1.EndpointPort{{Port: 8080}},
-		}}})
+		env.Create(t, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "outside"},
+			Subsets: []corev1.EndpointSubset{{
+				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.7"}}, Ports: []corev1.EndpointPort{{Port: 8080}},
+			}}})
 		after(t, env, time.Minute)
 		var want []string
 		for _, pod := range pods(t, env) {
@@ -217,7 +227,8 @@ func TestEndpoints(t *testing.T) {
 		web.Spec.Replicas = new(int32(0))
 		update(t, env, web)
 		after(t, env, 2*time.Minute)
-		if slices, endpoints := ready(t, env, "web"), addresses(t, env, "web"); len(slices) != 0 || len(endpoints) != 0 {
+		if slices, endpoints := ready(t, env, "web"), addresses(t, env, "web"); len(slices) != 0 ||
+			len(endpoints) != 0 {
 			t.Errorf("without pods: slices %v, Endpoints %v", slices, endpoints)
 		}
 	})
@@ -278,7 +289,8 @@ func TestUnusableConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, job("first", nil))
-		config := &rest.Config{Host: "http://unreachable.invalid", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
+		config := &rest.Config{Host: "http://unreachable.invalid",
+			TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: []byte("x")}}
 		as := func(user.Info) *rest.Config { return rest.CopyConfig(config) }
 		err := workloads.New(workloads.Config{Store: env.Plane().Store(), As: as}).Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "create client") {
@@ -411,7 +423,8 @@ func addresses(t *testing.T, env *testenv.Env, service string) (addresses []stri
 // follow calls each for every later event of a kind, until the test ends.
 func follow(t *testing.T, env *testenv.Env, kind client.ObjectList, each func(watch.Event)) {
 	t.Helper()
-	stream, err := env.Client().Watch(t.Context(), kind, client.ListOptions{Namespace: "default", InitialEvents: true, Bookmarks: true})
+	stream, err := env.Client().Watch(t.Context(), kind,
+		client.ListOptions{Namespace: "default", InitialEvents: true, Bookmarks: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,8 @@ func move(ctx context.Context, root, version string) error {
 			return fmt.Errorf("go mod tidy in %s: %w", dir, err)
 		}
 	}
-	fmt.Printf("\nKubernetes %s → %s. Now follow docs/reference/upgrades.md, from step 2.\n", present.kubernetes, next.kubernetes)
+	fmt.Printf("\nKubernetes %s → %s. Now follow docs/reference/upgrades.md, from step 2.\n", present.kubernetes,
+		next.kubernetes)
 	return nil
 }
 
@@ -136,7 +137,9 @@ func replace(text string, old, next versions) string {
 
 // replaceWord replaces a version that is not part of a longer one.
 func replaceWord(text, old, next string) string {
-	return regexp.MustCompile(regexp.QuoteMeta(old)+`\b`).ReplaceAllStringFunc(text, func(string) string { return next })
+	return regexp.MustCompile(regexp.QuoteMeta(old)+`\b`).ReplaceAllStringFunc(text, func(string) string {
+		return next
+	})
 }
 
 // unlisted finds a library of Kubernetes that go.mod must require, in an error of the go command.

@@ -39,7 +39,8 @@ func TestRewrite(t *testing.T) {
 	dir := t.TempDir()
 	old, next := versions{"v1.37.1", "v0.37.2"}, versions{"v1.38.0", "v0.38.0"}
 	for name, want := range map[string]bool{
-		"README.md": true, "go.mod": true, "go.sum": false, "CHANGELOG.md": false, "docs/internals/benchmarks.md": false,
+		"README.md": true, "go.mod": true, "go.sum": false, "CHANGELOG.md": false,
+		"docs/internals/benchmarks.md": false,
 	} {
 		path := filepath.Join(dir, filepath.Base(name))
 		if err := os.WriteFile(path, []byte("v1.37.1"), 0o600); err != nil {

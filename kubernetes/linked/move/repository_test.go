@@ -50,7 +50,8 @@ func TestAllModulesHaveOneVersion(t *testing.T) {
 		text := read(t, name)
 		for _, m := range kubernetes.FindAllStringSubmatch(text, -1) {
 			if found++; m[1] != "v"+linked.Kubernetes {
-				t.Errorf("%s requires k8s.io/kubernetes %s, and package linked has v%s: run make kubernetes-version", name, m[1], linked.Kubernetes)
+				t.Errorf("%s requires k8s.io/kubernetes %s, and package linked has v%s: run make kubernetes-version",
+					name, m[1], linked.Kubernetes)
 			}
 		}
 		for _, m := range staging.FindAllStringSubmatch(text, -1) {
@@ -59,7 +60,8 @@ func TestAllModulesHaveOneVersion(t *testing.T) {
 				continue
 			}
 			if found++; m[2] != linked.Libraries {
-				t.Errorf("%s requires k8s.io/%s %s, and package linked has %s: run make kubernetes-version", name, m[1], m[2], linked.Libraries)
+				t.Errorf("%s requires k8s.io/%s %s, and package linked has %s: run make kubernetes-version", name, m[1],
+					m[2], linked.Libraries)
 			}
 		}
 	}
@@ -95,8 +97,10 @@ func TestNoStaleVersions(t *testing.T) {
 		}
 		for i, line := range strings.Split(text, "\n") {
 			for _, v := range named.FindAllString(line, -1) {
-				if v != "v"+linked.Kubernetes && v != linked.Kubernetes && v != linked.Libraries && !strings.HasSuffix(v, "."+minor+".0") {
-					t.Errorf("%s:%d names %s; the linked versions are v%s and %s: %s", name, i+1, v, linked.Kubernetes, linked.Libraries, line)
+				if v != "v"+linked.Kubernetes && v != linked.Kubernetes && v != linked.Libraries &&
+					!strings.HasSuffix(v, "."+minor+".0") {
+					t.Errorf("%s:%d names %s; the linked versions are v%s and %s: %s", name, i+1, v, linked.Kubernetes,
+						linked.Libraries, line)
 				}
 			}
 		}

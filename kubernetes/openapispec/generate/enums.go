@@ -72,7 +72,8 @@ func enumerate(schema map[string]any, from *spec.Schema) {
 	if items, ok := schema["items"].(map[string]any); ok && from.Items != nil && from.Items.Schema != nil {
 		enumerate(items, from.Items.Schema)
 	}
-	if values, ok := schema["additionalProperties"].(map[string]any); ok && from.AdditionalProperties != nil && from.AdditionalProperties.Schema != nil {
+	if values, ok := schema["additionalProperties"].(map[string]any); ok && from.AdditionalProperties != nil &&
+		from.AdditionalProperties.Schema != nil {
 		enumerate(values, from.AdditionalProperties.Schema)
 	}
 }

@@ -54,7 +54,9 @@ func run(out string) error {
 	source := filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec")
 	a := &archive{}
 	a.zip = zip.NewWriter(&a.buf)
-	a.zip.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	a.zip.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(w, flate.BestCompression)
+	})
 	if err := a.addV3(filepath.Join(source, "v3")); err != nil {
 		return err
 	}
@@ -135,7 +137,9 @@ func (a *archive) addV2(file string) error {
 		delete(doc, name)
 	}
 	// of /logs
-	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "logpath-") })
+	maps.DeleteFunc(parts["parameters"], func(name string, _ json.RawMessage) bool {
+		return strings.HasPrefix(name, "logpath-")
+	})
 
 	head := bytes.TrimSuffix(object(doc), []byte("}"))
 	if err := a.add("v2/head.json", "", append(head, `,"paths":{`...)); err != nil {
@@ -150,7 +154,8 @@ func (a *archive) addV2(file string) error {
 	if err := a.add("v2/names", "", []byte(strings.Join(names, "\n"))); err != nil {
 		return err
 	}
-	doc["definitions"], doc["parameters"], doc["paths"] = object(parts["definitions"]), object(parts["parameters"]), []byte("{}")
+	doc["definitions"], doc["parameters"], doc["paths"] = object(parts["definitions"]), object(parts["parameters"]),
+		[]byte("{}")
 	if err := a.addProto("v2/base.pb", object(doc)); err != nil {
 		return err
 	}

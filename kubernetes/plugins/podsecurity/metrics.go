@@ -26,8 +26,10 @@ func newCounts(r prometheus.Registerer) counts {
 	c := counts{
 		evaluations: counter("evaluations_total", "Evaluations of pods by a standard, without those that are exempt.",
 			"decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"),
-		exemptions: counter("exemptions_total", "Requests that are exempt.", "request_operation", "resource", "subresource"),
-		errors:     counter("errors_total", "Errors that kept a pod from being evaluated.", "fatal", "request_operation", "resource", "subresource"),
+		exemptions: counter("exemptions_total", "Requests that are exempt.", "request_operation", "resource",
+			"subresource"),
+		errors: counter("errors_total", "Errors that kept a pod from being evaluated.", "fatal",
+			"request_operation", "resource", "subresource"),
 	}
 	if r != nil {
 		r.MustRegister(c.evaluations, c.exemptions, c.errors)
@@ -43,7 +45,8 @@ func (c counts) RecordEvaluation(decision metrics.Decision, by api.LevelVersion,
 	case !current.Older(by.Version):
 		version = by.Version.String()
 	}
-	c.evaluations.WithLabelValues(append([]string{string(decision), string(by.Level), version, string(mode)}, request(a)...)...).Inc()
+	c.evaluations.WithLabelValues(append([]string{string(decision), string(by.Level), version, string(mode)},
+		request(a)...)...).Inc()
 }
 
 func (c counts) RecordExemption(a api.Attributes) { c.exemptions.WithLabelValues(request(a)...).Inc() }

@@ -107,7 +107,9 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, o admissi
 	answer := p.rules.Validate(ctx, attributes{
 		Attributes: a,
 		object:     sync.OnceValues(func() (runtime.Object, error) { return versioned(a.GetObject(), prototype(), o) }),
-		old:        sync.OnceValues(func() (runtime.Object, error) { return versioned(a.GetOldObject(), prototype(), o) }),
+		old: sync.OnceValues(func() (runtime.Object, error) {
+			return versioned(a.GetOldObject(), prototype(), o)
+		}),
 	})
 	for _, w := range answer.Warnings {
 		warning.AddWarning(ctx, "", w)
@@ -193,6 +195,7 @@ var checks = sync.OnceValue(func() policy.Evaluator {
 	return all
 })
 
-func (evaluator) EvaluatePod(level api.LevelVersion, meta *metav1.ObjectMeta, spec *corev1.PodSpec) []policy.CheckResult {
+func (evaluator) EvaluatePod(level api.LevelVersion, meta *metav1.ObjectMeta,
+	spec *corev1.PodSpec) []policy.CheckResult {
 	return checks().EvaluatePod(level, meta, spec)
 }

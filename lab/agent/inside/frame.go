@@ -75,7 +75,8 @@ func NextFrame(from []byte) (f Frame, size int, err error) {
 	if len(from) < headerSize+length {
 		return Frame{}, 0, nil
 	}
-	return Frame{Kind: Kind(from[0]), ID: binary.LittleEndian.Uint32(from[1:]), Content: from[headerSize : headerSize+length]}, headerSize + length, nil
+	return Frame{Kind: Kind(from[0]), ID: binary.LittleEndian.Uint32(from[1:]),
+		Content: from[headerSize : headerSize+length]}, headerSize + length, nil
 }
 
 // Times are the content of a Run frame, in nanoseconds since 1970: the time at which O takes the

@@ -31,7 +31,8 @@ const (
 // start counts the goroutines that stay in system calls. It is called before the operator's main
 // function.
 func (i *idle) start() {
-	i.samples = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/goroutines/not-in-go:goroutines"}}
+	i.samples = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"},
+		{Name: "/sched/goroutines/not-in-go:goroutines"}}
 	metrics.Read(i.samples)
 	if i.without = i.samples[0].Value.Kind() != metrics.KindUint64; i.without {
 		return

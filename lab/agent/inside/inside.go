@@ -61,14 +61,17 @@ func InTest(f func(*testing.T)) {
 	flags, args := flag.CommandLine, os.Args
 	flag.CommandLine = flag.NewFlagSet(args[0], flag.ContinueOnError)
 	os.Args = args[:1]
-	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "operator", F: func(t *testing.T) {
+	testing.Main(func(string, string) (bool, error) {
+		return true, nil
+	}, []testing.InternalTest{{Name: "operator", F: func(t *testing.T) {
 		flag.CommandLine, os.Args = flags, args
 		f(t)
 	}}}, nil, nil)
 }
 
 // agent is the connection to the kelson process.
-var agent = &connection{streams: map[uint32]*stream{}, listeners: map[int]*listener{}, leases: leases{byPath: map[string]*lease{}}}
+var agent = &connection{streams: map[uint32]*stream{}, listeners: map[int]*listener{},
+	leases: leases{byPath: map[string]*lease{}}}
 
 // connection is one end of the protocol. The goroutine of loop does all input and output.
 type connection struct {

@@ -27,7 +27,8 @@ func TestLeases(t *testing.T) {
 	me, other, seconds := "a", "b", int32(15)
 	at := metav1.NewMicroTime(time.Date(2000, 1, 1, 0, 0, 7, 1000, time.UTC))
 	held := &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: "default", ResourceVersion: "7", Labels: map[string]string{"a": "b"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: "default", ResourceVersion: "7",
+			Labels: map[string]string{"a": "b"}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &me, LeaseDurationSeconds: &seconds,
 			AcquireTime: &at, RenewTime: &at}}
 	for _, mediaType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
@@ -75,7 +76,8 @@ func TestLeases(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := got.Spec.RenewTime.Sub(at.Time)
-			if after != time.Duration(step.want)*time.Second || got.ResourceVersion != "7" || *got.Spec.HolderIdentity != me {
+			if after != time.Duration(step.want)*time.Second || got.ResourceVersion != "7" ||
+				*got.Spec.HolderIdentity != me {
 				t.Errorf("%s: %s: renewed after %v, want %d s", mediaType, step.m.Method, after, step.want)
 			}
 		}

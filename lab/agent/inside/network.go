@@ -33,9 +33,10 @@ func isolate() {
 			return dial(ctx, direct, network, address)
 		}
 	}
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		return &question{dial: func() (net.Conn, error) { return direct.DialContext(ctx, network, address) }}, nil
-	}}
+	net.DefaultResolver = &net.Resolver{PreferGo: true,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return &question{dial: func() (net.Conn, error) { return direct.DialContext(ctx, network, address) }}, nil
+		}}
 }
 
 // dial connects to a listener of this process, or to a host that is allowed.
@@ -94,7 +95,8 @@ func allowed(host string) bool {
 // external reports an address, and returns the error of a connection to it.
 func external(address string) error {
 	agent.enqueueNow(Frame{Kind: External, Content: []byte(address)})
-	return fmt.Errorf("connect to %s: %w: the operator runs in virtual time, without a network; see --allow", address, syscall.EHOSTUNREACH)
+	return fmt.Errorf("connect to %s: %w: the operator runs in virtual time, without a network; see --allow", address,
+		syscall.EHOSTUNREACH)
 }
 
 // question is a connection to a name server. It reports the name that is looked up, and fails
@@ -201,9 +203,11 @@ func Listen(network, address string) (net.Listener, error) {
 		port = c.port
 	}
 	if c.listeners[port] != nil {
-		return nil, &net.OpError{Op: "listen", Net: network, Addr: &net.TCPAddr{Port: port}, Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
+		return nil, &net.OpError{Op: "listen", Net: network, Addr: &net.TCPAddr{Port: port},
+			Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}
 	}
-	l := &listener{address: &net.TCPAddr{IP: net.ParseIP(host), Port: port}, arrived: make(chan net.Conn, 64), closed: make(chan struct{})}
+	l := &listener{address: &net.TCPAddr{IP: net.ParseIP(host), Port: port}, arrived: make(chan net.Conn, 64),
+		closed: make(chan struct{})}
 	c.listeners[port] = l
 	return l, nil
 }
@@ -259,7 +263,8 @@ func dialHere(port string) (net.Conn, error) {
 	n, err := strconv.Atoi(port)
 	near, far := net.Pipe()
 	if err != nil || !agent.offer(n, far) {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: n}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: n},
+			Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
 	return near, nil
 }
@@ -297,7 +302,8 @@ func (c *connection) accept(id uint32, port int) {
 
 // ListenTLS replaces tls.Listen in the operator.
 func ListenTLS(network, address string, config *tls.Config) (net.Listener, error) {
-	if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
+	if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil &&
+		config.GetConfigForClient == nil {
 		return nil, errors.New("tls: neither Certificates, GetCertificate, nor GetConfigForClient set in Config")
 	}
 	l, err := Listen(network, address)

@@ -17,7 +17,8 @@ type pipe struct{ fd int }
 
 func (p pipe) read(into []byte) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(p.fd), uintptr(unsafe.Pointer(&into[0])), uintptr(len(into)))
+		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(p.fd), uintptr(unsafe.Pointer(&into[0])),
+			uintptr(len(into)))
 		switch {
 		case errno == syscall.EINTR:
 		case errno != 0:
@@ -32,7 +33,8 @@ func (p pipe) read(into []byte) (int, error) {
 
 func (p pipe) write(data []byte) error {
 	for len(data) > 0 {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.fd), uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)))
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.fd), uintptr(unsafe.Pointer(&data[0])),
+			uintptr(len(data)))
 		switch {
 		case errno == syscall.EINTR:
 		case errno != 0:

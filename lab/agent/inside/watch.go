@@ -59,7 +59,8 @@ func blocked() string {
 		if end := strings.IndexByte(stack, '\n'); end >= 0 {
 			line = stack[:end]
 		}
-		if strings.Contains(line, "synctest bubble") && !strings.Contains(line, "(durable)") && !strings.Contains(line, "[synctest") && len(found) < most {
+		if strings.Contains(line, "synctest bubble") && !strings.Contains(line, "(durable)") &&
+			!strings.Contains(line, "[synctest") && len(found) < most {
 			found = append(found, stack)
 		}
 	}

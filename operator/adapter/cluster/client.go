@@ -78,7 +78,9 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 // Live returns a reader of the server that a cache reads from. The tracer, which may be nil,
 // records the reads.
 func Live(c *Cache, tracer *trace.Tracer) crclient.Reader {
-	return &Client{wrapped: wrapped{c: tracer.LiveClient(c.live), plain: true, scheme: func() *runtime.Scheme { return c.scheme }}}
+	return &Client{wrapped: wrapped{c: tracer.LiveClient(c.live), plain: true, scheme: func() *runtime.Scheme {
+		return c.scheme
+	}}}
 }
 
 // Client is a client with controller-runtime's interface. It reads from a cache, except for the
@@ -174,24 +176,29 @@ type clientSubresource struct {
 	client *Client
 }
 
-func (s clientSubresource) Get(ctx context.Context, obj, into crclient.Object, opts ...crclient.SubResourceGetOption) error {
+func (s clientSubresource) Get(ctx context.Context, obj, into crclient.Object,
+	opts ...crclient.SubResourceGetOption) error {
 	return s.client.written(into, func() error { return s.SubResourceClient.Get(ctx, obj, into, opts...) })
 }
 
-func (s clientSubresource) Create(ctx context.Context, obj, body crclient.Object, opts ...crclient.SubResourceCreateOption) error {
+func (s clientSubresource) Create(ctx context.Context, obj, body crclient.Object,
+	opts ...crclient.SubResourceCreateOption) error {
 	return s.client.written(obj, func() error { return s.SubResourceClient.Create(ctx, obj, body, opts...) })
 }
 
-func (s clientSubresource) Update(ctx context.Context, obj crclient.Object, opts ...crclient.SubResourceUpdateOption) error {
+func (s clientSubresource) Update(ctx context.Context, obj crclient.Object,
+	opts ...crclient.SubResourceUpdateOption) error {
 	return s.client.written(obj, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) })
 }
 
-func (s clientSubresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.SubResourcePatchOption) error {
+func (s clientSubresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch,
+	opts ...crclient.SubResourcePatchOption) error {
 	return s.client.written(obj, func() error { return s.SubResourceClient.Patch(ctx, obj, p, opts...) })
 }
 
 // Get reads an object.
-func (c *Client) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.Object, opts ...crclient.GetOption) error {
+func (c *Client) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.Object,
+	opts ...crclient.GetOption) error {
 	if live, err := c.isLive(obj); err != nil {
 		return err
 	} else if live {
@@ -219,8 +226,10 @@ func (c *Client) List(ctx context.Context, list crclient.ObjectList, opts ...crc
 			selectors = append(selectors, o.FieldSelector.String())
 		}
 		return trace.Read{
-			Verb: "list", Kind: strings.TrimSuffix(c.kindOf(list), "List"), Key: crclient.ObjectKey{Namespace: o.Namespace},
-			Selector: strings.Join(selectors, ","), ResourceVersion: list.GetResourceVersion(), Count: meta.LenList(list),
+			Verb: "list", Kind: strings.TrimSuffix(c.kindOf(list), "List"),
+			Key:      crclient.ObjectKey{Namespace: o.Namespace},
+			Selector: strings.Join(selectors, ","), ResourceVersion: list.GetResourceVersion(),
+			Count: meta.LenList(list),
 		}
 	})
 }

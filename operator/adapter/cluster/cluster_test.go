@@ -63,7 +63,8 @@ func startWith(t *testing.T, config *rest.Config, o cache.Options) (*cluster.Cac
 	t.Helper()
 	c, err := cluster.NewCache(config, o, cluster.Config{})
 	must(t, err)
-	client, err := cluster.NewClient(config, crclient.Options{Cache: &crclient.CacheOptions{Reader: c, Unstructured: true}}, nil)
+	client, err := cluster.NewClient(config, crclient.Options{Cache: &crclient.CacheOptions{Reader: c,
+		Unstructured: true}}, nil)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -76,7 +77,8 @@ func startWith(t *testing.T, config *rest.Config, o cache.Options) (*cluster.Cac
 func newServer() *apitest.Server { return apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Nodes) }
 
 func configMap(namespace, name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"name": name}}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		Labels: map[string]string{"name": name}}}
 }
 
 func count(t *testing.T, r crclient.Reader, opts ...crclient.ListOption) int {
@@ -92,8 +94,9 @@ func TestReadsOwnWrites(t *testing.T) {
 	for name, o := range map[string]cache.Options{
 		"all":        {},
 		"namespaces": {DefaultNamespaces: map[string]cache.Config{"default": {}, "other": {}}},
-		"leaves":     {DefaultNamespaces: map[string]cache.Config{"default": {LabelSelector: labels.Everything()}, "other": {}}},
-		"by object":  {ByObject: map[crclient.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.Everything()}}},
+		"leaves": {DefaultNamespaces: map[string]cache.Config{"default": {LabelSelector: labels.Everything()},
+			"other": {}}},
+		"by object": {ByObject: map[crclient.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.Everything()}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,7 +112,8 @@ func TestReadsOwnWrites(t *testing.T) {
 					}
 				}
 				must(t, c.Delete(t.Context(), configMap("default", "a0")))
-				if err := c.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "a0"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) || err.Error() != `ConfigMap "a0" not found` {
+				if err := c.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "a0"},
+					&corev1.ConfigMap{}); !apierrors.IsNotFound(err) || err.Error() != `ConfigMap "a0" not found` {
 					t.Errorf("get after delete: %v", err)
 				}
 			})
@@ -146,7 +150,8 @@ func TestOptions(t *testing.T) {
 		if cm.Annotations["stripped"] != "yes" {
 			t.Error("the transform was not applied")
 		}
-		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "b"}, cm); !apierrors.IsNotFound(err) {
+		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "b"},
+			cm); !apierrors.IsNotFound(err) {
 			t.Errorf("an object outside of the selector: %v", err)
 		}
 	})
@@ -161,11 +166,13 @@ func TestNamespaceByFieldSelector(t *testing.T) {
 		for _, namespace := range []string{"a", "b"} {
 			must(t, client.Create(t.Context(), configMap(namespace, "x")))
 		}
-		if all, a, b := count(t, client), count(t, client, crclient.InNamespace("a")), count(t, client, crclient.InNamespace("b")); all != 1 || a != 1 || b != 0 {
+		if all, a, b := count(t, client), count(t, client, crclient.InNamespace("a")),
+			count(t, client, crclient.InNamespace("b")); all != 1 || a != 1 || b != 0 {
 			t.Errorf("%d objects, %d in namespace a, %d in namespace b; want 1, 1, 0", all, a, b)
 		}
 		must(t, client.Get(t.Context(), crclient.ObjectKey{Namespace: "a", Name: "x"}, &corev1.ConfigMap{}))
-		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "b", Name: "x"}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "b", Name: "x"},
+			&corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 			t.Errorf("an object in another namespace: %v", err)
 		}
 	})
@@ -174,7 +181,8 @@ func TestNamespaceByFieldSelector(t *testing.T) {
 // The body of a patched subresource has the response, also for users who may only patch it.
 func TestPatchOfSubresourceWithBody(t *testing.T) {
 	config := &rest.Config{Host: "http://test", Transport: transport(func(r *http.Request) (*http.Response, error) {
-		resp := &http.Response{StatusCode: http.StatusForbidden, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody}
+		resp := &http.Response{StatusCode: http.StatusForbidden, Request: r,
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody}
 		if r.Method == http.MethodPatch && r.URL.Path == "/api/v1/namespaces/default/pods/a/scale" {
 			text := `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"a","resourceVersion":"7"},"spec":{"replicas":3}}`
 			resp.StatusCode, resp.Body = http.StatusOK, io.NopCloser(strings.NewReader(text))
@@ -185,9 +193,11 @@ func TestPatchOfSubresourceWithBody(t *testing.T) {
 	must(t, err)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 	merge := crclient.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`))
-	for name, opts := range map[string][]crclient.SubResourcePatchOption{"patch": nil, "dry run": {crclient.DryRunAll}} {
+	for name, opts := range map[string][]crclient.SubResourcePatchOption{"patch": nil,
+		"dry run": {crclient.DryRunAll}} {
 		scale := &autoscalingv1.Scale{}
-		must(t, c.SubResource("scale").Patch(t.Context(), pod, merge, append(opts, crclient.WithSubResourceBody(scale))...))
+		must(t, c.SubResource("scale").Patch(t.Context(), pod, merge,
+			append(opts, crclient.WithSubResourceBody(scale))...))
 		if scale.Spec.Replicas != 3 || scale.ResourceVersion != "7" || pod.ResourceVersion != "" {
 			t.Errorf("%s: the body is %+v, the object %+v", name, scale, pod)
 		}
@@ -213,7 +223,8 @@ func (r *recorded) want(t *testing.T, when string, adds, updates, deletes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.adds != adds || r.updates != updates || r.deletes != deletes {
-		t.Errorf("%s: %d adds, %d updates, %d deletes, want %d, %d, %d", when, r.adds, r.updates, r.deletes, adds, updates, deletes)
+		t.Errorf("%s: %d adds, %d updates, %d deletes, want %d, %d, %d", when, r.adds, r.updates, r.deletes, adds,
+			updates, deletes)
 	}
 }
 
@@ -238,8 +249,10 @@ func TestInformer(t *testing.T) {
 		plain.want(t, "plain", 1, 0, 0)
 		periodic.want(t, "with a period", 1, 2, 0)
 		store := i.(toolscache.SharedIndexInformer).GetStore()
-		if _, ok, err := store.GetByKey("default/a"); !ok || err != nil || len(store.List()) != 1 || store.LastStoreSyncResourceVersion() == "" {
-			t.Errorf("store: %v, %v, %d objects at version %q", ok, err, len(store.List()), store.LastStoreSyncResourceVersion())
+		if _, ok, err := store.GetByKey("default/a"); !ok || err != nil || len(store.List()) != 1 ||
+			store.LastStoreSyncResourceVersion() == "" {
+			t.Errorf("store: %v, %v, %d objects at version %q", ok, err, len(store.List()),
+				store.LastStoreSyncResourceVersion())
 		}
 		must(t, i.RemoveEventHandler(registration))
 		must(t, client.Create(t.Context(), configMap("default", "b")))
@@ -265,7 +278,9 @@ func TestInformer(t *testing.T) {
 func TestIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, client := start(t, newServer(), cache.Options{})
-		must(t, c.IndexField(t.Context(), &corev1.ConfigMap{}, "initial", func(o crclient.Object) []string { return []string{o.GetName()[:1]} }))
+		must(t, c.IndexField(t.Context(), &corev1.ConfigMap{}, "initial", func(o crclient.Object) []string {
+			return []string{o.GetName()[:1]}
+		}))
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		must(t, err)
 		must(t, i.AddIndexers(toolscache.Indexers{"length": func(obj any) ([]string, error) {
@@ -318,7 +333,8 @@ func TestWatchErrorHandler(t *testing.T) {
 		var mu sync.Mutex
 		var seen []error
 		var description string
-		c, _ := start(t, s, cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
+		c, _ := start(t, s, cache.Options{DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector,
+			err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen, description = append(seen, err), r.TypeDescription()

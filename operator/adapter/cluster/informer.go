@@ -59,7 +59,8 @@ func (i *Informer) leaves() []*leaf { return i.placement.leaves(i.namespaced) }
 
 // GetInformer returns the informer of an object's kind and type. If the cache has started, it waits
 // until the informer is synced, unless the options say otherwise.
-func (c *Cache) GetInformer(ctx context.Context, obj crclient.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *Cache) GetInformer(ctx context.Context, obj crclient.Object,
+	opts ...cache.InformerGetOption) (cache.Informer, error) {
 	i, err := c.informer(obj, true)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,8 @@ func (c *Cache) GetInformer(ctx context.Context, obj crclient.Object, opts ...ca
 }
 
 // GetInformerForKind returns the informer of a kind's Go type.
-func (c *Cache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *Cache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind,
+	opts ...cache.InformerGetOption) (cache.Informer, error) {
 	obj, err := c.scheme.New(kind)
 	if err != nil {
 		return nil, err
@@ -198,17 +200,20 @@ func (i *Informer) AddIndexers(indexers toolscache.Indexers) error {
 
 // AddEventHandler adds a handler that is called for each change, and for all objects in each resync
 // of the cache.
-func (i *Informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *Informer) AddEventHandler(h toolscache.ResourceEventHandler) (
+	toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler with its own resync period; zero means none.
-func (i *Informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *Informer) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler,
+	period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{ResyncPeriod: &period})
 }
 
 // AddEventHandlerWithOptions adds a handler. The option Logger is not used: handlers log nothing.
-func (i *Informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *Informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler,
+	o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	if i.IsStopped() {
 		return nil, fmt.Errorf("handler %T was not added: the informer of %s has stopped", h, i.kind)
 	}

@@ -183,7 +183,8 @@ func withDefaults(c, from cache.Config) cache.Config {
 
 // isEmpty reports whether a configuration has no settings. EnableWatchBookmarks has no effect.
 func isEmpty(c cache.Config) bool {
-	return c.LabelSelector == nil && c.FieldSelector == nil && c.Transform == nil && c.UnsafeDisableDeepCopy == nil && c.SyncPeriod == nil
+	return c.LabelSelector == nil && c.FieldSelector == nil && c.Transform == nil && c.UnsafeDisableDeepCopy == nil &&
+		c.SyncPeriod == nil
 }
 
 // leaf creates a set of informers.
@@ -227,7 +228,8 @@ func (c *Cache) transform(transform toolscache.TransformFunc) func(client.Object
 			}
 			err = fmt.Errorf("result has the type %T, want %T", changed, obj)
 		}
-		c.log.Error("transform object for the cache; keeping it unchanged", "kind", kindOf(obj), "object", client.KeyOf(obj), "err", err)
+		c.log.Error("transform object for the cache; keeping it unchanged", "kind", kindOf(obj),
+			"object", client.KeyOf(obj), "err", err)
 		return obj
 	}
 }

@@ -22,7 +22,8 @@ import (
 )
 
 // Get reads an object. It starts an informer on the first use of a kind, and waits for it.
-func (c *Cache) Get(ctx context.Context, key crclient.ObjectKey, out crclient.Object, opts ...crclient.GetOption) error {
+func (c *Cache) Get(ctx context.Context, key crclient.ObjectKey, out crclient.Object,
+	opts ...crclient.GetOption) error {
 	i, err := c.reader(out)
 	if err != nil {
 		return err
@@ -122,8 +123,10 @@ func (i *Informer) listLeaf(ctx context.Context, l *leaf, out crclient.ObjectLis
 		return client.FillList(out, nil)
 	}
 	// A cache ignores the requirements in Raw options, because they are for servers.
-	list := client.ListOptions{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector, Limit: o.Limit, Continue: o.Continue}
-	if !unsafe(l, o.UnsafeDisableDeepCopy) || list.Fields != nil && !list.Fields.Empty() || list.Limit > 0 || list.Continue != "" {
+	list := client.ListOptions{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector, Limit: o.Limit,
+		Continue: o.Continue}
+	if !unsafe(l, o.UnsafeDisableDeepCopy) || list.Fields != nil && !list.Fields.Empty() || list.Limit > 0 ||
+		list.Continue != "" {
 		return i.explain(l.informers.Client().List(ctx, out, list))
 	}
 	if !i.waitSynced(ctx) {

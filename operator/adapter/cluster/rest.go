@@ -22,7 +22,8 @@ import (
 )
 
 // newLive returns a client of a server. httpClient is nil for transports of its own.
-func newLive(config *rest.Config, httpClient *http.Client, scheme *runtime.Scheme, mapper meta.RESTMapper, logger *slog.Logger) (client.Client, error) {
+func newLive(config *rest.Config, httpClient *http.Client, scheme *runtime.Scheme, mapper meta.RESTMapper,
+	logger *slog.Logger) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
@@ -169,7 +170,8 @@ func (r *reporting) List(ctx context.Context, into client.ObjectList, opts ...cl
 	return err
 }
 
-func (r *reporting) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+func (r *reporting) Watch(ctx context.Context, list client.ObjectList,
+	opts ...client.ListOption) (watch.Interface, error) {
 	w, err := r.Client.Watch(ctx, list, opts...)
 	r.report(ctx, list, err)
 	return w, err
@@ -184,7 +186,8 @@ func (r *reporting) report(ctx context.Context, list client.ObjectList, err erro
 		kind = item.GetObjectKind().GroupVersionKind().String()
 	}
 	// Handlers expect a Reflector, which they log.
-	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
+	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil,
+		toolscache.NewStore(toolscache.MetaNamespaceKeyFunc),
 		toolscache.ReflectorOptions{Name: "kelson", TypeDescription: kind})
 	r.failed(ctx, reflector, err)
 }

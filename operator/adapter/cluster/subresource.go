@@ -27,10 +27,12 @@ func (s subresource) Get(ctx context.Context, obj, into crclient.Object, _ ...cr
 	return s.s.Get(ctx, obj, into)
 }
 
-func (s subresource) Create(ctx context.Context, obj, body crclient.Object, opts ...crclient.SubResourceCreateOption) error {
+func (s subresource) Create(ctx context.Context, obj, body crclient.Object,
+	opts ...crclient.SubResourceCreateOption) error {
 	o := (&crclient.SubResourceCreateOptions{}).ApplyOptions(opts)
 	named(body, obj)
-	return s.s.Create(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+	return s.s.Create(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager,
+		FieldValidation: o.FieldValidation})
 }
 
 func (s subresource) Update(ctx context.Context, obj crclient.Object, opts ...crclient.SubResourceUpdateOption) error {
@@ -40,7 +42,8 @@ func (s subresource) Update(ctx context.Context, obj crclient.Object, opts ...cr
 		named(o.SubResourceBody, obj)
 		body = o.SubResourceBody
 	}
-	return s.s.Update(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+	return s.s.Update(ctx, obj, body, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager,
+		FieldValidation: o.FieldValidation})
 }
 
 // named gives a body the name and namespace of its object unless it has its own, as
@@ -54,7 +57,8 @@ func named(body, obj crclient.Object) {
 	}
 }
 
-func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.SubResourcePatchOption) error {
+func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch,
+	opts ...crclient.SubResourcePatchOption) error {
 	o := (&crclient.SubResourcePatchOptions{}).ApplyOptions(opts)
 	if err := s.w.checkOwner(p.Type(), o.FieldManager); err != nil {
 		return err
@@ -71,13 +75,16 @@ func (s subresource) Patch(ctx context.Context, obj crclient.Object, p crclient.
 	return s.s.Patch(ctx, obj, client.RawPatch(p.Type(), data), write)
 }
 
-func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...crclient.SubResourceApplyOption) error {
+func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration,
+	opts ...crclient.SubResourceApplyOption) error {
 	o := (&crclient.SubResourceApplyOptions{}).ApplyOpts(opts)
 	if err := s.w.checkOwner(types.ApplyPatchType, o.FieldManager); err != nil {
 		return err
 	}
 	if o.SubResourceBody == nil {
-		return applied(obj, func(u *unstructured.Unstructured) error { return s.s.Apply(ctx, u, applyOptions(&o.ApplyOptions)) })
+		return applied(obj, func(u *unstructured.Unstructured) error {
+			return s.s.Apply(ctx, u, applyOptions(&o.ApplyOptions))
+		})
 	}
 	return applied(obj, func(u *unstructured.Unstructured) error {
 		err := applied(o.SubResourceBody, func(body *unstructured.Unstructured) error {

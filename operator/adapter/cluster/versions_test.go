@@ -27,7 +27,8 @@ func (v versions) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "true" {
 		body, never := io.Pipe()
 		go func() { <-r.Context().Done(); never.Close() }()
-		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
+		return &http.Response{StatusCode: http.StatusOK, Request: r,
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
 	}
 	beta := strings.Contains(r.URL.Path, "/v1beta1/")
 	replace := func(body io.ReadCloser, old, replacement string) io.ReadCloser {
@@ -62,17 +63,20 @@ func widget(version, namespace, name string) *unstructured.Unstructured {
 func TestReadsWritesInOtherVersions(t *testing.T) {
 	only := cache.ByObject{Label: labels.Everything()}
 	for name, o := range map[string]cache.Options{
-		"default":      {},
-		"one version":  {ByObject: map[crclient.Object]cache.ByObject{widget("v1beta1", "", ""): only}},
-		"each version": {ByObject: map[crclient.Object]cache.ByObject{widget("v1beta1", "", ""): only, widget("v1", "", ""): only}},
+		"default":     {},
+		"one version": {ByObject: map[crclient.Object]cache.ByObject{widget("v1beta1", "", ""): only}},
+		"each version": {ByObject: map[crclient.Object]cache.ByObject{widget("v1beta1", "", ""): only,
+			widget("v1", "", ""): only}},
 		"namespaces": {ByObject: map[crclient.Object]cache.ByObject{
-			widget("v1beta1", "", ""): {Namespaces: map[string]cache.Config{"a": {LabelSelector: labels.Everything()}, "b": {}}},
+			widget("v1beta1", "", ""): {Namespaces: map[string]cache.Config{"a": {LabelSelector: labels.Everything()},
+				"b": {}}},
 		}},
 	} {
 		for _, by := range [][2]string{{"v1", "v1beta1"}, {"v1beta1", "v1"}} {
 			t.Run(fmt.Sprintf("%s/%s to %s", name, by[0], by[1]), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					config := apitest.New(apitest.Kind{Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets"}).REST()
+					config := apitest.New(apitest.Kind{Group: "example.com", Version: "v1", Kind: "Widget",
+						Plural: "widgets"}).REST()
 					config.Transport = versions{config.Transport}
 					m := meta.NewDefaultRESTMapper(nil)
 					for _, version := range by {
@@ -86,13 +90,17 @@ func TestReadsWritesInOtherVersions(t *testing.T) {
 						t.Fatalf("get before the writes: %v", err)
 					}
 					must(t, c.Create(t.Context(), written))
-					if err := c.Get(t.Context(), key, read); err != nil || read.GetResourceVersion() != written.GetResourceVersion() {
-						t.Errorf("get after create: version %q, %v; want %q", read.GetResourceVersion(), err, written.GetResourceVersion())
+					if err := c.Get(t.Context(), key, read); err != nil ||
+						read.GetResourceVersion() != written.GetResourceVersion() {
+						t.Errorf("get after create: version %q, %v; want %q", read.GetResourceVersion(), err,
+							written.GetResourceVersion())
 					}
 					must(t, unstructured.SetNestedField(written.Object, "b", "spec", "a"))
 					must(t, c.Update(t.Context(), written))
-					if err := c.Get(t.Context(), key, read); err != nil || read.GetResourceVersion() != written.GetResourceVersion() {
-						t.Errorf("get after update: version %q, %v; want %q", read.GetResourceVersion(), err, written.GetResourceVersion())
+					if err := c.Get(t.Context(), key, read); err != nil ||
+						read.GetResourceVersion() != written.GetResourceVersion() {
+						t.Errorf("get after update: version %q, %v; want %q", read.GetResourceVersion(), err,
+							written.GetResourceVersion())
 					}
 					must(t, c.Delete(t.Context(), written))
 					if err := c.Get(t.Context(), key, read); !apierrors.IsNotFound(err) {

@@ -70,7 +70,8 @@ func (w wrapped) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 	return controller.Namespaced(w.c.Mapper(), kind)
 }
 
-func (w wrapped) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.Object, opts ...crclient.GetOption) error {
+func (w wrapped) Get(ctx context.Context, key crclient.ObjectKey, obj crclient.Object,
+	opts ...crclient.GetOption) error {
 	o := crclient.GetOptions{}
 	o.ApplyOptions(opts)
 	get := client.GetOptions{}
@@ -96,7 +97,8 @@ func (w wrapped) List(ctx context.Context, list crclient.ObjectList, opts ...crc
 	return w.c.List(ctx, list, listOptions(opts))
 }
 
-func (w wrapped) Watch(ctx context.Context, list crclient.ObjectList, opts ...crclient.ListOption) (kwatch.Interface, error) {
+func (w wrapped) Watch(ctx context.Context, list crclient.ObjectList,
+	opts ...crclient.ListOption) (kwatch.Interface, error) {
 	return w.c.Watch(ctx, list, listOptions(opts))
 }
 
@@ -106,12 +108,14 @@ func dryRun(values []string) bool { return len(values) > 0 }
 
 func (w wrapped) Create(ctx context.Context, obj crclient.Object, opts ...crclient.CreateOption) error {
 	o := (&crclient.CreateOptions{}).ApplyOptions(opts)
-	return w.c.Create(ctx, obj, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+	return w.c.Create(ctx, obj, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager,
+		FieldValidation: o.FieldValidation})
 }
 
 func (w wrapped) Update(ctx context.Context, obj crclient.Object, opts ...crclient.UpdateOption) error {
 	o := (&crclient.UpdateOptions{}).ApplyOptions(opts)
-	return w.c.Update(ctx, obj, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation})
+	return w.c.Update(ctx, obj, client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager,
+		FieldValidation: o.FieldValidation})
 }
 
 func (w wrapped) Patch(ctx context.Context, obj crclient.Object, p crclient.Patch, opts ...crclient.PatchOption) error {
@@ -129,12 +133,14 @@ func (w wrapped) checkOwner(patch types.PatchType, owner string) error {
 		return nil
 	}
 	kind := schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}
-	return apierrors.NewInvalid(kind, "", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
+	return apierrors.NewInvalid(kind, "", field.ErrorList{field.Required(field.NewPath("fieldManager"),
+		"is required for apply patch")})
 }
 
 // patchOptions lets an apply conflict unless it is forced, as controller-runtime does.
 func patchOptions(p crclient.Patch, o *crclient.PatchOptions) client.WriteOptions {
-	write := client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager, FieldValidation: o.FieldValidation, Force: o.Force}
+	write := client.WriteOptions{DryRun: dryRun(o.DryRun), FieldOwner: o.FieldManager,
+		FieldValidation: o.FieldValidation, Force: o.Force}
 	if p.Type() == types.ApplyPatchType && write.Force == nil {
 		no := false
 		write.Force = &no
@@ -201,7 +207,8 @@ func (w wrapped) Delete(ctx context.Context, obj crclient.Object, opts ...crclie
 
 func deleteOptions(o *crclient.DeleteOptions) client.DeleteOptions {
 	return client.DeleteOptions{
-		DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriodSeconds, Preconditions: o.Preconditions, PropagationPolicy: o.PropagationPolicy,
+		DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriodSeconds, Preconditions: o.Preconditions,
+		PropagationPolicy: o.PropagationPolicy,
 	}
 }
 

@@ -75,15 +75,18 @@ func (s subresourceWriter) Get(ctx context.Context, obj client.Object, into runt
 	return s.clientFor(obj).Get(ctx, obj, into)
 }
 
-func (s subresourceWriter) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+func (s subresourceWriter) Create(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
 	return s.clientFor(obj).Create(ctx, obj, body, opts...)
 }
 
-func (s subresourceWriter) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
+func (s subresourceWriter) Update(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
 	return s.clientFor(obj).Update(ctx, obj, body, opts...)
 }
 
-func (s subresourceWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
+func (s subresourceWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.WriteOption) error {
 	return s.clientFor(obj).Patch(ctx, obj, patch, opts...)
 }
 

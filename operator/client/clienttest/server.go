@@ -150,8 +150,9 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case code := <-w.started:
 		return &http.Response{
-			StatusCode: code, Status: http.StatusText(code), Header: w.header, Body: reader, ContentLength: -1, Request: r,
-			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			StatusCode: code, Status: http.StatusText(code), Header: w.header, Body: reader, ContentLength: -1,
+			Request: r,
+			Proto:   "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}, nil
 	case <-r.Context().Done():
 		_ = reader.Close()
@@ -265,7 +266,8 @@ func (c *call) parseSelectors() (err error) {
 }
 
 func (c *call) matches(obj *unstructured.Unstructured) bool {
-	if obj == nil || c.namespace != "" && obj.GetNamespace() != c.namespace || !c.labels.Matches(labels.Set(obj.GetLabels())) {
+	if obj == nil || c.namespace != "" && obj.GetNamespace() != c.namespace ||
+		!c.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
 	for _, r := range c.fields.Requirements() {

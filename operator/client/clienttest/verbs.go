@@ -68,7 +68,8 @@ func (c *call) create(obj *unstructured.Unstructured, dryRun bool) {
 	}
 	key := types.NamespacedName{Namespace: c.namespace, Name: obj.GetName()}
 	if c.objects[c.kind.Resource][key] != nil {
-		fail(c.w, http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("%s %q already exists", c.kind.Resource, key.Name))
+		fail(c.w, http.StatusConflict, metav1.StatusReasonAlreadyExists,
+			fmt.Sprintf("%s %q already exists", c.kind.Resource, key.Name))
 		return
 	}
 	c.uids++
@@ -83,8 +84,10 @@ func (c *call) create(obj *unstructured.Unstructured, dryRun bool) {
 
 func (c *call) update(old, obj *unstructured.Unstructured, dryRun bool) {
 	if v := obj.GetResourceVersion(); v != "" && v != old.GetResourceVersion() {
-		fail(c.w, http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: "+
-			"the object has been modified; please apply your changes to the latest version and try again", c.kind.Resource, c.name))
+		fail(c.w, http.StatusConflict, metav1.StatusReasonConflict,
+			fmt.Sprintf("Operation cannot be fulfilled on %s %q: "+
+				"the object has been modified; please apply your changes to the latest version and try again",
+				c.kind.Resource, c.name))
 		return
 	}
 	if c.sub == "status" {
@@ -151,11 +154,13 @@ func (c *call) delete(old *unstructured.Unstructured, options map[string]any) {
 			items = append(items, c.render(obj))
 			c.remove(obj)
 		}
-		reply(c.w, http.StatusOK, map[string]any{"kind": c.kind.Kind + "List", "apiVersion": c.kind.GroupVersion().String(),
-			"metadata": map[string]any{}, "items": items})
+		reply(c.w, http.StatusOK, map[string]any{"kind": c.kind.Kind + "List",
+			"apiVersion": c.kind.GroupVersion().String(),
+			"metadata":   map[string]any{}, "items": items})
 		return
 	}
-	if uid, _, _ := unstructured.NestedString(options, "preconditions", "uid"); uid != "" && uid != string(old.GetUID()) {
+	if uid, _, _ := unstructured.NestedString(options, "preconditions", "uid"); uid != "" &&
+		uid != string(old.GetUID()) {
 		fail(c.w, http.StatusConflict, metav1.StatusReasonConflict, "Precondition failed: UID in precondition: "+uid)
 		return
 	}
@@ -213,7 +218,9 @@ func (c *call) list() {
 			fail(c.w, http.StatusGone, metav1.StatusReasonExpired, "The provided continue parameter is too old")
 			return
 		}
-		objs = objs[sort.Search(len(objs), func(n int) bool { return objs[n].GetNamespace()+"/"+objs[n].GetName() > after }):]
+		objs = objs[sort.Search(len(objs), func(n int) bool {
+			return objs[n].GetNamespace()+"/"+objs[n].GetName() > after
+		}):]
 	}
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(objs) > limit {
 		objs = objs[:limit]
@@ -238,7 +245,8 @@ func (c *call) list() {
 // metadata.
 func (c *call) render(obj *unstructured.Unstructured) map[string]any {
 	if c.metadataOnly {
-		return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.Object["metadata"]}
+		return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+			"metadata": obj.Object["metadata"]}
 	}
 	shown := map[string]any{}
 	for k, v := range obj.Object {

@@ -19,8 +19,9 @@ func (c *call) watch() {
 	switch version := q.Get("resourceVersion"); {
 	case initial && c.faults.NoStreaming:
 		c.mu.Unlock()
-		fail(c.w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "ListOptions.meta.k8s.io \"\" is invalid: "+
-			"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+		fail(c.w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"ListOptions.meta.k8s.io \"\" is invalid: "+
+				"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 		return
 	case !initial && version != "":
 		from = c.revisionOf(version)
@@ -32,7 +33,8 @@ func (c *call) watch() {
 		if from > c.revision {
 			c.mu.Unlock()
 			s := status(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version: "+version)
-			s.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}}
+			s.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{
+				{Type: metav1.CauseTypeResourceVersionTooLarge}}}
 			reply(c.w, http.StatusGatewayTimeout, s)
 			return
 		}

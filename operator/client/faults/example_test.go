@@ -84,7 +84,8 @@ func ExampleRule_Hold() {
 		panic(err)
 	}
 	for _, name := range []string{"web", "db"} {
-		if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
 			panic(err)
 		}
 	}

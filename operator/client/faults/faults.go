@@ -124,12 +124,15 @@ type Error func(Call) error
 var (
 	// Conflict is a 409 for an object that was modified.
 	Conflict Error = func(c Call) error {
-		return apierrors.NewConflict(c.resource(), c.Name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+		return apierrors.NewConflict(c.resource(), c.Name,
+			errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}
 	// AlreadyExists is a 409 for a create.
 	AlreadyExists Error = func(c Call) error { return apierrors.NewAlreadyExists(c.resource(), c.Name) }
 	NotFound      Error = func(c Call) error { return apierrors.NewNotFound(c.resource(), c.Name) }
-	Forbidden     Error = func(c Call) error { return apierrors.NewForbidden(c.resource(), c.Name, errors.New("injected")) }
+	Forbidden     Error = func(c Call) error {
+		return apierrors.NewForbidden(c.resource(), c.Name, errors.New("injected"))
+	}
 	// ServerError is a 500.
 	ServerError Error = func(Call) error { return apierrors.NewInternalError(errors.New("injected")) }
 	// Unavailable is a 503 without Retry-After.
@@ -184,7 +187,8 @@ func (c *Client) kindOf(obj runtime.Object) string {
 }
 
 func (c *Client) call(verb Verb, obj client.Object, subresource string) Call {
-	return Call{Verb: verb, Kind: c.kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName(), Subresource: subresource}
+	return Call{Verb: verb, Kind: c.kindOf(obj), Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		Subresource: subresource}
 }
 
 // Get implements client.Reader.
@@ -200,7 +204,8 @@ func (c *Client) List(ctx context.Context, into client.ObjectList, opts ...clien
 }
 
 // Watch implements client.Watcher. Rules apply to the request, not to events.
-func (c *Client) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (w watch.Interface, err error) {
+func (c *Client) Watch(ctx context.Context, list client.ObjectList,
+	opts ...client.ListOption) (w watch.Interface, err error) {
 	call := Call{Verb: Watch, Kind: c.kindOf(list), Namespace: client.NewListOptions(opts...).Namespace}
 	err = c.do(ctx, call, func() (err error) {
 		w, err = c.Client.Watch(ctx, list, opts...)

@@ -52,7 +52,8 @@ func TestRules(t *testing.T) {
 	if err := c.Subresource("status").Update(ctx, pod("a1"), nil); !apierrors.IsForbidden(err) {
 		t.Errorf("status: %v", err)
 	}
-	if _, err := client.List[corev1.Pod](ctx, c, client.InNamespace("default")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := client.List[corev1.Pod](ctx, c, client.InNamespace("default")); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("list: %v", err)
 	}
 	pods, err := client.List[corev1.Pod](ctx, c)
@@ -62,7 +63,9 @@ func TestRules(t *testing.T) {
 	if hits := []int{once.Hits(), status.Hits(), lists.Hits(), none.Hits()}; !slices.Equal(hits, []int{2, 1, 1, 0}) {
 		t.Errorf("hits %v", hits)
 	}
-	if calls := c.Calls(); len(calls) != 8 || calls[5] != (faults.Call{Verb: faults.Update, Kind: "Pod", Namespace: "default", Name: "a1", Subresource: "status"}) {
+	if calls := c.Calls(); len(calls) != 8 ||
+		calls[5] != (faults.Call{Verb: faults.Update, Kind: "Pod", Namespace: "default", Name: "a1",
+			Subresource: "status"}) {
 		t.Errorf("calls %+v", calls)
 	}
 	c.Reset()
@@ -95,7 +98,8 @@ func TestDelay(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.Get(ctx, client.Key{Namespace: "default", Name: "a"}, pod("")); !errors.Is(err, context.DeadlineExceeded) {
+		if err := c.Get(ctx, client.Key{Namespace: "default", Name: "a"}, pod("")); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -92,7 +92,8 @@ func (t *Transport) roundTrip(inner http.RoundTripper, r *http.Request) (*http.R
 			resp.Body.Close()
 			return refuse(r, rule.err(call))
 		}
-		if call.Verb == Watch && resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		if call.Verb == Watch && resp.StatusCode == http.StatusOK &&
+			strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 			resp.Body = newStream(r.Context(), t, call, resp.Body)
 		}
 		return resp, nil
@@ -119,7 +120,8 @@ func refuse(r *http.Request, err error) (*http.Response, error) {
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	return &http.Response{Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	return &http.Response{Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r}, nil
 }
 
@@ -228,7 +230,8 @@ func acceptJSON(header http.Header) {
 			media, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
 			switch media {
 			case "application/vnd.kubernetes.protobuf", "application/cbor", "application/cbor-seq":
-				media, parameters = "application/json", strings.Trim(strings.Replace(parameters, "stream=watch", "", 1), "; ")
+				media, parameters = "application/json",
+					strings.Trim(strings.Replace(parameters, "stream=watch", "", 1), "; ")
 			}
 			if parameters != "" {
 				media += ";" + parameters

@@ -56,18 +56,29 @@ func TestTransportCalls(t *testing.T) {
 	}{
 		{"GET", "/api/v1/pods", "", "", faults.Call{Verb: faults.List, Resource: "pods"}},
 		{"GET", "/api/v1/pods?watch=true", "", "", faults.Call{Verb: faults.Watch, Resource: "pods"}},
-		{"GET", "/api/v1/watch/namespaces/a/pods", "", "", faults.Call{Verb: faults.Watch, Resource: "pods", Namespace: "a"}},
-		{"GET", "/apis/apps/v1/namespaces/a/deployments/b", "", "", faults.Call{Verb: faults.Get, Resource: "deployments.apps", Namespace: "a", Name: "b"}},
-		{"PUT", "/apis/apps/v1/namespaces/a/deployments/b/scale", "", "{}", faults.Call{Verb: faults.Update, Resource: "deployments.apps", Namespace: "a", Name: "b", Subresource: "scale"}},
+		{"GET", "/api/v1/watch/namespaces/a/pods", "", "",
+			faults.Call{Verb: faults.Watch, Resource: "pods", Namespace: "a"}},
+		{"GET", "/apis/apps/v1/namespaces/a/deployments/b", "", "",
+			faults.Call{Verb: faults.Get, Resource: "deployments.apps", Namespace: "a", Name: "b"}},
+		{"PUT", "/apis/apps/v1/namespaces/a/deployments/b/scale", "", "{}",
+			faults.Call{Verb: faults.Update, Resource: "deployments.apps", Namespace: "a", Name: "b",
+				Subresource: "scale"}},
 		{"GET", "/api/v1/namespaces", "", "", faults.Call{Verb: faults.List, Resource: "namespaces"}},
 		{"GET", "/api/v1/namespaces/a", "", "", faults.Call{Verb: faults.Get, Resource: "namespaces", Name: "a"}},
-		{"PUT", "/api/v1/namespaces/a/finalize", "", "{}", faults.Call{Verb: faults.Update, Resource: "namespaces", Name: "a", Subresource: "finalize"}},
-		{"POST", "/api/v1/namespaces/a/pods", "application/json", `{"metadata":{"name":"b"}}`, faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a", Name: "b"}},
-		{"POST", "/api/v1/namespaces/a/pods", "application/vnd.kubernetes.protobuf", pb.String(), faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a", Name: "of-protobuf"}},
-		{"POST", "/api/v1/namespaces/a/pods", "application/json", "no JSON", faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a"}},
-		{"POST", "/api/v1/namespaces/a/pods/b/eviction", "", "{}", faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a", Name: "b", Subresource: "eviction"}},
-		{"PATCH", "/api/v1/nodes/n", "application/apply-patch+yaml; charset=utf-8", "{}", faults.Call{Verb: faults.Apply, Resource: "nodes", Name: "n"}},
-		{"PATCH", "/api/v1/nodes/n", "application/merge-patch+json", "{}", faults.Call{Verb: faults.Patch, Resource: "nodes", Name: "n"}},
+		{"PUT", "/api/v1/namespaces/a/finalize", "", "{}",
+			faults.Call{Verb: faults.Update, Resource: "namespaces", Name: "a", Subresource: "finalize"}},
+		{"POST", "/api/v1/namespaces/a/pods", "application/json", `{"metadata":{"name":"b"}}`,
+			faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a", Name: "b"}},
+		{"POST", "/api/v1/namespaces/a/pods", "application/vnd.kubernetes.protobuf", pb.String(),
+			faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a", Name: "of-protobuf"}},
+		{"POST", "/api/v1/namespaces/a/pods", "application/json", "no JSON",
+			faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a"}},
+		{"POST", "/api/v1/namespaces/a/pods/b/eviction", "", "{}",
+			faults.Call{Verb: faults.Create, Resource: "pods", Namespace: "a", Name: "b", Subresource: "eviction"}},
+		{"PATCH", "/api/v1/nodes/n", "application/apply-patch+yaml; charset=utf-8", "{}",
+			faults.Call{Verb: faults.Apply, Resource: "nodes", Name: "n"}},
+		{"PATCH", "/api/v1/nodes/n", "application/merge-patch+json", "{}",
+			faults.Call{Verb: faults.Patch, Resource: "nodes", Name: "n"}},
 		{"DELETE", "/api/v1/nodes", "", "", faults.Call{Verb: faults.DeleteAllOf, Resource: "nodes"}},
 		{"DELETE", "/planes/1/api/v1/nodes/n", "", "", faults.Call{Verb: faults.Delete, Resource: "nodes", Name: "n"}},
 		{"GET", "/apis/apps/v1", "", "", faults.Call{Verb: "get", Path: "/apis/apps/v1"}},
@@ -119,7 +130,9 @@ func TestTransportErrors(t *testing.T) {
 		{"server error", faults.ServerError, apierrors.IsInternalError},
 		{"unavailable", faults.Unavailable, apierrors.IsServiceUnavailable},
 		{"cut", faults.Cut, func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }},
-		{"deadline", faults.As(context.DeadlineExceeded), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+		{"deadline", faults.As(context.DeadlineExceeded), func(err error) bool {
+			return errors.Is(err, context.DeadlineExceeded)
+		}},
 	} {
 		rule := faulty.On(faults.Call{Verb: faults.Create, Resource: "pods", Name: "a"}).Times(1).Return(test.err)
 		if _, err := pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}); !test.is(err) {
@@ -140,7 +153,8 @@ func TestTransportErrors(t *testing.T) {
 		t.Errorf("the create whose response was lost: %v", err)
 	}
 	health := faulty.On(faults.Call{Path: "/heal*"}).Return(faults.Unavailable)
-	if _, err := c.RESTClient().Get().AbsPath("/healthz").DoRaw(t.Context()); !apierrors.IsServiceUnavailable(err) || health.Hits() != 1 {
+	if _, err := c.RESTClient().Get().AbsPath("/healthz").DoRaw(t.Context()); !apierrors.IsServiceUnavailable(err) ||
+		health.Hits() != 1 {
 		t.Errorf("/healthz: %v", err)
 	}
 }
@@ -189,7 +203,8 @@ func TestTransportEvents(t *testing.T) {
 			}
 			defer w.Stop()
 			for _, name := range []string{"a", "b", "c"} {
-				if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod(name), metav1.CreateOptions{}); err != nil {
+				if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod(name),
+					metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

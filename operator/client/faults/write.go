@@ -69,16 +69,25 @@ func (s subresource) Get(ctx context.Context, obj client.Object, into runtime.Ob
 	return s.c.do(ctx, s.c.call(Get, obj, s.name), func() error { return s.next.Get(ctx, obj, into) })
 }
 
-func (s subresource) Create(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.c.write(ctx, s.c.call(Create, obj, s.name), obj, func() error { return s.next.Create(ctx, obj, body, opts...) })
+func (s subresource) Create(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
+	return s.c.write(ctx, s.c.call(Create, obj, s.name), obj, func() error {
+		return s.next.Create(ctx, obj, body, opts...)
+	})
 }
 
-func (s subresource) Update(ctx context.Context, obj client.Object, body runtime.Object, opts ...client.WriteOption) error {
-	return s.c.write(ctx, s.c.call(Update, obj, s.name), obj, func() error { return s.next.Update(ctx, obj, body, opts...) })
+func (s subresource) Update(ctx context.Context, obj client.Object, body runtime.Object,
+	opts ...client.WriteOption) error {
+	return s.c.write(ctx, s.c.call(Update, obj, s.name), obj, func() error {
+		return s.next.Update(ctx, obj, body, opts...)
+	})
 }
 
-func (s subresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.WriteOption) error {
-	return s.c.write(ctx, s.c.call(Patch, obj, s.name), obj, func() error { return s.next.Patch(ctx, obj, patch, opts...) })
+func (s subresource) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.WriteOption) error {
+	return s.c.write(ctx, s.c.call(Patch, obj, s.name), obj, func() error {
+		return s.next.Patch(ctx, obj, patch, opts...)
+	})
 }
 
 func (s subresource) Apply(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {

@@ -97,7 +97,8 @@ func (c *Clientset) Track(cfg Config, objects ...runtime.Object) {
 	}
 	var err error
 	c.objects, err = client.New(client.Config{
-		REST:   &rest.Config{Host: "http://fake.invalid", Transport: &transport{fake: &c.Fake, scheme: cfg.Scheme, kinds: cfg.Kinds}},
+		REST: &rest.Config{Host: "http://fake.invalid",
+			Transport: &transport{fake: &c.Fake, scheme: cfg.Scheme, kinds: cfg.Kinds}},
 		Scheme: cfg.Scheme, Mapper: mapper,
 	})
 	if err != nil {
@@ -125,7 +126,8 @@ func (c *Clientset) add(cfg Config, obj runtime.Object) error {
 		return err
 	}
 	for _, k := range cfg.Kinds {
-		if guess, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind); k.GroupVersionKind == kinds[0] && guess != k.resource() {
+		if guess, _ := meta.UnsafeGuessKindToResource(k.GroupVersionKind); k.GroupVersionKind == kinds[0] &&
+			guess != k.resource() {
 			m, err := meta.Accessor(obj)
 			if err != nil {
 				return err
@@ -145,7 +147,8 @@ func resources(kinds []Kind) []*metav1.APIResourceList {
 			lists = append(lists, &metav1.APIResourceList{GroupVersion: gv})
 		}
 		last := lists[len(lists)-1]
-		last.APIResources = append(last.APIResources, metav1.APIResource{Name: k.Resource, Kind: k.Kind, Namespaced: k.Namespaced})
+		last.APIResources = append(last.APIResources,
+			metav1.APIResource{Name: k.Resource, Kind: k.Kind, Namespaced: k.Namespaced})
 	}
 	return lists
 }
@@ -177,5 +180,6 @@ func Result[T runtime.Object](empty T, obj runtime.Object, err error) (T, error)
 	if typed, ok := obj.(T); ok || err != nil {
 		return typed, err
 	}
-	return empty, fmt.Errorf("the fake clientset has a %T, not a %T: it needs a reactor for this subresource", obj, empty)
+	return empty, fmt.Errorf("the fake clientset has a %T, not a %T: it needs a reactor for this subresource", obj,
+		empty)
 }

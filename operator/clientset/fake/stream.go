@@ -58,7 +58,8 @@ func (s *stream) encode(event watch.Event) error {
 	obj := event.Object.DeepCopyObject()
 	s.version++
 	s.transport.identify(obj, strconv.FormatUint(s.version, 10))
-	return json.NewEncoder(&s.rest).Encode(metav1.WatchEvent{Type: string(event.Type), Object: runtime.RawExtension{Object: obj}})
+	return json.NewEncoder(&s.rest).Encode(metav1.WatchEvent{Type: string(event.Type),
+		Object: runtime.RawExtension{Object: obj}})
 }
 
 // Close ends the watch.

@@ -79,7 +79,8 @@ func (t *transport) parse(u *url.URL) (*call, error) {
 	case parts[0] == "api" && len(parts) > 2:
 		version, parts = parts[1], parts[2:]
 	default:
-		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "a fake clientset has nothing at "+u.Path, 0, false)
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "",
+			"a fake clientset has nothing at "+u.Path, 0, false)
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		c.namespace, parts = parts[1], parts[2:]
@@ -120,7 +121,8 @@ func (c *call) do(method string, patch types.PatchType, body []byte) (runtime.Ob
 		}
 		action = testing.NewCreateActionWithOptions(c.resource(), c.namespace, obj, opts)
 		if c.subresource != "" {
-			action = testing.NewCreateSubresourceActionWithOptions(c.resource(), c.name, c.subresource, c.namespace, obj, opts)
+			action = testing.NewCreateSubresourceActionWithOptions(c.resource(), c.name, c.subresource, c.namespace,
+				obj, opts)
 		}
 	case method == http.MethodPut:
 		var opts metav1.UpdateOptions
@@ -138,7 +140,8 @@ func (c *call) do(method string, patch types.PatchType, body []byte) (runtime.Ob
 		if c.subresource != "" {
 			subresources = []string{c.subresource}
 		}
-		action = testing.NewPatchSubresourceActionWithOptions(c.resource(), c.namespace, c.name, patch, body, opts, subresources...)
+		action = testing.NewPatchSubresourceActionWithOptions(c.resource(), c.namespace, c.name, patch, body, opts,
+			subresources...)
 	case method == http.MethodDelete:
 		var opts metav1.DeleteOptions
 		if len(body) > 0 {
@@ -182,7 +185,8 @@ func (c *call) list() (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.fake.Invokes(testing.NewListActionWithOptions(c.resource(), c.GroupVersionKind, c.namespace, opts), empty)
+	list, err := c.fake.Invokes(testing.NewListActionWithOptions(c.resource(), c.GroupVersionKind, c.namespace, opts),
+		empty)
 	if err != nil || list == nil {
 		return list, err
 	}

@@ -71,7 +71,8 @@ func New(kinds ...Kind) *Server {
 
 // REST returns a configuration for clients of the server.
 func (s *Server) REST() *rest.Config {
-	return &rest.Config{Host: "http://apitest", Transport: s, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return &rest.Config{Host: "http://apitest", Transport: s,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 // Requests returns the writes received, such as "PATCH /api/v1/…", except those of Events.
@@ -140,7 +141,8 @@ func (s *Server) serve(r *http.Request, body []byte) (int, any) {
 		case http.MethodDelete:
 			return s.deleteAll(t)
 		}
-		return http.StatusMethodNotAllowed, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, r.Method)
+		return http.StatusMethodNotAllowed, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			r.Method)
 	}
 	old, exists := s.objects[t.path()]
 	switch {
@@ -162,7 +164,8 @@ func (s *Server) serve(r *http.Request, body []byte) (int, any) {
 	case r.Method == http.MethodPatch:
 		return s.update(t, old, merge(clone(old), decode(body)))
 	}
-	return http.StatusMethodNotAllowed, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, r.Method)
+	return http.StatusMethodNotAllowed, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+		r.Method)
 }
 
 func (s *Server) create(t target, obj Object) (int, any) {
@@ -171,7 +174,8 @@ func (s *Server) create(t target, obj Object) (int, any) {
 		t.name, _ = m["name"].(string)
 	}
 	if t.name == "" {
-		return http.StatusUnprocessableEntity, status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "name: Required value")
+		return http.StatusUnprocessableEntity, status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"name: Required value")
 	}
 	if _, exists := s.objects[t.path()]; exists {
 		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonAlreadyExists, t.name)
@@ -188,7 +192,8 @@ func (s *Server) create(t target, obj Object) (int, any) {
 func (s *Server) update(t target, old, obj Object) (int, any) {
 	was, m := metadata(old), metadata(obj)
 	if rv, _ := m["resourceVersion"].(string); rv != "" && rv != was["resourceVersion"] {
-		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
+		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict,
+			"the object has been modified")
 	}
 	changed := clone(obj)
 	if t.subresource == "status" {
@@ -196,7 +201,8 @@ func (s *Server) update(t target, old, obj Object) (int, any) {
 		changed["status"] = obj["status"]
 	}
 	m = metadata(changed)
-	for _, f := range []string{"uid", "name", "namespace", "creationTimestamp", "deletionTimestamp", "generation", "resourceVersion"} {
+	for _, f := range []string{"uid", "name", "namespace", "creationTimestamp", "deletionTimestamp", "generation",
+		"resourceVersion"} {
 		if was[f] == nil {
 			delete(m, f)
 		} else {
@@ -211,7 +217,8 @@ func (s *Server) update(t target, old, obj Object) (int, any) {
 		m = metadata(changed)
 		m["generation"] = m["generation"].(float64) + 1
 	}
-	if finalizers, _ := metadata(changed)["finalizers"].([]any); was["deletionTimestamp"] != nil && len(finalizers) == 0 {
+	if finalizers, _ := metadata(changed)["finalizers"].([]any); was["deletionTimestamp"] != nil &&
+		len(finalizers) == 0 {
 		delete(s.objects, t.path())
 		return http.StatusOK, s.record(t, "DELETED", changed)
 	}
@@ -223,7 +230,8 @@ func preconditions(old, options Object) (int, any) {
 	wanted, _ := options["preconditions"].(map[string]any)
 	for field, value := range wanted {
 		if metadata(old)[field] != value {
-			return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict, "the "+field+" in the precondition does not match")
+			return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict,
+				"the "+field+" in the precondition does not match")
 		}
 	}
 	return 0, nil
@@ -301,8 +309,9 @@ func (s *Server) watch(r *http.Request) *http.Response {
 		case <-ended:
 		}
 	}()
-	return &http.Response{StatusCode: 200, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: &closing{read, cancel}, ContentLength: -1}
+	return &http.Response{StatusCode: 200, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Request: r,
+		Header:  http.Header{"Content-Type": {"application/json"}}, Body: &closing{read, cancel}, ContentLength: -1}
 }
 
 type closing struct {
@@ -329,7 +338,8 @@ func (s *Server) stream(r *http.Request, t target, w io.Writer) error {
 			}
 		}
 		err := enc.Encode(Object{"type": "BOOKMARK", "object": Object{"apiVersion": t.apiVersion(), "kind": t.kind.Kind,
-			"metadata": Object{"resourceVersion": strconv.Itoa(after), "annotations": Object{metav1.InitialEventsAnnotationKey: "true"}}}})
+			"metadata": Object{"resourceVersion": strconv.Itoa(after),
+				"annotations": Object{metav1.InitialEventsAnnotationKey: "true"}}}})
 		if err != nil {
 			return err
 		}
@@ -365,14 +375,16 @@ func (s *Server) discovery(groupVersion string) (int, any) {
 	resources := []any{}
 	for _, k := range s.kinds {
 		if strings.TrimPrefix(k.Group+"/"+k.Version, "/") == groupVersion {
-			resources = append(resources, Object{"name": k.Plural, "singularName": strings.ToLower(k.Kind), "kind": k.Kind, "namespaced": !k.Cluster,
+			resources = append(resources, Object{"name": k.Plural, "singularName": strings.ToLower(k.Kind),
+				"kind": k.Kind, "namespaced": !k.Cluster,
 				"verbs": []any{"get", "list", "watch", "create", "update", "patch", "delete"}})
 		}
 	}
 	if len(resources) == 0 {
 		return notFound(groupVersion)
 	}
-	return http.StatusOK, Object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": resources}
+	return http.StatusOK, Object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion,
+		"resources": resources}
 }
 
 // target is the object or collection that a path addresses.
@@ -520,7 +532,8 @@ func notFound(what string) (int, any) {
 }
 
 func status(code int, reason metav1.StatusReason, message string) Object {
-	return Object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": string(reason), "message": message}
+	return Object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": string(reason),
+		"message": message}
 }
 
 func answer(r *http.Request, code int, obj any) *http.Response {

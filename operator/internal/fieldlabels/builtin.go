@@ -24,9 +24,11 @@ var builtin = map[schema.GroupVersionKind]map[string]labelRule{
 		// the server accepts the label but has no value for it
 		"status.podIPs": {from: []string{}},
 	},
-	{Version: "v1", Kind: "Node"}:                      {"spec.unschedulable": {zero: "false"}},
-	{Version: "v1", Kind: "ReplicationController"}:     {"status.replicas": {zero: "0"}},
-	{Version: "v1", Kind: "Event"}:                     {"source": {from: []string{"source.component", "reportingComponent"}}},
-	{Group: "batch", Version: "v1", Kind: "Job"}:       {"status.successful": {zero: "0", from: []string{"status.succeeded"}}},
+	{Version: "v1", Kind: "Node"}:                  {"spec.unschedulable": {zero: "false"}},
+	{Version: "v1", Kind: "ReplicationController"}: {"status.replicas": {zero: "0"}},
+	{Version: "v1", Kind: "Event"}: {
+		"source": {from: []string{"source.component", "reportingComponent"}}},
+	{Group: "batch", Version: "v1", Kind: "Job"}: {"status.successful": {zero: "0",
+		from: []string{"status.succeeded"}}},
 	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}: {"status.replicas": {zero: "0"}},
 }

@@ -45,7 +45,8 @@ func find(v reflect.Value, name string) (member, bool) {
 		case !f.IsExported():
 		case tag == name || tag == "" && f.Name == name:
 			options = "," + options + ","
-			return member{value: v.Field(n), omitEmpty: strings.Contains(options, ",omitempty,"), omitZero: strings.Contains(options, ",omitzero,")}, true
+			return member{value: v.Field(n), omitEmpty: strings.Contains(options, ",omitempty,"),
+				omitZero: strings.Contains(options, ",omitzero,")}, true
 		}
 	}
 	return member{}, false

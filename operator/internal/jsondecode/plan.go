@@ -84,7 +84,8 @@ func makePlanOfKind(p *plan, t reflect.Type, making map[reflect.Type]*plan) {
 			p.read = readSlice(t, makePlan(t.Elem(), making))
 		}
 	case reflect.Map:
-		if k := t.Key(); k.Kind() == reflect.String && !k.Implements(textUnmarshaler) && !reflect.PointerTo(k).Implements(textUnmarshaler) {
+		if k := t.Key(); k.Kind() == reflect.String && !k.Implements(textUnmarshaler) &&
+			!reflect.PointerTo(k).Implements(textUnmarshaler) {
 			p.read = readMap(t, makePlan(t.Elem(), making))
 		}
 	case reflect.Struct:
@@ -133,7 +134,8 @@ func addFields(fields map[string]*field, t reflect.Type, index []int, making map
 		}
 		fields[name] = &field{
 			index: at, bit: 1 << len(fields), plan: makePlan(f.Type, making),
-			omitEmpty: strings.Contains(","+options+",", ",omitempty,"), omitZero: strings.Contains(","+options+",", ",omitzero,"),
+			omitEmpty: strings.Contains(","+options+",", ",omitempty,"),
+			omitZero:  strings.Contains(","+options+",", ",omitzero,"),
 		}
 	}
 	return true

@@ -12,7 +12,8 @@ import (
 // object returns the n-th of many similar objects.
 func object(n int) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"widget-%d","uid":"%08x-%04x","resourceVersion":"%d",%s},"spec":%s}`,
-		n, n*2654435761, n*40503, 1000+n, strings.Repeat(`"labels":{"app.kubernetes.io/name":"widget"},`, 5), strings.Repeat(`{"template":["a","b"]}`, 20))
+		n, n*2654435761, n*40503, 1000+n, strings.Repeat(`"labels":{"app.kubernetes.io/name":"widget"},`, 5),
+		strings.Repeat(`{"template":["a","b"]}`, 20))
 }
 
 // Unpack returns what was packed, regardless of what was packed before and after it.
@@ -99,7 +100,8 @@ func FuzzPack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		p := New()
 		first, second, third := p.Pack(a), p.Pack(b), p.Pack(append(bytes.Clone(b), a...))
-		if !bytes.Equal(first.Unpack(nil), a) || !bytes.Equal(second.Unpack(nil), b) || !bytes.Equal(third.Unpack(nil), append(bytes.Clone(b), a...)) {
+		if !bytes.Equal(first.Unpack(nil), a) || !bytes.Equal(second.Unpack(nil), b) ||
+			!bytes.Equal(third.Unpack(nil), append(bytes.Clone(b), a...)) {
 			t.Error("the unpacked string differs")
 		}
 	})

@@ -119,7 +119,8 @@ func makePlan(t reflect.Type, making map[reflect.Type]*plan) *plan {
 // Kubernetes' own packages.
 func isGenerated(t reflect.Type) bool {
 	path := t.PkgPath()
-	return t.Kind() == reflect.Struct && (strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/pkg/"))
+	return t.Kind() == reflect.Struct && (strings.HasPrefix(path, "k8s.io/api/") ||
+		strings.HasPrefix(path, "k8s.io/apimachinery/pkg/"))
 }
 
 // fieldsOf returns false if the type has an unsupported field, or no field: then it has a custom

@@ -49,7 +49,8 @@ func (r *reader) fields(p *plan, data []byte, at unsafe.Pointer, depth int) bool
 			next++
 		}
 		if next == len(p.fields) || p.fields[next].tag != tag {
-			if next < len(p.fields) && p.fields[next].tag>>3 == tag>>3 || next > 0 && p.fields[next-1].tag>>3 == tag>>3 {
+			if next < len(p.fields) && p.fields[next].tag>>3 == tag>>3 ||
+				next > 0 && p.fields[next-1].tag>>3 == tag>>3 {
 				return false // unexpected wire type
 			}
 			last = tag>>3 - 1 // a repeated field
@@ -237,14 +238,19 @@ func (r *reader) elements(f *field, count int, data []byte, place unsafe.Pointer
 			}
 		}
 	case textMap:
-		return readMap(r, count, data, (*map[string]string)(place), func(value []byte) (string, bool) { return r.text(value), true })
-	case bytesMap:
-		return readMap(r, count, data, (*map[string][]byte)(place), func(value []byte) ([]byte, bool) { return clone(value), true })
-	case quantityMap:
-		return readMap(r, count, data, (*map[string]resource.Quantity)(place), func(value []byte) (q resource.Quantity, ok bool) {
-			ok = r.quantity(value, &q)
-			return q, ok
+		return readMap(r, count, data, (*map[string]string)(place), func(value []byte) (string, bool) {
+			return r.text(value), true
 		})
+	case bytesMap:
+		return readMap(r, count, data, (*map[string][]byte)(place), func(value []byte) ([]byte, bool) {
+			return clone(value), true
+		})
+	case quantityMap:
+		return readMap(r, count, data, (*map[string]resource.Quantity)(place),
+			func(value []byte) (q resource.Quantity, ok bool) {
+				ok = r.quantity(value, &q)
+				return q, ok
+			})
 	case messageMap:
 		m := reflect.MakeMapWithSize(f.t, count)
 		for range count {

@@ -45,7 +45,8 @@ func (o *Order) DeepCopyObject() runtime.Object {
 var orders = apitest.Kind{Group: "soak.kelson.dev", Version: "v1", Kind: "Order", Plural: "orders"}
 
 func addOrders(s *runtime.Scheme) error {
-	s.AddKnownTypeWithName(schema.GroupVersionKind{Group: orders.Group, Version: orders.Version, Kind: orders.Kind}, &Order{})
+	s.AddKnownTypeWithName(schema.GroupVersionKind{Group: orders.Group, Version: orders.Version, Kind: orders.Kind},
+		&Order{})
 	return nil
 }
 
@@ -103,7 +104,8 @@ func (r *reconciler) Finalize(ctx context.Context, o *Order) (operator.Result, e
 }
 
 func (r *reconciler) podsOf(ctx context.Context, o *Order) ([]*corev1.Pod, error) {
-	return client.List[corev1.Pod](ctx, r.client, client.InNamespace(o.Namespace), client.MatchingLabels{ofLabel: o.Name})
+	return client.List[corev1.Pod](ctx, r.client, client.InNamespace(o.Namespace),
+		client.MatchingLabels{ofLabel: o.Name})
 }
 
 func (r *reconciler) pod(o *Order) *corev1.Pod {
@@ -115,7 +117,8 @@ func (r *reconciler) pod(o *Order) *corev1.Pod {
 }
 
 func reportOf(o *Order) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: o.Name + "-report"}, Data: map[string]string{"want": strconv.Itoa(o.Spec.Want)}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: o.Name + "-report"},
+		Data: map[string]string{"want": strconv.Itoa(o.Spec.Want)}}
 }
 
 // forgetful counts the pods that it has created in memory, as operators with expectations do, and

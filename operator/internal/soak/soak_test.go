@@ -70,7 +70,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds: %v", rounds, total)
-	for _, what := range []string{"500 after execution", "cut after execution", "409", "late request", "late response", "cut watch", "stalled watch",
+	for _, what := range []string{"500 after execution", "cut after execution", "409", "late request", "late response",
+		"cut watch", "stalled watch",
 		"stopped", "killed", "partitioned", "pods", "orders", "deleted"} {
 		if total[what] == 0 {
 			t.Errorf("%q never happened", what)
@@ -145,7 +146,8 @@ func run(t *testing.T, seed uint64, mode string, reconciler variant) *system {
 	synctest.Test(t, func(t *testing.T) {
 		leases := apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
 		w = &system{
-			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed, mode: mode, reconciler: reconciler, counts: map[string]int{},
+			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed,
+			mode: mode, reconciler: reconciler, counts: map[string]int{},
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), faultTime)
 		defer cancel()
@@ -279,7 +281,8 @@ func (w *system) start(name string, stream uint64) (link *network, stop func(), 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders), w.reconciler(r, opts...))
+		ended <- operator.Run(ctx, cfg, operator.Name("soak"), operator.AddToScheme(addOrders),
+			w.reconciler(r, opts...))
 	}()
 	return link, func() { cancel(); <-done }, ended
 }
@@ -289,7 +292,8 @@ type observed struct{ w *system }
 
 func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := o.w.server.RoundTrip(r)
-	if err == nil && r.Method == http.MethodPost && resp.StatusCode == http.StatusCreated && strings.HasSuffix(r.URL.Path, "/pods") {
+	if err == nil && r.Method == http.MethodPost && resp.StatusCode == http.StatusCreated &&
+		strings.HasSuffix(r.URL.Path, "/pods") {
 		o.w.count("pods")
 		o.w.judgeCounts()
 	}
@@ -328,7 +332,8 @@ func (w *system) judge() {
 			w.found("lost: order %s wants %d pods and has %d", o.Name, o.Spec.Want, pods[o.Name])
 		}
 		if o.Status.Made != o.Spec.Want || o.Status.ObservedGeneration != o.Generation {
-			w.found("lost: order %s wants %d in generation %d, its status is %+v", o.Name, o.Spec.Want, o.Generation, o.Status)
+			w.found("lost: order %s wants %d in generation %d, its status is %+v", o.Name, o.Spec.Want, o.Generation,
+				o.Status)
 		}
 		if got := reports[o.Name+"-report"]; got != strconv.Itoa(o.Spec.Want) {
 			w.found("lost: order %s wants %d, its report has %q", o.Name, o.Spec.Want, got)

@@ -81,8 +81,9 @@ const config = `{"apiVersion":"v1","kind":"Config","current-context":"c","contex
 
 func secret(name, host, user string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name, Labels: map[string]string{kubeconfig.DefaultLabel: "true"}},
-		Data:       map[string][]byte{kubeconfig.DefaultKey: fmt.Appendf(nil, config, host, user)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name,
+			Labels: map[string]string{kubeconfig.DefaultLabel: "true"}},
+		Data: map[string][]byte{kubeconfig.DefaultKey: fmt.Appendf(nil, config, host, user)},
 	}
 }
 
@@ -91,7 +92,8 @@ func TestFromSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := internet{}
 		for _, host := range []string{"own", "one", "two"} {
-			hosts[host] = apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+			hosts[host] = apitest.New(apitest.ConfigMaps, apitest.Events,
+				apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + host}}
 			must(t, newClient(t, hosts[host]).Create(t.Context(), cm))
 		}
@@ -102,13 +104,15 @@ func TestFromSecrets(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- operator.Run(ctx, operator.Config{REST: hosts["own"].REST(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}, operator.Name("test"),
+			ended <- operator.Run(ctx, operator.Config{REST: hosts["own"].REST(),
+				Log: slog.New(slog.NewTextHandler(t.Output(), nil))}, operator.Name("test"),
 				operator.For(func(operator.Client) visitor { return v }),
 				operator.Provider(func(operator.Deps) manager.Provider {
-					return kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet", Change: func(_ string, cfg *rest.Config) error {
-						cfg.Transport = hosts
-						return nil
-					}})
+					return kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet",
+						Change: func(_ string, cfg *rest.Config) error {
+							cfg.Transport = hosts
+							return nil
+						}})
 				}))
 		}()
 		expect := func(what string, want ...string) {
@@ -142,12 +146,16 @@ func TestFromSecrets(t *testing.T) {
 
 		east.Data = nil
 		must(t, own.Update(t.Context(), east))
-		must(t, newClient(t, hosts["one"]).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}}))
+		must(t, newClient(t, hosts["one"]).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}}))
 		expect("no kubeconfig any longer: the cluster stays", "east:new")
-		east.Data = map[string][]byte{kubeconfig.DefaultKey: []byte(strings.Replace(fmt.Sprintf(config, "https://two", `{"token":"t"}`), `"server":`, `"certificate-authority-data":"Z2FyYmFnZQ==","server":`, 1))}
+		east.Data = map[string][]byte{kubeconfig.DefaultKey: []byte(
+			strings.Replace(fmt.Sprintf(config, "https://two", `{"token":"t"}`), `"server":`,
+				`"certificate-authority-data":"Z2FyYmFnZQ==","server":`, 1))}
 		must(t, own.Update(t.Context(), east))
 		synctest.Wait()
-		must(t, newClient(t, hosts["one"]).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "newer"}}))
+		must(t, newClient(t, hosts["one"]).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "newer"}}))
 		expect("a certificate authority that is not usable: the cluster stays", "east:newer")
 		east.Data = secret("east", "http://two", `{}`).Data
 		must(t, own.Update(t.Context(), east))
@@ -157,7 +165,8 @@ func TestFromSecrets(t *testing.T) {
 		must(t, own.Update(t.Context(), broken))
 		must(t, own.Delete(t.Context(), east))
 		time.Sleep(time.Second)
-		must(t, newClient(t, hosts["two"]).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}}))
+		must(t, newClient(t, hosts["two"]).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}}))
 		expect("all are gone")
 		cancel()
 		must(t, <-ended)
@@ -175,16 +184,19 @@ func TestUntrusted(t *testing.T) {
 	} {
 		for _, trusted := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+				s := apitest.New(apitest.ConfigMaps, apitest.Events,
+					apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
 				must(t, newClient(t, s).Create(t.Context(), secret("east", "https://nowhere", user)))
 				var asked bool
 				var log strings.Builder
-				m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.NewTextHandler(&log, nil))})
+				m, err := manager.New(manager.Config{REST: s.REST(), Name: "test",
+					Log: slog.New(slog.NewTextHandler(&log, nil))})
 				must(t, err)
-				m.AddProvider(kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet", Trusted: trusted, Change: func(string, *rest.Config) error {
-					asked = true
-					return fmt.Errorf("enough")
-				}}))
+				m.AddProvider(kubeconfig.FromSecrets(kubeconfig.Config{Namespace: "fleet", Trusted: trusted,
+					Change: func(string, *rest.Config) error {
+						asked = true
+						return fmt.Errorf("enough")
+					}}))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				must(t, m.Run(ctx))
@@ -199,7 +211,8 @@ func TestUntrusted(t *testing.T) {
 // A missing namespace is an error; without permission to read Secrets, the operator is not ready.
 func TestUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+		s := apitest.New(apitest.ConfigMaps, apitest.Events,
+			apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
 		s.Fault = func(_, path string) (int, metav1.StatusReason) {
 			if strings.Contains(path, "/secrets") {
 				return http.StatusForbidden, metav1.StatusReasonForbidden

@@ -34,7 +34,8 @@ func TestFleetStory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, managers := make(chan error, 1), make(chan *manager.Manager, 1)
 	go func() {
-		ended <- operator.Run(ctx, operator.Config{REST: hub.RESTConfig(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}, operator.Name("test"),
+		ended <- operator.Run(ctx, operator.Config{REST: hub.RESTConfig(),
+			Log: slog.New(slog.NewTextHandler(t.Output(), nil))}, operator.Name("test"),
 			operator.For(func(operator.Client) visitor { return v }, operator.Filter(operator.Predicate(labelled))),
 			operator.Provider(func(deps operator.Deps) manager.Provider {
 				managers <- deps.Manager
@@ -57,13 +58,15 @@ func TestFleetStory(t *testing.T) {
 	file, err := os.ReadFile(east.Kubeconfig(t))
 	must(t, err)
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "east", Labels: map[string]string{kubeconfig.DefaultLabel: "true"}},
-		Data:       map[string][]byte{kubeconfig.DefaultKey: file},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "east",
+			Labels: map[string]string{kubeconfig.DefaultLabel: "true"}},
+		Data: map[string][]byte{kubeconfig.DefaultKey: file},
 	}
 	hub.Create(t, s)
 	expect("east:abroad")
 
-	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+kubeconfig.DefaultLabel+`":null}}}`))
+	label := client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+kubeconfig.DefaultLabel+`":null}}}`))
 	must(t, hub.Client().Patch(t.Context(), s, label))
 	m := <-managers
 	hub.Eventually(t, time.Minute, func() bool {
@@ -80,5 +83,6 @@ func TestFleetStory(t *testing.T) {
 func labelled(e operator.Event) bool { return e.Object.GetLabels()["story"] == "yes" }
 
 func configMap(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"story": "yes"}}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		Labels: map[string]string{"story": "yes"}}}
 }

@@ -97,7 +97,8 @@ func readFile(all []Manifest, file string) ([]Manifest, error) {
 			continue // empty, or only comments
 		}
 		if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
-			return nil, fmt.Errorf("an object lacks apiVersion, kind or metadata.name: %q, %q, %q", obj.GetAPIVersion(), obj.GetKind(), obj.GetName())
+			return nil, fmt.Errorf("an object lacks apiVersion, kind or metadata.name: %q, %q, %q", obj.GetAPIVersion(),
+				obj.GetKind(), obj.GetName())
 		}
 		all = append(all, Manifest{file, obj})
 	}

@@ -55,13 +55,15 @@ func setNamespaces(manifests []Manifest) {
 		}
 	}
 	for _, m := range manifests {
-		if slices.Contains([]string{"Role", "RoleBinding", "ServiceAccount"}, m.Object.GetKind()) && m.Object.GetNamespace() == "" {
+		if slices.Contains([]string{"Role", "RoleBinding", "ServiceAccount"}, m.Object.GetKind()) &&
+			m.Object.GetNamespace() == "" {
 			m.Object.SetNamespace(namespace)
 		}
 		subjects, _, _ := unstructured.NestedSlice(m.Object.Object, "subjects")
 		for _, s := range subjects {
 			subject, ok := s.(map[string]any)
-			if ok && subject["kind"] == "ServiceAccount" && (subject["namespace"] == nil || subject["namespace"] == "") {
+			if ok && subject["kind"] == "ServiceAccount" &&
+				(subject["namespace"] == nil || subject["namespace"] == "") {
 				subject["namespace"] = namespace
 			}
 		}

@@ -49,8 +49,10 @@ func Role(paths ...string) ([]Manifest, error) {
 		}
 		all = append(all, m, Manifest{m.File, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind + "Binding", "metadata": meta,
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": m.Object.GetName()},
-			"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": roleNamespace, "name": roleAccount}},
+			"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind,
+				"name": m.Object.GetName()},
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": roleNamespace,
+				"name": roleAccount}},
 		}}})
 	}
 	if len(all) == 0 {

@@ -158,7 +158,8 @@ type status struct {
 
 // eventOf returns the event of a call. code is 0 if there is no response yet.
 func eventOf(call faults.Call, code int, message string) event {
-	e := event{Kind: "Event", APIVersion: "audit.k8s.io/v1", Level: "Metadata", Stage: "ResponseComplete", URI: call.Path, Verb: string(call.Verb), User: user{User}}
+	e := event{Kind: "Event", APIVersion: "audit.k8s.io/v1", Level: "Metadata", Stage: "ResponseComplete",
+		URI: call.Path, Verb: string(call.Verb), User: user{User}}
 	if call.Verb == faults.Apply {
 		e.Verb = "patch"
 	}

@@ -36,12 +36,14 @@ func TestFleet(t *testing.T) {
 
 	local, err := adapter.NewManager(hub.RESTConfig(), ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
 	must(t, err)
-	provider := kubeconfig.New(kubeconfig.Options{Namespace: "default", ClusterOptions: []cluster.Option{adapter.ClusterOption}})
+	provider := kubeconfig.New(kubeconfig.Options{Namespace: "default",
+		ClusterOptions: []cluster.Option{adapter.ClusterOption}})
 	m, err := mcmanager.WithMultiCluster(local, provider)
 	must(t, err)
 	must(t, provider.SetupWithManager(t.Context(), m))
 	c := &counter{manager: m, stale: map[string]int{}, done: map[string]int{}}
-	must(t, mcbuilder.ControllerManagedBy(m).Named("counter").For(&corev1.ConfigMap{}).Complete(mcreconcile.Func(c.Reconcile)))
+	must(t, mcbuilder.ControllerManagedBy(m).Named("counter").For(&corev1.ConfigMap{}).
+		Complete(mcreconcile.Func(c.Reconcile)))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -110,7 +112,8 @@ func (c *counter) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.
 	copies := &corev1.ConfigMapList{}
 	for i := range rounds {
 		made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Namespace: source.Namespace, Name: fmt.Sprintf("%s-%d", source.Name, i), Labels: map[string]string{"copy-of": source.Name},
+			Namespace: source.Namespace, Name: fmt.Sprintf("%s-%d", source.Name, i),
+			Labels: map[string]string{"copy-of": source.Name},
 		}}
 		if err := member.GetClient().Create(ctx, made); client.IgnoreAlreadyExists(err) != nil {
 			return ctrl.Result{}, err
@@ -118,7 +121,8 @@ func (c *counter) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.
 			continue // a later reconcile of the same object
 		}
 		getErr := member.GetClient().Get(ctx, client.ObjectKeyFromObject(made), &corev1.ConfigMap{})
-		listErr := member.GetClient().List(ctx, copies, client.InNamespace(source.Namespace), client.MatchingLabels{"copy-of": source.Name})
+		listErr := member.GetClient().List(ctx, copies, client.InNamespace(source.Namespace),
+			client.MatchingLabels{"copy-of": source.Name})
 		if listErr != nil {
 			return ctrl.Result{}, listErr
 		}
@@ -137,8 +141,9 @@ func kubeconfigSecret(t *testing.T, name string, env *operatortest.Env) *corev1.
 	content, err := os.ReadFile(env.Kubeconfig(t))
 	must(t, err)
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{kubeconfig.DefaultKubeconfigSecretLabel: "true"}},
-		Data:       map[string][]byte{kubeconfig.DefaultKubeconfigSecretKey: content},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{kubeconfig.DefaultKubeconfigSecretLabel: "true"}},
+		Data: map[string][]byte{kubeconfig.DefaultKubeconfigSecretKey: content},
 	}
 }
 

@@ -15,7 +15,8 @@ type hook struct {
 	rules func(own string) []admissionregistrationv1.Rule
 }
 
-var everything = admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
+var everything = admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"},
+	Resources: []string{"*/*"}}
 
 // hooks are the webhooks of each phase.
 var hooks = []hook{
@@ -24,7 +25,8 @@ var hooks = []hook{
 	// requests in another version.
 	{"converted", func(own string) []admissionregistrationv1.Rule {
 		return []admissionregistrationv1.Rule{
-			{APIGroups: []string{"autoscaling"}, APIVersions: []string{"v1"}, Resources: []string{"horizontalpodautoscalers/*"}},
+			{APIGroups: []string{"autoscaling"}, APIVersions: []string{"v1"},
+				Resources: []string{"horizontalpodautoscalers/*"}},
 			{APIGroups: []string{own + ".example.com"}, APIVersions: []string{"v2"}, Resources: []string{"*/*"}},
 			{APIGroups: []string{"events.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"events"}},
 		}
@@ -43,7 +45,8 @@ type Configuration struct {
 // Configurations are the two kinds.
 var Configurations = []Configuration{
 	{"mutate", "MutatingWebhookConfiguration", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"},
-	{"validate", "ValidatingWebhookConfiguration", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"},
+	{"validate", "ValidatingWebhookConfiguration",
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"},
 }
 
 // Reached reports whether all webhooks that match a ConfigMap were called since the last Take.
@@ -71,8 +74,9 @@ func (r *Recorder) Configuration(i int, own string) string {
 		url := r.URL() + "/" + of.phase + "/" + h.name
 		hook := admissionregistrationv1.ValidatingWebhook{
 			Name: h.name + ".example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
-			ClientConfig:    admissionregistrationv1.WebhookClientConfig{CABundle: r.CA, URL: &url},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "user", Expression: "request.userInfo.username == '" + User + "'"}},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{CABundle: r.CA, URL: &url},
+			MatchConditions: []admissionregistrationv1.MatchCondition{
+				{Name: "user", Expression: "request.userInfo.username == '" + User + "'"}},
 		}
 		for _, rule := range h.rules(own) {
 			hook.Rules = append(hook.Rules, admissionregistrationv1.RuleWithOperations{
@@ -81,13 +85,15 @@ func (r *Recorder) Configuration(i int, own string) string {
 		}
 		if h.name == "others" {
 			hook.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}},
+				{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,
+					Values: []string{"kube-system"}},
 			}}
 		}
 		webhooks = append(webhooks, hook)
 	}
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": of.Kind, "metadata": map[string]any{"name": own}, "webhooks": webhooks,
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": of.Kind, "metadata": map[string]any{"name": own},
+		"webhooks": webhooks,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("encode %s: %v", of.Kind, err)) // these types can be encoded

@@ -47,7 +47,8 @@ func NewRecorder() (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate the certificate of a webhook: %w", err)
 	}
-	r := &Recorder{CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[len(pair.Certificate)-1]})}
+	r := &Recorder{CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: pair.Certificate[len(pair.Certificate)-1]})}
 	r.server = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
 	r.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	r.server.StartTLS()
@@ -110,7 +111,8 @@ func (c Call) Line(own string) string {
 		fields[3] = "requestKind=" + kind(r.RequestKind.Group, r.RequestKind.Version, r.RequestKind.Kind)
 	}
 	if r.RequestResource != nil {
-		fields[4] = "requestResource=" + kind(r.RequestResource.Group, r.RequestResource.Version, r.RequestResource.Resource) + "/" + r.RequestSubResource
+		fields[4] = "requestResource=" + kind(r.RequestResource.Group, r.RequestResource.Version,
+			r.RequestResource.Resource) + "/" + r.RequestSubResource
 	}
 	return strings.ReplaceAll(strings.Join(fields, " "), own, "OWN")
 }
@@ -175,13 +177,15 @@ func identity(raw []byte) string {
 	if err := json.Unmarshal(raw, &obj); err != nil {
 		return "invalid: " + err.Error()
 	}
-	text := fmt.Sprintf("%s.%s:%s/%s", obj.APIVersion, obj.Kind, obj.Metadata.Namespace, generated(obj.Metadata.Name, raw))
+	text := fmt.Sprintf("%s.%s:%s/%s", obj.APIVersion, obj.Kind, obj.Metadata.Namespace,
+		generated(obj.Metadata.Name, raw))
 	if slices.Contains(writtenLater, obj.Kind) {
 		return text
 	}
 	var managers []string
 	for _, entry := range obj.Metadata.ManagedFields {
-		managers = append(managers, strings.TrimSuffix(entry.Manager+":"+string(entry.Operation)+":"+entry.Subresource, ":"))
+		managers = append(managers, strings.TrimSuffix(entry.Manager+":"+string(entry.Operation)+":"+entry.Subresource,
+			":"))
 	}
 	slices.Sort(managers) // their order depends on the second in which each wrote
 	return text + "[" + strings.Join(managers, ",") + "]"

@@ -52,7 +52,8 @@ func (p *plane) objects(t *testing.T, u *unstructured.Unstructured) dynamic.Reso
 	if !ok {
 		t.Fatalf("no kind %s", kind)
 	}
-	resource := p.client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: res.Plural})
+	resource := p.client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version,
+		Resource: res.Plural})
 	if !res.Namespaced {
 		return resource
 	}

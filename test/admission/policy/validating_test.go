@@ -33,7 +33,8 @@ const denies = `validationActions: [Deny]`
 // binding is deleted.
 func TestPolicyAppliesToTheNextRequest(t *testing.T) {
 	p := start(t)
-	parts := strings.Split(vap("p", "configmaps", `  validations: [{expression: "object.data.size == 'small'"}]`, denies), "\n---\n")
+	parts := strings.Split(vap("p", "configmaps", `  validations: [{expression: "object.data.size == 'small'"}]`,
+		denies), "\n---\n")
 	for i := range 10 {
 		name := "cm" + strconv.Itoa(i)
 		p.must(t, parts[0])
@@ -51,22 +52,27 @@ func TestPolicyAppliesToTheNextRequest(t *testing.T) {
 // Functions and variables of expressions.
 func TestValidatingExpressions(t *testing.T) {
 	for _, test := range []struct{ name, resources, spec, binding, object, want string }{
-		{"message", "configmaps", `  validations: [{expression: "false", message: "too late"}]`, denies, configMap("cm", "{}"), "denied request: too late"},
+		{"message", "configmaps", `  validations: [{expression: "false", message: "too late"}]`, denies,
+			configMap("cm", "{}"), "denied request: too late"},
 		{"message expression", "configmaps", `  validations: [{expression: "false", messageExpression: "'no ' + object.metadata.name"}]`, denies, configMap("cm", "{}"), "denied request: no cm"},
 		{"variables", "configmaps", `  variables: [{name: count, expression: "int(object.data.count)"}, {name: twice, expression: "variables.count * 2"}]
   validations: [{expression: "variables.twice < 10"}]`, denies, configMap("cm", "{count: '5'}"), "failed expression: variables.twice < 10"},
 		{"request", "configmaps", `  validations: [{expression: "request.operation != 'CREATE' || request.userInfo.username != 'kelson-admin'"}]`, denies, configMap("cm", "{}"), "failed expression"},
-		{"namespace", "configmaps", `  validations: [{expression: "namespaceObject.metadata.name != 'default'"}]`, denies, configMap("cm", "{}"), "failed expression"},
+		{"namespace", "configmaps", `  validations: [{expression: "namespaceObject.metadata.name != 'default'"}]`,
+			denies, configMap("cm", "{}"), "failed expression"},
 		{"authorizer", "configmaps", `  validations: [{expression: "!authorizer.group('').resource('secrets').check('get').allowed()"}]`, denies, configMap("cm", "{}"), "failed expression"},
-		{"error", "configmaps", `  validations: [{expression: "object.data.missing == 'x'"}]`, denies, configMap("cm", "{a: b}"), "expression 'object.data.missing == 'x'' resulted in error: no such key: missing"},
+		{"error", "configmaps", `  validations: [{expression: "object.data.missing == 'x'"}]`, denies,
+			configMap("cm", "{a: b}"), "expression 'object.data.missing == 'x'' resulted in error: no such key: missing"},
 		{"error that is ignored", "configmaps", `  failurePolicy: Ignore
   validations: [{expression: "object.data.missing == 'x'"}]`, denies, configMap("cm", "{}"), ""},
 		{"condition that does not hold", "configmaps", `  matchConditions: [{name: c, expression: "object.metadata.name != 'cm'"}]
   validations: [{expression: "false"}]`, denies, configMap("cm", "{}"), ""},
 		{"another resource", "secrets", `  validations: [{expression: "false"}]`, denies, configMap("cm", "{}"), ""},
-		{"binding for other namespaces", "configmaps", `  validations: [{expression: "false"}]`, denies + `, matchResources: {namespaceSelector: {matchLabels: {a: b}}}`, configMap("cm", "{}"), ""},
+		{"binding for other namespaces", "configmaps", `  validations: [{expression: "false"}]`,
+			denies + `, matchResources: {namespaceSelector: {matchLabels: {a: b}}}`, configMap("cm", "{}"), ""},
 		{"binding for the namespace", "configmaps", `  validations: [{expression: "false"}]`,
-			denies + `, matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}}`, configMap("cm", "{}"), "failed expression: false"},
+			denies + `, matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}}`,
+			configMap("cm", "{}"), "failed expression: false"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := start(t, vap("p", test.resources, test.spec, test.binding))
@@ -86,19 +92,24 @@ func TestCostIsLimited(t *testing.T) {
 	for i := range 60 {
 		data.WriteString(", k" + strconv.Itoa(i) + ": v")
 	}
-	p.refuses(t, configMap("cm", "{"+data.String()[1:]+"}"), "resulted in error: operation cancelled: actual cost limit exceeded")
+	p.refuses(t, configMap("cm", "{"+data.String()[1:]+"}"),
+		"resulted in error: operation cancelled: actual cost limit exceeded")
 }
 
 // Deny, warn and audit; the reason determines the status code.
 func TestValidationActions(t *testing.T) {
-	p := start(t, vap("p", "configmaps", `  validations: [{expression: "false", message: careful}]`, `validationActions: [Warn, Audit]`))
+	p := start(t, vap("p", "configmaps", `  validations: [{expression: "false", message: careful}]`,
+		`validationActions: [Warn, Audit]`))
 	p.must(t, configMap("cm", "{}"))
-	if want := "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': careful"; len(p.warnings) != 1 || p.warnings[0] != want {
+	if want := "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': careful"; len(p.warnings) != 1 ||
+		p.warnings[0] != want {
 		t.Errorf("warnings %q, want %s", p.warnings, want)
 	}
-	p = start(t, vap("p", "configmaps", `  validations: [{expression: "false", reason: RequestEntityTooLarge}]`, denies))
+	p = start(t, vap("p", "configmaps", `  validations: [{expression: "false", reason: RequestEntityTooLarge}]`,
+		denies))
 	_, err := p.create(t, configMap("cm", "{}"))
-	if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != 413 || status.Status().Reason != metav1.StatusReasonRequestEntityTooLarge {
+	if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != 413 ||
+		status.Status().Reason != metav1.StatusReasonRequestEntityTooLarge {
 		t.Errorf("create = %v, want 413", err)
 	}
 }
@@ -110,7 +121,8 @@ func TestParameters(t *testing.T) {
 	const withWidget = `  paramKind: {apiVersion: shop.example/v2, kind: Widget}
   validations: [{expression: "int(object.data.count) <= params.spec.size", messageExpression: "'more than ' + string(params.spec.size) + ' of ' + params.apiVersion"}]`
 	limit := func(name, max string) string {
-		return `{apiVersion: v1, kind: ServiceAccount, metadata: {name: ` + name + `, labels: {limit: "yes"}, annotations: {max: "` + max + `"}}}`
+		return `{apiVersion: v1, kind: ServiceAccount, metadata: {name: ` + name +
+			`, labels: {limit: "yes"}, annotations: {max: "` + max + `"}}}`
 	}
 	const byName = denies + `, paramRef: {name: limit, parameterNotFoundAction: `
 	const bySelector = denies + `, paramRef: {selector: {matchLabels: {limit: "yes"}}, parameterNotFoundAction: `
@@ -131,7 +143,8 @@ func TestParameters(t *testing.T) {
 		start(t, vap("p", "configmaps", withAccount, byName+"Allow}")).must(t, n("9"))
 	})
 	t.Run("by selector", func(t *testing.T) {
-		p := start(t, limit("limit-a", "5"), limit("limit-b", "2"), vap("p", "configmaps", withAccount, bySelector+"Deny}"))
+		p := start(t, limit("limit-a", "5"), limit("limit-b", "2"),
+			vap("p", "configmaps", withAccount, bySelector+"Deny}"))
 		p.refuses(t, n("4"), "more than 2 of ServiceAccount") // all parameters must allow it
 		p.must(t, n("2"))
 	})
@@ -157,23 +170,29 @@ func TestValidatingPolicyOnOtherRequests(t *testing.T) {
 	t.Run("deletion", func(t *testing.T) {
 		p := start(t, vap("p", "configmaps", `  validations: [{expression: "request.operation != 'DELETE' || oldObject.data.keep != 'yes'"}]`, denies))
 		u := p.must(t, configMap("cm", `{keep: "yes"}`))
-		if err := p.objects(t, u).Delete(t.Context(), "cm", metav1.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "denied request") {
+		if err := p.objects(t, u).Delete(t.Context(), "cm", metav1.DeleteOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "denied request") {
 			t.Errorf("delete = %v", err)
 		}
-		if err := p.objects(t, u).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=cm"}); err == nil || !strings.Contains(err.Error(), "denied request") {
+		if err := p.objects(t, u).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+			metav1.ListOptions{FieldSelector: "metadata.name=cm"}); err == nil ||
+			!strings.Contains(err.Error(), "denied request") {
 			t.Errorf("delete collection = %v", err)
 		}
 	})
 	t.Run("custom", func(t *testing.T) {
 		p := start(t, widgets, vap("p", "widgets", `  validations: [{expression: "object.spec.size < 5"}]`, denies))
-		p.refuses(t, `{apiVersion: shop.example/v2, kind: Widget, metadata: {name: w}, spec: {size: 7}}`, "failed expression: object.spec.size < 5")
+		p.refuses(t, `{apiVersion: shop.example/v2, kind: Widget, metadata: {name: w}, spec: {size: 7}}`,
+			"failed expression: object.spec.size < 5")
 		p.must(t, `{apiVersion: shop.example/v2, kind: Widget, metadata: {name: w}, spec: {size: 3}}`)
 	})
 	t.Run("scale", func(t *testing.T) {
-		p := start(t, widgets, vap("p", "widgets/scale", `  validations: [{expression: "object.spec.replicas < 5 && oldObject.spec.replicas == 1"}]`, denies))
+		p := start(t, widgets, vap("p", "widgets/scale",
+			`  validations: [{expression: "object.spec.replicas < 5 && oldObject.spec.replicas == 1"}]`, denies))
 		u := p.must(t, `{apiVersion: shop.example/v1, kind: Widget, metadata: {name: w}, spec: {replicas: 1}}`)
 		patch := func(n string) error {
-			_, err := p.objects(t, u).Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":`+n+`}}`), metav1.PatchOptions{}, "scale")
+			_, err := p.objects(t, u).Patch(t.Context(), "w", types.MergePatchType,
+				[]byte(`{"spec":{"replicas":`+n+`}}`), metav1.PatchOptions{}, "scale")
 			return err
 		}
 		if err := patch("7"); err == nil || !strings.Contains(err.Error(), "denied request") {

@@ -19,7 +19,8 @@ func TestAttributesOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startWith(t, controlplane.Config{NoControllers: true, Admission: controlplane.Admission{Disable: []string{"ServiceAccount"}}})
+	c := startWith(t, controlplane.Config{NoControllers: true,
+		Admission: controlplane.Admission{Disable: []string{"ServiceAccount"}}})
 	cfg := c.plane.RESTConfig()
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -57,7 +58,8 @@ func TestAttributesOfRequests(t *testing.T) {
 		}
 	}
 	for i, of := range attributes.Configurations {
-		if code := send(attributes.Request{Method: http.MethodPost, Path: of.Path, ContentType: "application/json", Body: hook.Configuration(i, own)}, nil); code != http.StatusCreated {
+		if code := send(attributes.Request{Method: http.MethodPost, Path: of.Path, ContentType: "application/json",
+			Body: hook.Configuration(i, own)}, nil); code != http.StatusCreated {
 			t.Fatalf("%s: %d", of.Kind, code)
 		}
 	}
@@ -77,7 +79,8 @@ func TestAttributesOfRequests(t *testing.T) {
 			t.Errorf("%s: %s %s: status %d, want %d", r.Name, r.Method, r.Path, got.Status, expected.Status)
 		}
 		if !slices.Equal(got.Calls, expected.Calls) {
-			t.Errorf("%s: %s %s\n got %s\nwant %s", r.Name, r.Method, r.Path, strings.Join(got.Calls, "\n     "), strings.Join(expected.Calls, "\n     "))
+			t.Errorf("%s: %s %s\n got %s\nwant %s", r.Name, r.Method, r.Path, strings.Join(got.Calls, "\n     "),
+				strings.Join(expected.Calls, "\n     "))
 		}
 	}
 }

@@ -36,7 +36,8 @@ type auditLog struct {
 }
 
 func (l *auditLog) EvaluatePolicyRule(authorizer.Attributes) audit.RequestAuditConfig {
-	return audit.RequestAuditConfig{Level: auditapi.LevelMetadata, OmitStages: []auditapi.Stage{auditapi.StageRequestReceived}}
+	return audit.RequestAuditConfig{Level: auditapi.LevelMetadata,
+		OmitStages: []auditapi.Stage{auditapi.StageRequestReceived}}
 }
 
 func (l *auditLog) ProcessEvents(events ...*auditapi.Event) bool {
@@ -44,7 +45,8 @@ func (l *auditLog) ProcessEvents(events ...*auditapi.Event) bool {
 	defer l.mu.Unlock()
 	for _, e := range events {
 		if ref := e.ObjectRef; ref != nil && e.ResponseStatus != nil && strings.HasPrefix(e.Verb, "delete") {
-			l.records[fmt.Sprintf("%s %s %s %s/%s %d", e.User.Username, e.Verb, ref.Resource, ref.Namespace, ref.Name, e.ResponseStatus.Code)] = true
+			l.records[fmt.Sprintf("%s %s %s %s/%s %d", e.User.Username, e.Verb, ref.Resource, ref.Namespace, ref.Name,
+				e.ResponseStatus.Code)] = true
 		}
 	}
 	return true
@@ -99,7 +101,8 @@ func TestDeletionsByControllers(t *testing.T) {
 	ctx := t.Context()
 	until := func(what string, done func() bool) {
 		t.Helper()
-		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 5*time.Minute, true,
+			func(context.Context) (bool, error) { return done(), nil })
 		if err != nil {
 			log.mu.Lock()
 			defer log.mu.Unlock()
@@ -107,24 +110,27 @@ func TestDeletionsByControllers(t *testing.T) {
 		}
 	}
 	none, url := admissionregistrationv1.SideEffectClassNone, hook.URL
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "guard.example.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: hook.ca},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx,
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "guard.example.com", SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: hook.ca},
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+					Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"configmaps"}},
+				}},
 			}},
-		}},
-	}, metav1.CreateOptions{}); err != nil {
+		}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	add := func(namespace, name string, labels map[string]string, owner *corev1.ConfigMap) *corev1.ConfigMap {
 		t.Helper()
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 		if owner != nil {
-			obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+			obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name,
+				UID: owner.UID}}
 		}
 		obj, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, obj, metav1.CreateOptions{})
 		if err != nil {
@@ -134,7 +140,8 @@ func TestDeletionsByControllers(t *testing.T) {
 	}
 	kept := func(namespace, name string) {
 		t.Helper()
-		if obj, err := c.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil || !obj.DeletionTimestamp.IsZero() {
+		if obj, err := c.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil ||
+			!obj.DeletionTimestamp.IsZero() {
 			t.Fatalf("%s/%s was deleted although the webhook denies it: %v", namespace, name, err)
 		}
 	}
@@ -147,12 +154,14 @@ func TestDeletionsByControllers(t *testing.T) {
 	// It is called for users once it was observed.
 	add("default", "probe", protected, nil)
 	until("the webhook is called", func() bool {
-		err := c.CoreV1().ConfigMaps("default").Delete(ctx, "probe", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		err := c.CoreV1().ConfigMaps("default").Delete(ctx, "probe",
+			metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "not today")
 	})
 
 	spaces := c.CoreV1().Namespaces()
-	if _, err := spaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := spaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	add("team", "a", protected, nil)
@@ -187,7 +196,8 @@ func TestDeletionsByControllers(t *testing.T) {
 		}
 	}
 	for _, record := range []string{
-		ofNamespaces + " deletecollection configmaps team/ 400", ofNamespaces + " deletecollection configmaps team/ 200",
+		ofNamespaces + " deletecollection configmaps team/ 400",
+		ofNamespaces + " deletecollection configmaps team/ 200",
 		ofGarbage + " delete configmaps default/child 200",
 	} {
 		if !log.has(record) {

@@ -20,7 +20,8 @@ func TestReinvocationEnds(t *testing.T) {
 	c := start(t)
 	var calls atomic.Int64
 	always := func(*review) *admissionv1.AdmissionResponse {
-		return patched(fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"n":"%d"}}]`, calls.Add(1)))(nil)
+		return patched(fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"n":"%d"}}]`,
+			calls.Add(1)))(nil)
 	}
 	first, second := newHook(t, always), newHook(t, always)
 	ifNeeded := func(w *admissionregistrationv1.MutatingWebhook) {
@@ -51,11 +52,13 @@ func TestMatchConditionsThatFail(t *testing.T) {
 		"fails":          `object.data['none'] == 'a'`,
 		"costs too much": `object.data.all(a, object.data.all(b, object.data.all(c, a + b + c != 'x')))`,
 	} {
-		for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
-			made := c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"), func(w *admissionregistrationv1.ValidatingWebhook) {
-				w.FailurePolicy = &policy
-				w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "c", Expression: expression}}
-			})
+		for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail,
+			admissionregistrationv1.Ignore} {
+			made := c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"),
+				func(w *admissionregistrationv1.ValidatingWebhook) {
+					w.FailurePolicy = &policy
+					w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "c", Expression: expression}}
+				})
 			_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), cm(), metav1.CreateOptions{})
 			if refused := err != nil; refused != (policy == admissionregistrationv1.Fail) {
 				t.Errorf("%s, %s: %v", name, policy, err)
@@ -63,19 +66,24 @@ func TestMatchConditionsThatFail(t *testing.T) {
 			if n := len(h.reviews()); n != 0 {
 				t.Errorf("%s, %s: the webhook was called", name, policy)
 			}
-			if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), made.Name, metav1.DeleteOptions{}); err != nil {
+			if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), made.Name,
+				metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	many := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "many"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-		Name: "many.kelson.dev", SideEffects: ptr(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr(h.URL)},
-	}}}
+	many := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "many"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "many.kelson.dev", SideEffects: ptr(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr(h.URL)},
+		}}}
 	for i := range 65 {
-		many.Webhooks[0].MatchConditions = append(many.Webhooks[0].MatchConditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprint("c", i), Expression: "true"})
+		many.Webhooks[0].MatchConditions = append(many.Webhooks[0].MatchConditions,
+			admissionregistrationv1.MatchCondition{Name: fmt.Sprint("c", i), Expression: "true"})
 	}
-	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), many, metav1.CreateOptions{})
+	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), many,
+		metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "must have at most 64 items") {
 		t.Errorf("65 conditions: %v", err)
 	}
@@ -96,7 +104,8 @@ func TestExemptNamespaces(t *testing.T) {
 		}}
 	})
 	create := func(namespace string) error {
-		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{})
+		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{})
 		return err
 	}
 	if err := create("kube-system"); err != nil {
@@ -105,7 +114,8 @@ func TestExemptNamespaces(t *testing.T) {
 	if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
 		t.Errorf("a namespace created with the label: %v", err)
 	}
-	for _, patch := range []string{`{"metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}}}`, `{"metadata":{"labels":{"kubernetes.io/metadata.name":null}}}`} {
+	for _, patch := range []string{`{"metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}}}`,
+		`{"metadata":{"labels":{"kubernetes.io/metadata.name":null}}}`} {
 		// the server may refuse or correct the label
 		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
@@ -120,13 +130,15 @@ func TestExemptNamespaces(t *testing.T) {
 func TestEphemeralContainers(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if _, err := c.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pods, ephemeral := newHook(t, deny), newHook(t, func(r *review) *admissionv1.AdmissionResponse {
 		after, before := &corev1.Pod{}, &corev1.Pod{}
-		if json.Unmarshal(r.Object.Raw, after) != nil || json.Unmarshal(r.OldObject.Raw, before) != nil || len(before.Spec.EphemeralContainers) != 0 {
+		if json.Unmarshal(r.Object.Raw, after) != nil || json.Unmarshal(r.OldObject.Raw, before) != nil ||
+			len(before.Spec.EphemeralContainers) != 0 {
 			return nil
 		}
 		for _, e := range after.Spec.EphemeralContainers {
@@ -140,10 +152,12 @@ func TestEphemeralContainers(t *testing.T) {
 	c.validating(t, "ephemeral", ephemeral, rule("UPDATE", "", "v1", "pods/ephemeralcontainers"))
 	add := func(image string) error {
 		patch := `{"spec":{"ephemeralContainers":[{"name":"e","image":"` + image + `"}]}}`
-		_, err := c.CoreV1().Pods("default").Patch(ctx, "p", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "ephemeralcontainers")
+		_, err := c.CoreV1().Pods("default").Patch(ctx, "p", types.StrategicMergePatchType, []byte(patch),
+			metav1.PatchOptions{}, "ephemeralcontainers")
 		return err
 	}
-	if err := add("evil"); err == nil || !strings.Contains(err.Error(), `admission webhook "ephemeral.kelson.dev" denied the request`) {
+	if err := add("evil"); err == nil || !strings.Contains(err.Error(),
+		`admission webhook "ephemeral.kelson.dev" denied the request`) {
 		t.Errorf("an image that is refused: %v", err)
 	}
 	if err := add("good"); err != nil {

@@ -44,11 +44,13 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 	if err != nil || len(stored.Data) != 3 {
 		t.Errorf("stored %v, %v", stored.Data, err)
 	}
-	after, err := c.CoreV1().ConfigMaps("default").Patch(t.Context(), "cm", types.MergePatchType, []byte(`{"data":null}`), metav1.PatchOptions{})
+	after, err := c.CoreV1().ConfigMaps("default").Patch(t.Context(), "cm", types.MergePatchType,
+		[]byte(`{"data":null}`), metav1.PatchOptions{})
 	if err == nil {
 		t.Errorf("a patch that can't be applied: %v", after.Data)
 	}
-	if want := "Internal error occurred: add operation does not apply: doc is missing path"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "Internal error occurred: add operation does not apply: doc is missing path"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("patch = %v, want %s", err, want)
 	}
 }
@@ -103,19 +105,24 @@ func TestMutatingWebhooksThatFail(t *testing.T) {
 			return &admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(`[]`)}
 		}, `failed calling webhook "w.kelson.dev": received invalid webhook response: webhook returned response.patch but not response.patchType`},
 		{"no patch", patched(`{`), `failed calling webhook "w.kelson.dev": received undecodable patch in webhook response: unexpected end of JSON input`},
-		{"too many operations", patched("[" + strings.Repeat(`{"op":"add","path":"/data/x","value":"1"},`, 10000) + `{"op":"add","path":"/data/x","value":"1"}]`),
+		{"too many operations", patched("[" + strings.Repeat(`{"op":"add","path":"/data/x","value":"1"},`, 10000) +
+			`{"op":"add","path":"/data/x","value":"1"}]`),
 			"the allowed maximum operations in a JSON patch is 10000, got 10001"},
-		{"makes it invalid", patched(`[{"op":"add","path":"/data/..","value":"1"}]`), `ConfigMap "cm" is invalid: data[..]: Invalid value`},
+		{"makes it invalid", patched(`[{"op":"add","path":"/data/..","value":"1"}]`),
+			`ConfigMap "cm" is invalid: data[..]: Invalid value`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c.mutating(t, "w", newHook(t, test.answer), rule("CREATE", "", "v1", "configmaps"))
-			if _, err := c.create(t, configMap("cm", "a", "1")); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := c.create(t, configMap("cm", "a", "1")); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("create = %v\nwant %s", err, test.want)
 			}
-			if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), "w", metav1.DeleteOptions{}); err != nil {
+			if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), "w",
+				metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm",
+				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the object was stored: %v", err)
 			}
 		})
@@ -159,7 +166,8 @@ func (c *clients) define(t *testing.T, definition string) {
 	if err := yaml.Unmarshal([]byte(definition), crd); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).
+	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}).
 		Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +175,8 @@ func (c *clients) define(t *testing.T, definition string) {
 
 func widget(version, name, spec string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(`{"apiVersion":"shop.example/`+version+`","kind":"Widget","metadata":{"name":"`+name+`"},"spec":`+spec+`}`), u); err != nil {
+	if err := yaml.Unmarshal([]byte(`{"apiVersion":"shop.example/`+version+`","kind":"Widget","metadata":{"name":"`+
+		name+`"},"spec":`+spec+`}`), u); err != nil {
 		panic(err)
 	}
 	return u
@@ -182,32 +191,39 @@ func TestCustomResources(t *testing.T) {
 	validating := newHook(t, allow)
 	c.validating(t, "v", validating, rule("*", "shop.example", "v2", "widgets"))
 	for _, version := range []string{"v1", "v2"} {
-		objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: version, Resource: "widgets"}).Namespace("default")
+		objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: version,
+			Resource: "widgets"}).Namespace("default")
 		made, err := objects.Create(t.Context(), widget(version, "w-"+version, `{"size":1}`), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 7 || made.GetAPIVersion() != "shop.example/"+version {
+		if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 7 ||
+			made.GetAPIVersion() != "shop.example/"+version {
 			t.Errorf("%s: created %v", version, made.Object)
 		}
 		r := h.reviews()[0]
-		if got := string(r.Object.Raw); !strings.Contains(got, `"apiVersion":"shop.example/v1"`) || !strings.Contains(got, `"colour":"grey"`) || r.RequestKind.Version != version {
+		if got := string(r.Object.Raw); !strings.Contains(got, `"apiVersion":"shop.example/v1"`) ||
+			!strings.Contains(got, `"colour":"grey"`) || r.RequestKind.Version != version {
 			t.Errorf("%s: the mutating webhook saw %s", version, got)
 		}
-		if got := string(validating.reviews()[0].Object.Raw); !strings.Contains(got, `"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
+		if got := string(validating.reviews()[0].Object.Raw); !strings.Contains(got,
+			`"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
 			t.Errorf("%s: the validating webhook saw %s", version, got)
 		}
 		if err := objects.Delete(t.Context(), "w-"+version, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(validating.reviews()[0].OldObject.Raw); !strings.Contains(got, `"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
+		if got := string(validating.reviews()[0].OldObject.Raw); !strings.Contains(got,
+			`"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
 			t.Errorf("%s: for the deletion, the validating webhook saw %s", version, got)
 		}
 	}
 	h.answer = patched(`[{"op":"replace","path":"/spec/size","value":11}]`)
-	_, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"}).Namespace("default").
+	_, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1",
+		Resource: "widgets"}).Namespace("default").
 		Create(t.Context(), widget("v1", "big", `{"size":1}`), metav1.CreateOptions{})
-	if want := `Widget.shop.example "big" is invalid: spec.size: Invalid value: 11`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `Widget.shop.example "big" is invalid: spec.size: Invalid value: 11`; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("create = %v, want %s", err, want)
 	}
 }
@@ -216,13 +232,15 @@ func TestCustomResources(t *testing.T) {
 func TestMutatingScale(t *testing.T) {
 	c := start(t)
 	c.define(t, widgets)
-	objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1", Resource: "widgets"}).Namespace("default")
+	objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1",
+		Resource: "widgets"}).Namespace("default")
 	if _, err := objects.Create(t.Context(), widget("v1", "w", `{"replicas":1}`), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h := newHook(t, patched(`[{"op":"replace","path":"/spec/replicas","value":5}]`))
 	c.mutating(t, "m", h, rule("UPDATE", "shop.example", "v1", "widgets/scale"))
-	if _, err := objects.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{}, "scale"); err != nil {
+	if _, err := objects.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
+		metav1.PatchOptions{}, "scale"); err != nil {
 		t.Fatal(err)
 	}
 	after, err := objects.Get(t.Context(), "w", metav1.GetOptions{})
@@ -232,7 +250,8 @@ func TestMutatingScale(t *testing.T) {
 	if n, _, _ := unstructured.NestedInt64(after.Object, "spec", "replicas"); n != 5 {
 		t.Errorf("replicas %d, want 5", n)
 	}
-	if r := h.reviews()[0]; r.Kind.Kind != "Scale" || !strings.Contains(string(r.Object.Raw), `"replicas":3`) || !strings.Contains(string(r.OldObject.Raw), `"replicas":1`) {
+	if r := h.reviews()[0]; r.Kind.Kind != "Scale" || !strings.Contains(string(r.Object.Raw), `"replicas":3`) ||
+		!strings.Contains(string(r.OldObject.Raw), `"replicas":1`) {
 		t.Errorf("review %v: %s, %s", r.Kind, r.Object.Raw, r.OldObject.Raw)
 	}
 }
@@ -243,7 +262,8 @@ func TestNoPatchAtDeletion(t *testing.T) {
 	if _, err := c.create(t, configMap("cm")); err != nil {
 		t.Fatal(err)
 	}
-	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/data","value":{}}]`)), rule("DELETE", "", "v1", "configmaps"))
+	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/data","value":{}}]`)),
+		rule("DELETE", "", "v1", "configmaps"))
 	err := c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{})
 	if want := `admission webhook "m.kelson.dev" attempted to modify the object, which is not supported for this operation`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("delete = %v, want %s", err, want)

@@ -19,14 +19,16 @@ func TestRequestsOnNamespaces(t *testing.T) {
 	c, h := startWith(t, controlplane.Config{NoControllers: true}), newHook(t, allow)
 	others := func(w *admissionregistrationv1.ValidatingWebhook) {
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}},
+			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,
+				Values: []string{"kube-system"}},
 		}}
 	}
 	c.validating(t, "others", h, rule("*", "", "v1", "namespaces/*"), others) // the objects, too
 
 	namespaces := c.CoreV1().Namespaces()
 	ctx := t.Context()
-	ns, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}}, metav1.CreateOptions{})
+	ns, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1"}},
+		metav1.CreateOptions{})
 	for _, step := range []func() error{
 		func() error {
 			ns.Labels["a"] = "b"
@@ -43,10 +45,13 @@ func TestRequestsOnNamespaces(t *testing.T) {
 				for kind, body := range map[types.PatchType]string{
 					types.MergePatchType:          `{"metadata":{"annotations":{"merge":"` + sub + `."}}}`,
 					types.StrategicMergePatchType: `{"metadata":{"annotations":{"strategic":"` + sub + `."}}}`,
-					types.JSONPatchType:           `[{"op":"add","path":"/metadata/annotations","value":{"json":"` + sub + `."}}]`,
-					types.ApplyYAMLPatchType:      `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"t1","annotations":{"apply` + sub + `":"x"}}}`,
+					types.JSONPatchType: `[{"op":"add","path":"/metadata/annotations","value":{"json":"` +
+						sub + `."}}]`,
+					types.ApplyYAMLPatchType: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"t1","annotations":{"apply` + sub + `":"x"}}}`,
 				} {
-					if _, err := namespaces.Patch(ctx, "t1", kind, []byte(body), metav1.PatchOptions{FieldManager: "test"}, slices.DeleteFunc([]string{sub}, func(s string) bool { return s == "" })...); err != nil {
+					if _, err := namespaces.Patch(ctx, "t1", kind, []byte(body),
+						metav1.PatchOptions{FieldManager: "test"},
+						slices.DeleteFunc([]string{sub}, func(s string) bool { return s == "" })...); err != nil {
 						return fmt.Errorf("%s of %q: %w", kind, sub, err)
 					}
 				}
@@ -78,7 +83,8 @@ func TestRequestsOnNamespaces(t *testing.T) {
 			t.Errorf("%s %q: namespace %q, name %q, want both t1", r.Operation, r.SubResource, r.Namespace, r.Name)
 		}
 	}
-	for what, want := range map[string]int{"CREATE ": 1, "UPDATE ": 5, "UPDATE status": 5, "DELETE ": 1, "UPDATE finalize": 1} {
+	for what, want := range map[string]int{"CREATE ": 1, "UPDATE ": 5, "UPDATE status": 5, "DELETE ": 1,
+		"UPDATE finalize": 1} {
 		if seen[what] != want {
 			t.Errorf("%s: %d reviews, want %d", what, seen[what], want)
 		}

@@ -45,7 +45,8 @@ type hookServer struct {
 var certificate = sync.OnceValues(func() (tls.Certificate, error) { return newCertificate() })
 
 func newCertificate() (tls.Certificate, error) {
-	chain, key, err := cert.GenerateSelfSignedCertKey("webhook", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"hook.default.svc"})
+	chain, key, err := cert.GenerateSelfSignedCertKey("webhook", []net.IP{net.IPv4(127, 0, 0, 1)},
+		[]string{"hook.default.svc"})
 	if err != nil {
 		return tls.Certificate{}, err
 	}
@@ -233,13 +234,15 @@ func clientsOf(t *testing.T, plane *controlplane.ControlPlane, cfg *rest.Config)
 // everything is a rule that matches all requests.
 var everything = admissionregistrationv1.RuleWithOperations{
 	Operations: []admissionregistrationv1.OperationType{"*"},
-	Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+	Rule: admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"},
+		Resources: []string{"*/*"}},
 }
 
 func rule(op, group, version, resource string) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationType(op)},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version},
+			Resources: []string{resource}},
 	}
 }
 
@@ -251,16 +254,18 @@ func (c *clients) validating(t *testing.T, name string, h *hookServer, rule admi
 	t.Helper()
 	hook := admissionregistrationv1.ValidatingWebhook{
 		Name: name + ".kelson.dev", Rules: []admissionregistrationv1.RuleWithOperations{rule},
-		ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr(h.URL + "/" + name), CABundle: h.ca},
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr(h.URL + "/" + name),
+			CABundle: h.ca},
 		SideEffects:             ptr(admissionregistrationv1.SideEffectClassNone),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 	for _, edit := range edits {
 		edit(&hook)
 	}
-	made, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
-	}, metav1.CreateOptions{})
+	made, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(),
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,16 +278,18 @@ func (c *clients) mutating(t *testing.T, name string, h *hookServer, rule admiss
 	t.Helper()
 	hook := admissionregistrationv1.MutatingWebhook{
 		Name: name + ".kelson.dev", Rules: []admissionregistrationv1.RuleWithOperations{rule},
-		ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr(h.URL + "/" + name), CABundle: h.ca},
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr(h.URL + "/" + name),
+			CABundle: h.ca},
 		SideEffects:             ptr(admissionregistrationv1.SideEffectClassNone),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 	for _, edit := range edits {
 		edit(&hook)
 	}
-	_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
-	}, metav1.CreateOptions{})
+	_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(),
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

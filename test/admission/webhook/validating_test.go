@@ -43,14 +43,16 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 		name := "cm-" + strconv.Itoa(i)
 		c.validating(t, "no", h, rule("CREATE", "", "v1", "configmaps"))
 		_, err := c.create(t, configMap(name))
-		if want := `admission webhook "no.kelson.dev" denied the request: not today`; err == nil || err.Error() != want {
+		if want := `admission webhook "no.kelson.dev" denied the request: not today`; err == nil ||
+			err.Error() != want {
 			t.Fatalf("create = %v, want %s", err, want)
 		}
 		status := err.(apierrors.APIStatus)
 		if code := status.Status().Code; code != 400 {
 			t.Errorf("code %d, want 400", code)
 		}
-		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no", metav1.DeleteOptions{}); err != nil {
+		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.create(t, configMap(name)); err != nil {
@@ -81,7 +83,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 		if len(seen) != 1 || seen[0].Operation != op {
 			t.Fatalf("reviews %v, want one %s", seen, op)
 		}
-		if k := seen[0].Kind; k.Kind != "ConfigMap" || k.Version != "v1" || seen[0].Namespace != "default" || seen[0].UserInfo.Username != "kelson-admin" {
+		if k := seen[0].Kind; k.Kind != "ConfigMap" || k.Version != "v1" || seen[0].Namespace != "default" ||
+			seen[0].UserInfo.Username != "kelson-admin" {
 			t.Errorf("review %+v", seen[0])
 		}
 		return seen[0], decode(seen[0].Object.Raw), decode(seen[0].OldObject.Raw)
@@ -101,7 +104,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	if _, err := c.CoreV1().ConfigMaps("default").Update(t.Context(), lie, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, obj, old := one("UPDATE"); obj.Data["a"] != "2" || old.Data["a"] != "1" || old.UID != made.UID || !old.CreationTimestamp.Equal(&made.CreationTimestamp) ||
+	if _, obj, old := one("UPDATE"); obj.Data["a"] != "2" || old.Data["a"] != "1" || old.UID != made.UID ||
+		!old.CreationTimestamp.Equal(&made.CreationTimestamp) ||
 		!obj.CreationTimestamp.Equal(&made.CreationTimestamp) || old.ResourceVersion != made.ResourceVersion {
 		t.Errorf("update: %v, %v", obj, old)
 	}
@@ -128,7 +132,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 		if obj.Data["a"] != after.Data["a"] || old.Data["a"] != strconv.Itoa(n-1) {
 			t.Errorf("%s: %v, %v", p.kind, obj, old)
 		}
-		if opts := string(r.Options.Raw); !strings.Contains(opts, "UpdateOptions") && !strings.Contains(opts, "PatchOptions") {
+		if opts := string(r.Options.Raw); !strings.Contains(opts, "UpdateOptions") &&
+			!strings.Contains(opts, "PatchOptions") {
 			t.Errorf("%s: options %s", p.kind, opts)
 		}
 	}
@@ -136,7 +141,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	if err := c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if r, obj, old := one("DELETE"); obj != nil || old == nil || old.Data["a"] != "6" || !strings.Contains(string(r.Options.Raw), "DeleteOptions") {
+	if r, obj, old := one("DELETE"); obj != nil || old == nil || old.Data["a"] != "6" ||
+		!strings.Contains(string(r.Options.Raw), "DeleteOptions") {
 		t.Errorf("delete: %v, %v, %s", obj, old, r.Options.Raw)
 	}
 
@@ -146,7 +152,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 		}
 	}
 	h.reviews()
-	if err := c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}); err != nil {
+	if err := c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}); err != nil {
 		t.Fatal(err)
 	}
 	gone := map[string]bool{}
@@ -163,15 +170,19 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 // The kinds of subresources.
 func TestSubresourcesWithOwnKinds(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Name: "rc"}, Spec: corev1.ReplicationControllerSpec{
-		Selector: map[string]string{"a": "b"},
-		Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: pod.Spec},
-	}}
-	if _, err := c.CoreV1().ReplicationControllers("default").Create(t.Context(), rc, metav1.CreateOptions{}); err != nil {
+	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Name: "rc"},
+		Spec: corev1.ReplicationControllerSpec{
+			Selector: map[string]string{"a": "b"},
+			Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+				Spec: pod.Spec},
+		}}
+	if _, err := c.CoreV1().ReplicationControllers("default").Create(t.Context(), rc,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.validating(t, "sub", h, rule("*", "", "v1", "*/*"))
@@ -185,7 +196,8 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 		t.Errorf("missing %s of %s as %s", op, sub, kind)
 		return &review{}
 	}
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
 	if err := c.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,14 +212,18 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	if _, err := c.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if r := want("UPDATE", "status", "Pod"); !strings.Contains(string(r.Object.Raw), `"phase":"Running"`) || !strings.Contains(string(r.OldObject.Raw), `"phase":"Pending"`) {
+	if r := want("UPDATE", "status", "Pod"); !strings.Contains(string(r.Object.Raw), `"phase":"Running"`) ||
+		!strings.Contains(string(r.OldObject.Raw), `"phase":"Pending"`) {
 		t.Errorf("status: %s from %s", r.Object.Raw, r.OldObject.Raw)
 	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "rc", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
-	if _, err := c.CoreV1().ReplicationControllers("default").UpdateScale(t.Context(), "rc", scale, metav1.UpdateOptions{}); err != nil {
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "rc", Namespace: "default"},
+		Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
+	if _, err := c.CoreV1().ReplicationControllers("default").UpdateScale(t.Context(), "rc", scale,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if r := want("UPDATE", "scale", "Scale"); !strings.Contains(string(r.Object.Raw), `"replicas":3`) || !strings.Contains(string(r.OldObject.Raw), `"replicas":1`) ||
+	if r := want("UPDATE", "scale", "Scale"); !strings.Contains(string(r.Object.Raw), `"replicas":3`) ||
+		!strings.Contains(string(r.OldObject.Raw), `"replicas":1`) ||
 		r.Kind.Group != "autoscaling" || r.Resource.Resource != "replicationcontrollers" {
 		t.Errorf("scale: %s from %s as %v", r.Object.Raw, r.OldObject.Raw, r.Kind)
 	}
@@ -218,7 +234,8 @@ func TestMatching(t *testing.T) {
 	c := start(t)
 	ctx := t.Context()
 	for _, ns := range []*corev1.Namespace{
-		{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"colour": "red"}}}, {ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"colour": "red"}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
 	} {
 		if _, err := c.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -226,7 +243,8 @@ func TestMatching(t *testing.T) {
 	}
 	type edit = func(*admissionregistrationv1.ValidatingWebhook)
 	create := func(namespace string, labels map[string]string) error {
-		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x", Labels: labels}}, metav1.CreateOptions{})
+		_, err := c.CoreV1().ConfigMaps(namespace).Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x", Labels: labels}}, metav1.CreateOptions{})
 		return err
 	}
 	inRed := func() error { return create("red", map[string]string{"check": "yes"}) }
@@ -256,12 +274,19 @@ func TestMatching(t *testing.T) {
 		{"object selector", everything, func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"check": "yes"}}
 		}, true, false},
-		{"scope namespaced", everything, func(w *admissionregistrationv1.ValidatingWebhook) { w.Rules[0].Scope = &namespaced }, true, true},
-		{"scope cluster", everything, func(w *admissionregistrationv1.ValidatingWebhook) { w.Rules[0].Scope = &cluster }, false, false},
-		{"condition on the object", everything, condition(`has(object.metadata.labels) && object.metadata.labels['check'] == 'yes'`), true, false},
+		{"scope namespaced", everything, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.Rules[0].Scope = &namespaced
+		}, true, true},
+		{"scope cluster", everything, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.Rules[0].Scope = &cluster
+		}, false, false},
+		{"condition on the object", everything,
+			condition(`has(object.metadata.labels) && object.metadata.labels['check'] == 'yes'`), true, false},
 		{"condition on the request", everything, condition(`request.namespace == 'blue'`), false, true},
-		{"condition on the authorizer", everything, condition(`authorizer.group('').resource('secrets').namespace('red').check('get').allowed()`), true, true},
-		{"condition that never holds", everything, condition(`!request.userInfo.username.startsWith('kelson')`), false, false},
+		{"condition on the authorizer", everything,
+			condition(`authorizer.group('').resource('secrets').namespace('red').check('get').allowed()`), true, true},
+		{"condition that never holds", everything, condition(`!request.userInfo.username.startsWith('kelson')`), false,
+			false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHook(t, allow)
@@ -272,7 +297,8 @@ func TestMatching(t *testing.T) {
 			test.rule.Operations = slices.Clone(test.rule.Operations)
 			made := c.validating(t, "w", h, test.rule, edit)
 			t.Cleanup(func() {
-				if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), made.Name, metav1.DeleteOptions{}); err != nil {
+				if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
+					made.Name, metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -303,14 +329,16 @@ func TestMatching(t *testing.T) {
 func TestEquivalentVersions(t *testing.T) {
 	c := start(t)
 	exact, equivalent := newHook(t, allow), newHook(t, allow)
-	c.validating(t, "exact", exact, rule("CREATE", "autoscaling", "v1", "horizontalpodautoscalers"), func(w *admissionregistrationv1.ValidatingWebhook) {
-		w.MatchPolicy = ptr(admissionregistrationv1.Exact)
-	})
+	c.validating(t, "exact", exact, rule("CREATE", "autoscaling", "v1", "horizontalpodautoscalers"),
+		func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.MatchPolicy = ptr(admissionregistrationv1.Exact)
+		})
 	c.validating(t, "equivalent", equivalent, rule("CREATE", "autoscaling", "v1", "horizontalpodautoscalers"))
 	body := `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h"},"spec":{"maxReplicas":3,
 		"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},
 		"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}}]}}`
-	if err := c.AutoscalingV2().RESTClient().Post().Namespace("default").Resource("horizontalpodautoscalers").Body([]byte(body)).
+	if err := c.AutoscalingV2().RESTClient().Post().Namespace("default").Resource("horizontalpodautoscalers").
+		Body([]byte(body)).
 		SetHeader("Content-Type", "application/json").Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
@@ -322,14 +350,16 @@ func TestEquivalentVersions(t *testing.T) {
 		t.Fatalf("matchPolicy Equivalent: %d reviews", len(seen))
 	}
 	r := seen[0]
-	if r.Kind.Version != "v1" || r.RequestKind.Version != "v2" || r.Resource.Version != "v1" || r.RequestResource.Version != "v2" {
+	if r.Kind.Version != "v1" || r.RequestKind.Version != "v2" || r.Resource.Version != "v1" ||
+		r.RequestResource.Version != "v2" {
 		t.Errorf("kind %v of %v, resource %v of %v", r.Kind, r.RequestKind, r.Resource, r.RequestResource)
 	}
 	got := &autoscalingv1.HorizontalPodAutoscaler{}
 	if err := json.Unmarshal(r.Object.Raw, got); err != nil {
 		t.Fatal(err)
 	}
-	if got.APIVersion != "autoscaling/v1" || got.Spec.TargetCPUUtilizationPercentage == nil || *got.Spec.TargetCPUUtilizationPercentage != 70 {
+	if got.APIVersion != "autoscaling/v1" || got.Spec.TargetCPUUtilizationPercentage == nil ||
+		*got.Spec.TargetCPUUtilizationPercentage != 70 {
 		t.Errorf("object %s", r.Object.Raw)
 	}
 }
@@ -358,12 +388,16 @@ func TestWebhooksThatFail(t *testing.T) {
 		{"answers 500", broken, nil, `Internal error occurred: failed calling webhook "w.kelson.dev": failed to call webhook: an error on the server ("it is broken") has prevented the request from succeeding`},
 		{"is away", away, nil, `Internal error occurred: failed calling webhook "w.kelson.dev": failed to call webhook: Post "` + away.URL + `/w?timeout=10s": dial tcp ` + away.Listener.Addr().String() + `: connect: connection refused`},
 		{"is slow", slow, func(w *admissionregistrationv1.ValidatingWebhook) { w.TimeoutSeconds = ptr(int32(1)) },
-			`Internal error occurred: failed calling webhook "w.kelson.dev": failed to call webhook: Post "` + slow.URL + `/w?timeout=1s": context deadline exceeded`},
+			`Internal error occurred: failed calling webhook "w.kelson.dev": failed to call webhook: Post "` +
+				slow.URL + `/w?timeout=1s": context deadline exceeded`},
 		{"patches", patching, nil, `Internal error occurred: failed calling webhook "w.kelson.dev": received invalid webhook response: validating webhook may not return response.patch`},
-		{"is not trusted", newHook(t, allow), func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = strangerCA },
+		{"is not trusted", newHook(t, allow), func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.ClientConfig.CABundle = strangerCA
+		},
 			`tls: failed to verify certificate: x509: certificate signed by unknown authority`},
 	} {
-		for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
+		for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail,
+			admissionregistrationv1.Ignore} {
 			t.Run(test.name+", "+string(policy), func(t *testing.T) {
 				c.validating(t, "w", test.h, configMaps, func(w *admissionregistrationv1.ValidatingWebhook) {
 					w.FailurePolicy = &policy
@@ -372,15 +406,18 @@ func TestWebhooksThatFail(t *testing.T) {
 					}
 				})
 				t.Cleanup(func() {
-					if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), "w", metav1.DeleteOptions{}); err != nil {
+					if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
+						"w", metav1.DeleteOptions{}); err != nil {
 						t.Error(err)
 					}
 				})
-				_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{})
+				_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(),
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{})
 				switch {
 				case policy == admissionregistrationv1.Ignore && err != nil:
 					t.Errorf("create = %v, want success", err)
-				case policy == admissionregistrationv1.Fail && (err == nil || !strings.Contains(err.Error(), test.want) || !apierrors.IsInternalError(err)):
+				case policy == admissionregistrationv1.Fail &&
+					(err == nil || !strings.Contains(err.Error(), test.want) || !apierrors.IsInternalError(err)):
 					t.Errorf("create = %v\nwant     %s", err, test.want)
 				}
 			})
@@ -391,13 +428,17 @@ func TestWebhooksThatFail(t *testing.T) {
 // A dry run calls webhooks without side effects, and the review says that it is a dry run.
 func TestDryRunNeedsNoSideEffects(t *testing.T) {
 	c, h := start(t), newHook(t, allow)
-	for _, effects := range []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.SideEffectClassNoneOnDryRun} {
-		c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"), func(w *admissionregistrationv1.ValidatingWebhook) { w.SideEffects = &effects })
-		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("dry"), metav1.CreateOptions{DryRun: []string{"All"}})
+	for _, effects := range []admissionregistrationv1.SideEffectClass{admissionregistrationv1.SideEffectClassNone,
+		admissionregistrationv1.SideEffectClassNoneOnDryRun} {
+		c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"),
+			func(w *admissionregistrationv1.ValidatingWebhook) { w.SideEffects = &effects })
+		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("dry"),
+			metav1.CreateOptions{DryRun: []string{"All"}})
 		if seen := h.reviews(); err != nil || len(seen) != 1 || !*seen[0].DryRun {
 			t.Errorf("%s: %v, %v", effects, err, seen)
 		}
-		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "w", metav1.DeleteOptions{}); err != nil {
+		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "w",
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -447,10 +488,12 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	}
 	h.reviews()
 	made.Labels = map[string]string{"a": "b"}
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made,
+		metav1.UpdateOptions{}); err != nil {
 		t.Errorf("update the configuration: %v", err)
 	}
-	if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all", metav1.DeleteOptions{}); err != nil {
+	if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all",
+		metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete the configuration: %v", err)
 	}
 	for _, r := range h.reviews() { // they may include writes of controllers
@@ -474,7 +517,8 @@ func TestWebhookByService(t *testing.T) {
 	port := int32(n)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"), func(w *admissionregistrationv1.ValidatingWebhook) {
 		w.ClientConfig.URL = nil
-		w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "hook", Path: ptr("/w")}
+		w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "hook",
+			Path: ptr("/w")}
 	})
 	expect := func(want string) {
 		t.Helper()
@@ -496,12 +540,14 @@ func TestWebhookByService(t *testing.T) {
 	if _, err := c.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	configuration, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "w", metav1.GetOptions{})
+	configuration, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "w",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	configuration.Webhooks[0].ClientConfig.Service.Port = &port
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	expect(`admission webhook "w.kelson.dev" denied the request: not today`)

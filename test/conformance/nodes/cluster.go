@@ -37,7 +37,8 @@ func isolate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := exec.CommandContext(ctx, "/bin/bash", append([]string{"-c", `"$@" & pid=$!; trap 'kill $pid' TERM INT; wait $pid; code=$?; wait $pid 2>/dev/null; exit $code`, "bash", own, "-inside"}, os.Args[1:]...)...)
+	c := exec.CommandContext(ctx, "/bin/bash",
+		append([]string{"-c", `"$@" & pid=$!; trap 'kill $pid' TERM INT; wait $pid; code=$?; wait $pid 2>/dev/null; exit $code`, "bash", own, "-inside"}, os.Args[1:]...)...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
@@ -132,22 +133,30 @@ func (o options) startCluster(ctx context.Context) (_ *cluster, err error) {
 			return nil, err
 		}
 	}
-	node := []string{"--images=" + c.path("images"), "--pause-image=" + pauseImage, "--cluster-dns=" + dnsAddress, "--proxy-mode=nftables"}
-	if err := c.start("kelson", append([]string{filepath.Join(o.bin, "kelson"), "serve", "--data-dir=" + c.path("state"), "--kubeconfig=" + c.kubeconfig,
-		"--node=containers", "--bind-address=0.0.0.0", "--advertise-address=" + nearAddress, "--secure-port=" + serverPort,
+	node := []string{"--images=" + c.path("images"), "--pause-image=" + pauseImage, "--cluster-dns=" + dnsAddress,
+		"--proxy-mode=nftables"}
+	if err := c.start("kelson", append([]string{filepath.Join(o.bin, "kelson"), "serve",
+		"--data-dir=" + c.path("state"), "--kubeconfig=" + c.kubeconfig,
+		"--node=containers", "--bind-address=0.0.0.0", "--advertise-address=" + nearAddress,
+		"--secure-port=" + serverPort,
 		"--cluster-cidr=10.244.0.0/16", "--service-cluster-ip-range=10.96.0.0/16", "--",
 		"--name=near", "--node-ip=" + nearAddress, "--cni-config-dir=" + c.path("near-cni")}, node...)...); err != nil {
 		return nil, err
 	}
-	if err := c.eventually(ctx, "the server is ready", func() bool { return c.says(ctx, "ok", "get", "--raw", "/readyz") }); err != nil {
+	if err := c.eventually(ctx, "the server is ready", func() bool {
+		return c.says(ctx, "ok", "get", "--raw", "/readyz")
+	}); err != nil {
 		return nil, err
 	}
-	line, err := c.kubectl(ctx, "", "token", "create", "--kubeconfig="+c.kubeconfig, "--server=https://"+nearAddress+":"+serverPort)
+	line, err := c.kubectl(ctx, "", "token", "create", "--kubeconfig="+c.kubeconfig,
+		"--server=https://"+nearAddress+":"+serverPort)
 	if err != nil {
 		return nil, err
 	}
-	join := append([]string{"nsenter", "--net=/run/netns/" + farNamespace, filepath.Join(o.bin, "kelson-node")}, strings.Fields(line)[1:]...)
-	join = append(join, "--name=far", "--node-ip="+farAddress, "--cni-config-dir="+c.path("far-cni"), "--data-dir="+c.path("far"))
+	join := append([]string{"nsenter", "--net=/run/netns/" + farNamespace, filepath.Join(o.bin, "kelson-node")},
+		strings.Fields(line)[1:]...)
+	join = append(join, "--name=far", "--node-ip="+farAddress, "--cni-config-dir="+c.path("far-cni"),
+		"--data-dir="+c.path("far"))
 	if err := c.start("far", append(join, node...)...); err != nil {
 		return nil, err
 	}
@@ -157,11 +166,13 @@ func (o options) startCluster(ctx context.Context) (_ *cluster, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if out, err := c.kubectl(ctx, dnsManifest, "kubectl", "--kubeconfig="+c.kubeconfig, "apply", "-f", "-"); err != nil {
+	if out, err := c.kubectl(ctx, dnsManifest, "kubectl", "--kubeconfig="+c.kubeconfig, "apply", "-f",
+		"-"); err != nil {
 		return nil, fmt.Errorf("apply the DNS: %w: %s", err, out)
 	}
 	return c, c.eventually(ctx, "the DNS is ready", func() bool {
-		return c.says(ctx, "2", "get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={.status.readyReplicas}")
+		return c.says(ctx, "2", "get", "deployment", "coredns", "-n", "kube-system", "-o",
+			"jsonpath={.status.readyReplicas}")
 	})
 }
 

@@ -54,7 +54,8 @@ func (f files) with(others ...files) files {
 
 // buildImages writes an archive of the images that the specs deploy, which share layers.
 func (o options) buildImages(ctx context.Context) error {
-	b := &imageBuilder{programs: filepath.Join(o.work, "programs"), layers: map[string]v1.Layer{}, images: map[name.Tag]v1.Image{}}
+	b := &imageBuilder{programs: filepath.Join(o.work, "programs"), layers: map[string]v1.Layer{},
+		images: map[name.Tag]v1.Image{}}
 	if err := b.build(ctx); err != nil {
 		return err
 	}
@@ -62,7 +63,8 @@ func (o options) buildImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tools, err := b.debian("bash", "curl", "dig", "host", "nslookup", "getent", "nc.openbsd", "ss", "ip", "iperf", "socat")
+	tools, err := b.debian("bash", "curl", "dig", "host", "nslookup", "getent", "nc.openbsd", "ss", "ip", "iperf",
+		"socat")
 	if err != nil {
 		return err
 	}
@@ -96,13 +98,15 @@ func (o options) buildImages(ctx context.Context) error {
 	on := func(name string, f files) []layer { return []layer{base, {name, f}} }
 	asAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
 	asPage := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}
-	asNginx := v1.Config{Entrypoint: []string{"/usr/sbin/nginx"}, Cmd: []string{"-g", "daemon off;"}, StopSignal: "SIGQUIT"}
+	asNginx := v1.Config{Entrypoint: []string{"/usr/sbin/nginx"}, Cmd: []string{"-g", "daemon off;"},
+		StopSignal: "SIGQUIT"}
 	for _, i := range []struct {
 		name   string
 		layers []layer
 		config v1.Config
 	}{
-		{pauseImage, []layer{{"pause", files{"/pause": program("pause")}}}, v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}},
+		{pauseImage, []layer{{"pause", files{"/pause": program("pause")}}},
+			v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}},
 		{imageutils.GetE2EImage(imageutils.BusyBox), []layer{base}, v1.Config{Cmd: []string{"sh"}}},
 		{imageutils.GetE2EImage(imageutils.Agnhost), agnhost, asAgnhost},
 		{imageutils.GetE2EImage(imageutils.AgnhostPrev), agnhost, asAgnhost},
@@ -112,11 +116,18 @@ func (o options) buildImages(ctx context.Context) error {
 		{imageutils.GetE2EImage(imageutils.NginxNew), on("nginx", nginx), asNginx},
 		{imageutils.GetE2EImage(imageutils.GlibcDnsTesting), []layer{base}, v1.Config{Cmd: []string{"bash"}}},
 		{imageutils.GetE2EImage(imageutils.NonRoot), []layer{base}, v1.Config{Cmd: []string{"sh"}, User: "1234"}},
-		{imageutils.GetE2EImage(imageutils.Nonewprivs), on("nnp", files{"/usr/local/bin/nnp": {from: filepath.Join(b.programs, "nonewprivs"), mode: 0o755 | fs.ModeSetuid}}),
+		{imageutils.GetE2EImage(imageutils.Nonewprivs),
+			on("nnp", files{"/usr/local/bin/nnp": {from: filepath.Join(b.programs, "nonewprivs"),
+				mode: 0o755 | fs.ModeSetuid}}),
 			v1.Config{Cmd: []string{"nnp"}}},
-		{imageutils.GetE2EImage(imageutils.APIServer), on("api", files{"/sample-apiserver": program("sample-apiserver")}), v1.Config{Entrypoint: []string{"/sample-apiserver"}}},
-		{imageutils.GetE2EImage(imageutils.Etcd), on("etcd", files{"/usr/local/bin/etcd": {from: filepath.Join(o.bin, "peers/etcd"), mode: 0o755}}), v1.Config{Cmd: []string{"etcd"}}},
-		{dnsImage, on("dns", files{"/coredns": {from: o.dns, mode: 0o755}}), v1.Config{Entrypoint: []string{"/coredns"}}},
+		{imageutils.GetE2EImage(imageutils.APIServer),
+			on("api", files{"/sample-apiserver": program("sample-apiserver")}),
+			v1.Config{Entrypoint: []string{"/sample-apiserver"}}},
+		{imageutils.GetE2EImage(imageutils.Etcd),
+			on("etcd", files{"/usr/local/bin/etcd": {from: filepath.Join(o.bin, "peers/etcd"), mode: 0o755}}),
+			v1.Config{Cmd: []string{"etcd"}}},
+		{dnsImage, on("dns", files{"/coredns": {from: o.dns, mode: 0o755}}),
+			v1.Config{Entrypoint: []string{"/coredns"}}},
 	} {
 		if err := b.add(i.name, i.layers, i.config); err != nil {
 			return fmt.Errorf("%s: %w", i.name, err)
@@ -160,7 +171,8 @@ func (b *imageBuilder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = output(ctx, "cc", "-static", "-Os", "-DVERSION=conformance", "-o", filepath.Join(b.programs, "pause"), filepath.Join(kubernetes, "build/pause/linux/pause.c"))
+	_, err = output(ctx, "cc", "-static", "-Os", "-DVERSION=conformance", "-o", filepath.Join(b.programs, "pause"),
+		filepath.Join(kubernetes, "build/pause/linux/pause.c"))
 	return err
 }
 
@@ -180,8 +192,9 @@ func (b *imageBuilder) busybox() (files, error) {
 		return nil, err
 	}
 	all := files{
-		"/bin/busybox": {from: program, mode: 0o755}, "/tmp/": {mode: 0o777 | fs.ModeSticky}, "/var/tmp/": {mode: 0o777 | fs.ModeSticky},
-		"/root/": {mode: 0o700}, "/home/": {mode: 0o755}, "/var/run": {to: "../run"}, "/run/": {mode: 0o755},
+		"/bin/busybox": {from: program, mode: 0o755}, "/tmp/": {mode: 0o777 | fs.ModeSticky},
+		"/var/tmp/": {mode: 0o777 | fs.ModeSticky},
+		"/root/":    {mode: 0o700}, "/home/": {mode: 0o755}, "/var/run": {to: "../run"}, "/run/": {mode: 0o755},
 		"/etc/passwd": {text: passwd, mode: 0o644}, "/etc/group": {text: groups, mode: 0o644},
 		"/etc/nsswitch.conf": {text: "passwd: files\ngroup: files\nhosts: files dns\n", mode: 0o644},
 	}
@@ -279,7 +292,8 @@ func (b *imageBuilder) add(reference string, layers []layer, config v1.Config) e
 				return err
 			}
 			open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil }
-			if built, err = tarball.LayerFromOpener(open, tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithCompressedCaching); err != nil {
+			if built, err = tarball.LayerFromOpener(open, tarball.WithCompressionLevel(gzip.BestSpeed),
+				tarball.WithCompressedCaching); err != nil {
 				return err
 			}
 			b.layers[l.name] = built

@@ -58,9 +58,11 @@ func main() {
 	log.SetPrefix("conformance: ")
 	var o options
 	flag.StringVar(&o.bin, "bin", "../../bin", "folder with kelson, kelson-node, peers/etcd and peers/wardle")
-	flag.StringVar(&o.dns, "dns", "../../bin/kelson-dns", "the DNS server of the cluster, a CoreDNS; built into an image")
+	flag.StringVar(&o.dns, "dns", "../../bin/kelson-dns",
+		"the DNS server of the cluster, a CoreDNS; built into an image")
 	flag.StringVar(&o.suite, "suite", "", "the test binary; built when empty")
-	flag.StringVar(&o.work, "work", "/var/tmp/kelson-conformance", "folder of images, state, results and logs; specs that have passed there are not run again")
+	flag.StringVar(&o.work, "work", "/var/tmp/kelson-conformance",
+		"folder of images, state, results and logs; specs that have passed there are not run again")
 	flag.StringVar(&o.docs, "docs", "", "page with the section to rewrite")
 	flag.StringVar(&o.only, "only", "", "regular expression over the names of the specs to run")
 	flag.BoolVar(&o.again, "again", false, "forget the results in the folder -work")

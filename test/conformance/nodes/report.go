@@ -156,7 +156,8 @@ func (rs results) markdown(kubernetes string) string {
 	var others strings.Builder
 	for _, r := range rs {
 		if r.State != passed {
-			fmt.Fprintf(&others, "| %s | %s | %s |\n", strings.TrimSuffix(r.Name, " [Conformance]"), r.State, strings.ReplaceAll(r.reason(), "|", `\|`))
+			fmt.Fprintf(&others, "| %s | %s | %s |\n", strings.TrimSuffix(r.Name, " [Conformance]"), r.State,
+				strings.ReplaceAll(r.reason(), "|", `\|`))
 		}
 	}
 	if others.Len() > 0 {
@@ -178,7 +179,8 @@ func writeSection(page, section string) error {
 	after := ""
 	if found {
 		if _, after, found = strings.Cut(rest, sectionEnd); !found {
-			return fmt.Errorf("%s: no %q after %q", page, strings.TrimSpace(sectionEnd), strings.TrimSpace(sectionBegin))
+			return fmt.Errorf("%s: no %q after %q", page, strings.TrimSpace(sectionEnd),
+				strings.TrimSpace(sectionBegin))
 		}
 	} else {
 		before = strings.TrimRight(before, "\n") + "\n\n"

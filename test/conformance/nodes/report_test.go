@@ -52,7 +52,8 @@ func TestReadResults(t *testing.T) {
 	if err := os.WriteFile(file, []byte(ginkgoLog), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	specs := []string{"[sig-apps] Daemon set should run (all) [Conformance]", "[sig-node] Pods should start [Conformance]", "[sig-node] Pods should stop [Conformance]"}
+	specs := []string{"[sig-apps] Daemon set should run (all) [Conformance]",
+		"[sig-node] Pods should start [Conformance]", "[sig-node] Pods should stop [Conformance]"}
 	got, err := readResults(file, specs)
 	if err != nil {
 		t.Fatal(err)

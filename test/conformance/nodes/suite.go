@@ -49,15 +49,18 @@ func build(ctx context.Context, args ...string) error {
 func stamp(kubernetes string) string {
 	const name = "k8s.io/component-base/version."
 	minor := strings.SplitN(kubernetes, ".", 3)[1] // of v1.38.0
-	return fmt.Sprintf("-s -w -X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=1 -X %[1]sgitMinor=%[3]s", name, kubernetes, minor)
+	return fmt.Sprintf("-s -w -X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=1 -X %[1]sgitMinor=%[3]s", name, kubernetes,
+		minor)
 }
 
 // buildSuite builds upstream's suite and the program that runs it in several processes.
 func (o options) buildSuite(ctx context.Context) error {
-	if err := build(ctx, "build", "-o", filepath.Join(o.work, "ginkgo"), "github.com/onsi/ginkgo/v2/ginkgo"); err != nil || o.suite != "" {
+	if err := build(ctx, "build", "-o", filepath.Join(o.work, "ginkgo"),
+		"github.com/onsi/ginkgo/v2/ginkgo"); err != nil || o.suite != "" {
 		return err
 	}
-	return build(ctx, "test", "-c", "-vet=off", "-ldflags="+stamp(o.kubernetes), "-o", filepath.Join(o.work, "suite.test"), "./nodes/suite")
+	return build(ctx, "test", "-c", "-vet=off", "-ldflags="+stamp(o.kubernetes), "-o",
+		filepath.Join(o.work, "suite.test"), "./nodes/suite")
 }
 
 // runSuite runs specs by name. Failed specs are not an error: the log has the results.
@@ -83,8 +86,10 @@ func (o options) runSuite(ctx context.Context, names []string, all bool) error {
 		return err
 	}
 	defer output.Close()
-	c := exec.CommandContext(ctx, filepath.Join(o.work, "ginkgo"), "run", fmt.Sprintf("--procs=%d", o.procs), "--timeout="+o.limit.String(),
-		"--focus="+focus, "--no-color", "-v", "--silence-skips", "--output-interceptor-mode=none", "--keep-going", suite, "--",
+	c := exec.CommandContext(ctx, filepath.Join(o.work, "ginkgo"), "run", fmt.Sprintf("--procs=%d", o.procs),
+		"--timeout="+o.limit.String(),
+		"--focus="+focus, "--no-color", "-v", "--silence-skips", "--output-interceptor-mode=none", "--keep-going",
+		suite, "--",
 		"--provider=skeleton", "--kubeconfig="+filepath.Join(o.work, "kubeconfig"), "--kubectl-path="+kubectl,
 		"--num-nodes=2", "--dump-logs-on-failure=false", "--test.timeout=0")
 	c.Stdout, c.Stderr = output, output

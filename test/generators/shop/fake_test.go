@@ -67,14 +67,17 @@ func TestFakeClientset(t *testing.T) {
 		t.Errorf("the error is %v, want that of the reactor", err)
 	}
 	actions := clients.Actions()
-	if len(actions) != 2 || !actions[0].Matches("get", "pizzas/scale") || !actions[1].Matches("update", "pizzas/status") {
+	if len(actions) != 2 || !actions[0].Matches("get", "pizzas/scale") ||
+		!actions[1].Matches("update", "pizzas/status") {
 		t.Errorf("actions %v", actions)
 	}
-	if list, err := clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1"); err != nil || len(list.APIResources) != 2 {
+	if list, err := clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1"); err != nil ||
+		len(list.APIResources) != 2 {
 		t.Errorf("discovered %v, %v", list, err)
 	}
 	var zero fake.Clientset
-	if p, err := zero.ShopV1().Pizzas("x").Get(ctx, "a", metav1.GetOptions{}); err != nil || p == nil || len(zero.Actions()) != 1 {
+	if p, err := zero.ShopV1().Pizzas("x").Get(ctx, "a", metav1.GetOptions{}); err != nil || p == nil ||
+		len(zero.Actions()) != 1 {
 		t.Errorf("without a tracker: %v, %v", p, err)
 	}
 }
@@ -88,7 +91,8 @@ func TestFakeApply(t *testing.T) {
 	if got := one(pizzas.Get(t.Context(), "b", metav1.GetOptions{})); len(got.Spec.Toppings) != 2 {
 		t.Errorf("there is %+v", got.Spec)
 	}
-	if _, err := fake.NewSimpleClientset().ShopV1().Pizzas("default").Apply(t.Context(), shopac.Pizza("a", "default"), metav1.ApplyOptions{}); err == nil {
+	if _, err := fake.NewSimpleClientset().ShopV1().Pizzas("default").Apply(t.Context(), shopac.Pizza("a", "default"),
+		metav1.ApplyOptions{}); err == nil {
 		t.Error("want an error: apply without managed fields")
 	}
 }
@@ -131,7 +135,8 @@ func TestFakeInformers(t *testing.T) {
 			t.Error(err)
 		}
 		var list v1.PizzaList
-		if err := c.List(ctx, &list, client.MatchingLabels{"x": "y"}); err != nil || len(list.Items) != 1 || list.Items[0].Spec.Size != v1.Small {
+		if err := c.List(ctx, &list, client.MatchingLabels{"x": "y"}); err != nil || len(list.Items) != 1 ||
+			list.Items[0].Spec.Size != v1.Small {
 			t.Errorf("listed %+v, %v", list.Items, err)
 		}
 		if err := c.Delete(ctx, p); err != nil {
@@ -145,7 +150,8 @@ func TestFakeInformers(t *testing.T) {
 			t.Errorf("the lister after the deletion: %v", err)
 		}
 		clients.PrependReactor("list", "ovens", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(v1.SchemeGroupVersion.WithResource("ovens").GroupResource(), "", errors.New("not yours"))
+			return true, nil, apierrors.NewForbidden(v1.SchemeGroupVersion.WithResource("ovens").GroupResource(), "",
+				errors.New("not yours"))
 		})
 		if err := c.List(ctx, &v1.OvenList{}); !apierrors.IsForbidden(err) {
 			t.Errorf("against the reactor: %v", err)
@@ -156,23 +162,29 @@ func TestFakeInformers(t *testing.T) {
 
 // applyAndExtract applies different fields of a pizza as two managers, and extracts the fields that
 // each has applied.
-func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaApplyConfiguration, metav1.ApplyOptions) (*v1.Pizza, error)) {
+func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaApplyConfiguration,
+	metav1.ApplyOptions) (*v1.Pizza, error)) {
 	t.Helper()
 	ctx, one := t.Context(), must[*v1.Pizza](t)
 	one(apply(ctx, shopac.Pizza("b", "default").WithLabels(map[string]string{"a": "b"}).
-		WithSpec(shopac.PizzaSpec().WithDegrees(200).WithToppings(shopac.Topping().WithName("ham").WithGrams(70))), metav1.ApplyOptions{FieldManager: "cook"}))
-	got := one(apply(ctx, shopac.Pizza("b", "default").WithSpec(shopac.PizzaSpec().WithToppings(shopac.Topping().WithName("olives"))),
+		WithSpec(shopac.PizzaSpec().WithDegrees(200).WithToppings(shopac.Topping().WithName("ham").WithGrams(70))),
+		metav1.ApplyOptions{FieldManager: "cook"}))
+	got := one(apply(ctx, shopac.Pizza("b", "default").WithSpec(
+		shopac.PizzaSpec().WithToppings(shopac.Topping().WithName("olives"))),
 		metav1.ApplyOptions{FieldManager: "guest"}))
 
 	extract := must[*shopac.PizzaApplyConfiguration](t)
 	cook := extract(shopac.ExtractPizza(got, "cook"))
-	if *cook.GetName() != "b" || *cook.GetNamespace() != "default" || *cook.GetKind() != "Pizza" || *cook.GetAPIVersion() != "shop.example.com/v1" {
+	if *cook.GetName() != "b" || *cook.GetNamespace() != "default" || *cook.GetKind() != "Pizza" ||
+		*cook.GetAPIVersion() != "shop.example.com/v1" {
 		t.Errorf("the extracted configuration is %v", cook)
 	}
-	if s := cook.Spec; s == nil || *s.Degrees != 200 || len(s.Toppings) != 1 || *s.Toppings[0].Name != "ham" || *s.Toppings[0].Grams != 70 || cook.Labels["a"] != "b" {
+	if s := cook.Spec; s == nil || *s.Degrees != 200 || len(s.Toppings) != 1 || *s.Toppings[0].Name != "ham" ||
+		*s.Toppings[0].Grams != 70 || cook.Labels["a"] != "b" {
 		t.Fatalf("the cook has applied %+v", s)
 	}
-	if s := extract(shopac.ExtractPizza(got, "guest")).Spec; s == nil || s.Degrees != nil || len(s.Toppings) != 1 || *s.Toppings[0].Name != "olives" {
+	if s := extract(shopac.ExtractPizza(got, "guest")).Spec; s == nil || s.Degrees != nil || len(s.Toppings) != 1 ||
+		*s.Toppings[0].Name != "olives" {
 		t.Fatalf("the guest has applied %+v", s)
 	}
 	if nobody := extract(shopac.ExtractPizza(got, "unknown")); nobody.Spec != nil || *nobody.GetName() != "b" {
@@ -181,7 +193,8 @@ func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaAppl
 
 	// Changing and applying an extracted configuration keeps the other manager's fields.
 	cook.Spec.WithDegrees(220)
-	if got = one(apply(ctx, cook, metav1.ApplyOptions{FieldManager: "cook"})); *got.Spec.Degrees != 220 || len(got.Spec.Toppings) != 2 || got.Labels["a"] != "b" {
+	if got = one(apply(ctx, cook, metav1.ApplyOptions{FieldManager: "cook"})); *got.Spec.Degrees != 220 ||
+		len(got.Spec.Toppings) != 2 || got.Labels["a"] != "b" {
 		t.Errorf("after another apply there is %+v", got.Spec)
 	}
 }

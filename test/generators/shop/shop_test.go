@@ -65,13 +65,15 @@ func TestClients(t *testing.T) {
 	}
 	made.Spec.Size = v1.Small
 	made = one(pizzas.Update(ctx, made, metav1.UpdateOptions{}))
-	made.Status.Conditions = []metav1.Condition{{Type: "Baked", Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now()}}
+	made.Status.Conditions = []metav1.Condition{{Type: "Baked", Status: metav1.ConditionTrue, Reason: "Done",
+		LastTransitionTime: metav1.Now()}}
 	one(pizzas.UpdateStatus(ctx, made, metav1.UpdateOptions{}))
 	got := one(pizzas.Get(ctx, "a", metav1.GetOptions{}))
 	if got.Spec.Size != v1.Small || len(got.Status.Conditions) != 1 {
 		t.Fatalf("got %+v", got)
 	}
-	one(pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}))
+	one(pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+		metav1.PatchOptions{}))
 	list := must[*v1.PizzaList](t)(pizzas.List(ctx, metav1.ListOptions{LabelSelector: "x=y"}))
 	if len(list.Items) != 1 {
 		t.Fatalf("listed %d", len(list.Items))
@@ -82,7 +84,8 @@ func TestClients(t *testing.T) {
 		t.Fatalf("the scale is %v, %v", scale, err)
 	}
 	scale.Spec.Replicas = 6
-	if scale, err = pizzas.UpdateScale(ctx, "a", scale, metav1.UpdateOptions{}); err != nil || scale.Spec.Replicas != 6 {
+	if scale, err = pizzas.UpdateScale(ctx, "a", scale, metav1.UpdateOptions{}); err != nil ||
+		scale.Spec.Replicas != 6 {
 		t.Fatalf("the scale is %v, %v", scale, err)
 	}
 
@@ -96,7 +99,8 @@ func TestClients(t *testing.T) {
 	}
 
 	ovens := clients.ShopV1().Ovens()
-	if _, err := ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := pizzas.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
@@ -128,7 +132,8 @@ func TestApply(t *testing.T) {
 		WithSeal([]byte("wax")...).
 		WithSlices(shared.Limited[int32]{Limit: 8}))
 	got := one(pizzas.Apply(ctx, applied, opts))
-	if got.Labels["a"] != "b" || *got.Spec.Degrees != 200 || got.Spec.Toppings[0].Grams != 70 || got.Spec.Weight.Value() != 300 ||
+	if got.Labels["a"] != "b" || *got.Spec.Degrees != 200 || got.Spec.Toppings[0].Grams != 70 ||
+		got.Spec.Weight.Value() != 300 ||
 		got.Spec.Matrix[1][0] != 3 || string(got.Spec.Seal) != "wax" {
 		t.Fatalf("applied %+v", got.Spec)
 	}
@@ -155,7 +160,8 @@ func TestExtract(t *testing.T) {
 	status := shopac.Pizza("b", "default").WithStatus(shopac.PizzaStatus().WithBakedAt(metav1.Unix(1000, 0)))
 	got := must[*v1.Pizza](t)(pizzas.ApplyStatus(t.Context(), status, metav1.ApplyOptions{FieldManager: "cook"}))
 	extract := must[*shopac.PizzaApplyConfiguration](t)
-	if s := extract(shopac.ExtractPizzaStatus(got, "cook")); s.Status == nil || s.Status.BakedAt.Unix() != 1000 || s.Spec != nil {
+	if s := extract(shopac.ExtractPizzaStatus(got, "cook")); s.Status == nil || s.Status.BakedAt.Unix() != 1000 ||
+		s.Spec != nil {
 		t.Errorf("of the status the cook has applied %+v", s)
 	}
 	if s := extract(shopac.ExtractPizza(got, "cook")); s.Status != nil || *s.Spec.Degrees != 220 {
@@ -207,7 +213,8 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("by index: %v, %v", found, err)
 		}
 		pizzas := clients.ShopV1().Pizzas("default")
-		if _, err := pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		env.Settle(t)
@@ -248,7 +255,8 @@ func TestDefaults(t *testing.T) {
 	}
 	p := &v1.Pizza{Spec: v1.PizzaSpec{Toppings: []v1.Topping{{Name: "a"}, {Name: "b", Grams: 1}}}}
 	scheme.Default(p)
-	if p.Spec.Size != v1.Large || *p.Spec.Degrees != 250 || p.Spec.Toppings[0].Grams != 30 || p.Spec.Toppings[1].Grams != 1 || p.Spec.Slices.Limit != 8 {
+	if p.Spec.Size != v1.Large || *p.Spec.Degrees != 250 || p.Spec.Toppings[0].Grams != 30 ||
+		p.Spec.Toppings[1].Grams != 1 || p.Spec.Slices.Limit != 8 {
 		t.Fatalf("defaulted %+v", p.Spec)
 	}
 	p.Spec.Size, *p.Spec.Degrees = v1.Small, 200
@@ -274,7 +282,8 @@ func TestConversion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	old := &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PizzaSpec{Size: "Small", Extras: []v1alpha1.Topping{{Name: "ham"}}}}
+	old := &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec: v1alpha1.PizzaSpec{Size: "Small", Extras: []v1alpha1.Topping{{Name: "ham"}}}}
 	var hub v1.Pizza
 	if err := scheme.Convert(old, &hub, nil); err != nil {
 		t.Fatal(err)
@@ -298,25 +307,30 @@ func TestRoundTripsDetectLostFields(t *testing.T) {
 		t.Skip("builds a test")
 	}
 	out, err := exec.Command("go", "test", "-tags", "lossy", "./api/v1alpha1").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "lost or changed: .spec.extras[0].grams was ") || strings.Contains(string(out), `{"`) {
+	if err == nil || !strings.Contains(string(out), "lost or changed: .spec.extras[0].grams was ") ||
+		strings.Contains(string(out), `{"`) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
 // All references in a document of the definitions resolve.
 func TestOpenAPI(t *testing.T) {
-	defs := openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + path) })
+	defs := openapi.GetOpenAPIDefinitions(func(path string) spec.Ref {
+		return spec.MustCreateRef("#/components/schemas/" + path)
+	})
 	const pizza = "kelson.dev/test/generators/shop/api/v1.PizzaSpec"
 	got, ok := defs[pizza]
 	if !ok {
 		t.Fatalf("no definition of %s", pizza)
 	}
 	size := got.Schema.Properties["size"]
-	if len(size.Enum) != 2 || size.Default != "Large" || !strings.Contains(size.Description, "- `\"Large\"` is for two persons.") {
+	if len(size.Enum) != 2 || size.Default != "Large" ||
+		!strings.Contains(size.Description, "- `\"Large\"` is for two persons.") {
 		t.Errorf("size is %+v", size)
 	}
 	toppings := got.Schema.Properties["toppings"]
-	if toppings.Extensions["x-kubernetes-list-type"] != "map" || toppings.Extensions["x-kubernetes-patch-merge-key"] != "name" {
+	if toppings.Extensions["x-kubernetes-list-type"] != "map" ||
+		toppings.Extensions["x-kubernetes-patch-merge-key"] != "name" {
 		t.Errorf("toppings are %+v", toppings.Extensions)
 	}
 	for name, def := range defs {
@@ -328,7 +342,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 	config := &common.OpenAPIV3Config{Info: &spec.Info{}, GetDefinitions: openapi.GetOpenAPIDefinitions,
 		GetDefinitionName: func(name string) (string, spec.Extensions) { return util.ToRESTFriendlyName(name), nil }}
-	if _, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza", "kelson.dev/test/generators/shop/api/v1.Oven"); err != nil {
+	if _, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza",
+		"kelson.dev/test/generators/shop/api/v1.Oven"); err != nil {
 		t.Fatal(err)
 	}
 }

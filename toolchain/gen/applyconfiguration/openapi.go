@@ -30,7 +30,8 @@ var metaDefinitions = sync.OnceValue(func() map[string]common.OpenAPIDefinition 
 // packages as the generators.
 func openapiSchema(props *apiextensionsv1.JSONSchemaProps) (*spec.Schema, error) {
 	var internal apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, &internal,
+		nil); err != nil {
 		return nil, err
 	}
 	root := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}

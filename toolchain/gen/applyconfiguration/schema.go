@@ -145,7 +145,8 @@ func (g *generator) kinds() ([]byte, error) {
 			continue
 		}
 		out := g.outputOf(d.Pkg)
-		pkg := f.Use(out, p.Name, strings.ReplaceAll(out[strings.LastIndexByte(strings.TrimSuffix(out, "/"+p.Version), '/')+1:], "/", ""))
+		pkg := f.Use(out, p.Name, strings.ReplaceAll(out[strings.LastIndexByte(strings.TrimSuffix(out, "/"+p.Version),
+			'/')+1:], "/", ""))
 		fmt.Fprintf(&cases, "case $schema.GroupVersionKind{Group: %q, Version: %q, Kind: %q}:\nreturn &%s.%sApplyConfiguration{}\n", p.Group, p.Version, d.Name, pkg, d.Name)
 	}
 	f.Expand(`// ForKind returns an empty apply configuration of a kind, or of a struct of its group and version, or nil.

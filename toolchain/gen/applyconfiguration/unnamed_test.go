@@ -128,7 +128,8 @@ func TestUnnamedStructs(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, []byte(strings.NewReplacer("§", "`", "PATH", base).Replace(content)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(strings.NewReplacer("§", "`", "PATH", base).Replace(content)),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +142,8 @@ func TestUnnamedStructs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, _, err := applyconfiguration.Generate(applyconfiguration.Config{API: api, Workspace: ws, Packages: api.Packages, Output: client.Output{Base: base, Apply: true}})
+	files, _, err := applyconfiguration.Generate(applyconfiguration.Config{API: api, Workspace: ws,
+		Packages: api.Packages, Output: client.Output{Base: base, Apply: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

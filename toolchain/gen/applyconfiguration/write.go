@@ -80,7 +80,8 @@ func (g *generator) constructor(f *source.File, t *model.Type, vars source.Vars)
 	if p.Group != "" {
 		version = p.Group + "/" + version
 	}
-	vars["version"], vars["params"], vars["namespace"], vars["in"] = version, "name, namespace string", "\nb.WithNamespace(namespace)", " in a namespace"
+	vars["version"], vars["params"], vars["namespace"], vars["in"] = version, "name, namespace string",
+		"\nb.WithNamespace(namespace)", " in a namespace"
 	if !namespaced(t) {
 		vars["params"], vars["namespace"], vars["in"] = "name string", "", ""
 	}
@@ -140,7 +141,9 @@ func Extract$Name$Subresource($arg *$api.$Name, fieldManager string) (*$AC, erro
 // subresources returns the subresources of a kind.
 func (g *generator) subresources(p *model.Package, t *model.Type) []string {
 	var names []string
-	if !t.Markers.Has("genclient:noStatus") && slices.ContainsFunc(t.Fields, func(f *model.Field) bool { return f.Name == "Status" }) {
+	if !t.Markers.Has("genclient:noStatus") && slices.ContainsFunc(t.Fields, func(f *model.Field) bool {
+		return f.Name == "Status"
+	}) {
 		names = append(names, "status")
 	}
 	if t.Markers.Has("kubebuilder:subresource:scale") {
@@ -305,7 +308,8 @@ func (w *writer) with(m member, at, ensure string) {
 		}
 		return
 	}
-	vars := source.Vars{"AC": w.ac, "Field": m.name, "With": "With" + w.function(m.name), "at": at + "." + m.name, "ensure": ensure}
+	vars := source.Vars{"AC": w.ac, "Field": m.name, "With": "With" + w.function(m.name), "at": at + "." + m.name,
+		"ensure": ensure}
 	t := m.typ
 	if p, ok := t.(*loader.Pointer); ok {
 		t = p.Elem

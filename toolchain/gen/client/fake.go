@@ -21,7 +21,8 @@ func (g *generator) fakeClientset(groups []*model.ClientGroup) {
 	for _, group := range groups {
 		for _, v := range group.Versions {
 			name := group.GoName + v.GoName
-			typed, fakes := f.Use(g.out.Typed(v), v.Name, group.Package+v.Name), f.Use(g.out.TypedFakes(v), "fake", "fake"+group.Package+v.Name)
+			typed, fakes := f.Use(g.out.Typed(v), v.Name, group.Package+v.Name),
+				f.Use(g.out.TypedFakes(v), "fake", "fake"+group.Package+v.Name)
 			fmt.Fprintf(&methods, "\n// %s is the client of %s/%s.\nfunc (c *Clientset) %s() %s.%sInterface { return &%s.Fake%s{Fake: &c.Fake} }\n",
 				name, group.Name, v.Name, name, typed, name, fakes, name)
 			for _, k := range v.Kinds {
@@ -30,7 +31,8 @@ func (g *generator) fakeClientset(groups []*model.ClientGroup) {
 			}
 		}
 	}
-	vars := source.Vars{"versioned": f.Use(g.out.Clientset(), "versioned", "versioned"), "scheme": f.Use(g.out.Clientset()+"/scheme", "scheme", "scheme")}
+	vars := source.Vars{"versioned": f.Use(g.out.Clientset(), "versioned", "versioned"),
+		"scheme": f.Use(g.out.Clientset()+"/scheme", "scheme", "scheme")}
 	f.Expand(`// Clientset serves objects from memory and records the requests. The zero value has no objects.
 type Clientset struct { $fakes.Clientset }
 
@@ -102,8 +104,10 @@ func (g *generator) fakeKind(k *model.ClientKind) {
 	typed := f.Use(g.out.Typed(v), v.Name, "typed"+v.Group.Package+v.Name)
 	apply := g.out.Apply && (k.Has("apply") || k.Has("applyStatus"))
 	vars := source.Vars{
-		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "group": v.Group.Name, "version": v.Name, "T": "*" + api + "." + k.Name, "L": "*" + api + "." + k.Name + "List",
-		"new": "&" + api + "." + k.Name, "arg": Argument(k.Name), "Fake": "Fake" + v.Group.GoName + v.GoName, "typed": typed, "A": "", "list": "",
+		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "group": v.Group.Name, "version": v.Name,
+		"T": "*" + api + "." + k.Name, "L": "*" + api + "." + k.Name + "List",
+		"new": "&" + api + "." + k.Name, "arg": Argument(k.Name), "Fake": "Fake" + v.Group.GoName + v.GoName,
+		"typed": typed, "A": "", "list": "",
 	}
 	base, types := "FakeClient", vars["T"]
 	if k.HasList {
@@ -115,8 +119,10 @@ func (g *generator) fakeKind(k *model.ClientKind) {
 `, vars)
 	}
 	if apply {
-		vars["A"] = "*" + f.Use(g.out.ApplyConfiguration(v), v.Name, "applyconfiguration"+v.Group.Package+v.Name) + "." + k.Name + "ApplyConfiguration"
-		base, types = map[bool]string{true: "FakeClientWithListAndApply", false: "FakeClientWithApply"}[k.HasList], types+", "+vars["A"]
+		vars["A"] = "*" + f.Use(g.out.ApplyConfiguration(v), v.Name, "applyconfiguration"+v.Group.Package+v.Name) +
+			"." + k.Name + "ApplyConfiguration"
+		base, types = map[bool]string{true: "FakeClientWithListAndApply", false: "FakeClientWithApply"}[k.HasList],
+			types+", "+vars["A"]
 	}
 	vars["base"], vars["types"] = base, types
 	f.Expand(`// fake$Plural is the client of $resource.
@@ -152,7 +158,8 @@ func (g *generator) fakeMethod(f *source.File, k *model.ClientKind, m model.Clie
 	name, own := Argument(k.Name)+"Name", m.Subresource == "" // if the result is the object itself
 	where, sub := "c.Resource(), c.Namespace(), ", fmt.Sprintf("%q, ", m.Subresource)
 	var b strings.Builder
-	fmt.Fprintf(&b, "// %s is a %s of %s.\nfunc (c *fake$Plural) %s {\n", m.Name, m.Verb, strings.TrimSuffix("$resource/"+m.Subresource, "/"), g.signature(f, k, m, vars))
+	fmt.Fprintf(&b, "// %s is a %s of %s.\nfunc (c *fake$Plural) %s {\n", m.Name, m.Verb,
+		strings.TrimSuffix("$resource/"+m.Subresource, "/"), g.signature(f, k, m, vars))
 	action := ""
 	switch m.Verb {
 	case "get":
@@ -160,12 +167,14 @@ func (g *generator) fakeMethod(f *source.File, k *model.ClientKind, m model.Clie
 	case "list":
 		action = "NewListActionWithOptions(c.Resource(), c.Kind(), c.Namespace(), opts)"
 		if !own {
-			action = "NewListSubresourceActionWithOptions(c.Resource(), " + name + ", " + sub + "c.Kind(), c.Namespace(), opts)"
+			action = "NewListSubresourceActionWithOptions(c.Resource(), " + name + ", " + sub +
+				"c.Kind(), c.Namespace(), opts)"
 		}
 	case "create":
 		action = "NewCreateActionWithOptions(" + where + "input, opts)"
 		if !own {
-			action = "NewCreateSubresourceActionWithOptions(c.Resource(), " + name + ", " + sub + "c.Namespace(), input, opts)"
+			action = "NewCreateSubresourceActionWithOptions(c.Resource(), " + name + ", " + sub +
+				"c.Namespace(), input, opts)"
 		}
 	case "update":
 		action = "NewUpdateSubresourceActionWithOptions(c.Resource(), " + sub + "c.Namespace(), input, opts)"
@@ -184,7 +193,8 @@ func (g *generator) fakeMethod(f *source.File, k *model.ClientKind, m model.Clie
 		} else {
 			under = ", " + strings.TrimSuffix(sub, ", ")
 		}
-		action = "NewPatchSubresourceActionWithOptions(" + where + name + ", $types_.ApplyPatchType, data, opts.ToPatchOptions()" + under + ")"
+		action = "NewPatchSubresourceActionWithOptions(" + where + name +
+			", $types_.ApplyPatchType, data, opts.ToPatchOptions()" + under + ")"
 	}
 	fmt.Fprintf(&b, "empty := &%s{}\nobj, err := c.Fake.Invokes($clienttesting.%s, empty)\nreturn $fakes.Result(empty, obj, err)\n}\n",
 		strings.TrimPrefix(result, "*"), action)

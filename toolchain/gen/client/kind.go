@@ -15,16 +15,20 @@ func (g *generator) kind(k *model.ClientKind) {
 	api := f.Use(v.Package.Path, v.Package.Name, v.Group.Package+v.Name)
 	apply := g.out.Apply && (k.Has("apply") || k.Has("applyStatus"))
 	vars := source.Vars{
-		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "private": strings.ToLower(k.Plural[:1]) + k.Plural[1:],
-		"T": "*" + api + "." + k.Name, "L": "*" + api + "." + k.Name + "List", "new": "&" + api + "." + k.Name, "arg": Argument(k.Name),
-		"Client": v.Group.GoName + v.GoName + "Client", "scheme": f.Use(g.out.Clientset()+"/scheme", "scheme", "scheme"),
-		"param": "", "A": "",
+		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource,
+		"private": strings.ToLower(k.Plural[:1]) + k.Plural[1:],
+		"T":       "*" + api + "." + k.Name, "L": "*" + api + "." + k.Name + "List", "new": "&" + api + "." + k.Name,
+		"arg":    Argument(k.Name),
+		"Client": v.Group.GoName + v.GoName + "Client",
+		"scheme": f.Use(g.out.Clientset()+"/scheme", "scheme", "scheme"),
+		"param":  "", "A": "",
 	}
 	if k.Namespaced {
 		vars["param"] = "namespace string"
 	}
 	if apply {
-		vars["A"] = "*" + f.Use(g.out.ApplyConfiguration(v), v.Name, "applyconfiguration"+v.Group.Package+v.Name) + "." + k.Name + "ApplyConfiguration"
+		vars["A"] = "*" + f.Use(g.out.ApplyConfiguration(v), v.Name, "applyconfiguration"+v.Group.Package+v.Name) +
+			"." + k.Name + "ApplyConfiguration"
 	}
 	base, types, news := "Client", vars["T"], "func() $T { return $new{} },"
 	if k.HasList {
@@ -84,7 +88,8 @@ var methods = []struct{ verb, signature string }{
 func Argument(kind string) string {
 	name := strings.ToLower(kind[:1]) + kind[1:]
 	switch name {
-	case "break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for", "func", "go", "goto", "if", "import",
+	case "break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for", "func", "go",
+		"goto", "if", "import",
 		"interface", "map", "package", "range", "return", "select", "struct", "switch", "type", "var":
 		return name + "_"
 	}
@@ -112,7 +117,8 @@ func (g *generator) applied(f *source.File, k *model.ClientKind, m model.ClientM
 	}
 	i := strings.LastIndexByte(m.Input, '.')
 	if i < 0 {
-		return "*" + f.Import(g.out.ApplyConfiguration(k.Version), k.Version.Name) + "." + m.Input + "ApplyConfiguration"
+		return "*" + f.Import(g.out.ApplyConfiguration(k.Version), k.Version.Name) + "." + m.Input +
+			"ApplyConfiguration"
 	}
 	path := strings.Replace(m.Input[:i], "k8s.io/api/", "k8s.io/client-go/applyconfigurations/", 1)
 	return "*" + f.Import(path, path[strings.LastIndexByte(path, '/')+1:]) + "." + m.Input[i+1:] + "ApplyConfiguration"
@@ -134,9 +140,11 @@ func (g *generator) signature(f *source.File, k *model.ClientKind, m model.Clien
 	case "patch":
 		return head + Argument(k.Name) + "Name string, pt $types_.PatchType, data []byte, opts $metav1.PatchOptions, subresources ...string) (" + result + ", error)"
 	case "apply":
-		return head + name + "input " + g.applied(f, k, m, vars["A"]) + ", opts $metav1.ApplyOptions) (" + result + ", error)"
+		return head + name + "input " + g.applied(f, k, m, vars["A"]) + ", opts $metav1.ApplyOptions) (" + result +
+			", error)"
 	}
-	return head + name + "input " + typeOf(f, k, m.Input, vars["T"]) + ", opts $metav1." + map[string]string{"create": "Create", "update": "Update"}[m.Verb] +
+	return head + name + "input " + typeOf(f, k, m.Input, vars["T"]) + ", opts $metav1." +
+		map[string]string{"create": "Create", "update": "Update"}[m.Verb] +
 		"Options) (" + result + ", error)"
 }
 
@@ -148,9 +156,11 @@ func (g *generator) method(f *source.File, k *model.ClientKind, m model.ClientMe
 	}
 	object := Argument(k.Name) + "Name"
 	own := m.Subresource == "" && (m.Verb == "update" || m.Verb == "apply")
-	verb := map[string]string{"get": "Get()", "list": "Get()", "create": "Post()", "update": "Put()", "patch": "Patch(pt)", "apply": "Patch($types_.ApplyPatchType)"}[m.Verb]
+	verb := map[string]string{"get": "Get()", "list": "Get()", "create": "Post()", "update": "Put()",
+		"patch": "Patch(pt)", "apply": "Patch($types_.ApplyPatchType)"}[m.Verb]
 	var b strings.Builder
-	fmt.Fprintf(&b, "// %s is a %s of %s.\nfunc (c *$private) %s {\n", m.Name, m.Verb, strings.TrimSuffix("$resource/"+m.Subresource, "/"), g.signature(f, k, m, vars))
+	fmt.Fprintf(&b, "// %s is a %s of %s.\nfunc (c *$private) %s {\n", m.Name, m.Verb,
+		strings.TrimSuffix("$resource/"+m.Subresource, "/"), g.signature(f, k, m, vars))
 	if m.Verb == "apply" {
 		b.WriteString("data, err := $json.Marshal(input)\nif err != nil {\nreturn nil, err\n}\n")
 		if own {
@@ -160,7 +170,8 @@ func (g *generator) method(f *source.File, k *model.ClientKind, m model.ClientMe
 	} else if own {
 		object = "input.Name"
 	}
-	fmt.Fprintf(&b, "result := &%s{}\nreq := c.GetClient().%s.\nResource(\"$resource\")", strings.TrimPrefix(result, "*"), verb)
+	fmt.Fprintf(&b, "result := &%s{}\nreq := c.GetClient().%s.\nResource(\"$resource\")",
+		strings.TrimPrefix(result, "*"), verb)
 	if k.Namespaced {
 		b.WriteString(".Namespace(c.GetNamespace())")
 	}
@@ -182,7 +193,8 @@ func (g *generator) method(f *source.File, k *model.ClientKind, m model.ClientMe
 	} else {
 		b.WriteString(".\nVersionedParams(&opts, $scheme.ParameterCodec)")
 	}
-	b.WriteString(map[string]string{"get": "", "list": "", "create": ".\nBody(input)", "update": ".\nBody(input)", "patch": ".\nBody(data)", "apply": "\nreq = req.Body(data)"}[m.Verb])
+	b.WriteString(map[string]string{"get": "", "list": "", "create": ".\nBody(input)", "update": ".\nBody(input)",
+		"patch": ".\nBody(data)", "apply": "\nreq = req.Body(data)"}[m.Verb])
 	b.WriteString("\nif err := req.Do(ctx).Into(result); err != nil {\nreturn nil, err\n}\nreturn result, nil\n}\n")
 	f.Expand(b.String(), vars)
 }

@@ -58,7 +58,8 @@ func Hub(p *model.Package) string {
 // Generate generates the conversions of a spoke, the Hub methods of a hub, and the conversions of
 // queries. The error joins all errors.
 func Generate(cfg Config) (Files, error) {
-	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), spoke: cfg.Package.Package, manual: map[*loader.Package]map[string]*loader.Func{}}
+	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), spoke: cfg.Package.Package,
+		manual: map[*loader.Package]map[string]*loader.Func{}}
 	hub := Hub(cfg.Package)
 	if hub == "" && len(fromValues(cfg.Package)) == 0 {
 		g.hubMethods()
@@ -157,7 +158,9 @@ func (g *generator) uses(p *loader.Package, seen map[*loader.Package]bool) bool 
 
 func imports(p *loader.Package, path string) bool {
 	return slices.ContainsFunc(p.Files, func(f *loader.File) bool {
-		return slices.ContainsFunc(f.Syntax.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == strconv.Quote(path) })
+		return slices.ContainsFunc(f.Syntax.Imports, func(s *ast.ImportSpec) bool {
+			return s.Path.Value == strconv.Quote(path)
+		})
 	})
 }
 
@@ -194,7 +197,8 @@ func (g *generator) byHand(from, to loader.Type, packages ...*loader.Package) *l
 		if f == nil {
 			continue
 		}
-		if params := p.Params(f); len(params) == 3 && params[0].String() == "*"+from.String() && params[1].String() == "*"+to.String() {
+		if params := p.Params(f); len(params) == 3 && params[0].String() == "*"+from.String() &&
+			params[1].String() == "*"+to.String() {
 			return f
 		}
 	}
@@ -340,7 +344,8 @@ func (g *generator) body(from, to *loader.Decl) (string, []problem) {
 		}
 		other := theirs[f.Name]
 		if other == nil {
-			problems = append(problems, g.problem(f, from, "%s.%s.%s has no counterpart in %s.%s", from.Pkg.Name, from.Name, f.Name, to.Pkg.Name, to.Name))
+			problems = append(problems, g.problem(f, from, "%s.%s.%s has no counterpart in %s.%s", from.Pkg.Name,
+				from.Name, f.Name, to.Pkg.Name, to.Name))
 			continue
 		}
 		c := &copier{generator: g}
@@ -381,7 +386,8 @@ func (g *generator) methods(names []string) {
 	var noHub []string
 	for _, n := range names {
 		t := g.API.Type(g.spoke.Type(n))
-		if !t.IsRoot() || loader.FindMethod(t.Type(), "ConvertTo") != nil || loader.FindMethod(t.Type(), "ConvertFrom") != nil ||
+		if !t.IsRoot() || loader.FindMethod(t.Type(), "ConvertTo") != nil ||
+			loader.FindMethod(t.Type(), "ConvertFrom") != nil ||
 			loader.FindMethod(t.Type(), "Hub") != nil {
 			continue
 		}
@@ -413,10 +419,12 @@ func (g *generator) requireHub(kinds []string) {
 	pos, list := g.Package.Markers.Get(conversionFnMarker).Pos, strings.Join(kinds, ", ")
 	switch hub := g.API.Packages[i]; {
 	case Hub(hub) != "":
-		g.errs = append(g.errs, loader.Errorf(pos, "+%s: package %s cannot be the hub of %s, because its own +%s=%s makes it a spoke; name the hub %[5]s",
+		g.errs = append(g.errs, loader.Errorf(pos,
+			"+%s: package %s cannot be the hub of %s, because its own +%s=%s makes it a spoke; name the hub %[5]s",
 			conversionFnMarker, hub.Path, list, conversionFnMarker, Hub(hub)))
 	case !slices.Contains(hub.Asks(), generatorName):
-		g.errs = append(g.errs, loader.Errorf(pos, "+%s: the hub package %s needs +kelson:generate=%s too, for the Hub methods of %s",
+		g.errs = append(g.errs, loader.Errorf(pos,
+			"+%s: the hub package %s needs +kelson:generate=%s too, for the Hub methods of %s",
 			conversionFnMarker, hub.Path, generatorName, list))
 	}
 }
@@ -447,7 +455,8 @@ func (g *generator) hubMethods() {
 		}
 		for _, t := range p.Types {
 			hubType := g.Package.Type(t.Name)
-			if hubType != nil && t.IsRoot() && !slices.Contains(names, t.Name) && loader.FindMethod(hubType.Type(), "Hub") == nil {
+			if hubType != nil && t.IsRoot() && !slices.Contains(names, t.Name) &&
+				loader.FindMethod(hubType.Type(), "Hub") == nil {
 				names = append(names, t.Name)
 			}
 		}

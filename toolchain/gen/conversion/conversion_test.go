@@ -59,7 +59,8 @@ func TestHubs(t *testing.T) {
 		"the command line":                 {group + hub, strings.Replace(spoke, asks, "", 1), ""},
 		"a spoke of a spoke": {group + asks + "// +k8s:conversion-gen=example.com/m/v2\n" + hub, spoke,
 			"v2/t.go:3:4: +k8s:conversion-gen: package example.com/m/v1 cannot be the hub of Pizza, because its own +k8s:conversion-gen=example.com/m/v2 makes it a spoke; name the hub example.com/m/v2"},
-		"a custom API server": {group + "// +kelson:crd:generate=false\n" + hub, "// +kelson:crd:generate=false\n" + spoke, ""},
+		"a custom API server": {group + "// +kelson:crd:generate=false\n" + hub,
+			"// +kelson:crd:generate=false\n" + spoke, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, err := generate(t, "example.com/m/v2", map[string]string{"v1/t.go": c.hub, "v2/t.go": c.spoke})
@@ -160,8 +161,10 @@ func Convert_v2_Other_To_v1_Other(in *Other, out *v1.Other, s conversion.Scope) 
 	}
 	for _, want := range []string{
 		"func Convert_v2_Options_To_v1_Options(in *v2.Options, out *v1.Options, s conversion.Scope) error",
-		"sharedv2.Convert_v2_Leaf_To_v1_Leaf(&in.Leaf, &out.Leaf, s)", "sharedv2.Convert_v2_Other_To_v1_Other(&in.Other, &out.Other, s)",
-		"metav1.Convert_Pointer_bool_To_bool(&in.On, &out.On, s)", "metav1.Convert_bool_To_Pointer_bool(&in.On, &out.On, s)",
+		"sharedv2.Convert_v2_Leaf_To_v1_Leaf(&in.Leaf, &out.Leaf, s)",
+		"sharedv2.Convert_v2_Other_To_v1_Other(&in.Other, &out.Other, s)",
+		"metav1.Convert_Pointer_bool_To_bool(&in.On, &out.On, s)",
+		"metav1.Convert_bool_To_Pointer_bool(&in.On, &out.On, s)",
 		"Convert_string_To_v1_Text(&(*in1)[i1], &(*out1)[i1], s)", "out.Kind = v1.Kind(in.Kind)",
 	} {
 		if !strings.Contains(src, want) {
@@ -204,14 +207,17 @@ type Options struct {
 	return nil
 }
 `
-	if problem != "" || !strings.Contains(src, want) || !strings.Contains(src, "s.AddGeneratedConversionFunc((*url.Values)(nil), (*Options)(nil)") {
+	if problem != "" || !strings.Contains(src, want) ||
+		!strings.Contains(src, "s.AddGeneratedConversionFunc((*url.Values)(nil), (*Options)(nil)") {
 		t.Errorf("%s\n%s\nwant\n%s", problem, src, want)
 	}
 	for old, want := range map[string]string{
 		"Names []int32":  "v1/t.go:7:2: Options.Names: []string does not convert to []int64 by itself; write Convert_url_Values_To_v1_Options in package v1",
 		"net/url.Values": "v1/t.go:4:4: +k8s:conversion-gen:explicit-from: only net/url.Values is supported",
 	} {
-		replaced := strings.NewReplacer("§", "`", old, map[string]string{"Names []int32": "Names []int64", "net/url.Values": "example.com/m.Values"}[old]).Replace(options)
+		replaced := strings.NewReplacer("§", "`", old,
+			map[string]string{"Names []int32": "Names []int64", "net/url.Values": "example.com/m.Values"}[old]).
+			Replace(options)
 		if _, problem := generate(t, "example.com/m/v1", map[string]string{"v1/t.go": replaced}); problem != want {
 			t.Errorf("error %q, want %q", problem, want)
 		}

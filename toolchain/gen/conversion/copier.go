@@ -85,7 +85,8 @@ func (c *copier) value(in, out string, from, to loader.Type) {
 		}
 		a, b := c.names()
 		i := fmt.Sprintf("i%d", c.depth)
-		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = make(%s, len(*%s))\nfor %s := range *%s {", in, a, b, in, out, b, c.Type(to), a, i, a)
+		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = make(%s, len(*%s))\nfor %s := range *%s {", in, a, b, in,
+			out, b, c.Type(to), a, i, a)
 		c.value("(*"+a+")["+i+"]", "(*"+b+")["+i+"]", f.Elem, t.Elem)
 		c.linef("}\n} else {\n%s = nil\n}", out)
 	case *loader.Map:
@@ -100,7 +101,8 @@ func (c *copier) value(in, out string, from, to loader.Type) {
 		}
 		a, b := c.names()
 		k, v := fmt.Sprintf("key%d", c.depth), fmt.Sprintf("value%d", c.depth)
-		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = make(%s, len(*%s))\nfor %s, %s := range *%s {", in, a, b, in, out, b, c.Type(to), a, k, v, a)
+		c.linef("if %s != nil {\n%s, %s := &%s, &%s\n*%s = make(%s, len(*%s))\nfor %s, %s := range *%s {", in, a, b, in,
+			out, b, c.Type(to), a, k, v, a)
 		c.linef("var newKey%s %s\nvar newValue%s %s", k, c.Type(t.Key), v, c.Type(t.Elem))
 		c.value(k, "newKey"+k, f.Key, t.Key)
 		c.value(v, "newValue"+v, f.Elem, t.Elem)
@@ -187,7 +189,8 @@ func (c *copier) same(from, to loader.Type) bool {
 
 // pointers are the types that metav1 converts to pointers and back, as conversion-gen does. A nil
 // pointer becomes the zero value.
-var pointers = []string{"bool", "float64", "int32", "int64", "string", metaPath + ".Duration", "k8s.io/apimachinery/pkg/util/intstr.IntOrString"}
+var pointers = []string{"bool", "float64", "int32", "int64", "string", metaPath + ".Duration",
+	"k8s.io/apimachinery/pkg/util/intstr.IntOrString"}
 
 // call returns the function that converts two types: a hand-written one, one of metav1, or a
 // generated one. Hand-written ones may be in a package of the types, or of another spoke.
@@ -200,16 +203,19 @@ func (c *copier) call(from, to loader.Type) string {
 	}
 	var generated *loader.Package
 	for _, s := range c.spokes {
-		between := ok1 && ok2 && (a.Decl.Pkg == s.types && b.Decl.Pkg == s.hub || a.Decl.Pkg == s.hub && b.Decl.Pkg == s.types)
+		between := ok1 && ok2 && (a.Decl.Pkg == s.types && b.Decl.Pkg == s.hub ||
+			a.Decl.Pkg == s.hub && b.Decl.Pkg == s.types)
 		packages = append(packages, s.functions)
-		if between && generated == nil && len(a.Args)+len(b.Args) == 0 && a.Decl.Name == b.Decl.Name && s.pairs[a.Decl.Name] {
+		if between && generated == nil && len(a.Args)+len(b.Args) == 0 && a.Decl.Name == b.Decl.Name &&
+			s.pairs[a.Decl.Name] {
 			generated = s.functions
 		}
 	}
 	if f := c.byHand(from, to, packages...); f != nil {
 		return c.Qualified(f.Pkg.Path, f.Pkg.Name, name)
 	}
-	if x, y := from.String(), to.String(); x == "*"+y && slices.Contains(pointers, y) || y == "*"+x && slices.Contains(pointers, x) {
+	if x, y := from.String(), to.String(); x == "*"+y && slices.Contains(pointers, y) ||
+		y == "*"+x && slices.Contains(pointers, x) {
 		return c.Expanded("$metav1.", nil) + name
 	}
 	if generated != nil {

@@ -25,8 +25,10 @@ func (g *generator) test() ([]byte, error) {
 		}
 		hub := g.hub.Type(t.Name).Type()
 		there, back := g.function(t.Type(), hub), g.function(hub, t.Type())
-		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n", t.Name+" to the hub and back", there, back)
-		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n", t.Name+" of the hub to the spoke and back", back, there)
+		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n",
+			t.Name+" to the hub and back", there, back)
+		fmt.Fprintf(&cases, "t.Run(%q, func(t *$testing.T) { roundTripConversion(t, %s, %s) })\n",
+			t.Name+" of the hub to the spoke and back", back, there)
 	}
 	if cases.Len() == 0 {
 		return nil, nil
@@ -37,7 +39,9 @@ func (g *generator) test() ([]byte, error) {
 	}
 	// The types of fields may be in any package.
 	values, json := "", source.Packages["apiextensionsv1"].Path
-	if imports(g.spoke, json) || slices.ContainsFunc(g.API.Packages, func(p *model.Package) bool { return imports(p.Package, json) }) {
+	if imports(g.spoke, json) || slices.ContainsFunc(g.API.Packages, func(p *model.Package) bool {
+		return imports(p.Package, json)
+	}) {
 		values = "func(v *$apiextensionsv1.JSON, _ $randfill.Continue) { v.Raw = []byte(`{\"a\":1}`) },\n"
 	}
 	f.Expand(`// Every object must survive the conversion to the other version and back. Seeds are fixed, so failures are reproducible.

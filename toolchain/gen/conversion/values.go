@@ -37,7 +37,8 @@ func (g *generator) values(t *model.Type) string {
 			}
 			function := g.fromStrings(f.Type())
 			if function == "" {
-				g.errs = append(g.errs, loader.Errorf(f.Pos(), "%s.%s: []string does not convert to %s by itself; write %s in package %s",
+				g.errs = append(g.errs, loader.Errorf(f.Pos(),
+					"%s.%s: []string does not convert to %s by itself; write %s in package %s",
 					t.Name, f.Name, short(f.Type()), name, g.Package.Name))
 				continue
 			}
@@ -70,7 +71,8 @@ func (g *generator) fromStrings(to loader.Type) string {
 	switch t := to.String(); {
 	case slices.Contains([]string{"string", "int", "bool", "*bool", "int64", "*int64"}, t):
 		return g.Expanded("$runtime.", nil) + name
-	case t == "[]int32", slices.Contains([]string{"Time", "IncludeObjectPolicy", "ResourceVersionMatch"}, strings.TrimPrefix(t, metaPath+".")),
+	case t == "[]int32", slices.Contains([]string{"Time", "IncludeObjectPolicy", "ResourceVersionMatch"},
+		strings.TrimPrefix(t, metaPath+".")),
 		slices.Contains([]string{"Time", "DeletionPropagation"}, strings.TrimPrefix(t, "*"+metaPath+".")):
 		return g.Expanded("$metav1.", nil) + name
 	}

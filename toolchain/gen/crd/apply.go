@@ -34,7 +34,8 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 		name, target := m.Name, s
 		if rest, ok := strings.CutPrefix(name, items); ok {
 			if s.Type == "array" && s.Ref != nil {
-				b.misused(m, "has no effect here, because the type %s declares the elements; move it to that type", *s.Ref)
+				b.misused(m, "has no effect here, because the type %s declares the elements; move it to that type",
+					*s.Ref)
 				continue
 			}
 			if s.Type != "array" || s.Items == nil || s.Items.Schema == nil {
@@ -51,8 +52,10 @@ func (b *builder) apply(s *props, ms marker.Markers) {
 
 // schemaMarkers are the markers that change a schema, besides those of kubebuilder:validation.
 var schemaMarkers = []string{
-	"kubebuilder:pruning:PreserveUnknownFields", "kubebuilder:default", "kubebuilder:example", "kubebuilder:title", "kubebuilder:externalDocs",
-	"default", "nullable", "listType", "listMapKey", "mapType", "structType", "k8s:minimum", "k8s:maximum", "k8s:maxItems", "k8s:immutable",
+	"kubebuilder:pruning:PreserveUnknownFields", "kubebuilder:default", "kubebuilder:example", "kubebuilder:title",
+	"kubebuilder:externalDocs",
+	"default", "nullable", "listType", "listMapKey", "mapType", "structType", "k8s:minimum", "k8s:maximum",
+	"k8s:maxItems", "k8s:immutable",
 	"k8s:required", "k8s:enum", "k8s:listType", "k8s:listMapKey",
 }
 
@@ -135,9 +138,11 @@ func (b *builder) one(s *props, name string, m *marker.Marker) error {
 		if _, err := url.ParseRequestURI(m.String("url")); err != nil {
 			return fmt.Errorf("has an invalid URL: %w", err)
 		}
-		s.ExternalDocs = &apiextensionsv1.ExternalDocumentation{URL: m.String("url"), Description: m.String("description")}
+		s.ExternalDocs = &apiextensionsv1.ExternalDocumentation{URL: m.String("url"),
+			Description: m.String("description")}
 	case "k8s:immutable":
-		s.XValidations = append(s.XValidations, apiextensionsv1.ValidationRule{Rule: "self == oldSelf", Message: "field is immutable"})
+		s.XValidations = append(s.XValidations, apiextensionsv1.ValidationRule{Rule: "self == oldSelf",
+			Message: "field is immutable"})
 	case "k8s:required":
 		notEmpty(s)
 	case "k8s:enum":
@@ -177,10 +182,12 @@ func (b *builder) validate(s *props, name string, m *marker.Marker) error {
 	case float64:
 		*map[string]**float64{"Maximum": &s.Maximum, "Minimum": &s.Minimum, "MultipleOf": &s.MultipleOf}[name] = &v
 	case int64:
-		*map[string]**int64{"MaxLength": &s.MaxLength, "MinLength": &s.MinLength, "MaxItems": &s.MaxItems, "MinItems": &s.MinItems,
+		*map[string]**int64{"MaxLength": &s.MaxLength, "MinLength": &s.MinLength, "MaxItems": &s.MaxItems,
+			"MinItems":      &s.MinItems,
 			"MaxProperties": &s.MaxProperties, "MinProperties": &s.MinProperties}[name] = &v
 	case bool:
-		*map[string]*bool{"ExclusiveMaximum": &s.ExclusiveMaximum, "ExclusiveMinimum": &s.ExclusiveMinimum, "UniqueItems": &s.UniqueItems}[name] = v
+		*map[string]*bool{"ExclusiveMaximum": &s.ExclusiveMaximum, "ExclusiveMinimum": &s.ExclusiveMinimum,
+			"UniqueItems": &s.UniqueItems}[name] = v
 	case string:
 		*map[string]*string{"Pattern": &s.Pattern, "Format": &s.Format, "Type": &s.Type}[name] = v
 	case []any: // Enum
@@ -213,10 +220,12 @@ func (b *builder) validate(s *props, name string, m *marker.Marker) error {
 }
 
 func celRule(s *props, m *marker.Marker) error {
-	rule := apiextensionsv1.ValidationRule{Rule: m.String("rule"), Message: m.String("message"), MessageExpression: m.String("messageExpression"),
-		FieldPath: m.String("fieldPath"), OptionalOldSelf: m.Bool("optionalOldSelf")}
+	rule := apiextensionsv1.ValidationRule{Rule: m.String("rule"), Message: m.String("message"),
+		MessageExpression: m.String("messageExpression"),
+		FieldPath:         m.String("fieldPath"), OptionalOldSelf: m.Bool("optionalOldSelf")}
 	if r := apiextensionsv1.FieldValueErrorReason(m.String("reason")); r != "" {
-		known := []apiextensionsv1.FieldValueErrorReason{apiextensionsv1.FieldValueRequired, apiextensionsv1.FieldValueInvalid,
+		known := []apiextensionsv1.FieldValueErrorReason{apiextensionsv1.FieldValueRequired,
+			apiextensionsv1.FieldValueInvalid,
 			apiextensionsv1.FieldValueForbidden, apiextensionsv1.FieldValueDuplicate}
 		if !slices.Contains(known, r) {
 			return fmt.Errorf("has an unknown reason %q; the reasons are %v", r, known)
@@ -237,7 +246,8 @@ func oneOfRule(name string) func(fields []string) *apiextensionsv1.ValidationRul
 				name, _ := celIdentifier(f) // oneOfFields reports the fields that have none
 				terms = append(terms, fmt.Sprintf(each, name))
 			}
-			return &apiextensionsv1.ValidationRule{Rule: strings.Join(terms, join) + compare, Message: fmt.Sprintf(message, fields)}
+			return &apiextensionsv1.ValidationRule{Rule: strings.Join(terms, join) + compare,
+				Message: fmt.Sprintf(message, fields)}
 		}
 	}
 	switch name {

@@ -63,7 +63,8 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 		return nil, nil, err
 	}
 	if per < 0 {
-		return nil, nil, fmt.Errorf("%s: the definition has %d bytes, more than %d, even without descriptions", def.Name, len(doc), limit)
+		return nil, nil, fmt.Errorf("%s: the definition has %d bytes, more than %d, even without descriptions",
+			def.Name, len(doc), limit)
 	}
 	short, _ := fits(per)
 	return short, fmt.Errorf("%s: descriptions are shortened to %d bytes, since the definition would have %d bytes, more than %d",

@@ -49,12 +49,14 @@ func FileName(r *model.Resource) string { return r.Group + "_" + r.Plural + ".ya
 // Definition returns the CustomResourceDefinition of a resource. The error joins all errors.
 func (g *Generator) Definition(r *model.Resource) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
+			Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{Name: r.Plural + "." + r.Group, Labels: r.Labels, Annotations: r.Annotations},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: r.Group,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Kind: r.Kind, ListKind: r.ListKind, Plural: r.Plural, Singular: r.Singular, ShortNames: r.ShortNames, Categories: r.Categories,
+				Kind: r.Kind, ListKind: r.ListKind, Plural: r.Plural, Singular: r.Singular, ShortNames: r.ShortNames,
+				Categories: r.Categories,
 			},
 			Scope: apiextensionsv1.ClusterScoped,
 		},
@@ -85,8 +87,10 @@ func (g *Generator) version(v *model.Version) apiextensionsv1.CustomResourceDefi
 			SpecReplicasPath: v.Scale.Spec, StatusReplicasPath: v.Scale.Status, LabelSelectorPath: v.Scale.Selector}
 	}
 	for _, c := range v.Columns {
-		out.AdditionalPrinterColumns = append(out.AdditionalPrinterColumns, apiextensionsv1.CustomResourceColumnDefinition{
-			Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority, JSONPath: c.JSONPath})
+		out.AdditionalPrinterColumns = append(out.AdditionalPrinterColumns,
+			apiextensionsv1.CustomResourceColumnDefinition{
+				Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority,
+				JSONPath: c.JSONPath})
 	}
 	for _, path := range v.Selectable {
 		out.SelectableFields = append(out.SelectableFields, apiextensionsv1.SelectableField{JSONPath: path})
@@ -117,7 +121,8 @@ func YAML(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 	if len(crd.Annotations) > 0 {
 		meta["annotations"] = crd.Annotations
 	}
-	data, err := json.Marshal(map[string]any{"apiVersion": crd.APIVersion, "kind": crd.Kind, "metadata": meta, "spec": crd.Spec})
+	data, err := json.Marshal(map[string]any{"apiVersion": crd.APIVersion, "kind": crd.Kind, "metadata": meta,
+		"spec": crd.Spec})
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", crd.Name, err)
 	}

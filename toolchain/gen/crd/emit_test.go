@@ -11,7 +11,8 @@ import (
 
 // The emitter writes the same bytes as sigs.k8s.io/yaml for any definition.
 func TestEmitterMatchesYAMLPackage(t *testing.T) {
-	texts := []string{"", "a", "true", "n", "3", "-", "a: b", "# c", " lead", "trail ", "two\nlines", "ends\n", "\n\nbegins", "a\n\n  b\n", "tab\tx", "é", "'", `"`, "`x`", "|-",
+	texts := []string{"", "a", "true", "n", "3", "-", "a: b", "# c", " lead", "trail ", "two\nlines", "ends\n",
+		"\n\nbegins", "a\n\n  b\n", "tab\tx", "é", "'", `"`, "`x`", "|-",
 		"a very long line that goes on and on and on and on and on and on and on and on and on and on and on and on and on and on", "1e3", "0x1", "null", "~", "=", "!x", "&a", "*b"}
 	for seed := range int64(60) {
 		def := &apiextensionsv1.CustomResourceDefinition{}
@@ -24,7 +25,8 @@ func TestEmitterMatchesYAMLPackage(t *testing.T) {
 				}
 			},
 			func(v *apiextensionsv1.JSON, c randfill.Continue) {
-				v.Raw = []byte([]string{`1`, `"x"`, `true`, `1.5`, `{"a":{"b":[1,{"c":"d\ne"}]}}`, `[]`, `{}`, `["a","b"]`, `null`, `1e21`}[c.Intn(10)])
+				v.Raw = []byte([]string{`1`, `"x"`, `true`, `1.5`, `{"a":{"b":[1,{"c":"d\ne"}]}}`, `[]`, `{}`,
+					`["a","b"]`, `null`, `1e21`}[c.Intn(10)])
 			},
 			func(v *apiextensionsv1.JSONSchemaPropsOrArray, c randfill.Continue) {
 				v.Schema = &props{}
@@ -37,7 +39,8 @@ func TestEmitterMatchesYAMLPackage(t *testing.T) {
 			func(s *props, c randfill.Continue) {
 				c.FillNoCustom(s)
 				// These fields are never generated.
-				s.ID, s.Schema, s.Ref, s.Definitions, s.Dependencies, s.PatternProperties, s.AdditionalItems = "", "", nil, nil, nil, nil, nil
+				s.ID, s.Schema, s.Ref, s.Definitions, s.Dependencies, s.PatternProperties, s.AdditionalItems = "", "",
+					nil, nil, nil, nil, nil
 			})
 		f.Fill(def)
 		if len(def.Spec.Versions) == 0 {
@@ -61,14 +64,17 @@ func TestEmitterMatchesYAMLPackage(t *testing.T) {
 			for at < min(len(got), len(want)) && got[at] == want[at] {
 				at++
 			}
-			t.Fatalf("seed %d\n--- got\n…%s\n--- want\n…%s", seed, got[max(0, at-80):min(len(got), at+80)], want[max(0, at-80):min(len(want), at+80)])
+			t.Fatalf("seed %d\n--- got\n…%s\n--- want\n…%s", seed, got[max(0, at-80):min(len(got), at+80)],
+				want[max(0, at-80):min(len(want), at+80)])
 		}
 	}
 }
 
 // FuzzText compares the fast encoding of a text with that of sigs.k8s.io/yaml.
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"a", "No", "a: b", "a:b", "a #b", "a#b", "two\nlines", "two\n\n  lines: here\n# not a comment", "Nil", "nan", "a\n ", "x \ny", "e1", "Yes,", "a very long line that goes on and on and on and on and on and on and on and on and  on and on and on and on and on and on and on and on", "a?", "O", "a\ttab"} {
+	for _, s := range []string{"a", "No", "a: b", "a:b", "a #b", "a#b", "two\nlines",
+		"two\n\n  lines: here\n# not a comment", "Nil", "nan", "a\n ", "x \ny", "e1", "Yes,",
+		"a very long line that goes on and on and on and on and on and on and on and on and  on and on and on and on and on and on and on and on", "a?", "O", "a\ttab"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

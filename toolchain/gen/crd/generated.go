@@ -14,7 +14,8 @@ func (g *Generator) Generated(doc []byte) *apiextensionsv1.CustomResourceDefinit
 		return nil
 	}
 	def := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(doc, def); err != nil || def.Kind != "CustomResourceDefinition" || def.Spec.Group == "" || def.Spec.Names.Plural == "" {
+	if err := yaml.UnmarshalStrict(doc, def); err != nil || def.Kind != "CustomResourceDefinition" ||
+		def.Spec.Group == "" || def.Spec.Names.Plural == "" {
 		return nil
 	}
 	if def.Annotations["controller-gen.kubebuilder.io/version"] != "" {

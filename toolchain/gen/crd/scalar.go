@@ -3,7 +3,8 @@ package crd
 import "strings"
 
 // reserved are words that YAML 1.1 does not interpret as strings.
-var reserved = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "true": true, "false": true, "null": true}
+var reserved = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "true": true,
+	"false": true, "null": true}
 
 // width is the column after which long lines are folded, at the next space.
 const width = 80
@@ -11,7 +12,8 @@ const width = 80
 // simple encodes text as YAML if that is straightforward: prose and identifiers. The YAML package
 // encodes other text. The text begins at column, in a line with the given indentation.
 func simple(s string, column int, indent string) (string, bool) {
-	if s == "" || !(s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z') || s[len(s)-1] == ' ' || s[len(s)-1] == '\n' {
+	if s == "" || !(s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z') || s[len(s)-1] == ' ' ||
+		s[len(s)-1] == '\n' {
 		return "", false
 	}
 	lines := 0

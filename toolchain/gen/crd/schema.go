@@ -32,7 +32,8 @@ type builder struct {
 }
 
 func newBuilder(api *model.API, opts Options) *builder {
-	return &builder{api: api, opts: opts, made: map[string]*props{}, names: map[string]*loader.Named{}, seen: map[string]bool{}}
+	return &builder{api: api, opts: opts, made: map[string]*props{}, names: map[string]*loader.Named{},
+		seen: map[string]bool{}}
 }
 
 func (b *builder) fail(err error) {
@@ -222,7 +223,8 @@ func (b *builder) mapping(t *loader.Map) *props {
 		b.failf("a map's keys are strings in JSON, or types with a MarshalText method; %s is neither", t.Key)
 		return &props{}
 	}
-	return &props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: b.typ(t.Elem), Allows: true}}
+	return &props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: b.typ(t.Elem),
+		Allows: true}}
 }
 
 // structure returns the schema of a struct. Embedded structs are in allOf, which is merged later.
@@ -321,9 +323,11 @@ func (b *builder) oneOfFields() []string {
 		if fields, ok := m.Value.([]string); ok && oneOfRule(m.Name) != nil {
 			for _, f := range fields {
 				if strings.Contains(f, ".") {
-					b.fail(loader.Errorf(m.Pos, "+%s: %s is not a field of this type; use field names, not paths", m.Name, f))
+					b.fail(loader.Errorf(m.Pos, "+%s: %s is not a field of this type; use field names, not paths",
+						m.Name, f))
 				} else if _, ok := celIdentifier(f); !ok {
-					b.fail(loader.Errorf(m.Pos, "+%s: a CEL rule cannot refer to the field %q: its name may have letters, digits, _, - and /, and begins with no digit", m.Name, f))
+					b.fail(loader.Errorf(m.Pos,
+						"+%s: a CEL rule cannot refer to the field %q: its name may have letters, digits, _, - and /, and begins with no digit", m.Name, f))
 				}
 			}
 			names = append(names, fields...)

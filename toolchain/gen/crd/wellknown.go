@@ -34,7 +34,8 @@ func (b *builder) wellKnown(n *loader.Named) *props {
 		return &props{XIntOrString: true, AnyOf: intOrString}
 	case "k8s.io/apimachinery/pkg/runtime.RawExtension":
 		return &props{Type: "object", XPreserveUnknownFields: &yes}
-	case "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON", "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.JSON":
+	case "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON",
+		"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.JSON":
 		return &props{XPreserveUnknownFields: &yes}
 	}
 	return nil
@@ -43,7 +44,8 @@ func (b *builder) wellKnown(n *loader.Named) *props {
 // objectMeta is the schema of the metadata that users write.
 func objectMeta() *props {
 	text := props{Type: "string"}
-	texts := props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &text}}
+	texts := props{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true,
+		Schema: &text}}
 	return &props{Type: "object", Properties: map[string]props{
 		"name": text, "namespace": text, "labels": texts, "annotations": texts, "finalizers": *array(&text),
 	}}

@@ -20,10 +20,12 @@ func (m methods) any() bool { return m.copy || m.into }
 // files are not read, so their methods do not count.
 func manual(t loader.Type) methods {
 	var m methods
-	if c := loader.FindMethod(t, "DeepCopy"); c != nil && c.Func.Type.Params.NumFields() == 0 && c.Func.Type.Results.NumFields() == 1 {
+	if c := loader.FindMethod(t, "DeepCopy"); c != nil && c.Func.Type.Params.NumFields() == 0 &&
+		c.Func.Type.Results.NumFields() == 1 {
 		m.copy, m.copyPtr = true, c.Pointer
 	}
-	if c := loader.FindMethod(t, "DeepCopyInto"); c != nil && c.Func.Type.Params.NumFields() == 1 && c.Func.Type.Results.NumFields() == 0 {
+	if c := loader.FindMethod(t, "DeepCopyInto"); c != nil && c.Func.Type.Params.NumFields() == 1 &&
+		c.Func.Type.Results.NumFields() == 0 {
 		m.into = true
 	}
 	return m
@@ -131,7 +133,8 @@ func (g *generator) intoStruct(t loader.Type, st *loader.Struct) {
 	if n, ok := t.(*loader.Named); ok && n.Decl != g.owner {
 		for _, outer := range g.inline {
 			if outer.String() == n.String() {
-				g.fail(t, "the type "+n.Decl.Name+", which has no DeepCopyInto method, contains itself; write the method")
+				g.fail(t, "the type "+n.Decl.Name+
+					", which has no DeepCopyInto method, contains itself; write the method")
 				return
 			}
 		}

@@ -61,7 +61,8 @@ func TestCopies(t *testing.T) {
 		f := &filler{rand.New(rand.NewPCG(seed, 0))}
 		f.fill(reflect.ValueOf(in).Elem(), 0)
 		out := in.DeepCopy()
-		if out.Manual.Copies != in.Manual.Copies+1 || in.ManualPtr != nil && out.ManualPtr.Copies != in.ManualPtr.Copies+1 {
+		if out.Manual.Copies != in.Manual.Copies+1 ||
+			in.ManualPtr != nil && out.ManualPtr.Copies != in.ManualPtr.Copies+1 {
 			t.Fatalf("seed %d: a copy by hand was not used", seed)
 		}
 		forgetCounts(reflect.ValueOf(in).Elem())
@@ -79,7 +80,8 @@ func TestCopies(t *testing.T) {
 			t.Fatalf("seed %d: DeepCopyObject is %v", seed, obj)
 		}
 	}
-	if (*fixture.Everything)(nil).DeepCopy() != nil || (*fixture.Everything)(nil).DeepCopyObject() != nil || fixture.List(nil).DeepCopy() != nil {
+	if (*fixture.Everything)(nil).DeepCopy() != nil || (*fixture.Everything)(nil).DeepCopyObject() != nil ||
+		fixture.List(nil).DeepCopy() != nil {
 		t.Error("a copy of nil is not nil")
 	}
 }

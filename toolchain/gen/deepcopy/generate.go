@@ -20,7 +20,8 @@ const runtimePath = "k8s.io/apimachinery/pkg/runtime"
 // Generate returns the Go source of the package's copy methods, with a header comment that may be
 // empty, or nil if no type needs any. The error joins all errors.
 func Generate(pkg *model.Package, header string) ([]byte, error) {
-	g := &generator{pkg: pkg.Package, File: source.New(pkg.Path, pkg.Name), generated: map[string]bool{}, sources: map[*loader.Package]*sources{}}
+	g := &generator{pkg: pkg.Package, File: source.New(pkg.Path, pkg.Name), generated: map[string]bool{},
+		sources: map[*loader.Package]*sources{}}
 	methods := map[string]string{}
 	g.all = enabled(pkg)
 	for _, t := range pkg.Types {

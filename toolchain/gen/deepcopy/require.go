@@ -53,7 +53,8 @@ func (g *generator) declares(n *loader.Named, method string) bool {
 	if g.sources[p] == nil {
 		g.sources[p] = &sources{dir: p.Dir, own: p == g.pkg}
 	}
-	receiver := regexp.MustCompile(`(?m)^func \((\w+ +)?\*?` + regexp.QuoteMeta(n.Decl.Name) + `(\[[^]]*\])?\) ` + method + `\(`)
+	receiver := regexp.MustCompile(`(?m)^func \((\w+ +)?\*?` + regexp.QuoteMeta(n.Decl.Name) + `(\[[^]]*\])?\) ` +
+		method + `\(`)
 	for src := range g.sources[p].all {
 		if receiver.Match(src) {
 			return true
@@ -109,7 +110,8 @@ func generates(p *loader.Package) bool {
 		for _, group := range f.Syntax.Comments {
 			for _, c := range group.List {
 				text := strings.TrimSpace(strings.TrimPrefix(c.Text, "//"))
-				if strings.HasPrefix(text, "+kubebuilder:object:generate=true") || strings.HasPrefix(text, "+kubebuilder:object:root=true") ||
+				if strings.HasPrefix(text, "+kubebuilder:object:generate=true") ||
+					strings.HasPrefix(text, "+kubebuilder:object:root=true") ||
 					strings.HasPrefix(text, "+k8s:deepcopy-gen") {
 					return true
 				}

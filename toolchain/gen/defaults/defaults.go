@@ -28,7 +28,8 @@ type Config struct {
 // Generate returns the Go source, or nil if the package's kinds have no defaults. The error joins
 // all errors.
 func Generate(cfg Config) ([]byte, error) {
-	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name), local: map[string]*loader.Package{}, has: map[string]bool{},
+	g := &generator{Config: cfg, File: source.New(cfg.Package.Path, cfg.Package.Name),
+		local: map[string]*loader.Package{}, has: map[string]bool{},
 		written: map[string]bool{}}
 	for _, p := range cfg.API.Packages {
 		g.local[p.Path] = p.Package
@@ -50,7 +51,8 @@ func Generate(cfg Config) ([]byte, error) {
 	}
 	var adds strings.Builder
 	for _, t := range roots {
-		fmt.Fprintf(&adds, "scheme.AddTypeDefaultingFunc(&%s{}, func(obj any) { SetObjectDefaults_%s(obj.(*%s)) })\n", t.Name, t.Name, t.Name)
+		fmt.Fprintf(&adds, "scheme.AddTypeDefaultingFunc(&%s{}, func(obj any) { SetObjectDefaults_%s(obj.(*%s)) })\n",
+			t.Name, t.Name, t.Name)
 	}
 	g.Expand(`// RegisterDefaults registers the defaulting functions of the package's kinds.
 func RegisterDefaults(scheme *$runtime.Scheme) error {
@@ -114,7 +116,9 @@ func (g *generator) needed(t loader.Type, within map[string]bool) bool {
 	case *loader.Map:
 		return g.needed(t.Elem, within)
 	case *loader.Struct:
-		return slices.ContainsFunc(g.unnamed(t), func(f *model.Field) bool { return f.Markers.Has("default") || g.needed(f.Type(), within) })
+		return slices.ContainsFunc(g.unnamed(t), func(f *model.Field) bool {
+			return f.Markers.Has("default") || g.needed(f.Type(), within)
+		})
 	case *loader.Named:
 		key := t.String()
 		if known, ok := g.has[key]; ok {
@@ -303,7 +307,8 @@ func (g *generator) set(f *model.Field, at, raw string, value any) error {
 		if zero == "struct" && !isPointer {
 			condition = g.Use("reflect", "reflect", "reflect") + ".ValueOf(" + at + ").IsZero()"
 		}
-		g.Printf("if %s {\nif err := %s.Unmarshal([]byte(%s), &%s); err != nil {\npanic(err)\n}\n}", condition, g.Use("encoding/json", "json", "json"),
+		g.Printf("if %s {\nif err := %s.Unmarshal([]byte(%s), &%s); err != nil {\npanic(err)\n}\n}", condition,
+			g.Use("encoding/json", "json", "json"),
 			quoted(raw), at)
 	case isPointer:
 		g.Printf("if %s == nil {\nvar value %s = %s\n%s = &value\n}", at, g.Type(t), literal, at)

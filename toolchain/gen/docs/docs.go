@@ -154,7 +154,8 @@ func (w *writer) prose(doc string) {
 func (w *writer) table(t *model.Type) {
 	w.linef("| field | type | | |\n|---|---|---|---|")
 	if t.IsRoot() {
-		w.linef("| `apiVersion` | string | required | `%s` |\n| `kind` | string | required | `%s` |", apiVersion(w.p), t.Name)
+		w.linef("| `apiVersion` | string | required | `%s` |\n| `kind` | string | required | `%s` |", apiVersion(w.p),
+			t.Name)
 	}
 	w.fields(t)
 	w.linef("")
@@ -181,7 +182,8 @@ func (w *writer) fields(t *model.Type) {
 		}
 		need := "required"
 		if f.Markers.Has("optional", "kubebuilder:validation:Optional", "k8s:optional") ||
-			strings.Contains(opts, "omitempty") && !f.Markers.Has("required", "kubebuilder:validation:Required", "k8s:required") {
+			strings.Contains(opts, "omitempty") &&
+				!f.Markers.Has("required", "kubebuilder:validation:Required", "k8s:required") {
 			need = "optional"
 		}
 		about := cell(f.Doc)

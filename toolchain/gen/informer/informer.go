@@ -184,7 +184,8 @@ func (g *generator) version(v *model.ClientVersion) {
 	var members, methods strings.Builder
 	for _, k := range kinds(v) {
 		fmt.Fprintf(&members, "%s() %sInformer\n", k.Plural, k.Name)
-		fmt.Fprintf(&methods, "\nfunc (v version) %s() %sInformer { return %sInformer{v.factory} }\n", k.Plural, k.Name, strings.ToLower(k.Name[:1])+k.Name[1:])
+		fmt.Fprintf(&methods, "\nfunc (v version) %s() %sInformer { return %sInformer{v.factory} }\n", k.Plural, k.Name,
+			strings.ToLower(k.Name[:1])+k.Name[1:])
 	}
 	f.Expand(`// Interface has the informers of $group/$version.
 type Interface interface {

@@ -112,7 +112,8 @@ func method(f *source.File, t *model.Type, name, what string, r *release) {
 	if r == nil || loader.FindMethod(t.Type(), "APILifecycle"+name) != nil {
 		return
 	}
-	verb := "that " + map[string]string{"introduced": "introduces", "deprecated": "deprecates", "removed": "removes"}[what]
+	verb := "that " + map[string]string{"introduced": "introduces", "deprecated": "deprecates",
+		"removed": "removes"}[what]
 	f.Printf("// APILifecycle%s returns the release %s the API.\nfunc (in *%s) APILifecycle%s() (major, minor int) { return %d, %d }\n", name, verb, t.Name, name, r.major, r.minor)
 }
 
@@ -157,7 +158,8 @@ func replacement(f *source.File, t *model.Type) error {
 		return err
 	}
 	parts := strings.Split(m.Text(), ",")
-	if len(parts) != 3 || !group.MatchString(parts[0]) || !version.MatchString(parts[1]) || !kind.MatchString(parts[2]) {
+	if len(parts) != 3 || !group.MatchString(parts[0]) || !version.MatchString(parts[1]) ||
+		!kind.MatchString(parts[2]) {
 		return loader.Errorf(m.Pos, "+%s needs GROUP,VERSION,KIND, not %q", m.Name, m.Text())
 	}
 	if loader.FindMethod(t.Type(), "APILifecycleReplacement") != nil {

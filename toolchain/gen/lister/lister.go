@@ -27,7 +27,8 @@ func Generate(groups []*model.ClientGroup, out client.Output) ([]client.File, er
 				if err != nil {
 					return nil, err
 				}
-				files = append(files, client.File{Name: path.Join(f.Path(), strings.ToLower(k.Name)+".go"), Content: data})
+				files = append(files, client.File{Name: path.Join(f.Path(), strings.ToLower(k.Name)+".go"),
+					Content: data})
 			}
 		}
 	}
@@ -37,8 +38,9 @@ func Generate(groups []*model.ClientGroup, out client.Output) ([]client.File, er
 func kind(f *source.File, k *model.ClientKind) {
 	v := k.Version
 	vars := source.Vars{
-		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "group": v.Group.Name, "private": strings.ToLower(k.Name[:1]) + k.Name[1:],
-		"T": "*" + f.Use(v.Package.Path, v.Package.Name, v.Group.Package+v.Name) + "." + k.Name,
+		"Kind": k.Name, "Plural": k.Plural, "resource": k.Resource, "group": v.Group.Name,
+		"private": strings.ToLower(k.Name[:1]) + k.Name[1:],
+		"T":       "*" + f.Use(v.Package.Path, v.Package.Name, v.Group.Package+v.Name) + "." + k.Name,
 	}
 	if !k.Namespaced {
 		f.Expand(`// ${Kind}Lister reads $resource from an informer. The objects are shared and must not be changed.

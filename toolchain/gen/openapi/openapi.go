@@ -133,7 +133,8 @@ func (g *generator) definition(n *loader.Named) string {
 	t := g.API.Type(n.Decl)
 	g.owner = t
 	vars := source.Vars{"function": function(g.name(n)), "T": g.Type(n)}
-	common, spec := g.Use(source.Packages["commonapi"].Path, "common", "common"), g.Use(source.Packages["spec"].Path, "spec", "spec")
+	common, spec := g.Use(source.Packages["commonapi"].Path, "common", "common"),
+		g.Use(source.Packages["spec"].Path, "spec", "spec")
 	vars["common"], vars["spec"] = common, spec
 	body := ""
 	switch {
@@ -145,7 +146,8 @@ func (g *generator) definition(n *loader.Named) string {
 			"§common.OpenAPIDefinition{Schema: §spec.Schema{SchemaProps: §spec.SchemaProps{\n" + description(t.Doc) +
 			"Type: §T{}.OpenAPISchemaType(),\nFormat: §T{}.OpenAPISchemaFormat(),\n}}})"
 	case method(n, "OpenAPISchemaType"):
-		body = "return §common.OpenAPIDefinition{Schema: §spec.Schema{SchemaProps: §spec.SchemaProps{\n" + description(t.Doc) +
+		body = "return §common.OpenAPIDefinition{Schema: §spec.Schema{SchemaProps: §spec.SchemaProps{\n" +
+			description(t.Doc) +
 			"Type: §T{}.OpenAPISchemaType(),\nFormat: §T{}.OpenAPISchemaFormat(),\n}}}"
 	default:
 		schema, refs := g.structure(n)
@@ -192,7 +194,8 @@ func paragraphs(doc string) string {
 		case line == "":
 			trim()
 			b.WriteString("\n\n")
-		case strings.HasPrefix(strings.TrimLeft(line, " "), "TODO"), strings.HasPrefix(strings.TrimLeft(line, " "), "+"):
+		case strings.HasPrefix(strings.TrimLeft(line, " "), "TODO"),
+			strings.HasPrefix(strings.TrimLeft(line, " "), "+"):
 		case line[0] == ' ' || line[0] == '\t':
 			trim()
 			b.WriteString("\n" + line + "\n")
@@ -216,7 +219,8 @@ func ModelNames(p *model.Package, header string) ([]byte, error) {
 		if m := t.Markers.Get("k8s:openapi-model-package"); m != nil {
 			typePrefix = m.Text()
 		}
-		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || typePrefix == "" || t.Generic() || !ast.IsExported(t.Name) ||
+		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || typePrefix == "" || t.Generic() ||
+			!ast.IsExported(t.Name) ||
 			loader.FindMethod(t.Type(), "OpenAPIModelName") != nil {
 			continue
 		}

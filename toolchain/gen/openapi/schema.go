@@ -64,7 +64,9 @@ func (w *writer) members(n *loader.Named) string {
 	defer func() { w.within = w.within[:len(w.within)-1] }()
 	var b strings.Builder
 	for _, f := range w.API.Fields(n.Decl.Origin().Pkg, st) {
-		if slices.ContainsFunc(f.Markers, func(m *marker.Marker) bool { return m.Name == "k8s:openapi-gen" && m.Text() == "false" }) {
+		if slices.ContainsFunc(f.Markers, func(m *marker.Marker) bool {
+			return m.Name == "k8s:openapi-gen" && m.Text() == "false"
+		}) {
 			continue
 		}
 		tag, tagged := f.Tag.Lookup("json")
@@ -82,7 +84,8 @@ func (w *writer) members(n *loader.Named) string {
 		if f.Markers.Has("required") || !f.Markers.Has("optional") && !omit {
 			w.required = append(w.required, name)
 		}
-		b.WriteString(strconv.Quote(name) + ": {\n" + extensions(f.Markers, f.Syntax.Tag.Value) + "SchemaProps: §spec.SchemaProps{\n")
+		b.WriteString(strconv.Quote(name) + ": {\n" + extensions(f.Markers, f.Syntax.Tag.Value) +
+			"SchemaProps: §spec.SchemaProps{\n")
 		enum := w.enum(f.Type())
 		b.WriteString(description(f.Doc + enum.doc()))
 		if slices.Contains(strings.Split(opts, ","), "string") {
@@ -187,7 +190,8 @@ func (w *writer) defaultOf(f *model.Field, omit bool) string {
 		ref := strings.TrimSuffix(strings.TrimPrefix(m.Raw, "ref("), ")")
 		if i := strings.LastIndexByte(ref, '.'); i >= 0 {
 			path := ref[:i]
-			return fmt.Sprintf("Default: %s,\n", w.Qualified(path, path[strings.LastIndexByte(path, '/')+1:], ref[i+1:]))
+			return fmt.Sprintf("Default: %s,\n", w.Qualified(path, path[strings.LastIndexByte(path, '/')+1:],
+				ref[i+1:]))
 		}
 		return fmt.Sprintf("Default: %s,\n", w.Qualified(w.owner.Pkg.Path, w.owner.Pkg.Name, ref))
 	case value == nil && enforced == nil:
@@ -255,8 +259,10 @@ func (w *writer) enforced(t loader.Type, omit bool) any {
 // extensions returns x-kubernetes-… members, from markers or else from the field's tag.
 func extensions(ms marker.Markers, tag string, unions ...union) string {
 	values := map[string][]string{}
-	named := map[string]string{"listType": "x-kubernetes-list-type", "listMapKey": "x-kubernetes-list-map-keys", "mapType": "x-kubernetes-map-type",
-		"structType": "x-kubernetes-map-type", "patchStrategy": "x-kubernetes-patch-strategy", "patchMergeKey": "x-kubernetes-patch-merge-key"}
+	named := map[string]string{"listType": "x-kubernetes-list-type", "listMapKey": "x-kubernetes-list-map-keys",
+		"mapType":    "x-kubernetes-map-type",
+		"structType": "x-kubernetes-map-type", "patchStrategy": "x-kubernetes-patch-strategy",
+		"patchMergeKey": "x-kubernetes-patch-merge-key"}
 	for _, m := range ms {
 		if x := named[m.Name]; x != "" {
 			values[x] = append(values[x], m.Text())

@@ -275,7 +275,8 @@ func (g *generator) value(t loader.Type) (*value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v.pointer || key.pointer || key.kind != text && key.kind != varint || val.kind == mapped || val.pointer && val.kind != nested {
+		if v.pointer || key.pointer || key.kind != text && key.kind != varint || val.kind == mapped ||
+			val.pointer && val.kind != nested {
 			return nil, fmt.Errorf("protobuf cannot encode %s", t)
 		}
 		v.kind, v.key, v.val = mapped, key, val

@@ -56,7 +56,8 @@ func (g *generator) number(m *message) {
 	last := 0
 	take := func(f *field) {
 		if other, twice := used[f.number]; twice {
-			g.errs = append(g.errs, loader.Errorf(m.typ.Pos(), "protobuf: %s: fields %s and %s have the number %d", m.typ.Name, other, f.goName, f.number))
+			g.errs = append(g.errs, loader.Errorf(m.typ.Pos(), "protobuf: %s: fields %s and %s have the number %d",
+				m.typ.Name, other, f.goName, f.number))
 		}
 		used[f.number] = f.goName
 	}

@@ -18,7 +18,8 @@ func generate(t *testing.T, source, lock string) (protobuf.Files, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return protobuf.Generate(protobuf.Config{API: api, Package: api.Packages[0], Lock: []byte(lock), Generated: func(*model.Package) bool { return false }})
+	return protobuf.Generate(protobuf.Config{API: api, Package: api.Packages[0], Lock: []byte(lock),
+		Generated: func(*model.Package) bool { return false }})
 }
 
 // Numbers of fields without a tag are never used for another field.
@@ -81,7 +82,9 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", field, err, want)
 		}
 	}
-	if _, err := generate(t, "// +groupName=example.com\npackage v1\n\ntype T struct{ A string }\n", "T.A four\n"); err == nil || !strings.Contains(err.Error(), `line 1: "T.A four" must have the form TYPE.FIELD NUMBER`) {
+	if _, err := generate(t, "// +groupName=example.com\npackage v1\n\ntype T struct{ A string }\n",
+		"T.A four\n"); err == nil || !strings.Contains(err.Error(),
+		`line 1: "T.A four" must have the form TYPE.FIELD NUMBER`) {
 		t.Errorf("wrong lock file: %v", err)
 	}
 }

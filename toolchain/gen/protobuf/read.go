@@ -55,7 +55,8 @@ func (g *generator) scalar(reader string, v *value, name string) string {
 func (g *generator) readValue(reader string, v *value, expr, name string) {
 	switch {
 	case v.kind == nested && v.pointer:
-		g.Printf("if %[1]s == nil {\n%[1]s = new(%[2]s)\n}\n%[3]s.nested(%[4]q, %[1]s)", expr, g.Type(v.typ), reader, name)
+		g.Printf("if %[1]s == nil {\n%[1]s = new(%[2]s)\n}\n%[3]s.nested(%[4]q, %[1]s)", expr, g.Type(v.typ), reader,
+			name)
 	case v.kind == nested:
 		g.Printf("%s.nested(%q, &%s)", reader, name, expr)
 	case v.pointer:

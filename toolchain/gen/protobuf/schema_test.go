@@ -23,13 +23,16 @@ func TestSchemasOfKubernetes(t *testing.T) {
 	_, api := copyOfKubernetes(t)
 	ours := map[string]string{}
 	for _, p := range api.Packages {
-		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool { return true }})
+		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool {
+			return true
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ours[p.Path+"/"+protobuf.SchemaFileName] = string(files.Schema)
 	}
-	modules := map[string]string{"k8s.io/api": moduleDir(t, "k8s.io/api"), "k8s.io/apimachinery": moduleDir(t, "k8s.io/apimachinery")}
+	modules := map[string]string{"k8s.io/api": moduleDir(t, "k8s.io/api"),
+		"k8s.io/apimachinery": moduleDir(t, "k8s.io/apimachinery")}
 	theirs := func(name string) (io.ReadCloser, error) {
 		for module, dir := range modules {
 			if rest, ok := strings.CutPrefix(name, module+"/"); ok {
@@ -40,7 +43,8 @@ func TestSchemasOfKubernetes(t *testing.T) {
 	}
 	compile := func(names []string, accessor func(string) (io.ReadCloser, error)) protoreflect.FileDescriptor {
 		t.Helper()
-		compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: accessor})}
+		compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(
+			&protocompile.SourceResolver{Accessor: accessor})}
 		files, err := compiler.Compile(t.Context(), names...)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +76,8 @@ func TestSchemasOfKubernetes(t *testing.T) {
 			for j := range w.Fields().Len() {
 				fields++
 				if was := w.Fields().Get(j); describe(g.Fields().ByNumber(was.Number())) != describe(was) {
-					t.Errorf("%s: field %d is %s, want %s", w.FullName(), was.Number(), describe(g.Fields().ByNumber(was.Number())), describe(was))
+					t.Errorf("%s: field %d is %s, want %s", w.FullName(), was.Number(),
+						describe(g.Fields().ByNumber(was.Number())), describe(was))
 				}
 			}
 		}

@@ -88,7 +88,9 @@ func TestKubernetesTypes(t *testing.T) {
 	copied, api := copyOfKubernetes(t)
 	var imports, messages strings.Builder
 	for _, p := range api.Packages {
-		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool { return true }})
+		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool {
+			return true
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +126,8 @@ func TestKubernetesTypes(t *testing.T) {
 	for dir, garbled := range map[string]string{folder: "0", other: "200"} {
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(source, "GARBLED", garbled)), 0o644)
+			err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(source, "GARBLED", garbled)),
+				0o644)
 		}
 		if err != nil {
 			t.Fatal(err)

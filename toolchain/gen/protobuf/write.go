@@ -147,7 +147,8 @@ func (g *generator) size(f *field, expr string) {
 		}
 		g.Printf("for key, %s := range %s {", value, expr)
 		if f.val.optional() {
-			g.Printf("entry := 1 + %s\nif value != nil {\nentry += 1 + %s\n}", f.key.sizeOf("key"), f.val.sizeOf("value"))
+			g.Printf("entry := 1 + %s\nif value != nil {\nentry += 1 + %s\n}", f.key.sizeOf("key"),
+				f.val.sizeOf("value"))
 		} else {
 			g.Printf("entry := 2 + %s + %s", f.key.sizeOf("key"), f.val.sizeOf("value"))
 		}

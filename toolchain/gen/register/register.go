@@ -34,7 +34,8 @@ var SchemeGroupVersion = $schema.GroupVersion{Group: GroupName, Version: "$versi
 	if !pkg.Declares("GroupVersion") {
 		f.Printf("// GroupVersion is SchemeGroupVersion, with the name that kubebuilder's projects use.\nvar GroupVersion = SchemeGroupVersion\n")
 	}
-	for _, fn := range []struct{ name, in, doc string }{{"Kind", "kind", "GroupKind"}, {"Resource", "resource", "GroupResource"}} {
+	for _, fn := range []struct{ name, in, doc string }{{"Kind", "kind", "GroupKind"},
+		{"Resource", "resource", "GroupResource"}} {
 		if !pkg.Declares(fn.name) {
 			f.Expand(`// $Name is the $Group of a $in of this group.
 func $Name($in string) $schema.$Group { return SchemeGroupVersion.With$Name($in).$Group() }

@@ -34,7 +34,8 @@ func Generate(api *model.API, pkg *model.Package, header string) ([]byte, error)
 	f := source.New(pkg.Path, pkg.Name)
 	var errs []error
 	for _, t := range pkg.Types {
-		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || t.Generic() || !ast.IsExported(t.Name) || t.IsList() {
+		if _, ok := t.Type().Underlying().(*loader.Struct); !ok || t.Generic() || !ast.IsExported(t.Name) ||
+			t.IsList() {
 			continue
 		}
 		docs, merges := map[string]string{}, map[string][]string{}
@@ -180,13 +181,15 @@ func Ignored(api *model.API, pkg *model.Package) (all []error) {
 	check := func(markers marker.Markers) {
 		for _, m := range markers {
 			use, known := instead[m.Name]
-			if !known && !strings.HasPrefix(m.Name, "kubebuilder:validation:") || m.Name == "kubebuilder:validation:Optional" {
+			if !known && !strings.HasPrefix(m.Name, "kubebuilder:validation:") ||
+				m.Name == "kubebuilder:validation:Optional" {
 				continue
 			}
 			if !known {
 				use = "+k8s: markers, or a method Validate of its rules"
 			}
-			all = append(all, loader.Errorf(m.Pos, "+%s has no effect on a kind of a custom API server: use %s", m.Name, use))
+			all = append(all, loader.Errorf(m.Pos, "+%s has no effect on a kind of a custom API server: use %s", m.Name,
+				use))
 		}
 	}
 	for _, t := range pkg.Types {

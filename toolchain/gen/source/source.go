@@ -176,7 +176,8 @@ func (f *File) Spell(t loader.Type) (string, error) {
 		return "map[" + sub(t.Key) + "]" + sub(t.Elem), failed
 	case *loader.Named:
 		if t.Decl.Pkg.Path != f.path && !ast.IsExported(t.Decl.Name) {
-			return "any", loader.Errorf(t.Decl.Pos(), "%s is used in generated code of package %s, so its name must be exported", t.Decl.Name, f.path)
+			return "any", loader.Errorf(t.Decl.Pos(),
+				"%s is used in generated code of package %s, so its name must be exported", t.Decl.Name, f.path)
 		}
 		name := f.Qualified(t.Decl.Pkg.Path, t.Decl.Pkg.Name, t.Decl.Name)
 		if len(t.Args) > 0 {

@@ -42,7 +42,8 @@ type Types struct {
 
 // Unnamed structs keep their tags, and name packages as the file that they are written in.
 func TestUnnamedStructs(t *testing.T) {
-	dir, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "types.go": unnamedTypes})
+	dir, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n",
+		"types.go": unnamedTypes})
 	want := map[string]string{
 		"Tags":     `[]struct{A string "json:\"a\""; B string "json:\"a\""}`,
 		"Raw":      "struct{A string `json:\"a,omitempty\" yaml:\"x\"`}",

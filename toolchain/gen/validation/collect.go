@@ -56,7 +56,8 @@ type metadata struct {
 }
 
 func newMetadata() metadata {
-	return metadata{lists: map[string]*list{}, unions: map[string]*union{}, discriminators: map[string]*model.Field{}, modes: map[string][]mode{},
+	return metadata{lists: map[string]*list{}, unions: map[string]*union{}, discriminators: map[string]*model.Field{},
+		modes:   map[string][]mode{},
 		updates: map[string][]string{}, learned: map[string]bool{}}
 }
 

@@ -62,14 +62,16 @@ func (c *checks) add(theirs, types []byte, their, our, prefix string) int {
 	for _, m := range functionLine.FindAllStringSubmatch(string(theirs), -1) {
 		if ast.IsExported(m[2]) {
 			found++
-			fmt.Fprintf(&c.calls, "\tcheck(%q, %s.%s, %s.%s, %#v, %#v)\n", their+"."+m[2], c.use(their), m[1], c.use(our), prefix+m[1], words, options)
+			fmt.Fprintf(&c.calls, "\tcheck(%q, %s.%s, %s.%s, %#v, %#v)\n", their+"."+m[2], c.use(their), m[1],
+				c.use(our), prefix+m[1], words, options)
 		}
 	}
 	return found
 }
 
 func (c *checks) program(rounds int) []byte {
-	return []byte(strings.NewReplacer("IMPORTS", c.imports.String(), "CHECKS", c.calls.String(), "ROUNDS", strconv.Itoa(rounds)).Replace(compare))
+	return []byte(strings.NewReplacer("IMPORTS", c.imports.String(), "CHECKS", c.calls.String(), "ROUNDS",
+		strconv.Itoa(rounds)).Replace(compare))
 }
 
 // moduleDir returns the directory of a module that this one does not require.
@@ -124,7 +126,8 @@ func TestOutputTests(t *testing.T) {
 		if !generated(p.Package) || len(theirs) == 0 || p.Markers.Has("k8s:validation-gen-input") {
 			continue
 		}
-		source, err := validation.Generate(validation.Config{API: api, Package: p, Generated: generated, Prefix: prefix})
+		source, err := validation.Generate(validation.Config{API: api, Package: p, Generated: generated,
+			Prefix: prefix})
 		if err != nil {
 			t.Errorf("%s: %v", p.Path, err)
 			continue
@@ -195,7 +198,8 @@ func TestKubernetesTypes(t *testing.T) {
 		if !generated(p.Package) {
 			continue
 		}
-		source, err := validation.Generate(validation.Config{API: api, Package: p, Generated: generated, Output: output})
+		source, err := validation.Generate(validation.Config{API: api, Package: p, Generated: generated,
+			Output: output})
 		if err != nil {
 			t.Errorf("%s: %v", p.Path, err)
 			continue
@@ -251,7 +255,8 @@ func judge(t *testing.T, out string, atLeast int) {
 	summary := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
 	t.Log(strings.TrimSpace(summary))
 	var types, objects, invalid, errs, kinds, panics, differ int
-	if _, err := fmt.Sscanf(summary, "types %d objects %d invalid %d errors %d kinds %d panics %d differ %d", &types, &objects, &invalid, &errs, &kinds, &panics, &differ); err != nil {
+	if _, err := fmt.Sscanf(summary, "types %d objects %d invalid %d errors %d kinds %d panics %d differ %d", &types,
+		&objects, &invalid, &errs, &kinds, &panics, &differ); err != nil {
 		t.Fatalf("%v: %.4000s", err, out)
 	}
 	if differ > 0 {
@@ -293,7 +298,8 @@ func goFiles(t *testing.T, dir string) (all []byte) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if base := filepath.Base(f); strings.HasPrefix(base, "zz_") || strings.HasPrefix(base, "generated") || strings.HasSuffix(base, "_test.go") {
+		if base := filepath.Base(f); strings.HasPrefix(base, "zz_") || strings.HasPrefix(base, "generated") ||
+			strings.HasSuffix(base, "_test.go") {
 			continue
 		}
 		data, err := os.ReadFile(f)

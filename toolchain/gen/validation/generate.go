@@ -38,8 +38,10 @@ func Generate(cfg Config) ([]byte, error) {
 	if cfg.Output != nil {
 		path, name = cfg.Output(cfg.Package.Package)
 	}
-	g := &generator{Config: cfg, File: source.New(path, name), registry: marker.Standard(), meta: newMetadata(), nodes: map[string]*node{},
-		checked: map[string]bool{}, inherited: map[string]bool{}, claimed: map[string]bool{}, values: map[string]string{}, files: map[string][]byte{}}
+	g := &generator{Config: cfg, File: source.New(path, name), registry: marker.Standard(), meta: newMetadata(),
+		nodes:   map[string]*node{},
+		checked: map[string]bool{}, inherited: map[string]bool{}, claimed: map[string]bool{},
+		values: map[string]string{}, files: map[string][]byte{}}
 	g.reserve("context", "field", "operation", "safe", "validate", "equality", "sets", "runtime")
 	var written []*node
 	for _, t := range cfg.Package.Types {
@@ -117,7 +119,8 @@ func (g *generator) variable(name, value string) string {
 // method writes the method by which servers validate a kind.
 func (g *generator) method(n *node) {
 	t := g.API.Type(n.typ.Decl)
-	if !t.IsRoot() || t.IsList() || g.Output != nil || g.Prefix != "" || loader.FindMethod(n.typ, "ValidateDeclaratively") != nil {
+	if !t.IsRoot() || t.IsList() || g.Output != nil || g.Prefix != "" ||
+		loader.FindMethod(n.typ, "ValidateDeclaratively") != nil {
 		return
 	}
 	g.Expand(fmt.Sprintf(`// ValidateDeclaratively checks the rules of the markers. old is nil for a create.

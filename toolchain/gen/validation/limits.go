@@ -93,7 +93,8 @@ func (g *generator) neq(p place, m *marker.Marker) (rules, error) {
 	if s, err := strconv.Unquote(text); err == nil {
 		text, quoted = s, true
 	}
-	if quoted != (basic(p.typ) == "string") && text != "" && !(basic(p.typ) == "string" && regexp.MustCompile(`^[A-Za-z_]`).MatchString(text)) {
+	if quoted != (basic(p.typ) == "string") && text != "" &&
+		!(basic(p.typ) == "string" && regexp.MustCompile(`^[A-Za-z_]`).MatchString(text)) {
 		return rules{}, fmt.Errorf("%s is not a value of %s", m.Raw, p.typ)
 	}
 	value, err := literal(p.typ, text)

@@ -22,7 +22,8 @@ func (g *generator) sameKeys(l *list, elem loader.Type) string {
 	for _, k := range l.keys {
 		a, b := "a."+k.Name, "b."+k.Name
 		if isPointer(k.Type()) {
-			tests = append(tests, fmt.Sprintf("((%s == nil && %s == nil) || (%s != nil && %s != nil && *%s == *%s))", a, b, a, b, a, b))
+			tests = append(tests, fmt.Sprintf("((%s == nil && %s == nil) || (%s != nil && %s != nil && *%s == *%s))", a,
+				b, a, b, a, b))
 		} else {
 			tests = append(tests, a+" == "+b)
 		}

@@ -103,7 +103,8 @@ func (g *generator) checkShape(p place, ruled bool) {
 		if ptr := native(t).(*loader.Pointer); isSlice(ptr.Elem) || isMap(ptr.Elem) || isPointer(ptr.Elem) {
 			what = "pointers to pointers, lists and maps"
 		}
-	case isSlice(t) && (isMap(elem) || isSlice(elem) && basic(element(elem)) != "byte" && basic(element(elem)) != "uint8"):
+	case isSlice(t) && (isMap(elem) || isSlice(elem) && basic(element(elem)) != "byte" &&
+		basic(element(elem)) != "uint8"):
 		what = "lists of lists and maps"
 	case isMap(t) && (isMap(elem) || isPointer(elem) || isSlice(elem)):
 		what = "maps of lists, maps and pointers"
@@ -130,7 +131,8 @@ func (g *generator) checkUnnamed(pkg *loader.Package, t loader.Type) {
 	case *loader.Struct:
 		for _, f := range g.API.Fields(pkg, t) {
 			if hasRules(f.Markers) || !f.Markers.Has("k8s:opaqueType") && g.ruled(f.Type(), map[string]bool{}) {
-				g.errs = append(g.errs, loader.Errorf(f.Pos(), "%s: +k8s: rules in unnamed structs are not supported; give the struct a name, or +k8s:opaqueType ignores them", f.Name))
+				g.errs = append(g.errs, loader.Errorf(f.Pos(),
+					"%s: +k8s: rules in unnamed structs are not supported; give the struct a name, or +k8s:opaqueType ignores them", f.Name))
 			} else {
 				g.checkUnnamed(pkg, f.Type())
 			}
@@ -151,7 +153,8 @@ func (g *generator) callable(p place, n *loader.Named) *loader.Named {
 		if len(n.Args) > 0 {
 			reason = "functions of generic types are not supported"
 		}
-		g.errs = append(g.errs, loader.Errorf(p.field.Pos(), "%s: %s has +k8s: rules, but %s; +k8s:opaqueType ignores them", p.field.Name, n, reason))
+		g.errs = append(g.errs, loader.Errorf(p.field.Pos(),
+			"%s: %s has +k8s: rules, but %s; +k8s:opaqueType ignores them", p.field.Name, n, reason))
 	}
 	return nil
 }
@@ -189,12 +192,15 @@ func (g *generator) ruled(t loader.Type, seen map[string]bool) bool {
 func hasRules(ms marker.Markers) bool {
 	return slices.ContainsFunc(ms, func(m *marker.Marker) bool {
 		switch m.Name {
-		case "k8s:optional", "k8s:opaqueType", "k8s:openapi-gen", "k8s:deepcopy-gen", "k8s:conversion-gen", "k8s:defaulter-gen":
+		case "k8s:optional", "k8s:opaqueType", "k8s:openapi-gen", "k8s:deepcopy-gen", "k8s:conversion-gen",
+			"k8s:defaulter-gen":
 			return false
 		}
 		_, limited := allowed[m.Name]
-		return limited || m.Name == "k8s:format" || m.Name == "k8s:neq" || m.Name == "k8s:minimum" || m.Name == "k8s:maximum" ||
-			strings.HasPrefix(m.Name, "k8s:max") || strings.HasPrefix(m.Name, "k8s:minLength") || payload(m) != nil && m.Name != "k8s:alpha"
+		return limited || m.Name == "k8s:format" || m.Name == "k8s:neq" || m.Name == "k8s:minimum" ||
+			m.Name == "k8s:maximum" ||
+			strings.HasPrefix(m.Name, "k8s:max") || strings.HasPrefix(m.Name, "k8s:minLength") ||
+			payload(m) != nil && m.Name != "k8s:alpha"
 	})
 }
 

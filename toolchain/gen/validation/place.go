@@ -49,7 +49,8 @@ func fieldPlace(owner *loader.Named, f *model.Field) place {
 	if name == "" {
 		name = f.Name
 	}
-	return place{scope: onField, typ: f.Type(), path: owner.String() + "." + name, field: f, parent: owner, parentPath: owner.String()}
+	return place{scope: onField, typ: f.Type(), path: owner.String() + "." + name, field: f, parent: owner,
+		parentPath: owner.String()}
 }
 
 // inner returns the place of the marker that another marker has as its value.
@@ -74,7 +75,8 @@ func (g *generator) inner(p place, m *marker.Marker) (place, error) {
 		if !ok {
 			return p, fmt.Errorf("applies to maps, not to %s", p.typ)
 		}
-		return place{scope: onKey, typ: m.Key, path: p.path + "[keys]", parent: p.typ, parentPath: p.path, level: p.level}, nil
+		return place{scope: onKey, typ: m.Key, path: p.path + "[keys]", parent: p.typ, parentPath: p.path,
+			level: p.level}, nil
 	case "k8s:subfield":
 		return g.subfieldPlace(p, m)
 	case "k8s:item":
@@ -97,7 +99,8 @@ func (g *generator) subfieldPlace(p place, m *marker.Marker) (place, error) {
 	if f == nil {
 		return p, fmt.Errorf("names the field %q, which %s does not have", name, p.typ)
 	}
-	return place{scope: onField, typ: f.Type(), path: p.path + "." + name, field: f, parent: p.typ, parentPath: p.path, level: p.level}, nil
+	return place{scope: onField, typ: f.Type(), path: p.path + "." + name, field: f, parent: p.typ, parentPath: p.path,
+		level: p.level}, nil
 }
 
 func (g *generator) itemPlace(p place, m *marker.Marker) (place, error) {

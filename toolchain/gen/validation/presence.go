@@ -83,7 +83,8 @@ func (g *generator) isSet(owner loader.Type, f *model.Field) (string, error) {
 		test = "obj." + f.Name + " != nil"
 	case *loader.Slice, *loader.Map:
 	case *loader.Basic:
-		test = map[string]string{"string": "obj." + f.Name + ` != ""`, "bool": "bool(obj." + f.Name + ")"}[basic(f.Type())]
+		test = map[string]string{"string": "obj." + f.Name + ` != ""`,
+			"bool": "bool(obj." + f.Name + ")"}[basic(f.Type())]
 		if test == "" {
 			test = "obj." + f.Name + " != 0"
 		}
@@ -112,5 +113,6 @@ func (g *generator) dependent(p place, m *marker.Marker) (rules, error) {
 		return rules{}, err
 	}
 	fn := "Dependent" + strings.TrimPrefix(m.Name, "k8s:dependent")
-	return rules{parent: []call{g.lib(fn, fmt.Sprintf("%q", jsonName(p.field)), trigger, fmt.Sprintf("%q", name), dependent)}}, nil
+	return rules{parent: []call{g.lib(fn, fmt.Sprintf("%q", jsonName(p.field)), trigger, fmt.Sprintf("%q", name),
+		dependent)}}, nil
 }

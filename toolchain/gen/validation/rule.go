@@ -39,7 +39,8 @@ type rules struct {
 
 func (r *rules) add(o rules) {
 	r.calls, r.parent = append(r.calls, o.calls...), append(r.parent, o.parent...)
-	r.opaque, r.opaqueKeys, r.opaqueVals = r.opaque || o.opaque, r.opaqueKeys || o.opaqueKeys, r.opaqueVals || o.opaqueVals
+	r.opaque, r.opaqueKeys, r.opaqueVals = r.opaque || o.opaque, r.opaqueKeys || o.opaqueKeys, r.opaqueVals ||
+		o.opaqueVals
 }
 
 // one returns the rules with one call.
@@ -66,7 +67,8 @@ func around(outer, c call) call {
 }
 
 // notRules are the markers that are not rules or that the first pass reads.
-var notRules = []string{"k8s:listMapKey", "k8s:customUnique", "k8s:unionDiscriminator", "k8s:modeDiscriminator", "k8s:enumExclude",
+var notRules = []string{"k8s:listMapKey", "k8s:customUnique", "k8s:unionDiscriminator", "k8s:modeDiscriminator",
+	"k8s:enumExclude",
 	"k8s:validation-gen", "k8s:validation-gen-nolint", "k8s:isSubresource", "k8s:supportsSubresource"}
 
 // rulesOf returns the rules of the markers at a place. It records errors and continues.
@@ -105,7 +107,8 @@ func (g *generator) rule(p place, m *marker.Marker) (rules, error) {
 		return rules{}, fmt.Errorf("does not apply to %s", p.scope)
 	}
 	switch m.Name {
-	case "k8s:minimum", "k8s:maximum", "k8s:maxLength", "k8s:minLength", "k8s:maxBytes", "k8s:maxItems", "k8s:minItems", "k8s:maxProperties", "k8s:minProperties":
+	case "k8s:minimum", "k8s:maximum", "k8s:maxLength", "k8s:minLength", "k8s:maxBytes", "k8s:maxItems", "k8s:minItems",
+		"k8s:maxProperties", "k8s:minProperties":
 		return g.limit(p, m)
 	case "k8s:format":
 		return g.format(p, m)
@@ -234,7 +237,8 @@ func (g *generator) inherit(p place) (calls []call) {
 			last = payload(last)
 		}
 		switch last.Name {
-		case "k8s:listType", "k8s:unique", "k8s:unionMember", "k8s:zeroOrOneOfMember", "k8s:dependentRequired", "k8s:dependentForbidden":
+		case "k8s:listType", "k8s:unique", "k8s:unionMember", "k8s:zeroOrOneOfMember", "k8s:dependentRequired",
+			"k8s:dependentForbidden":
 			continue // these calls belong to the struct, or do not end the validation
 		case "k8s:update":
 			g.collect(p, m)
@@ -308,7 +312,8 @@ func (g *generator) signature(value, result string) string {
 	if result != "" {
 		list = "(" + result + " " + list + ")"
 	}
-	return g.Expanded("func(ctx $context.Context, op $operation.Operation, fldPath *$field.Path, obj, oldObj ", nil) + value + ") " + list
+	return g.Expanded("func(ctx $context.Context, op $operation.Operation, fldPath *$field.Path, obj, oldObj ", nil) +
+		value + ") " + list
 }
 
 // fixed returns a rule that always or never fails.

@@ -62,7 +62,8 @@ func (g *generator) unionRule(p place, m *marker.Marker) (rules, error) {
 		members = slices.Insert(members, 0, fmt.Sprintf("%q", jsonName(u.discriminator)))
 		args = slices.Insert(slices.Clone(extractors), 0, g.discriminatorValue(p.parent, u))
 	}
-	name := g.variable(fmt.Sprintf("%sOf_%s_%s", strings.TrimSuffix(strings.TrimPrefix(m.Name, "k8s:"), "Member"), p.parentPath[strings.LastIndexByte(p.parentPath, '/')+1:],
+	name := g.variable(fmt.Sprintf("%sOf_%s_%s", strings.TrimSuffix(strings.TrimPrefix(m.Name, "k8s:"), "Member"),
+		p.parentPath[strings.LastIndexByte(p.parentPath, '/')+1:],
 		m.String("union")), g.Expanded(create, nil)+"("+strings.Join(members, ", ")+")")
 	return rules{parent: []call{g.lib(fn, slices.Insert(args, 0, name)...)}}, nil
 }
@@ -80,7 +81,8 @@ func (g *generator) discriminatorValue(owner loader.Type, u *union) string {
 	if isPointer(f.Type()) {
 		return fmt.Sprintf("func(obj %s) string {\nif obj == nil || obj.%s == nil {\nreturn \"\"\n}\nreturn string(*obj.%s)\n}", g.nilForm(owner), f.Name, f.Name)
 	}
-	return fmt.Sprintf("func(obj %s) string {\nif obj == nil {\nreturn \"\"\n}\nreturn string(obj.%s)\n}", g.nilForm(owner), f.Name)
+	return fmt.Sprintf("func(obj %s) string {\nif obj == nil {\nreturn \"\"\n}\nreturn string(obj.%s)\n}",
+		g.nilForm(owner), f.Name)
 }
 
 // modeRule returns the rules of a field for the modes of a discriminator, at the first of its

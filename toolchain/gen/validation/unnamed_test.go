@@ -46,9 +46,11 @@ type Leaf struct {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = validation.Generate(validation.Config{API: api, Package: api.Packages[0], Generated: func(*loader.Package) bool { return true }})
+	_, err = validation.Generate(validation.Config{API: api, Package: api.Packages[0],
+		Generated: func(*loader.Package) bool { return true }})
 	const hint = ": +k8s: rules in unnamed structs are not supported; give the struct a name, or +k8s:opaqueType ignores them"
-	if want := "types.go:7:3: A" + hint + "\ntypes.go:11:3: Leaf" + hint; err == nil || strings.ReplaceAll(err.Error(), dir+"/", "") != want {
+	if want := "types.go:7:3: A" + hint + "\ntypes.go:11:3: Leaf" + hint; err == nil ||
+		strings.ReplaceAll(err.Error(), dir+"/", "") != want {
 		t.Errorf("the error is\n%v\nwant\n%s", err, want)
 	}
 }
@@ -87,7 +89,8 @@ type Leaf struct {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := validation.Generate(validation.Config{API: api, Package: api.Packages[0], Generated: func(*loader.Package) bool { return true }})
+	code, err := validation.Generate(validation.Config{API: api, Package: api.Packages[0],
+		Generated: func(*loader.Package) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}

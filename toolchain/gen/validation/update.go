@@ -103,7 +103,8 @@ func (g *generator) enum(p place) (rules, error) {
 		values = append(values, value)
 		for _, m := range c.markers {
 			if in := payload(m); in != nil && in.Name == "k8s:enumExclude" {
-				exclusions = append(exclusions, fmt.Sprintf("{Value: %s, Option: %q, ExcludeWhen: %t},\n", value, m.String(""), m.Name == "k8s:ifEnabled"))
+				exclusions = append(exclusions, fmt.Sprintf("{Value: %s, Option: %q, ExcludeWhen: %t},\n", value,
+					m.String(""), m.Name == "k8s:ifEnabled"))
 			}
 		}
 	}
@@ -111,7 +112,8 @@ func (g *generator) enum(p place) (rules, error) {
 	set := g.variable("valuesOf_"+n.Decl.Name, g.Expanded("$sets.New", nil)+"["+typ+"]("+strings.Join(values, ", ")+")")
 	excluded := "nil"
 	if len(exclusions) > 0 {
-		excluded = g.variable("exclusionsFrom_"+n.Decl.Name, "[]"+g.Expanded("$validate.EnumExclusion", nil)+"["+typ+"]{\n"+strings.Join(exclusions, "")+"}")
+		excluded = g.variable("exclusionsFrom_"+n.Decl.Name,
+			"[]"+g.Expanded("$validate.EnumExclusion", nil)+"["+typ+"]{\n"+strings.Join(exclusions, "")+"}")
 	}
 	return one(g.lib("Enum", set, excluded)), nil
 }
@@ -184,7 +186,8 @@ func (g *generator) constantMarkers(file *loader.File, doc *ast.CommentGroup) (m
 		case err != nil:
 			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "%v", err))
 		case m != nil && payload(m) != nil && payload(m).Name != "k8s:enumExclude":
-			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant", payload(m).Name))
+			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant",
+				payload(m).Name))
 		case m != nil: // others are reported as misplaced
 			m.Pos = file.Position(c.Pos())
 			ms = append(ms, m)

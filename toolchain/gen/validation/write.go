@@ -69,7 +69,8 @@ func (g *generator) ending(calls []call, end string) string {
 		if c.silent {
 			fmt.Fprintf(&b, "if len(%s) > 0 {\n%s\n}\n", g.expression(c), stop)
 		} else {
-			fmt.Fprintf(&b, "if e := %s.MarkShortCircuit(); len(e) > 0 {\nerrs = append(errs, e...)\n%s\n}\n", g.expression(c), stop)
+			fmt.Fprintf(&b, "if e := %s.MarkShortCircuit(); len(e) > 0 {\nerrs = append(errs, e...)\n%s\n}\n",
+				g.expression(c), stop)
 		}
 	}
 	if len(calls) > 1 {

@@ -52,16 +52,22 @@ func Build(api *model.API) (Configurations, error) {
 	}
 	var c Configurations
 	if len(b.mutating) > 0 {
-		slices.SortStableFunc(b.mutating, func(x, y admissionv1.MutatingWebhook) int { return strings.Compare(x.Name, y.Name) })
+		slices.SortStableFunc(b.mutating, func(x, y admissionv1.MutatingWebhook) int {
+			return strings.Compare(x.Name, y.Name)
+		})
 		c.Mutating = &admissionv1.MutatingWebhookConfiguration{
-			TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
+			TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(),
+				Kind: "MutatingWebhookConfiguration"},
 			ObjectMeta: metav1.ObjectMeta{Name: b.name(true)}, Webhooks: b.mutating,
 		}
 	}
 	if len(b.validating) > 0 {
-		slices.SortStableFunc(b.validating, func(x, y admissionv1.ValidatingWebhook) int { return strings.Compare(x.Name, y.Name) })
+		slices.SortStableFunc(b.validating, func(x, y admissionv1.ValidatingWebhook) int {
+			return strings.Compare(x.Name, y.Name)
+		})
 		c.Validating = &admissionv1.ValidatingWebhookConfiguration{
-			TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
+			TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(),
+				Kind: "ValidatingWebhookConfiguration"},
 			ObjectMeta: metav1.ObjectMeta{Name: b.name(false)}, Webhooks: b.validating,
 		}
 	}
@@ -119,7 +125,8 @@ func (b *builder) hook(m *marker.Marker) {
 			b.fail(m, "matchPolicy is Exact or Equivalent, not %q", s)
 		}
 	}
-	h.SideEffects = new(choose(m.String("sideEffects"), admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun))
+	h.SideEffects = new(choose(m.String("sideEffects"), admissionv1.SideEffectClassNone,
+		admissionv1.SideEffectClassNoneOnDryRun))
 	if *h.SideEffects != admissionv1.SideEffectClassNone && *h.SideEffects != admissionv1.SideEffectClassNoneOnDryRun {
 		b.fail(m, "sideEffects must be None or NoneOnDryRun; servers accept no other")
 	}
@@ -145,8 +152,10 @@ func (b *builder) hook(m *marker.Marker) {
 		}
 		return
 	}
-	v := admissionv1.ValidatingWebhook{Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
-		SideEffects: h.SideEffects, TimeoutSeconds: h.TimeoutSeconds, AdmissionReviewVersions: h.AdmissionReviewVersions}
+	v := admissionv1.ValidatingWebhook{Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules,
+		FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
+		SideEffects: h.SideEffects, TimeoutSeconds: h.TimeoutSeconds,
+		AdmissionReviewVersions: h.AdmissionReviewVersions}
 	if v, ok := patched(b, m, v); ok {
 		b.validating = append(b.validating, v)
 	}
@@ -156,7 +165,8 @@ func target(m *marker.Marker, path, url string) admissionv1.WebhookClientConfig 
 	if url != "" {
 		return admissionv1.WebhookClientConfig{URL: &url}
 	}
-	s := &admissionv1.ServiceReference{Name: m.String("serviceName"), Namespace: m.String("serviceNamespace"), Path: &path}
+	s := &admissionv1.ServiceReference{Name: m.String("serviceName"), Namespace: m.String("serviceNamespace"),
+		Path: &path}
 	if s.Name == "" {
 		s.Name = "webhook-service"
 	}
@@ -179,9 +189,11 @@ func rules(m *marker.Marker) []admissionv1.RuleWithOperations {
 			groups[i] = ""
 		}
 	}
-	r := admissionv1.RuleWithOperations{Rule: admissionv1.Rule{APIGroups: groups, APIVersions: m.Strings("versions"), Resources: m.Strings("resources")}}
+	r := admissionv1.RuleWithOperations{Rule: admissionv1.Rule{APIGroups: groups, APIVersions: m.Strings("versions"),
+		Resources: m.Strings("resources")}}
 	for _, v := range m.Strings("verbs") {
-		r.Operations = append(r.Operations, choose(v, admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, admissionv1.OperationAll))
+		r.Operations = append(r.Operations, choose(v, admissionv1.Create, admissionv1.Update, admissionv1.Delete,
+			admissionv1.Connect, admissionv1.OperationAll))
 	}
 	return []admissionv1.RuleWithOperations{r}
 }

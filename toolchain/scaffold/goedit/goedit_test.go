@@ -164,7 +164,8 @@ func shopv1() {}
 		{"abv1", "example.com/z/api/a-b/v1", "abv1", ""},
 		{"other", "example.com/z/api/a-b/v1", "abv1", ""}, // the import exists
 		{"abv1", "example.com/z/api/ab/v1", "ab2v1", `ab2v1 "example.com/z/api/ab/v1"`},
-		{"abcontroller", "example.com/z/internal/controller/ab", "abcontroller", `abcontroller "example.com/z/internal/controller/ab"`},
+		{"abcontroller", "example.com/z/internal/controller/ab", "abcontroller",
+			`abcontroller "example.com/z/internal/controller/ab"`},
 		{"", "example.com/z/internal/kinds", "kinds", `	"example.com/z/internal/kinds"`},
 		{"", "example.com/z/yaml", "yaml2", `yaml2 "example.com/z/yaml"`},
 		// a variable
@@ -202,7 +203,8 @@ func shopv1() {}
 	if got := strings.Join(names, " "); got != "abv1beta1 ab2v1beta1 ab3v1beta1" {
 		t.Errorf("names of three imports: %s", got)
 	}
-	if _, err := goedit.AddImport([]byte(src), "abv1", "example.com/z/api/ab/v1"); !errors.Is(err, goedit.ErrNameTaken) {
+	if _, err := goedit.AddImport([]byte(src), "abv1", "example.com/z/api/ab/v1"); !errors.Is(err,
+		goedit.ErrNameTaken) {
 		t.Errorf("AddImport with a name that is taken: %v", err)
 	}
 	if goedit.ImportName([]byte(src), "example.com/none") != "" {

@@ -29,7 +29,8 @@ func declarations(p *packages.Package, files []*ast.File) []*declaration {
 	var all []*declaration
 	by := map[types.Object]*declaration{}
 	add := func(file *ast.File, node ast.Node, names ...*ast.Ident) *declaration {
-		d := &declaration{node: node, test: strings.HasSuffix(p.Fset.Position(file.Package).Filename, "_test.go"), types: map[*types.TypeName]bool{}}
+		d := &declaration{node: node, test: strings.HasSuffix(p.Fset.Position(file.Package).Filename, "_test.go"),
+			types: map[*types.TypeName]bool{}}
 		for _, name := range names {
 			if obj := p.TypesInfo.Defs[name]; obj != nil {
 				d.defines, by[obj] = append(d.defines, obj), d

@@ -54,7 +54,8 @@ func Read(ctx context.Context, dir string) (*Report, error) {
 		r.runtimeOf(p)
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("read project %s: it does not compile: %w", dir, errors.Join(errs[:min(len(errs), 5)]...))
+		return nil, fmt.Errorf("read project %s: it does not compile: %w", dir,
+			errors.Join(errs[:min(len(errs), 5)]...))
 	}
 	for _, p := range loaded {
 		r.read(p)
@@ -64,7 +65,8 @@ func Read(ctx context.Context, dir string) (*Report, error) {
 	}
 	if v := r.report.Runtime; semver.IsValid(v) && semver.Compare(v, wantedRuntime) < 0 {
 		r.report.Program = append(r.report.Program, Finding{
-			Verdict: Change, File: "go.mod", Line: 1, Name: runtimePath + " " + v, Advice: "upgrade to v0.25 and Kubernetes' libraries to v0.37 first",
+			Verdict: Change, File: "go.mod", Line: 1, Name: runtimePath + " " + v,
+			Advice: "upgrade to v0.25 and Kubernetes' libraries to v0.37 first",
 		})
 	}
 	r.report.Names = len(r.names)
@@ -263,7 +265,8 @@ func (f *declarationReader) assertion(n *ast.TypeAssertExpr) {
 		return
 	}
 	if from.Name() == "Cache" && to.Name() != "Cache" && !isRuntime(to.Pkg().Path()) {
-		f.add(&f.report.Program, Change, n.Pos(), from.Name()+".("+to.Name()+")", "the cache has another type: it is a *cluster.Cache of kelson.dev/operator/adapter/cluster")
+		f.add(&f.report.Program, Change, n.Pos(), from.Name()+".("+to.Name()+")",
+			"the cache has another type: it is a *cluster.Cache of kelson.dev/operator/adapter/cluster")
 	}
 	if from.Name() == "Informer" && to.Name() == "SharedIndexInformer" {
 		f.add(&f.report.Program, Stays, n.Pos(), "Informer.(SharedIndexInformer)",

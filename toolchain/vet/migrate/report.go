@@ -66,7 +66,9 @@ type Report struct {
 func (r *Report) sort() {
 	sortFindings(r.Program)
 	sortFindings(r.Elsewhere)
-	slices.SortFunc(r.Reconcilers, func(a, b Reconciler) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
+	slices.SortFunc(r.Reconcilers, func(a, b Reconciler) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
 	for _, each := range r.Reconcilers {
 		sortFindings(each.Findings)
 	}
@@ -92,18 +94,21 @@ func Count(findings []Finding, v Verdict) int {
 // Write prints the report as text.
 func (r *Report) Write(w io.Writer) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s uses controller-runtime %s: %d uses of %d names in %d packages\n", r.Module, r.Runtime, r.Uses, r.Names, r.Packages)
+	fmt.Fprintf(b, "%s uses controller-runtime %s: %d uses of %d names in %d packages\n", r.Module, r.Runtime, r.Uses,
+		r.Names, r.Packages)
 	changes, stays := Count(r.Program, Change), Count(r.Program, Stays)
 	fmt.Fprintf(b, "\nThe whole program, on adapter.NewManager: %d to change, %d not moved; everything else moves as it is\n", changes, stays)
 	writeFindings(b, r.Program)
 	fmt.Fprintf(b, "\nReconciler by reconciler: %d found\n", len(r.Reconcilers))
 	for _, each := range r.Reconcilers {
-		fmt.Fprintf(b, "\n%s:%d: %s: %d move as they are, %d to change, %d not moved\n", each.File, each.Line, each.Name,
+		fmt.Fprintf(b, "\n%s:%d: %s: %d move as they are, %d to change, %d not moved\n", each.File, each.Line,
+			each.Name,
 			Count(each.Findings, Moves), Count(each.Findings, Change), Count(each.Findings, Stays))
 		writeFindings(b, grouped(each.Findings))
 	}
 	if len(r.Elsewhere) > 0 {
-		fmt.Fprintf(b, "\nOutside of the reconcilers, when all of them move: %d to change, %d not moved\n", Count(r.Elsewhere, Change), Count(r.Elsewhere, Stays))
+		fmt.Fprintf(b, "\nOutside of the reconcilers, when all of them move: %d to change, %d not moved\n",
+			Count(r.Elsewhere, Change), Count(r.Elsewhere, Stays))
 		writeFindings(b, grouped(r.Elsewhere))
 	}
 	_, err := io.WriteString(w, b.String())

@@ -55,7 +55,8 @@ func run(t *testing.T, servers ...*fake) (b *Balancer, get func(path string) (*h
 	done := make(chan struct{})
 	go func() { defer close(done); b.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	h := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	h := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
 	return b, func(path string) (*http.Response, error) { return h.Get(b.URL() + path) }
 }
 

@@ -90,7 +90,8 @@ func (f Files) Node() (string, error) {
 	}
 	name, isNode := strings.CutPrefix(certificates[0].Subject.CommonName, "system:node:")
 	if !isNode {
-		return "", fmt.Errorf("%s is the certificate of %q, not of a node", f.certificate(), certificates[0].Subject.CommonName)
+		return "", fmt.Errorf("%s is the certificate of %q, not of a node", f.certificate(),
+			certificates[0].Subject.CommonName)
 	}
 	return name, nil
 }
@@ -129,7 +130,8 @@ func (c *Cluster) Prepare(ctx context.Context, f Files) error {
 		return err
 	}
 	return clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"cluster": {Server: c.Server, CertificateAuthority: f.Authority}},
+		Clusters: map[string]*clientcmdapi.Cluster{"cluster": {Server: c.Server,
+			CertificateAuthority: f.Authority}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"bootstrap": {Token: c.Token}},
 		Contexts:       map[string]*clientcmdapi.Context{"bootstrap": {Cluster: "cluster", AuthInfo: "bootstrap"}},
 		CurrentContext: "bootstrap",
@@ -218,9 +220,11 @@ func (c *Cluster) pinned(info *corev1.ConfigMap) ([]byte, error) {
 // clusterInfo reads the public ConfigMap cluster-info. With a pool it verifies the server.
 func (c *Cluster) clusterInfo(ctx context.Context, pool *x509.CertPool) (*corev1.ConfigMap, error) {
 	verify := &tls.Config{RootCAs: pool, InsecureSkipVerify: pool == nil}
-	h := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: verify, Proxy: http.ProxyFromEnvironment}}
+	h := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: verify,
+		Proxy: http.ProxyFromEnvironment}}
 	defer h.CloseIdleConnections()
-	at := strings.TrimSuffix(c.Server, "/") + "/api/v1/namespaces/kube-public/configmaps/" + bootstrapapi.ConfigMapClusterInfo
+	at := strings.TrimSuffix(c.Server, "/") + "/api/v1/namespaces/kube-public/configmaps/" +
+		bootstrapapi.ConfigMapClusterInfo
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func startServer(t *testing.T) (url, authority string) {
 	}))
 	t.Cleanup(s.Close)
 	authority = filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return s.URL, authority
@@ -52,7 +53,8 @@ func TestMove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	joined := clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"default-cluster": {Server: "https://10.0.0.1:6443", CertificateAuthority: f.Authority}}}
+	joined := clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
+		"default-cluster": {Server: "https://10.0.0.1:6443", CertificateAuthority: f.Authority}}}
 	if err := clientcmd.WriteToFile(joined, f.Kubeconfig); err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +82,17 @@ func TestMove(t *testing.T) {
 		}
 	}
 	write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Raw}))
-	if err := (&Cluster{Server: url}).Prepare(ctx, f); err == nil || !strings.Contains(err.Error(), "not known to belong to the same cluster") || server() != "https://10.0.0.1:6443" {
+	if err := (&Cluster{Server: url}).Prepare(ctx, f); err == nil ||
+		!strings.Contains(err.Error(), "not known to belong to the same cluster") ||
+		server() != "https://10.0.0.1:6443" {
 		t.Errorf("a server of another authority: %v; the node uses %s", err, server())
 	}
 	write(content)
 	if err := (&Cluster{Server: url}).Prepare(ctx, f); err != nil || server() != url {
 		t.Errorf("another server of the cluster: %v; the node uses %s", err, server())
 	}
-	if err := (&Cluster{Server: "https://10.0.0.1:6443"}).Prepare(ctx, Files{}); err == nil || !strings.Contains(err.Error(), "pass --token") {
+	if err := (&Cluster{Server: "https://10.0.0.1:6443"}).Prepare(ctx, Files{}); err == nil ||
+		!strings.Contains(err.Error(), "pass --token") {
 		t.Errorf("a machine that has not joined: %v", err)
 	}
 }

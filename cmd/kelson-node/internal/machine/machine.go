@@ -85,13 +85,15 @@ func checkRights() error {
 	for _, c := range []struct {
 		name string
 		bit  uint
-	}{{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN}, {"CAP_SYS_CHROOT", unix.CAP_SYS_CHROOT}, {"CAP_MKNOD", unix.CAP_MKNOD}} {
+	}{{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN},
+		{"CAP_SYS_CHROOT", unix.CAP_SYS_CHROOT}, {"CAP_MKNOD", unix.CAP_MKNOD}} {
 		if data[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
 			missing = append(missing, c.name)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("capabilities are missing: %s: run outside of a container, or in a privileged one", strings.Join(missing, ", "))
+		return fmt.Errorf("capabilities are missing: %s: run outside of a container, or in a privileged one",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -125,9 +127,12 @@ func (m *Machine) findCgroups() error {
 			has = append(has, strings.Split(e.Name(), ",")...)
 		}
 	}
-	missing := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(has, name) })
+	missing := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool {
+		return slices.Contains(has, name)
+	})
 	if len(missing) > 0 {
-		return fmt.Errorf("cgroup controllers are missing: %s: mount them or enable them in the kernel", strings.Join(missing, ", "))
+		return fmt.Errorf("cgroup controllers are missing: %s: mount them or enable them in the kernel",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -249,7 +254,8 @@ func checkKernel() error {
 	mounted, err := os.ReadFile("/proc/filesystems")
 	if err == nil && !strings.Contains(string(mounted), "\toverlay\n") {
 		if out, err := exec.Command("modprobe", "overlay").CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("the kernel has no overlay file system (modprobe overlay: %v: %s)", err, strings.TrimSpace(string(out))))
+			errs = append(errs, fmt.Errorf("the kernel has no overlay file system (modprobe overlay: %v: %s)", err,
+				strings.TrimSpace(string(out))))
 		}
 	}
 	return errors.Join(errs...)

@@ -128,11 +128,13 @@ func RemovePods(ctx context.Context, endpoint string) (removed int, err error) {
 	var errs []error
 	for _, p := range pods.GetItems() {
 		if _, err := client.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.Id}); err != nil {
-			errs = append(errs, fmt.Errorf("stop pod %s/%s: %w", p.GetMetadata().GetNamespace(), p.GetMetadata().GetName(), err))
+			errs = append(errs, fmt.Errorf("stop pod %s/%s: %w", p.GetMetadata().GetNamespace(),
+				p.GetMetadata().GetName(), err))
 			continue
 		}
 		if _, err := client.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.Id}); err != nil {
-			errs = append(errs, fmt.Errorf("remove pod %s/%s: %w", p.GetMetadata().GetNamespace(), p.GetMetadata().GetName(), err))
+			errs = append(errs, fmt.Errorf("remove pod %s/%s: %w", p.GetMetadata().GetNamespace(),
+				p.GetMetadata().GetName(), err))
 			continue
 		}
 		removed++

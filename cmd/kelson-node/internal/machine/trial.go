@@ -42,7 +42,8 @@ func tryMounts() (err error) {
 			return err
 		}
 	}
-	if err := mounted("overlay", layers[3], fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", layers[0], layers[1], layers[2])); err != nil {
+	if err := mounted("overlay", layers[3], fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", layers[0], layers[1],
+		layers[2])); err != nil {
 		return err
 	}
 	return unix.Unmount(layers[3], 0)
@@ -134,15 +135,19 @@ func trialSpec(cgroup string) map[string]any {
 		"ociVersion": "1.0.2",
 		"root":       object{"path": "rootfs"},
 		"hostname":   "check",
-		"process":    object{"args": []string{"/program"}, "cwd": "/", "user": object{"uid": 0, "gid": 0}, "noNewPrivileges": true},
+		"process": object{"args": []string{"/program"}, "cwd": "/", "user": object{"uid": 0, "gid": 0},
+			"noNewPrivileges": true},
 		"mounts": []object{
-			mount("proc", "/proc"), mount("tmpfs", "/dev", "nosuid"), mount("devpts", "/dev/pts", "newinstance", "ptmxmode=0666"),
-			mount("mqueue", "/dev/mqueue", "nosuid"), mount("sysfs", "/sys", "ro"), mount("cgroup", "/sys/fs/cgroup", "ro"),
+			mount("proc", "/proc"), mount("tmpfs", "/dev", "nosuid"),
+			mount("devpts", "/dev/pts", "newinstance", "ptmxmode=0666"),
+			mount("mqueue", "/dev/mqueue", "nosuid"), mount("sysfs", "/sys", "ro"),
+			mount("cgroup", "/sys/fs/cgroup", "ro"),
 		},
 		"linux": object{
 			"namespaces":  namespaces,
 			"cgroupsPath": cgroup,
-			"resources":   object{"memory": object{"limit": 64 << 20}, "pids": object{"limit": 64}, "devices": []object{{"allow": false, "access": "rwm"}}},
+			"resources": object{"memory": object{"limit": 64 << 20}, "pids": object{"limit": 64},
+				"devices": []object{{"allow": false, "access": "rwm"}}},
 			"maskedPaths": []string{"/proc/kcore"}, "readonlyPaths": []string{"/proc/sys"},
 		},
 	}
@@ -164,7 +169,8 @@ func tryNetwork() error {
 			if err := netlink.LinkAdd(bridge); err != nil {
 				return fmt.Errorf("create a bridge: %w", err)
 			}
-			pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "veth0", MasterIndex: bridge.Attrs().Index}, PeerName: "veth1"}
+			pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "veth0", MasterIndex: bridge.Attrs().Index},
+				PeerName: "veth1"}
 			if err := netlink.LinkAdd(pair); err != nil {
 				return fmt.Errorf("create a pair of virtual interfaces: %w", err)
 			}

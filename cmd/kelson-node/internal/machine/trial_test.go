@@ -42,13 +42,18 @@ func TestTry(t *testing.T) {
 	}{
 		{"a machine", `exec "$@"`, "", []string{"<nil>"}},
 		{"without CAP_NET_ADMIN", `exec setpriv --bounding-set -net_admin "$@"`, "", []string{
-			"capabilities are missing: CAP_NET_ADMIN", "neither nftables (nft: exit status 1", "cannot create the network of a pod: create a bridge: operation not permitted"}},
+			"capabilities are missing: CAP_NET_ADMIN", "neither nftables (nft: exit status 1",
+			"cannot create the network of a pod: create a bridge: operation not permitted"}},
 		{"without CAP_SYS_ADMIN", `exec setpriv --bounding-set -sys_admin "$@"`, "", []string{
-			"capabilities are missing: CAP_SYS_ADMIN", "cannot mount file systems of type tmpfs: operation not permitted",
+			"capabilities are missing: CAP_SYS_ADMIN",
+			"cannot mount file systems of type tmpfs: operation not permitted",
 			"runc cannot create a container", "create a network namespace: operation not permitted"}},
-		{"without nft and iptables", `export PATH=/nonexistent && exec "$@"`, "", []string{`nft": executable file not found`, "install nftables"}},
-		{"without nft", `export PATH=/nonexistent && exec "$@"`, "nftables", []string{`nftables does not work: exec: "nft": executable file not found in $PATH`}},
-		{"a user namespace", `exec unshare --user --map-root-user "$@"`, "", []string{"neither nftables (nft: ", "cannot mount file systems of type tmpfs"}},
+		{"without nft and iptables", `export PATH=/nonexistent && exec "$@"`, "",
+			[]string{`nft": executable file not found`, "install nftables"}},
+		{"without nft", `export PATH=/nonexistent && exec "$@"`, "nftables",
+			[]string{`nftables does not work: exec: "nft": executable file not found in $PATH`}},
+		{"a user namespace", `exec unshare --user --map-root-user "$@"`, "",
+			[]string{"neither nftables (nft: ", "cannot mount file systems of type tmpfs"}},
 		{"read-only cgroups", `exec unshare --mount sh -c 'for at in $(grep -o " /sys/fs/cgroup[^ ]*" /proc/mounts); do mount -o remount,bind,ro $at; done; exec "$@"' sh "$@"`, "",
 			[]string{"runc cannot create a container: ", "read-only file system"}},
 		{"read-only settings", `exec unshare --mount sh -c 'mount --bind /proc/sys /proc/sys; mount -o remount,bind,ro /proc/sys; exec "$@"' sh "$@"`, "",
@@ -68,7 +73,8 @@ func TestTry(t *testing.T) {
 			}
 		})
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/kelson-node-check-*", "/sys/fs/cgroup/*/kelson-node-check-*", filepath.Join(os.TempDir(), "kelson-node-check-*")} {
+	for _, pattern := range []string{"/sys/fs/cgroup/kelson-node-check-*", "/sys/fs/cgroup/*/kelson-node-check-*",
+		filepath.Join(os.TempDir(), "kelson-node-check-*")} {
 		if left, _ := filepath.Glob(pattern); len(left) > 0 {
 			t.Errorf("trials left %v", left)
 		}
@@ -85,7 +91,9 @@ func TestTryHangs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
-	if err := (&Machine{}).tryContainer(ctx); err == nil || !strings.Contains(err.Error(), "runc cannot create a container: signal: killed") || time.Since(begin) > 30*time.Second {
+	if err := (&Machine{}).tryContainer(ctx); err == nil ||
+		!strings.Contains(err.Error(), "runc cannot create a container: signal: killed") ||
+		time.Since(begin) > 30*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 }

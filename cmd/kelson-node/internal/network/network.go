@@ -98,14 +98,17 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface) error {
 			all = append(all, obj.(*corev1.Node))
 		}
 		ranges := cfg.Ranges
-		if at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == cfg.Node }); len(ranges) == 0 && at >= 0 {
+		if at := slices.IndexFunc(all, func(n *corev1.Node) bool {
+			return n.Name == cfg.Node
+		}); len(ranges) == 0 && at >= 0 {
 			ranges = all[at].Spec.PodCIDRs
 		}
 		if len(ranges) > 0 && !slices.Equal(ranges, written) {
 			if err := install(cfg.Dir, ranges, cfg.Data); err != nil {
 				return err
 			}
-			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "ranges", ranges)
+			cfg.Log.Info("wrote the configuration of the pod network", "file", filepath.Join(cfg.Dir, file), "ranges",
+				ranges)
 			written = slices.Clone(ranges)
 		}
 		want := others(all, cfg.Node)
@@ -130,7 +133,8 @@ func others(nodes []*corev1.Node, self string) map[string]string {
 		}
 		for _, podCIDR := range n.Spec.PodCIDRs {
 			for _, a := range n.Status.Addresses {
-				if _, found := at[podCIDR]; !found && a.Type == corev1.NodeInternalIP && utilnet.IsIPv6String(a.Address) == utilnet.IsIPv6CIDRString(podCIDR) {
+				if _, found := at[podCIDR]; !found && a.Type == corev1.NodeInternalIP &&
+					utilnet.IsIPv6String(a.Address) == utilnet.IsIPv6CIDRString(podCIDR) {
 					at[podCIDR] = a.Address
 				}
 			}

@@ -37,7 +37,8 @@ func TestOthers(t *testing.T) {
 
 // Each IP family has a table with the ranges of that family only.
 func TestRules(t *testing.T) {
-	text := rules([]string{"10.244.0.0/24", "fd00:244::/64"}, map[string]string{"10.244.1.0/24": "10.0.0.2", "fd00:244:1::/64": "fd00::2"})
+	text := rules([]string{"10.244.0.0/24", "fd00:244::/64"},
+		map[string]string{"10.244.1.0/24": "10.0.0.2", "fd00:244:1::/64": "fd00::2"})
 	for _, want := range []string{
 		"ip saddr 10.244.0.0/24 ip daddr != { 10.244.0.0/24, 10.244.1.0/24, 224.0.0.0/4 } masquerade",
 		"ip6 saddr fd00:244::/64 ip6 daddr != { fd00:244:1::/64, fd00:244::/64, ff00::/8 } masquerade",

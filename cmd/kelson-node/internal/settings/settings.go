@@ -45,7 +45,8 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 		driver = "systemd"
 	}
 	cfg := &kubeletconfig.KubeletConfiguration{
-		TypeMeta:                 metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(),
+			Kind: "KubeletConfiguration"},
 		ContainerRuntimeEndpoint: k.Endpoint,
 		CgroupDriver:             driver,
 		CgroupRoot:               k.CgroupRoot,
@@ -63,7 +64,8 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 			Webhook:   kubeletconfig.KubeletWebhookAuthentication{Enabled: ptr.To(true)},
 			Anonymous: kubeletconfig.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
 		},
-		Authorization:             kubeletconfig.KubeletAuthorization{Mode: kubeletconfig.KubeletAuthorizationModeWebhook},
+		Authorization: kubeletconfig.KubeletAuthorization{
+			Mode: kubeletconfig.KubeletAuthorizationModeWebhook},
 		NodeStatusReportFrequency: metav1.Duration{Duration: time.Minute},
 		ShutdownGracePeriod:       metav1.Duration{},
 	}
@@ -80,14 +82,16 @@ func (k Kubelet) Config() *kubeletconfig.KubeletConfiguration {
 // Proxy returns kube-proxy's configuration. podCIDR may be empty.
 func Proxy(mode, kubeconfig, name, podCIDR string) *proxyconfig.KubeProxyConfiguration {
 	cfg := &proxyconfig.KubeProxyConfiguration{
-		TypeMeta:         metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(),
+			Kind: "KubeProxyConfiguration"},
 		ClientConnection: componentconfig.ClientConnectionConfiguration{Kubeconfig: kubeconfig},
 		HostnameOverride: name,
 		Mode:             proxyconfig.ProxyMode(mode),
 		ClusterCIDR:      podCIDR,
 		// The owner of the machine sets its connection tracking limits.
 		Conntrack: proxyconfig.KubeProxyConntrackConfiguration{
-			MaxPerCore: ptr.To[int32](0), TCPEstablishedTimeout: &metav1.Duration{}, TCPCloseWaitTimeout: &metav1.Duration{},
+			MaxPerCore: ptr.To[int32](0), TCPEstablishedTimeout: &metav1.Duration{},
+			TCPCloseWaitTimeout: &metav1.Duration{},
 		},
 	}
 	if podCIDR == "" {

@@ -58,7 +58,8 @@ func New(p *project.Project, c client.Client, kubeconfig, temp string) (*Backend
 		return nil, err
 	}
 	if len(registered) == 0 {
-		return nil, fmt.Errorf("%s has no APIServices in config/apiservice: create a kind with kelson create api", p.Dir)
+		return nil, fmt.Errorf("%s has no APIServices in config/apiservice: create a kind with kelson create api",
+			p.Dir)
 	}
 	certs := filepath.Join(temp, "certs")
 	authority, err := pki.OpenAuthority(certs, "apiserver")
@@ -84,7 +85,8 @@ func New(p *project.Project, c client.Client, kubeconfig, temp string) (*Backend
 		name, _, _ := unstructured.NestedString(obj.Object, "spec", "service", "name")
 		namespace, _, _ := unstructured.NestedString(obj.Object, "spec", "service", "namespace")
 		if name == "" || namespace == "" {
-			return nil, fmt.Errorf("APIService %s in config/apiservice has no spec.service with name and namespace", obj.GetName())
+			return nil, fmt.Errorf("APIService %s in config/apiservice has no spec.service with name and namespace",
+				obj.GetName())
 		}
 		if key := (client.Key{Namespace: namespace, Name: name}); !seen[key] {
 			seen[key] = true
@@ -100,7 +102,8 @@ func New(p *project.Project, c client.Client, kubeconfig, temp string) (*Backend
 		}
 		err := errors.Join(
 			unstructured.SetNestedField(obj.Object, number, "spec", "service", "port"),
-			unstructured.SetNestedField(obj.Object, base64.StdEncoding.EncodeToString(authority.PEM), "spec", "caBundle"))
+			unstructured.SetNestedField(obj.Object, base64.StdEncoding.EncodeToString(authority.PEM), "spec",
+				"caBundle"))
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +132,8 @@ func (b *Backend) aliases() (manifests.Objects, error) {
 		obj.SetGroupVersionKind(services)
 		obj.SetNamespace(key.Namespace)
 		obj.SetName(key.Name)
-		obj.SetAnnotations(map[string]string{urlAnnotation: "https://" + b.address, "kelson.dev/started": strconv.Itoa(b.starts)})
+		obj.SetAnnotations(map[string]string{urlAnnotation: "https://" + b.address,
+			"kelson.dev/started": strconv.Itoa(b.starts)})
 		all = append(all, obj)
 	}
 	return all, nil
@@ -138,7 +142,8 @@ func (b *Backend) aliases() (manifests.Objects, error) {
 // Register waits until the API server accepts connections, registers it with apply, and waits until
 // its APIServices are available. It returns false if the server ends first. The first call returns
 // an error if the API server is deployed in the cluster, whose Service it would replace.
-func (b *Backend) Register(ctx context.Context, apply func(context.Context, manifests.Objects) error, ended <-chan struct{}) (bool, error) {
+func (b *Backend) Register(ctx context.Context, apply func(context.Context, manifests.Objects) error,
+	ended <-chan struct{}) (bool, error) {
 	if served, err := Accepts(ctx, b.address, ended); err != nil {
 		return false, fmt.Errorf("wait for the API server: it does not serve at %s: %w", b.address, err)
 	} else if !served {
@@ -211,7 +216,8 @@ func (b *Backend) available(ctx context.Context, ended <-chan struct{}) (bool, e
 			case <-ended:
 				return false, nil
 			case <-ctx.Done():
-				return false, errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s", obj.GetName(), Timeout, why), err)
+				return false, errors.Join(fmt.Errorf("wait for APIService %s: not available after %s: %s",
+					obj.GetName(), Timeout, why), err)
 			case <-time.After(50 * time.Millisecond): // the client cannot watch this kind
 			}
 		}

@@ -62,11 +62,13 @@ earlier values.`,
 			}
 			fields = slices.DeleteFunc(fields, func(f Field) bool { return !below(f.Path, field) })
 			if len(fields) == 0 {
-				return fmt.Errorf("no manager of %s set a field %s: kelson blame %[1]s shows how the fields are named", args[0], field)
+				return fmt.Errorf("no manager of %s set a field %s: kelson blame %[1]s shows how the fields are named",
+					args[0], field)
 			}
 			if format != output.Text {
 				return format.Print(c.OutOrStdout(), map[string]any{
-					"kind": object.GetKind(), "namespace": object.GetNamespace(), "name": object.GetName(), "fields": fields,
+					"kind": object.GetKind(), "namespace": object.GetNamespace(), "name": object.GetName(),
+					"fields": fields,
 				})
 			}
 			return print(c.OutOrStdout(), fields)

@@ -43,7 +43,8 @@ func fieldsOf(object *unstructured.Unstructured) ([]Field, error) {
 			return nil, fmt.Errorf("read managedFields of %s: %w", entry.Manager, err)
 		}
 		set.Leaves().Iterate(func(path fieldpath.Path) {
-			f := Field{Manager: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource, Time: timeOf(entry)}
+			f := Field{Manager: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource,
+				Time: timeOf(entry)}
 			f.Path, f.Value = at(object.Object, path)
 			if secret && secretField(f.Path) {
 				f.Value, f.Hidden = nil, true
@@ -67,7 +68,8 @@ func timeOf(entry metav1.ManagedFieldsEntry) time.Time {
 // secretField reports whether a field of a Secret may contain its values. An annotation may have
 // those that kubectl applied.
 func secretField(path string) bool {
-	return strings.HasPrefix(path, ".data") || strings.HasPrefix(path, ".stringData") || strings.HasPrefix(path, ".metadata.annotations")
+	return strings.HasPrefix(path, ".data") || strings.HasPrefix(path, ".stringData") ||
+		strings.HasPrefix(path, ".metadata.annotations")
 }
 
 // at returns the name and the value of the field at a path. The value is nil if the object does not
@@ -93,7 +95,9 @@ func item(list any, e fieldpath.PathElement) history.Part {
 		switch {
 		case e.Index != nil && part.Name == e.String(),
 			e.Value != nil && value.Equals(*e.Value, value.NewValueInterface(part.Value)),
-			e.Key != nil && object != nil && !slices.ContainsFunc(*e.Key, func(k value.Field) bool { return !value.Equals(k.Value, value.NewValueInterface(object[k.Name])) }):
+			e.Key != nil && object != nil && !slices.ContainsFunc(*e.Key, func(k value.Field) bool {
+				return !value.Equals(k.Value, value.NewValueInterface(object[k.Name]))
+			}):
 			return part
 		}
 	}

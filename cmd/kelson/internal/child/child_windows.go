@@ -78,7 +78,8 @@ func terminate(p *os.Process) error { return p.Kill() }
 
 func pass(cmd *exec.Cmd, f *os.File) (string, error) {
 	handle := f.Fd()
-	if err := windows.SetHandleInformation(windows.Handle(handle), windows.HANDLE_FLAG_INHERIT, windows.HANDLE_FLAG_INHERIT); err != nil {
+	if err := windows.SetHandleInformation(windows.Handle(handle), windows.HANDLE_FLAG_INHERIT,
+		windows.HANDLE_FLAG_INHERIT); err != nil {
 		return "", os.NewSyscallError("SetHandleInformation", err)
 	}
 	a := attributes(cmd)

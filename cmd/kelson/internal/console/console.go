@@ -46,7 +46,8 @@ type Options struct {
 // names.
 func (o *Options) AddFlags(f *pflag.FlagSet, prefix string) {
 	o.prefix = prefix
-	f.StringVar(&o.Listen, prefix+"listen", "127.0.0.1:0", "address that the console listens on; port 0 picks a free one; an address that other machines reach needs a certificate")
+	f.StringVar(&o.Listen, prefix+"listen", "127.0.0.1:0",
+		"address that the console listens on; port 0 picks a free one; an address that other machines reach needs a certificate")
 	f.BoolVar(&o.Write, prefix+"write", false, "let the console change objects")
 }
 
@@ -88,7 +89,8 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 			if file, err = historySource(file, dir); err != nil {
 				return err
 			}
-			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit, Plan: plan, Namespaces: namespaces}
+			cfg := console.Config{Cluster: config, History: file, Failure: failure, AuditLog: audit, Plan: plan,
+				Namespaces: namespaces}
 			if raw, err := loader.RawConfig(); err == nil {
 				cfg.Name = raw.CurrentContext
 				if kubeContext != "" {
@@ -112,13 +114,16 @@ the trace of kelson dev is used, which is next to the file $KUBECONFIG.`,
 	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig to use")
 	opts.AddFlags(f, "")
 	f.BoolVar(&opts.Open, "open", false, "open the page in a browser")
-	f.StringSliceVarP(&namespaces, "namespace", "n", nil, "namespaces to read where the user may not list in all of them; may be repeated (default: that of the context, or those that the user may list)")
-	f.StringArrayVar(&opts.hosts, "host", nil, "name by which browsers reach the console, besides the address of --listen; may be repeated")
+	f.StringSliceVarP(&namespaces, "namespace", "n", nil,
+		"namespaces to read where the user may not list in all of them; may be repeated (default: that of the context, or those that the user may list)")
+	f.StringArrayVar(&opts.hosts, "host", nil,
+		"name by which browsers reach the console, besides the address of --listen; may be repeated")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "certificate of the console, in PEM")
 	f.StringVar(&opts.key, "tls-private-key-file", "", "private key of the certificate, in PEM")
 	f.StringArrayVar(&places, "trace", nil, "file or URL of an operator's trace; may be repeated")
 	f.StringVar(&token, "token", "", "bearer token for requests to the URLs of --trace")
-	f.BoolVar(&insecure, "insecure-skip-tls-verify", false, "skip the verification of the certificates of the URLs of --trace")
+	f.BoolVar(&insecure, "insecure-skip-tls-verify", false,
+		"skip the verification of the certificates of the URLs of --trace")
 	f.StringVar(&file, "history", "", "history to show, as written by kelson record")
 	f.StringVar(&dir, "data-dir", "", "data directory of kelson serve --history with a history to show; the server may be running")
 	c.MarkFlagsMutuallyExclusive("history", "data-dir")
@@ -175,7 +180,8 @@ func (o *Options) Run(ctx context.Context, cfg console.Config, out, errOut io.Wr
 func (o *Options) Bind() error {
 	listener, err := net.Listen("tcp", o.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("console: %s: %w: choose another port with --%slisten (0 picks a free one)", o.Listen, serving.ErrPortInUse, o.prefix)
+		return fmt.Errorf("console: %s: %w: choose another port with --%slisten (0 picks a free one)", o.Listen,
+			serving.ErrPortInUse, o.prefix)
 	}
 	if err != nil {
 		return fmt.Errorf("console: %w", err)
@@ -192,7 +198,8 @@ func (o *Options) Bind() error {
 			listener.Close()
 			return fmt.Errorf("console: %w", err)
 		}
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair},
+			MinVersion: tls.VersionTLS12})
 	}
 	o.listener = listener
 	return nil

@@ -68,9 +68,11 @@ directory is not changed.`,
 			}
 			progress.Done()
 			if format != output.Text {
-				return format.Print(c.OutOrStdout(), map[string]any{"objects": len(records), "from": revision, "revision": now})
+				return format.Print(c.OutOrStdout(),
+					map[string]any{"objects": len(records), "from": revision, "revision": now})
 			}
-			fmt.Fprintf(c.OutOrStdout(), "copied %d objects at revision %d to etcd, now at revision %d\n", len(records), revision, now)
+			fmt.Fprintf(c.OutOrStdout(), "copied %d objects at revision %d to etcd, now at revision %d\n", len(records),
+				revision, now)
 			return nil
 		},
 	}
@@ -96,7 +98,8 @@ func readInOrder(dir string, encryption *flags.Encryption) (records []store.Reco
 
 // copyTo writes records to etcd, one revision each, then reads etcd and compares. It returns etcd's
 // revision. It first writes to notes if that takes long.
-func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record, revision uint64, notes io.Writer) (now uint64, err error) {
+func copyTo(ctx context.Context, cluster *flags.Etcd, encryption *flags.Encryption, records []store.Record,
+	revision uint64, notes io.Writer) (now uint64, err error) {
 	// gRPC warns through klog when it closes connections. The command returns all errors.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	log, err := cluster.Open(ctx, nil) // it removes no history

@@ -157,7 +157,9 @@ remains, which the next backup to the same FILE removes.`,
   kelson data backup --data-dir ./state kelson.backup`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			read := func(w io.Writer) error { return backupDirectory(c.Context(), dir, &encryption, w, c.ErrOrStderr()) }
+			read := func(w io.Writer) error {
+				return backupDirectory(c.Context(), dir, &encryption, w, c.ErrOrStderr())
+			}
 			if dir == "" {
 				if encryption.File != "" {
 					return errors.New("--encryption-provider-config needs --data-dir: a running control plane decrypts its own state")
@@ -257,7 +259,8 @@ backup's revision, and clients that watch from older revisions have to list agai
 			return nil
 		},
 	}
-	c.Flags().Uint64Var(&ahead, "bump-revision", 1_000_000_000, "number of revisions to skip: more than the original control plane assigned after the backup")
+	c.Flags().Uint64Var(&ahead, "bump-revision", 1_000_000_000,
+		"number of revisions to skip: more than the original control plane assigned after the backup")
 	format.AddFlag(c)
 	return c
 }

@@ -28,10 +28,13 @@ func run(t *testing.T, args ...string) (out string, err error) {
 // that exceed the limits are named, too.
 func TestCheckNamesTheObjectToRemove(t *testing.T) {
 	dir := t.TempDir()
-	large := `{"kind":"ConfigMap","metadata":{"name":"large"},"data":{"k":"` + strings.Repeat("x", store.MaxObject) + `"}}`
+	large := `{"kind":"ConfigMap","metadata":{"name":"large"},"data":{"k":"` + strings.Repeat("x", store.MaxObject) +
+		`"}}`
 	storetest.Fill(t, func() (store.Backend, error) { return disk.Open(dir) },
-		store.Record{Key: store.Key{Resource: "configmaps", Namespace: "a", Name: "large"}, Revision: 2, Created: 2, Data: []byte(large)},
-		store.Record{Key: store.Key{Resource: "deployments.apps", Namespace: "a", Name: "bad"}, Revision: 3, Created: 3, Data: []byte(`{"kind":"Deployment","metadata":[]}`)})
+		store.Record{Key: store.Key{Resource: "configmaps", Namespace: "a", Name: "large"}, Revision: 2, Created: 2,
+			Data: []byte(large)},
+		store.Record{Key: store.Key{Resource: "deployments.apps", Namespace: "a", Name: "bad"}, Revision: 3, Created: 3,
+			Data: []byte(`{"kind":"Deployment","metadata":[]}`)})
 	_, err := run(t, "check", dir)
 	if err == nil || !strings.Contains(err.Error(), "deployments.apps a/bad (Deployment): ") {
 		t.Fatalf("check: %v", err)
@@ -39,13 +42,15 @@ func TestCheckNamesTheObjectToRemove(t *testing.T) {
 	_, hint, _ := strings.Cut(err.Error(), "kelson data ")
 	hint, _, _ = strings.Cut(hint, " takes")
 	saved := filepath.Join(t.TempDir(), "bad.json")
-	if out, err := run(t, strings.Fields(strings.Replace(hint, "FILE", saved, 1))...); err != nil || !strings.Contains(out, "removed deployments.apps a/bad from ") {
+	if out, err := run(t, strings.Fields(strings.Replace(hint, "FILE", saved, 1))...); err != nil ||
+		!strings.Contains(out, "removed deployments.apps a/bad from ") {
 		t.Fatalf("%s: %q, %v", hint, out, err)
 	}
 	if data, err := os.ReadFile(saved); err != nil || string(data) != `{"kind":"Deployment","metadata":[]}` {
 		t.Errorf("saved %q, %v", data, err)
 	}
-	if out, err := run(t, "check", dir); err != nil || !strings.Contains(out, "sound: 1 objects") || !strings.Contains(out, "configmaps a/large (ConfigMap): ") {
+	if out, err := run(t, "check", dir); err != nil || !strings.Contains(out, "sound: 1 objects") ||
+		!strings.Contains(out, "configmaps a/large (ConfigMap): ") {
 		t.Errorf("check afterwards: %q, %v", out, err)
 	}
 	if out, err := run(t, "check", dir, "-o", "json"); err != nil || !strings.Contains(out, `"name": "large"`) {

@@ -37,7 +37,8 @@ func (c *clusterFlags) addFlags(f *pflag.FlagSet) {
 
 // generated runs the generators on the project that args name, and returns the objects that read
 // finds in its folder.
-func generated(c *cobra.Command, args []string, gens project.Generators, read func(dir string) (manifests.Objects, error)) (manifests.Objects, error) {
+func generated(c *cobra.Command, args []string, gens project.Generators,
+	read func(dir string) (manifests.Objects, error)) (manifests.Objects, error) {
 	dir := project.Folder(args)
 	if err := project.GenerateManifests(c, dir, gens); err != nil {
 		return nil, err
@@ -80,7 +81,8 @@ func (c *clusterFlags) args() []string {
 
 // kubectl runs the linked-in kubectl on manifests. It must not be called concurrently: it sets
 // kubectl's process-wide handler of fatal errors.
-func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, out, errOut io.Writer, args ...string) (err error) {
+func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, out, errOut io.Writer,
+	args ...string) (err error) {
 	input, err := objects.YAML()
 	if err != nil {
 		return err
@@ -96,7 +98,8 @@ func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, o
 	}
 	args = append(args, "--filename="+file.Name())
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}
-	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{Arguments: append([]string{"kubectl"}, args...), IOStreams: streams})
+	command := cmd.NewDefaultKubectlCommandWithArgs(cmd.KubectlOptions{Arguments: append([]string{"kubectl"}, args...),
+		IOStreams: streams})
 	command.SetArgs(append(args, c.args()...))
 	type fatal string
 	util.BehaviorOnFatal(func(message string, _ int) { panic(fatal(message)) })
@@ -107,7 +110,8 @@ func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, o
 			if !ok {
 				panic(r)
 			}
-			err = errors.New(strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(string(message), file.Name(), "the manifests")), "error: "))
+			err = errors.New(strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(string(message), file.Name(),
+				"the manifests")), "error: "))
 		}
 	}()
 	return command.ExecuteContext(ctx)
@@ -173,7 +177,8 @@ func (c *clusterFlags) resetConversions(ctx context.Context, objects manifests.O
 		if by, _, _ := unstructured.NestedString(existing.Object, append(path, "url")...); by == "" {
 			continue
 		}
-		patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec/conversion/webhook/clientConfig", "value": config}})
+		patch, err := json.Marshal([]any{map[string]any{"op": "replace",
+			"path": "/spec/conversion/webhook/clientConfig", "value": config}})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,8 @@ until they are established.`,
 			if err := cluster.apply(c, objects); err != nil {
 				return err
 			}
-			return cluster.kubectl(c.Context(), objects, io.Discard, c.ErrOrStderr(), "wait", "--for=condition=Established", "--timeout=1m")
+			return cluster.kubectl(c.Context(), objects, io.Discard, c.ErrOrStderr(), "wait",
+				"--for=condition=Established", "--timeout=1m")
 		},
 	}
 	cluster.addFlags(c.Flags())

@@ -27,16 +27,17 @@ type packaging struct {
 }
 
 var packagings = []packaging{
-	{"installer", "Write all manifests to one file for kubectl apply", "install.yaml", false, false, func(o pack.Operator, output string) error {
-		data, err := pack.Installer(o)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(output, data, 0o644)
-	}},
+	{"installer", "Write all manifests to one file for kubectl apply", "install.yaml", false, false,
+		func(o pack.Operator, output string) error {
+			data, err := pack.Installer(o)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+				return err
+			}
+			return os.WriteFile(output, data, 0o644)
+		}},
 	{"helm", "Create a Helm chart with a schema of its values", "chart", true, false, folderOf(pack.Chart)},
 	{"olm", "Create a bundle for the Operator Lifecycle Manager", "bundle", true, true, folderOf(pack.Bundle)},
 }
@@ -113,7 +114,8 @@ func (p packaging) command() *cobra.Command {
 	if p.versioned {
 		c.Flags().StringVar(&version, "version", "0.1.0", "version of the package")
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "output path (default dist/"+p.output+" in the project); other files in a folder stay")
+	c.Flags().StringVarP(&output, "output", "o", "", "output path (default dist/"+p.output+
+		" in the project); other files in a folder stay")
 	return c
 }
 

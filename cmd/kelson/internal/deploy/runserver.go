@@ -82,7 +82,8 @@ func checkServerArgs(args []string) error {
 	if isStandalone(args) {
 		return nil
 	}
-	for _, name := range []string{"--kubeconfig", "--bind-address", "--secure-port", "--cert-dir", "--tls-cert-file", "--authority-secret"} {
+	for _, name := range []string{"--kubeconfig", "--bind-address", "--secure-port", "--cert-dir", "--tls-cert-file",
+		"--authority-secret"} {
 		if slices.ContainsFunc(args, func(arg string) bool { return arg == name || strings.HasPrefix(arg, name+"=") }) {
 			return fmt.Errorf("%s after --: kelson run sets the address, certificates and cluster of an API server: omit the flag, or add --standalone", name)
 		}

@@ -116,16 +116,20 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.BoolVar(&opts.console.Open, "open", false, "open the console in a browser")
 	opts.console.AddFlags(f, "console-")
 	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
-	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "", "file to write the control plane's kubeconfig to (default: a temporary file)")
+	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "",
+		"file to write the control plane's kubeconfig to (default: a temporary file)")
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
 	opts.AddVersionFlag(f)
 	opts.AddUnconfinedFlag(f)
-	f.StringSliceVar(&opts.definitions, "definitions", nil, "files or folders with CustomResourceDefinitions of other projects to install")
-	f.StringSliceVar(&opts.samples, "samples", nil, "files or folders with the samples to apply (default config/samples)")
+	f.StringSliceVar(&opts.definitions, "definitions", nil,
+		"files or folders with CustomResourceDefinitions of other projects to install")
+	f.StringSliceVar(&opts.samples, "samples", nil,
+		"files or folders with the samples to apply (default config/samples)")
 	opts.gens.AddFlags(f)
 	opts.gens.AddSkipFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
-	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "run-pods-unconfined-as-this-user"} {
+	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose",
+		"run-pods-unconfined-as-this-user"} {
 		// these flags configure the control plane of this process
 		c.MarkFlagsMutuallyExclusive("kubeconfig", name)
 	}
@@ -205,7 +209,8 @@ func (o *devOptions) startConsole(c *cluster, proj *project.Project) (stop func(
 	if !o.page {
 		return func() error { return nil }, nil
 	}
-	page := consolepage.Config{Name: "kelson dev", Traces: []consolepage.TraceSource{{Place: c.kubeconfig + project.TraceSuffix}}}
+	page := consolepage.Config{Name: "kelson dev",
+		Traces: []consolepage.TraceSource{{Place: c.kubeconfig + project.TraceSuffix}}}
 	if !proj.Server {
 		page.MakePlan = planner(proj.Dir, c.kubeconfig)
 	}
@@ -264,7 +269,9 @@ func otherCluster(file string, out io.Writer) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, rest: config, other: true, stop: func() error { return nil }}
+	c := &cluster{log: devlog.New(out, nil), kubeconfig: path, rest: config, other: true, stop: func() error {
+		return nil
+	}}
 	if c.client, err = client.New(client.Config{REST: config, FieldOwner: "kelson-dev"}); err != nil {
 		return nil, err
 	}
@@ -288,7 +295,8 @@ func otherCluster(file string, out io.Writer) (*cluster, error) {
 // the kinds that operators create most often, and Events.
 func followedKinds(dir string) ([]schema.GroupVersionKind, error) {
 	kinds := []schema.GroupVersionKind{
-		{Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
+		{Version: "v1", Kind: "Event"}, {Version: "v1", Kind: "Pod"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
 	}
 	definitions, err := manifests.Definitions(dir)
 	if err != nil {
@@ -310,7 +318,8 @@ func followedKinds(dir string) ([]schema.GroupVersionKind, error) {
 
 // develop runs the development loop. It returns nil when the condition is true or the user cancels
 // ctx.
-func develop(ctx context.Context, proj *project.Project, opts devOptions, c *cluster, condition *waitfor.Condition) error {
+func develop(ctx context.Context, proj *project.Project, opts devOptions, c *cluster,
+	condition *waitfor.Condition) error {
 	stop := func() {}
 	defer func() { stop() }()
 	held := make(chan error, 1)
@@ -335,7 +344,9 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	if condition != nil {
 		wait := c.wait
 		if proj.Server { // its objects are not in the store of the control plane
-			wait = func(ctx context.Context, condition *waitfor.Condition) error { return condition.WaitIn(ctx, c.client) }
+			wait = func(ctx context.Context, condition *waitfor.Condition) error {
+				return condition.WaitIn(ctx, c.client)
+			}
 		}
 		go func() { held <- wait(ctx, condition) }()
 	}

@@ -40,7 +40,8 @@ func (c *cluster) followServed(ctx context.Context, versions []schema.GroupVersi
 
 // servedKinds returns the kinds of the versions that can be watched, each in the first version that
 // the cluster prefers.
-func servedKinds(ctx context.Context, d *discovery.Client, versions []schema.GroupVersion) (kinds []schema.GroupVersionKind, err error) {
+func servedKinds(ctx context.Context, d *discovery.Client,
+	versions []schema.GroupVersion) (kinds []schema.GroupVersionKind, err error) {
 	groups, err := d.Groups(ctx)
 	if err != nil {
 		return nil, err

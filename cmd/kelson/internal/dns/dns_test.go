@@ -30,7 +30,8 @@ func TestAddress(t *testing.T) {
 
 // The objects have the values of the cluster.
 func TestObjects(t *testing.T) {
-	objects, err := Addon{Address: netip.MustParseAddr("fd00::a"), Domain: "example.test", Image: "kelson.local/kelson-dns:1"}.Objects()
+	objects, err := Addon{Address: netip.MustParseAddr("fd00::a"), Domain: "example.test",
+		Image: "kelson.local/kelson-dns:1"}.Objects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func TestObjects(t *testing.T) {
 		}
 		all.Write(content)
 	}
-	for _, want := range []string{`"clusterIP":"fd00::a"`, `kubernetes example.test in-addr.arpa`, `"image":"kelson.local/kelson-dns:1"`} {
+	for _, want := range []string{`"clusterIP":"fd00::a"`, `kubernetes example.test in-addr.arpa`,
+		`"image":"kelson.local/kelson-dns:1"`} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("the objects have no %s", want)
 		}

@@ -69,10 +69,12 @@ func APIServerCommand() *cobra.Command {
 	// default it allows every authenticated client everything.
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
-	f.StringVar(&opts.certDir, "cert-dir", "", "directory with apiserver.crt and apiserver.key; used if the files exist")
+	f.StringVar(&opts.certDir, "cert-dir", "",
+		"directory with apiserver.crt and apiserver.key; used if the files exist")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "private key of the serving certificate")
-	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "", "CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
+	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "",
+		"CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
 	opts.endpoints.AddFlags(f)
 	opts.gates.Authorization.Defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.AddFlags(&s)

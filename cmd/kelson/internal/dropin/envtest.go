@@ -245,7 +245,8 @@ func equal(one, other string) bool {
 // isKelson reports whether a file is a program of kelson.
 func isKelson(name string) bool {
 	info, err := buildinfo.ReadFile(name)
-	return err == nil && (info.Path == "kelson.dev/cmd/kelson" || info.Path == "kelson.dev/cmd/kelson/internal/dropin/program")
+	return err == nil && (info.Path == "kelson.dev/cmd/kelson" ||
+		info.Path == "kelson.dev/cmd/kelson/internal/dropin/program")
 }
 
 func copyFile(from, to string) error {

@@ -20,7 +20,8 @@ const kept = 8
 // the go command replaces only if something has changed. No other process uses it before the caller
 // calls release. Without a cache, or while another process uses the file, Link uses a file in the
 // folder temp.
-func Link(p *project.Project, command, temp string, link func(file string) error) (file string, release func(), err error) {
+func Link(p *project.Project, command, temp string,
+	link func(file string) error) (file string, release func(), err error) {
 	folder, state := claim(p, command)
 	if state == nil {
 		file = filepath.Join(temp, command)

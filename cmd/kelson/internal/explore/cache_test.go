@@ -54,13 +54,16 @@ func TestLink(t *testing.T) {
 		if err := os.Chtimes(filepath.Join(filepath.Dir(first), "state"), old, old); err != nil {
 			t.Fatal(err)
 		}
-		_, release, err := Link(&project.Project{Main: fmt.Sprint("/", i)}, "explore.test", temp, func(string) error { return nil })
+		_, release, err := Link(&project.Project{Main: fmt.Sprint("/", i)}, "explore.test", temp, func(string) error {
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		release()
 	}
-	if states, err := filepath.Glob(filepath.Join(filepath.Dir(first), "..", "*", "state")); err != nil || len(states) != kept {
+	if states, err := filepath.Glob(filepath.Join(filepath.Dir(first), "..", "*", "state")); err != nil ||
+		len(states) != kept {
 		t.Errorf("%v, %v: want %d programs", states, err, kept)
 	}
 	if _, existed, release = link(nil); existed {

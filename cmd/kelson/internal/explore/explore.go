@@ -118,20 +118,27 @@ runs as root on Linux, each process has its own network.`,
 			return run(c, project.Folder(own), o)
 		},
 	}
-	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "how long to explore, without the build and the runs without faults. For a process, the default is "+processLimit.String())
+	c.Flags().DurationVar(&o.limit, "for", 30*time.Second,
+		"how long to explore, without the build and the runs without faults. For a process, the default is "+
+			processLimit.String())
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, as printed by an alarm")
-	c.Flags().StringVar(&o.tests, "export", "", "write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
+	c.Flags().StringVar(&o.tests, "export", "",
+		"write each alarm as a Go test to this folder of the project; without a value, to "+testFolder)
 	c.Flags().Lookup("export").NoOptDefVal = testFolder
-	c.Flags().StringVar(&o.failure, "failure", "", "write the first alarm to this file in JSON, with its run and the run without faults")
+	c.Flags().StringVar(&o.failure, "failure", "",
+		"write the first alarm to this file in JSON, with its run and the run without faults")
 	c.Flags().StringVar(&o.junit, "junit", "", "write the alarms to this file as a report of JUnit")
 	c.Flags().StringVar(&o.sarif, "sarif", "", "write the alarms to this file in SARIF")
-	c.Flags().BoolVar(&o.check, "check", false, "do everything but explore: check the manifests, build the operator and run it without faults")
+	c.Flags().BoolVar(&o.check, "check", false,
+		"do everything but explore: check the manifests, build the operator and run it without faults")
 	c.Flags().BoolVar(&o.steps, "steps", false, "print the steps of the plan of --plan if it raises no alarm")
 	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
 	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as it is, in real time")
-	c.Flags().IntVar(&o.parallel, "parallel", 0, "maximum number of concurrent runs of a process (default: two for each processor)")
-	c.Flags().StringSliceVar(&o.allow, "allow", nil, "hosts outside of the cluster to which the operator may connect, or * for all; time stands still meanwhile")
+	c.Flags().IntVar(&o.parallel, "parallel", 0,
+		"maximum number of concurrent runs of a process (default: two for each processor)")
+	c.Flags().StringSliceVar(&o.allow, "allow", nil,
+		"hosts outside of the cluster to which the operator may connect, or * for all; time stands still meanwhile")
 	o.format.AddFlag(c)
 	o.gens.AddFlags(c.Flags())
 	o.gens.AddSkipFlag(c.Flags())
@@ -139,7 +146,8 @@ runs as root on Linux, each process has its own network.`,
 }
 
 func run(c *cobra.Command, dir string, o options) error {
-	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format, failure: o.failure, junit: o.junit, sarif: o.sarif, folder: filepath.ToSlash(dir)}
+	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format,
+		failure: o.failure, junit: o.junit, sarif: o.sarif, folder: filepath.ToSlash(dir)}
 	if dir != "." {
 		p.command += " " + quote(dir)
 	}
@@ -197,13 +205,15 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		switch {
 		case err == nil:
 			out.withArgs(o.args)
-			if err = exploreProgram(c.Context(), p, s, binary, o, out); !errors.As(err, new(unexplored)) || o.plan != "" {
+			if err = exploreProgram(c.Context(), p, s, binary, o, out); !errors.As(err, new(unexplored)) ||
+				o.plan != "" {
 				return err
 			}
 		case c.Context().Err() != nil:
 			return c.Context().Err()
 		}
-		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n", strings.TrimSpace(err.Error()))
+		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n",
+			strings.TrimSpace(err.Error()))
 	}
 	program := filepath.Join(temp, "operator")
 	if err := p.Build(c.Context(), program); err != nil {
@@ -231,7 +241,8 @@ func exploreProcess(c *cobra.Command, dir, program string, o options, out *print
 }
 
 // exploreProgram explores an operator that BuildProgram has built, in virtual time.
-func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario, binary string, o options, out *printer) error {
+func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario, binary string, o options,
+	out *printer) error {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // as in exploreProcess
 	s.Program = &explore.Binary{Path: binary, Args: slices.Concat(p.Args, o.args), Dir: p.Dir}
 	if o.allow != nil {
@@ -289,9 +300,11 @@ func (p *printer) drive(ctx context.Context, run func(context.Context, func(expl
 // BuildProgram compiles the operator of a project for virtual time; see package agent. It calls
 // compiling with the path of each package that the go command compiles. The file belongs to the
 // caller until release is called; see [Link].
-func BuildProgram(ctx context.Context, p *project.Project, temp string, compiling func(path string)) (binary string, release func(), err error) {
+func BuildProgram(ctx context.Context, p *project.Project, temp string,
+	compiling func(path string)) (binary string, release func(), err error) {
 	return Link(p, "virtual", temp, func(file string) error {
-		return agent.Program{Dir: p.Main, Tags: p.Tags, Compiling: compiling}.Build(ctx, filepath.Join(filepath.Dir(file), "overlay"), file)
+		return agent.Program{Dir: p.Main, Tags: p.Tags, Compiling: compiling}.Build(ctx,
+			filepath.Join(filepath.Dir(file), "overlay"), file)
 	})
 }
 

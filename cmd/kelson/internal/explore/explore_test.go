@@ -27,7 +27,8 @@ func TestControllerRuntime(t *testing.T) {
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if got := out.String(); !strings.HasPrefix(got, "explored ") || !strings.Contains(got, " 0 alarms\n") || strings.Contains(got, "not deterministic") {
+	if got := out.String(); !strings.HasPrefix(got, "explored ") || !strings.Contains(got, " 0 alarms\n") ||
+		strings.Contains(got, "not deterministic") {
 		t.Errorf("%q, want only a summary without alarms and differences", got)
 	}
 }
@@ -65,7 +66,8 @@ func TestProcess(t *testing.T) {
 	}
 	var out, errOut bytes.Buffer
 	c := Command()
-	c.SetArgs([]string{"../../../../bench/explore/fleet", "--generate=false", "--process", "--for", "5s", "--output", "json", "--", "--leader-elect=false"})
+	c.SetArgs([]string{"../../../../bench/explore/fleet", "--generate=false", "--process", "--for", "5s", "--output",
+		"json", "--", "--leader-elect=false"})
 	c.SetOut(&out)
 	c.SetErr(&errOut)
 	c.SilenceUsage = true

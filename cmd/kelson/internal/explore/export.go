@@ -91,8 +91,9 @@ func (e *exporter) export(alarm explore.Message) (what, shown string, err error)
 	if len(e.args) > 0 {
 		extra = append(append(extra, "--"), e.args...)
 	}
-	if err := testSource.Execute(&b, map[string]any{"Extra": extra, "Package": "explore_test", "Name": name, "Project": filepath.ToSlash(back),
-		"Plan": alarm.Plan, "Finding": alarm.Finding}); err != nil {
+	if err := testSource.Execute(&b, map[string]any{"Extra": extra, "Package": "explore_test", "Name": name,
+		"Project": filepath.ToSlash(back),
+		"Plan":    alarm.Plan, "Finding": alarm.Finding}); err != nil {
 		return "", "", err
 	}
 	source, err := format.Source([]byte(b.String()))

@@ -17,11 +17,15 @@ import (
 func TestExport(t *testing.T) {
 	project := t.TempDir()
 	var out bytes.Buffer
-	p := &printer{out: &out, errOut: &out, command: "kelson explore", tests: &exporter{project: project, folder: testFolder}}
+	p := &printer{out: &out, errOut: &out, command: "kelson explore",
+		tests: &exporter{project: project, folder: testFolder}}
 	alarms := []explore.Message{
-		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1", Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
-			Failure: &explore.Failure{Plan: "kill-after create secrets default/web-key #1", Curve: []explore.CurvePoint{{Step: 3, Failures: 1, Runs: 4}}}},
-		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-* #1; order 7", Finding: "never quiet (O4)\n  for `1h`"},
+		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1",
+			Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
+			Failure: &explore.Failure{Plan: "kill-after create secrets default/web-key #1",
+				Curve: []explore.CurvePoint{{Step: 3, Failures: 1, Runs: 4}}}},
+		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-* #1; order 7",
+			Finding: "never quiet (O4)\n  for `1h`"},
 		{Kind: "done", Text: "explored", Alarms: 2},
 	}
 	for range 2 {
@@ -77,9 +81,11 @@ func TestExport(t *testing.T) {
 func TestExportValues(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tests")
 	var out bytes.Buffer
-	p := &printer{out: &out, errOut: &out, command: "kelson explore", tests: &exporter{project: t.TempDir(), folder: folder}}
+	p := &printer{out: &out, errOut: &out, command: "kelson explore",
+		tests: &exporter{project: t.TempDir(), folder: folder}}
 	for _, value := range []string{"1", "-1", `"it's"`} {
-		m := explore.Message{Kind: "alarm", Plan: "flicker after shops.example.com default/a #1 spec.count=" + value, Finding: "another end state (O1)"}
+		m := explore.Message{Kind: "alarm", Plan: "flicker after shops.example.com default/a #1 spec.count=" + value,
+			Finding: "another end state (O1)"}
 		if err := p.take(m); err != nil {
 			t.Fatal(err)
 		}

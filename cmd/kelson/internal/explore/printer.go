@@ -201,7 +201,8 @@ func (p *printer) summary(m explore.Message) Result {
 		r.Points, r.States, r.Unequal, r.Difference = report.Points, report.States, report.Unequal, report.Difference
 		r.Unconfirmed, r.Varying, r.Warnings = len(report.Unconfirmed), report.Varying, report.Warnings
 		for _, a := range report.Unconfirmed {
-			r.NotConfirmed = append(r.NotConfirmed, NotConfirmed{a.Oracle, a.What, a.Detail, a.Plan.String(), a.Seen, a.Runs})
+			r.NotConfirmed = append(r.NotConfirmed,
+				NotConfirmed{a.Oracle, a.What, a.Detail, a.Plan.String(), a.Seen, a.Runs})
 		}
 		for _, n := range report.NotTried {
 			r.NotTried = append(r.NotTried, NotTried{string(n.Kind), n.Reason, n.Plans})

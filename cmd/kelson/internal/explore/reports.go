@@ -67,7 +67,8 @@ func (p *printer) writeJUnit(m explore.Message) error {
 		}
 		for _, n := range r.NotTried {
 			suite.Skipped++
-			suite.Cases = append(suite.Cases, junitCase{Class: class, Name: string(n.Kind), Skipped: &junitResult{Message: printableXML(n.Reason)}})
+			suite.Cases = append(suite.Cases, junitCase{Class: class, Name: string(n.Kind),
+				Skipped: &junitResult{Message: printableXML(n.Reason)}})
 		}
 	}
 	suite.Tests = len(suite.Cases)
@@ -104,14 +105,16 @@ func (p *printer) writeSARIF() error {
 			"ruleId": f.Oracle, "level": "error", "message": text(f.Finding + "\nreplay: " + p.replay(f.Plan)),
 			"partialFingerprints": object{"plan/v1": f.Plan},
 			"locations": []object{{
-				"physicalLocation": object{"artifactLocation": object{"uri": path.Join(p.folder, "go.mod")}, "region": object{"startLine": 1}},
+				"physicalLocation": object{"artifactLocation": object{"uri": path.Join(p.folder, "go.mod")},
+					"region": object{"startLine": 1}},
 				"logicalLocations": []object{{"fullyQualifiedName": f.Plan}},
 			}},
 		})
 	}
 	log := object{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
-		"runs": []object{{"tool": object{"driver": object{"name": "kelson explore", "rules": rules}}, "results": results}},
+		"runs": []object{{"tool": object{"driver": object{"name": "kelson explore", "rules": rules}},
+			"results": results}},
 	}
 	data, err := json.MarshalIndent(log, "", "  ")
 	if err != nil {

@@ -19,12 +19,16 @@ func messages() []explore.Message {
 	return []explore.Message{
 		{Kind: "progress", Text: "explored 3 plans"},
 		{Kind: "alarm", Plan: plan, Finding: "another end state (O1)\n  secrets: is missing",
-			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "secrets <a>: is missing\x01", Finding: "another end state (O1)", Plan: plan}},
+			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "secrets <a>: is missing\x01",
+				Finding: "another end state (O1)", Plan: plan}},
 		{Kind: "alarm", Plan: "order 7", Finding: "another end state (O1)",
-			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "pods: is missing", Finding: "another end state (O1)", Plan: "order 7"}},
-		{Kind: "done", Text: "explored 40 plans", Alarms: 2, Report: &explore.Report{Plans: 40, Took: 2500 * time.Millisecond,
-			NotTried:    []explore.NotTried{{Kind: explore.KillOld, Reason: "nothing is removed", Plans: 0}},
-			Unconfirmed: []explore.Alarm{{Oracle: "O2", What: "done more often", Plan: explore.Plan{{Kind: explore.Order, Seed: 3}}, Seen: 1, Runs: 3}}}},
+			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "pods: is missing",
+				Finding: "another end state (O1)", Plan: "order 7"}},
+		{Kind: "done", Text: "explored 40 plans", Alarms: 2,
+			Report: &explore.Report{Plans: 40, Took: 2500 * time.Millisecond,
+				NotTried: []explore.NotTried{{Kind: explore.KillOld, Reason: "nothing is removed", Plans: 0}},
+				Unconfirmed: []explore.Alarm{{Oracle: "O2", What: "done more often",
+					Plan: explore.Plan{{Kind: explore.Order, Seed: 3}}, Seen: 1, Runs: 3}}}},
 	}
 }
 
@@ -41,7 +45,8 @@ func TestReports(t *testing.T) {
 		}
 	}
 	var result Result
-	if err := json.Unmarshal(out.Bytes(), &result); err != nil || len(result.NotTried) != 1 || result.Unconfirmed != 1 || len(result.NotConfirmed) != 1 || result.NotConfirmed[0].Plan != "order 3" {
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || len(result.NotTried) != 1 ||
+		result.Unconfirmed != 1 || len(result.NotConfirmed) != 1 || result.NotConfirmed[0].Plan != "order 3" {
 		t.Errorf("%v, %+v", err, result)
 	}
 	data, err := os.ReadFile(p.junit)
@@ -49,10 +54,12 @@ func TestReports(t *testing.T) {
 	if err == nil {
 		err = xml.Unmarshal(data, &suite)
 	}
-	if err != nil || suite.Tests != 4 || suite.Failures != 2 || suite.Skipped != 1 || suite.Time != "2.500" || len(suite.Cases) != 4 {
+	if err != nil || suite.Tests != 4 || suite.Failures != 2 || suite.Skipped != 1 || suite.Time != "2.500" ||
+		len(suite.Cases) != 4 {
 		t.Fatalf("%v\n%s", err, data)
 	}
-	if f := suite.Cases[0].Failure; f == nil || f.Type != "O1" || !strings.Contains(f.Text, "secrets <a>: is missing") ||
+	if f := suite.Cases[0].Failure; f == nil || f.Type != "O1" ||
+		!strings.Contains(f.Text, "secrets <a>: is missing") ||
 		!strings.Contains(f.Text, "replay: kelson explore shop --plan 'kill-after create secrets default/web-key #1'") || suite.Cases[2].Failure != nil || suite.Cases[2].Name != "38 other plans" || suite.Cases[3].Skipped == nil {
 		t.Errorf("%s", data)
 	}
@@ -75,10 +82,12 @@ func TestReports(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &log)
 	}
-	if err != nil || log.Version != "2.1.0" || len(log.Runs) != 1 || len(log.Runs[0].Tool.Driver.Rules) != 1 || len(log.Runs[0].Results) != 2 {
+	if err != nil || log.Version != "2.1.0" || len(log.Runs) != 1 || len(log.Runs[0].Tool.Driver.Rules) != 1 ||
+		len(log.Runs[0].Results) != 2 {
 		t.Fatalf("%v\n%s", err, data)
 	}
-	if r := log.Runs[0].Results[1]; r.RuleID != "O1" || !strings.Contains(r.Message.Text, "--plan 'order 7'") || r.Locations[0].PhysicalLocation.ArtifactLocation.URI != "shop/go.mod" {
+	if r := log.Runs[0].Results[1]; r.RuleID != "O1" || !strings.Contains(r.Message.Text, "--plan 'order 7'") ||
+		r.Locations[0].PhysicalLocation.ArtifactLocation.URI != "shop/go.mod" {
 		t.Errorf("%s", data)
 	}
 }
@@ -92,7 +101,9 @@ func TestTextWithoutTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := out.String(); strings.Contains(got, "explored 3 plans") || !strings.Contains(got, "explored 40 plans\n") || !strings.Contains(got, "request: create pods\n") || strings.Count(got, "ALARM:") != 2 {
+	if got := out.String(); strings.Contains(got, "explored 3 plans") ||
+		!strings.Contains(got, "explored 40 plans\n") || !strings.Contains(got, "request: create pods\n") ||
+		strings.Count(got, "ALARM:") != 2 {
 		t.Errorf("%s", got)
 	}
 }

@@ -48,7 +48,8 @@ func WatchPause(dir string, pause time.Duration) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{dir: dir, pause: pause, watcher: watcher, changed: make(chan []string), done: make(chan struct{}), sums: map[string][sha256.Size]byte{}}
+	w := &Watcher{dir: dir, pause: pause, watcher: watcher, changed: make(chan []string), done: make(chan struct{}),
+		sums: map[string][sha256.Size]byte{}}
 	if err := w.add(dir); err != nil {
 		watcher.Close()
 		return nil, err

@@ -20,9 +20,12 @@ type Admission struct {
 func (o *Admission) AddFlags(f *pflag.FlagSet) {
 	all, on := strings.Join(plugins.Table().Names(false), ", "), strings.Join(plugins.Table().Names(true), ", ")
 	f.StringSliceVar(&o.enable, "enable-admission-plugins", nil,
-		"admission plugins to enable in addition to those that are enabled by default ("+on+"); available plugins: "+all+"; the order does not matter")
-	f.StringSliceVar(&o.disable, "disable-admission-plugins", nil, "admission plugins to disable although they are enabled by default")
-	f.StringVar(&o.configFile, "admission-control-config-file", "", "file with an AdmissionConfiguration, which configures plugins")
+		"admission plugins to enable in addition to those that are enabled by default ("+on+"); available plugins: "+
+			all+"; the order does not matter")
+	f.StringSliceVar(&o.disable, "disable-admission-plugins", nil,
+		"admission plugins to disable although they are enabled by default")
+	f.StringVar(&o.configFile, "admission-control-config-file", "",
+		"file with an AdmissionConfiguration, which configures plugins")
 }
 
 // Apply validates the flags, reads the configuration file and copies both to cfg.

@@ -21,7 +21,8 @@ type Aggregation struct {
 // AddFlags registers the flags.
 func (o *Aggregation) AddFlags(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.certFile, "proxy-client-cert-file", "", "client certificate that identifies this server to the servers of APIServices; reloaded when it changes")
+	f.StringVar(&o.certFile, "proxy-client-cert-file", "",
+		"client certificate that identifies this server to the servers of APIServices; reloaded when it changes")
 	f.StringVar(&o.keyFile, "proxy-client-key-file", "", "private key of --proxy-client-cert-file")
 	f.BoolVar(&o.routing, "enable-aggregator-routing", true,
 		"call the endpoints of the Services that APIServices and webhooks name; if false, their cluster IPs, which must then be routed")

@@ -26,11 +26,13 @@ const auditVersion = "audit.k8s.io/v1"
 // AddFlags registers the flags.
 func (o *Audit) AddFlags(f *pflag.FlagSet) {
 	o.cfg = audit.Defaults()
-	f.StringVar(&o.cfg.PolicyFile, "audit-policy-file", "", "audit Policy file: which requests to record, and at which level (default: record nothing); reloaded when it changes")
+	f.StringVar(&o.cfg.PolicyFile, "audit-policy-file", "",
+		"audit Policy file: which requests to record, and at which level (default: record nothing); reloaded when it changes")
 
 	log := &o.cfg.Log
 	f.StringVar(&log.Path, "audit-log-path", "", "file that events are written to; \"-\" is standard output")
-	f.StringVar(&log.Format, "audit-log-format", log.Format, "format of the file: "+strings.Join(audit.Formats(), " or "))
+	f.StringVar(&log.Format, "audit-log-format", log.Format,
+		"format of the file: "+strings.Join(audit.Formats(), " or "))
 	f.IntVar(&log.MaxSize, "audit-log-maxsize", log.MaxSize, "size in megabytes at which the file is rotated; 0: never")
 	f.IntVar(&log.MaxBackups, "audit-log-maxbackup", log.MaxBackups, "number of rotated files to keep; 0: all")
 	f.IntVar(&log.MaxAge, "audit-log-maxage", log.MaxAge, "days to keep rotated files; 0: forever")
@@ -39,10 +41,12 @@ func (o *Audit) AddFlags(f *pflag.FlagSet) {
 
 	hook := &o.cfg.Webhook
 	f.StringVar(&hook.ConfigFile, "audit-webhook-config-file", "", "kubeconfig of a server that events are sent to")
-	f.DurationVar(&hook.InitialBackoff, "audit-webhook-initial-backoff", hook.InitialBackoff, "how long to wait before the first retry of a failed request to the webhook")
+	f.DurationVar(&hook.InitialBackoff, "audit-webhook-initial-backoff", hook.InitialBackoff,
+		"how long to wait before the first retry of a failed request to the webhook")
 	addDelivery(f, "webhook", &hook.Delivery)
 	for i, plugin := range []string{"log", "webhook"} {
-		f.StringVar(&o.versions[i], "audit-"+plugin+"-version", auditVersion, "version of the events; only "+auditVersion+" is supported")
+		f.StringVar(&o.versions[i], "audit-"+plugin+"-version", auditVersion,
+			"version of the events; only "+auditVersion+" is supported")
 	}
 }
 
@@ -50,15 +54,19 @@ func addDelivery(f *pflag.FlagSet, plugin string, d *audit.Delivery) {
 	name := func(s string) string { return "audit-" + plugin + "-" + s }
 	f.StringVar(&d.Mode, name("mode"), d.Mode, "how to deliver events: "+strings.Join(audit.Modes(), ", "))
 	b := &d.Batch
-	f.IntVar(&b.BufferSize, name("batch-buffer-size"), b.BufferSize, "maximum number of events that wait in mode batch; more events are lost")
+	f.IntVar(&b.BufferSize, name("batch-buffer-size"), b.BufferSize,
+		"maximum number of events that wait in mode batch; more events are lost")
 	f.IntVar(&b.MaxBatchSize, name("batch-max-size"), b.MaxBatchSize, "maximum number of events in a batch")
 	f.DurationVar(&b.MaxBatchWait, name("batch-max-wait"), b.MaxBatchWait, "how long to wait until a batch is full")
 	f.BoolVar(&b.ThrottleEnable, name("batch-throttle-enable"), b.ThrottleEnable, "limit the rate of batches")
 	f.Float32Var(&b.ThrottleQPS, name("batch-throttle-qps"), b.ThrottleQPS, "average number of batches per second")
-	f.IntVar(&b.ThrottleBurst, name("batch-throttle-burst"), b.ThrottleBurst, "maximum number of batches at once after a pause")
+	f.IntVar(&b.ThrottleBurst, name("batch-throttle-burst"), b.ThrottleBurst,
+		"maximum number of batches at once after a pause")
 	f.BoolVar(&d.Truncate, name("truncate-enabled"), d.Truncate, "truncate large events and split large batches")
-	f.Int64Var(&d.Limits.MaxBatchSize, name("truncate-max-batch-size"), d.Limits.MaxBatchSize, "maximum size of a batch in bytes; larger batches are split")
-	f.Int64Var(&d.Limits.MaxEventSize, name("truncate-max-event-size"), d.Limits.MaxEventSize, "maximum size of an event in bytes; larger events lose their request and response objects")
+	f.Int64Var(&d.Limits.MaxBatchSize, name("truncate-max-batch-size"), d.Limits.MaxBatchSize,
+		"maximum size of a batch in bytes; larger batches are split")
+	f.Int64Var(&d.Limits.MaxEventSize, name("truncate-max-event-size"), d.Limits.MaxEventSize,
+		"maximum size of an event in bytes; larger events lose their request and response objects")
 }
 
 // Apply validates the flags, opens the audit trail and sets it in cfg.

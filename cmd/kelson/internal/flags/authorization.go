@@ -34,12 +34,18 @@ func (o *Authorization) AddFlags(f *pflag.FlagSet) {
 		o.Defaults = []string{authz.ModeNode, authz.ModeRBAC}
 	}
 	f.StringSliceVar(&o.options.Modes, "authorization-mode", nil,
-		"authorizers to ask, in this order: "+strings.Join(authz.AllModes(), ", ")+" (default "+strings.Join(o.Defaults, ",")+")")
-	f.StringVar(&o.options.PolicyFile, "authorization-policy-file", "", "policy file of mode ABAC: one JSON object per line")
-	f.StringVar(&o.options.Webhook.ConfigFile, "authorization-webhook-config-file", "", "kubeconfig of the server that mode Webhook asks")
-	f.StringVar(&o.options.Webhook.Version, "authorization-webhook-version", "v1beta1", "version of the SubjectAccessReviews sent to the webhook: v1 or v1beta1")
-	f.DurationVar(&o.options.Webhook.AuthorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long to cache the webhook's \"authorized\" responses; 0: no cache")
-	f.DurationVar(&o.options.Webhook.UnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long to cache the webhook's \"unauthorized\" responses; 0: no cache")
+		"authorizers to ask, in this order: "+strings.Join(authz.AllModes(), ", ")+" (default "+
+			strings.Join(o.Defaults, ",")+")")
+	f.StringVar(&o.options.PolicyFile, "authorization-policy-file", "",
+		"policy file of mode ABAC: one JSON object per line")
+	f.StringVar(&o.options.Webhook.ConfigFile, "authorization-webhook-config-file", "",
+		"kubeconfig of the server that mode Webhook asks")
+	f.StringVar(&o.options.Webhook.Version, "authorization-webhook-version", "v1beta1",
+		"version of the SubjectAccessReviews sent to the webhook: v1 or v1beta1")
+	f.DurationVar(&o.options.Webhook.AuthorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute,
+		"how long to cache the webhook's \"authorized\" responses; 0: no cache")
+	f.DurationVar(&o.options.Webhook.UnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second,
+		"how long to cache the webhook's \"unauthorized\" responses; 0: no cache")
 	f.StringVar(&o.options.File, "authorization-config", "",
 		"AuthorizationConfiguration file, instead of --authorization-mode and --authorization-webhook-*: allows several webhooks and CEL conditions; reloaded when it changes")
 }

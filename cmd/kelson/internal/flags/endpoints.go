@@ -21,9 +21,12 @@ type Endpoints struct {
 
 // AddFlags registers the flags.
 func (o *Endpoints) AddFlags(f *pflag.FlagSet) {
-	f.IPVar(&o.advertise, "advertise-address", nil, "address in the endpoints of the Service kubernetes (default: --bind-address, or an address of this machine if that is 0.0.0.0 or loopback)")
-	f.StringVar(&o.reconciler, "endpoint-reconciler-type", "lease", "how to maintain these endpoints: lease (all live servers over the same etcd), master-count (--apiserver-count servers) or none")
-	f.IntVar(&o.servers, "apiserver-count", 1, "how many servers write to the same endpoints, for --endpoint-reconciler-type=master-count")
+	f.IPVar(&o.advertise, "advertise-address", nil,
+		"address in the endpoints of the Service kubernetes (default: --bind-address, or an address of this machine if that is 0.0.0.0 or loopback)")
+	f.StringVar(&o.reconciler, "endpoint-reconciler-type", "lease",
+		"how to maintain these endpoints: lease (all live servers over the same etcd), master-count (--apiserver-count servers) or none")
+	f.IntVar(&o.servers, "apiserver-count", 1,
+		"how many servers write to the same endpoints, for --endpoint-reconciler-type=master-count")
 }
 
 // Apply validates the flags and copies them to cfg. bound is the address of the listener. If this

@@ -30,7 +30,8 @@ func (o *Etcd) AddFlags(f *pflag.FlagSet, usage string) {
 	f.StringVar(&o.CA, "etcd-cafile", "", "authorities of etcd's serving certificates")
 	f.StringVar(&o.Cert, "etcd-certfile", "", "client certificate for etcd")
 	f.StringVar(&o.Key, "etcd-keyfile", "", "private key of the client certificate for etcd")
-	f.DurationVar(&o.Timeout, "etcd-timeout", 10*time.Second, "timeout for connecting to etcd and for each request to it")
+	f.DurationVar(&o.Timeout, "etcd-timeout", 10*time.Second,
+		"timeout for connecting to etcd and for each request to it")
 }
 
 // Check returns an error if values are wrong. It accepts flags without servers.

@@ -35,10 +35,13 @@ func (o *Kubelets) AddFlags(f *pflag.FlagSet) {
 	for _, t := range o.Preferred {
 		preferred = append(preferred, string(t))
 	}
-	f.StringVar(&o.authority, "kubelet-certificate-authority", "", "file with the authorities that verify the serving certificates of kubelets (default: kelson serve with --enable-bootstrap-token-auth uses its own authority; otherwise any certificate is accepted)")
-	f.StringVar(&o.certFile, "kubelet-client-certificate", "", "client certificate that identifies this server to kubelets; reloaded when it changes")
+	f.StringVar(&o.authority, "kubelet-certificate-authority", "",
+		"file with the authorities that verify the serving certificates of kubelets (default: kelson serve with --enable-bootstrap-token-auth uses its own authority; otherwise any certificate is accepted)")
+	f.StringVar(&o.certFile, "kubelet-client-certificate", "",
+		"client certificate that identifies this server to kubelets; reloaded when it changes")
 	f.StringVar(&o.keyFile, "kubelet-client-key", "", "private key of --kubelet-client-certificate")
-	f.StringSliceVar(&o.addressTypes, "kubelet-preferred-address-types", preferred, "types of node addresses at which kubelets are called, preferred types first")
+	f.StringSliceVar(&o.addressTypes, "kubelet-preferred-address-types", preferred,
+		"types of node addresses at which kubelets are called, preferred types first")
 	f.Uint16Var(&o.port, "kubelet-port", 10250, "port of kubelets whose Node object does not name one")
 }
 

@@ -53,7 +53,8 @@ func (o *Limits) Apply(cfg *controlplane.Config) error {
 		return n
 	}
 	cfg.Limits = controlplane.Limits{
-		InFlight: unlimited(o.reading), MutatingInFlight: unlimited(o.mutating), LongRunningPerUser: unlimited(o.longRunning), NoPriorityAndFairness: !o.fair,
+		InFlight: unlimited(o.reading), MutatingInFlight: unlimited(o.mutating),
+		LongRunningPerUser: unlimited(o.longRunning), NoPriorityAndFairness: !o.fair,
 	}
 	return nil
 }

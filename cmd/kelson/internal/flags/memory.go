@@ -20,7 +20,8 @@ type Memory struct{ budget string }
 
 // AddFlags registers the flag.
 func (o *Memory) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.budget, "memory-budget", "auto", "limit for the memory of everything that can be computed or listed again: events for watches, pages of lists, and encoded and decoded objects; a size such as 256MiB, or auto: a quarter of the memory of the stored objects, at least 32MiB, and at most an eighth of GOMEMLIMIT or of the limit of the control group")
+	f.StringVar(&o.budget, "memory-budget", "auto",
+		"limit for the memory of everything that can be computed or listed again: events for watches, pages of lists, and encoded and decoded objects; a size such as 256MiB, or auto: a quarter of the memory of the stored objects, at least 32MiB, and at most an eighth of GOMEMLIMIT or of the limit of the control group")
 }
 
 // Check validates the flag.

@@ -11,7 +11,8 @@ import (
 func TestMemoryBudget(t *testing.T) {
 	const live = 1 << 30
 	for value, want := range map[string]int64{
-		"": store.AutomaticBudget(live), "auto": store.AutomaticBudget(live), "256MiB": 256 << 20, "1Gi": 1 << 30, "64M": 64e6, "1048576": 1 << 20,
+		"": store.AutomaticBudget(live), "auto": store.AutomaticBudget(live), "256MiB": 256 << 20, "1Gi": 1 << 30,
+		"64M": 64e6, "1048576": 1 << 20,
 	} {
 		o := Memory{budget: value}
 		if err := o.Check(); err != nil {

@@ -39,16 +39,23 @@ type Serving struct {
 // AddFlags registers the flags.
 func (o *Serving) AddFlags(f *pflag.FlagSet) {
 	o.features = cliflag.ConfigurationMap{}
-	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "timeout of requests other than watches and other long-running ones")
-	f.IntVar(&o.watchSeconds, "min-request-timeout", 1800, "minimum duration, in seconds, of watches whose clients set no timeout; the maximum is twice that")
+	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute,
+		"timeout of requests other than watches and other long-running ones")
+	f.IntVar(&o.watchSeconds, "min-request-timeout", 1800,
+		"minimum duration, in seconds, of watches whose clients set no timeout; the maximum is twice that")
 	f.DurationVar(&o.eventLifetime, "event-ttl", time.Hour, "how long Events are kept")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0, "how long to continue to accept requests after SIGTERM, before the drain begins")
-	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
-	f.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil, "cipher suites of TLS 1.2, by their IANA names (default: Go's)")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 0,
+		"how long to continue to accept requests after SIGTERM, before the drain begins")
+	f.StringVar(&o.minTLS, "tls-min-version", "", "lowest TLS version: "+
+		strings.Join(cliflag.TLSPossibleVersions(), " or ")+" (default VersionTLS12)")
+	f.StringSliceVar(&o.ciphers, "tls-cipher-suites", nil,
+		"cipher suites of TLS 1.2, by their IANA names (default: Go's)")
 	f.Var(&o.features, "feature-gates", "Kubernetes' feature gates: name=true|false,…; they apply to the whole process")
 	o.runtimeConfig = cliflag.ConfigurationMap{}
-	f.Var(&o.runtimeConfig, "runtime-config", "which built-in APIs are served: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE =true|false,…; by default all stable versions")
-	f.StringVar(&o.nodePorts, "service-node-port-range", builtin.DefaultNodePorts, "range of the node ports of Services, first and last included")
+	f.Var(&o.runtimeConfig, "runtime-config",
+		"which built-in APIs are served: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE =true|false,…; by default all stable versions")
+	f.StringVar(&o.nodePorts, "service-node-port-range", builtin.DefaultNodePorts,
+		"range of the node ports of Services, first and last included")
 	f.StringVar(&o.logFormat, "logging-format", "text", "format of the log: text or json")
 	o.version.addFlags(f)
 	o.transport.addFlags(f)
@@ -67,7 +74,8 @@ func (o *Serving) Check() error {
 		return errors.New("--min-request-timeout can not be negative value")
 	}
 	if o.logFormat != "text" && o.logFormat != "json" {
-		return fmt.Errorf("--logging-format: Invalid value: %q: Unsupported log format: must be text or json", o.logFormat)
+		return fmt.Errorf("--logging-format: Invalid value: %q: Unsupported log format: must be text or json",
+			o.logFormat)
 	}
 	if err := o.transport.check(); err != nil {
 		return err

@@ -35,14 +35,21 @@ type transport struct {
 func (o *transport) addFlags(f *pflag.FlagSet) {
 	f.Var(cliflag.NewNamedCertKeyArray(&o.certificates), "tls-sni-cert-key",
 		"certificate and key files for clients that ask for certain names: cert,key or cert,key:name,*.name; by default the names in the certificate; can be repeated")
-	f.Int32SliceVar(&o.curves, "tls-curve-preferences", nil, "key exchange mechanisms of TLS, as numbers of Go's tls.CurveID (default: Go's)")
+	f.Int32SliceVar(&o.curves, "tls-curve-preferences", nil,
+		"key exchange mechanisms of TLS, as numbers of Go's tls.CurveID (default: Go's)")
 	f.BoolVar(&o.noHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
-	f.IntVar(&o.streams, "http2-max-streams-per-connection", 0, "maximum number of streams per HTTP/2 connection; 0 means 1000")
-	f.Float64Var(&o.goaway, "goaway-chance", 0, "fraction of the requests, at most 0.02, after which an HTTP/2 client must connect again, so that a load balancer can choose another server")
-	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil, "regular expressions of the origins whose scripts may call this server; an empty list turns CORS off")
-	f.StringSliceVar(&o.hsts, "strict-transport-security-directives", nil, "directives of the header Strict-Transport-Security; an empty list omits the header")
-	f.BoolVar(&o.contention, "contention-profiling", false, "record lock contention for /debug/pprof/block, if profiling is on")
-	f.BoolVar(&o.sharePort, "permit-port-sharing", false, "set SO_REUSEPORT, so that several servers can listen on the port")
+	f.IntVar(&o.streams, "http2-max-streams-per-connection", 0,
+		"maximum number of streams per HTTP/2 connection; 0 means 1000")
+	f.Float64Var(&o.goaway, "goaway-chance", 0,
+		"fraction of the requests, at most 0.02, after which an HTTP/2 client must connect again, so that a load balancer can choose another server")
+	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil,
+		"regular expressions of the origins whose scripts may call this server; an empty list turns CORS off")
+	f.StringSliceVar(&o.hsts, "strict-transport-security-directives", nil,
+		"directives of the header Strict-Transport-Security; an empty list omits the header")
+	f.BoolVar(&o.contention, "contention-profiling", false,
+		"record lock contention for /debug/pprof/block, if profiling is on")
+	f.BoolVar(&o.sharePort, "permit-port-sharing", false,
+		"set SO_REUSEPORT, so that several servers can listen on the port")
 	f.BoolVar(&o.shareAddress, "permit-address-sharing", false, "set SO_REUSEADDR when listening")
 }
 

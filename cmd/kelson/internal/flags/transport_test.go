@@ -75,16 +75,20 @@ func TestServerNames(t *testing.T) {
 	o := parsed(t, "--tls-sni-cert-key="+certificate(t, "a.example.com"),
 		"--tls-sni-cert-key="+certificate(t, "other")+":*.example.com,b.example.org")
 	fallback := &tls.Certificate{}
-	cfg := serving.Config{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return fallback, nil }, Handler: http.NotFoundHandler()}
+	cfg := serving.Config{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return fallback, nil
+	}, Handler: http.NotFoundHandler()}
 	if err := o.ApplyServer(&cfg); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"a.example.com": "a.example.com", "A.Example.com": "a.example.com", "b.example.com": "other", "b.example.org": "other",
+		"a.example.com": "a.example.com", "A.Example.com": "a.example.com", "b.example.com": "other",
+		"b.example.org":   "other",
 		"c.b.example.com": "", "example.com": "", "": "",
 	} {
 		hello := &tls.ClientHelloInfo{ServerName: name, SupportedVersions: []uint16{tls.VersionTLS13},
-			SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256, tls.PSSWithSHA256}, CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256}}
+			SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256, tls.PSSWithSHA256},
+			CipherSuites:     []uint16{tls.TLS_AES_128_GCM_SHA256}}
 		got, err := cfg.Certificate(hello)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +104,8 @@ func TestServerNames(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	o := parsed(t, "--cors-allowed-origins=^https://example[.]com$", "--strict-transport-security-directives=max-age=300,includeSubDomains", "--goaway-chance=0.02")
+	o := parsed(t, "--cors-allowed-origins=^https://example[.]com$",
+		"--strict-transport-security-directives=max-age=300,includeSubDomains", "--goaway-chance=0.02")
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +151,10 @@ func TestSharedPortHTTP1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := serving.Config{Listener: first, Certificate: authority.Serving("127.0.0.1"), Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Proto", req.Proto)
-	})}
+	cfg := serving.Config{Listener: first, Certificate: authority.Serving("127.0.0.1"),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Proto", req.Proto)
+		})}
 	if err := o.ApplyServer(&cfg); err != nil || cfg.MaxStreams != 7 {
 		t.Fatal(err, cfg.MaxStreams)
 	}
@@ -158,7 +164,8 @@ func TestSharedPortHTTP1(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Run(t.Context()) }()
-	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := client.Get(server.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,8 @@ func TestFlagsAreRead(t *testing.T) {
 	uses := map[string]int{}   // by field, the number of selectors
 	// Some flags set the exported fields of configurations of the engine.
 	engine := "../../../../apiserver/"
-	for _, dir := range []string{".", "../dropin", "../serve", engine + "authn", engine + "authz", engine + "audit", engine + "delegated"} {
+	for _, dir := range []string{".", "../dropin", "../serve", engine + "authn", engine + "authz", engine + "audit",
+		engine + "delegated"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: %v", dir, err)
@@ -93,7 +94,8 @@ func registration(call *ast.CallExpr) (field, flag string) {
 
 func TestRest(t *testing.T) {
 	for _, test := range []struct{ arg, out, err string }{
-		{"--etcd-servers=http://localhost:2379", "--etcd-servers has no effect: the state is in memory, not in etcd\n", ""},
+		{"--etcd-servers=http://localhost:2379", "--etcd-servers has no effect: the state is in memory, not in etcd\n",
+			""},
 		{"--kubelet-timeout=soon", "", "invalid argument"},
 		{"--allow-privileged=true", "", ""},
 		{"--enable-garbage-collector=false", "", "--enable-garbage-collector=false is not supported"},
@@ -108,7 +110,8 @@ func TestRest(t *testing.T) {
 		if err == nil {
 			err = r.Check(&out)
 		}
-		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || out.String() != test.out {
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) ||
+			out.String() != test.out {
 			t.Errorf("%s: %v, %q", test.arg, err, out.String())
 		}
 	}
@@ -147,7 +150,8 @@ func TestRuntimeConfig(t *testing.T) {
 		o.Apply(cfg)
 		return cfg, err
 	}
-	cfg, err := parse("--runtime-config=api/beta=true,apps/v1=false", "--runtime-config=batch/v1/jobs=false", "--service-node-port-range=30100-30200")
+	cfg, err := parse("--runtime-config=api/beta=true,apps/v1=false", "--runtime-config=batch/v1/jobs=false",
+		"--service-node-port-range=30100-30200")
 	if err != nil || cfg.NodePorts != "30100-30200" {
 		t.Fatalf("%v, %+v", err, cfg)
 	}
@@ -155,10 +159,12 @@ func TestRuntimeConfig(t *testing.T) {
 		group, version, resource string
 		served                   bool
 	}{
-		{"resource.k8s.io", "v1beta1", "resourceclaims", true}, {"resource.k8s.io", "v1alpha3", "devicetaintrules", false},
+		{"resource.k8s.io", "v1beta1", "resourceclaims", true},
+		{"resource.k8s.io", "v1alpha3", "devicetaintrules", false},
 		{"apps", "v1", "deployments", false}, {"batch", "v1", "jobs", false}, {"batch", "v1", "cronjobs", true},
 	} {
-		if got := cfg.APIs.ResourceEnabled(schema.GroupVersionResource{Group: c.group, Version: c.version, Resource: c.resource}); got != c.served {
+		if got := cfg.APIs.ResourceEnabled(schema.GroupVersionResource{Group: c.group, Version: c.version,
+			Resource: c.resource}); got != c.served {
 			t.Errorf("%v: served %v", c, got)
 		}
 	}

@@ -16,14 +16,19 @@ type versionFlags struct {
 }
 
 func (o *versionFlags) addEmulated(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.emulated, "emulated-version", nil, "release of Kubernetes to behave like, such as 1.34: its APIs, features and defaults (default: $"+emulation.Variable+", or "+linked.Minor()+")")
+	f.StringSliceVar(&o.emulated, "emulated-version", nil,
+		"release of Kubernetes to behave like, such as 1.34: its APIs, features and defaults (default: $"+
+			emulation.Variable+", or "+linked.Minor()+")")
 }
 
 func (o *versionFlags) addFlags(f *pflag.FlagSet) {
 	o.addEmulated(f)
-	f.StringSliceVar(&o.minCompatible, "min-compatibility-version", nil, "oldest release with which the control plane stays compatible (default: the one before --emulated-version)")
-	f.BoolVar(&o.forward, "emulation-forward-compatible", false, "also serve newer versions of the resources that --emulated-version has in a version that is not alpha")
-	f.BoolVar(&o.runtimeConfigAhead, "runtime-config-emulation-forward-compatible", false, "also serve APIs newer than --emulated-version that --runtime-config names")
+	f.StringSliceVar(&o.minCompatible, "min-compatibility-version", nil,
+		"oldest release with which the control plane stays compatible (default: the one before --emulated-version)")
+	f.BoolVar(&o.forward, "emulation-forward-compatible", false,
+		"also serve newer versions of the resources that --emulated-version has in a version that is not alpha")
+	f.BoolVar(&o.runtimeConfigAhead, "runtime-config-emulation-forward-compatible", false,
+		"also serve APIs newer than --emulated-version that --runtime-config names")
 }
 
 // AddVersionFlag registers --emulated-version alone, for commands without the other flags.

@@ -50,9 +50,12 @@ The history omits values of Secrets, except with --secrets.`,
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %d writes have no object: the audit policy does not log them at the level RequestResponse, or their clients asked for the metadata only\n", got.WithoutObject)
 			}
 			if format != output.Text {
-				return format.Print(c.OutOrStdout(), map[string]any{"file": file, "versions": got.Versions, "deletions": got.Deletions, "withoutObject": got.WithoutObject})
+				return format.Print(c.OutOrStdout(),
+					map[string]any{"file": file, "versions": got.Versions, "deletions": got.Deletions,
+						"withoutObject": got.WithoutObject})
 			}
-			fmt.Fprintf(c.OutOrStdout(), "imported %d versions and %d deletions to %s\n", got.Versions, got.Deletions, file)
+			fmt.Fprintf(c.OutOrStdout(), "imported %d versions and %d deletions to %s\n", got.Versions, got.Deletions,
+				file)
 			return nil
 		},
 	}

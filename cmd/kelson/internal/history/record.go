@@ -56,7 +56,9 @@ Values of Secrets are not recorded, except with --secrets.`,
 			progress := output.NewProgress(c.ErrOrStderr())
 			defer progress.Done()
 			errOut := progress.Above(c.ErrOrStderr())
-			recorder := history.Recorder{Config: config, To: w, Secrets: secrets, Log: func(err error) { fmt.Fprintln(errOut, "kelson:", err) }}
+			recorder := history.Recorder{Config: config, To: w, Secrets: secrets, Log: func(err error) {
+				fmt.Fprintln(errOut, "kelson:", err)
+			}}
 			stop := count(w, progress)
 			err = recorder.Run(c.Context())
 			stop()

@@ -22,12 +22,15 @@ type source struct {
 
 func (s *source) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&s.file, "file", "", "history to read, as written by kelson record")
-	c.Flags().StringVar(&s.dir, "data-dir", "", "data directory of kelson serve --history, instead of a file; the server may be running (default "+serve.DefaultDataDir()+")")
+	c.Flags().StringVar(&s.dir, "data-dir", "",
+		"data directory of kelson serve --history, instead of a file; the server may be running (default "+
+			serve.DefaultDataDir()+")")
 	c.MarkFlagsMutuallyExclusive("file", "data-dir")
 }
 
 // complete completes the first argument, KIND/NAME, with the objects of the history.
-func (s *source) complete(_ *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (s *source) complete(_ *cobra.Command, args []string,
+	toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

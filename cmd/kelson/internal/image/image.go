@@ -41,7 +41,8 @@ type Delivery struct {
 func (d *Delivery) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&d.Push, "push", false, "build the image and push it to its registry")
 	f.BoolVar(&d.Load, "load", false, "build the image and import it into containerd on this machine, for kelson serve --node=containers")
-	f.StringSliceVar(&d.Platforms, "platform", nil, "platforms of the image, such as linux/amd64,linux/arm64 (default: this machine's)")
+	f.StringSliceVar(&d.Platforms, "platform", nil,
+		"platforms of the image, such as linux/amd64,linux/arm64 (default: this machine's)")
 	f.StringArrayVar(&d.Files, "file", nil, "SOURCE:PATH copies a file or folder of the project to an absolute path in the image; may be repeated")
 	f.StringVar(&d.Containerd, "containerd", "/run/containerd/containerd.sock", "socket of containerd, for --load")
 }
@@ -140,7 +141,8 @@ func (d *Delivery) platforms() []string {
 
 // Build builds the image of a project.
 func (d *Delivery) Build(ctx context.Context, p *project.Project) (*image.Image, error) {
-	cfg := image.Config{Main: p.Main, Tags: p.Tags, Labels: map[string]string{"org.opencontainers.image.title": filepath.Base(p.Dir)}}
+	cfg := image.Config{Main: p.Main, Tags: p.Tags,
+		Labels: map[string]string{"org.opencontainers.image.title": filepath.Base(p.Dir)}}
 	for _, name := range d.platforms() {
 		platform, err := image.ParsePlatform(name)
 		if err != nil {
@@ -226,7 +228,8 @@ func (d *Delivery) load(ctx context.Context, built *image.Image, name string) er
 	if err := built.Archive(file, name); err != nil {
 		return err
 	}
-	output, err := exec.CommandContext(ctx, "ctr", "--address", d.Containerd, "--namespace", "k8s.io", "images", "import", file).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "ctr", "--address", d.Containerd, "--namespace", "k8s.io", "images",
+		"import", file).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
 		return errors.New("import the image: --load needs containerd's program ctr, and this machine does not have it")
 	}

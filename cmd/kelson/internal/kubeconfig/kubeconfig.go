@@ -17,7 +17,8 @@ import (
 func Load(file, context string) (*rest.Config, clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: context})
 	config, err := loader.ClientConfig()
 	switch {
 	case err == nil:
@@ -25,7 +26,8 @@ func Load(file, context string) (*rest.Config, clientcmd.ClientConfig, error) {
 	case clientcmd.IsEmptyConfig(err) && file != "":
 		return nil, nil, fmt.Errorf("kubeconfig %s names no cluster", file)
 	case clientcmd.IsEmptyConfig(err):
-		return nil, nil, fmt.Errorf("no cluster is configured in %s: pass --kubeconfig, or set KUBECONFIG", strings.Join(rules.Precedence, ", "))
+		return nil, nil, fmt.Errorf("no cluster is configured in %s: pass --kubeconfig, or set KUBECONFIG",
+			strings.Join(rules.Precedence, ", "))
 	}
 	return nil, nil, fmt.Errorf("read kubeconfig: %w", err)
 }

@@ -77,7 +77,9 @@ func (p pluginHandler) Execute(path string, args, environment []string) error {
 	if filepath.Base(p.invoked) == "kubectl" {
 		if self, err := exec.LookPath(p.invoked); err == nil {
 			if self, err = filepath.Abs(self); err == nil {
-				environment = slices.DeleteFunc(environment, func(v string) bool { return strings.HasPrefix(v, "KUBECTL_PATH=") })
+				environment = slices.DeleteFunc(environment, func(v string) bool {
+					return strings.HasPrefix(v, "KUBECTL_PATH=")
+				})
 				environment = append(environment, "KUBECTL_PATH="+self)
 			}
 		}

@@ -60,6 +60,7 @@ func (l *localFiles) ReadFile(name string) ([]byte, error) {
 
 // isRemote reports whether an entry of a kustomization is a URL or a Git repository.
 func isRemote(entry string) bool {
-	return strings.Contains(entry, "://") || strings.HasPrefix(entry, "github.com/") || strings.HasPrefix(entry, "git@") ||
+	return strings.Contains(entry, "://") || strings.HasPrefix(entry, "github.com/") ||
+		strings.HasPrefix(entry, "git@") ||
 		strings.Contains(entry, "?ref=")
 }

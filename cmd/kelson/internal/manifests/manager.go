@@ -52,7 +52,9 @@ func (o Objects) Manager() (*Manager, error) {
 	switch {
 	case len(all) == 0:
 		return nil, ErrNoDeployment
-	case len(named) == 1 || len(named) > 1 && !slices.ContainsFunc(named, func(m Manager) bool { return m.Image != named[0].Image }):
+	case len(named) == 1 || len(named) > 1 && !slices.ContainsFunc(named, func(m Manager) bool {
+		return m.Image != named[0].Image
+	}):
 		return &named[0], nil
 	case len(all) == 1:
 		return &all[0], nil

@@ -31,7 +31,8 @@ const (
 func (f *Format) AddFlag(c *cobra.Command) {
 	c.Flags().VarP(f, "output", "o", "format: text, json or yaml (default: text)")
 	// the flag exists
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", string(JSON), string(YAML)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", string(JSON), string(YAML)},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // String implements pflag.Value.

@@ -21,7 +21,8 @@ func TestProgressOnATerminal(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		p.Done() // nothing to do
 		const begin = "\r\x1b[K"
-		want := begin + "reading 3 files" + begin + "reading 3 files (1s" + begin + "reading 3 files (2s" + begin + "warning\n" + begin + "a step that is wide" + begin
+		want := begin + "reading 3 files" + begin + "reading 3 files (1s" + begin + "reading 3 files (2s" + begin +
+			"warning\n" + begin + "a step that is wide" + begin
 		if b.String() != want {
 			t.Errorf("got %q, want %q", b.String(), want)
 		}
@@ -51,7 +52,8 @@ func TestProgressOfALoop(t *testing.T) {
 		p.Done()
 		fmt.Fprintln(out, "after")
 		const begin = "\r\x1b[K"
-		if want := begin + "a result in a line\n" + begin + "comparing 999 (1s)" + begin + "after\n"; b.String() != want {
+		if want := begin + "a result in a line\n" + begin + "comparing 999 (1s)" + begin +
+			"after\n"; b.String() != want {
 			t.Errorf("got %q, want %q", b.String(), want)
 		}
 	})

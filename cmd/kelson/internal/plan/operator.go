@@ -53,7 +53,8 @@ func build(ctx context.Context, p *project.Project, temp string) (*operatorProce
 
 // installed are the kinds that belong to an operator and must exist before it runs.
 var installed = []string{
-	"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+	"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role",
+	"RoleBinding",
 }
 
 // configured reads how a project deploys its operator.
@@ -178,9 +179,11 @@ func quietArgument(arg string) string {
 		return arg
 	}
 	switch {
-	case strings.HasSuffix(name, "bind-address") && valued, name == "metrics-addr" && valued, name == "health-addr" && valued:
+	case strings.HasSuffix(name, "bind-address") && valued, name == "metrics-addr" && valued, name == "health-addr" &&
+		valued:
 		return "--" + name + "=0"
-	case strings.Contains(name, "leader-elect"), strings.Contains(name, "leader-election"), strings.Contains(name, "cert-path"), strings.Contains(name, "cert-dir"):
+	case strings.Contains(name, "leader-elect"), strings.Contains(name, "leader-election"),
+		strings.Contains(name, "cert-path"), strings.Contains(name, "cert-dir"):
 		return ""
 	}
 	return arg
@@ -188,7 +191,8 @@ func quietArgument(arg string) string {
 
 // quieting maps flags that most operators have to values that turn off listening and leader
 // election.
-var quieting = []struct{ name, value string }{{"leader-elect", "false"}, {"metrics-bind-address", "0"}, {"health-probe-bind-address", "0"}}
+var quieting = []struct{ name, value string }{{"leader-elect", "false"}, {"metrics-bind-address", "0"},
+	{"health-probe-bind-address", "0"}}
 
 // declared returns arguments for those flags of quieting that the main package declares.
 func declared(main string) (args []string, err error) {
@@ -213,7 +217,8 @@ func declared(main string) (args []string, err error) {
 }
 
 // run runs the operator on a copy until ctx ends.
-func (op *operatorProcess) run(ctx context.Context, to plan.Target, temp string, args []string, log *operatorLog) error {
+func (op *operatorProcess) run(ctx context.Context, to plan.Target, temp string, args []string,
+	log *operatorLog) error {
 	dir, err := os.MkdirTemp(temp, "run-")
 	if err != nil {
 		return err
@@ -269,13 +274,15 @@ func serve(handler http.Handler, dir string) (kubeconfig string, stop func(), er
 			r.Header.Del("Authorization")
 			handler.ServeHTTP(w, r)
 		}),
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate},
+			NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	go func() { _ = server.ServeTLS(listening, "", "") }() // ends with Close
 	stop = func() { _ = server.Close() }
 	config := api.NewConfig()
-	config.Clusters["copy"] = &api.Cluster{Server: "https://" + listening.Addr().String(), CertificateAuthorityData: authority.PEM}
+	config.Clusters["copy"] = &api.Cluster{Server: "https://" + listening.Addr().String(),
+		CertificateAuthorityData: authority.PEM}
 	config.AuthInfos["operator"] = &api.AuthInfo{Token: token}
 	config.Contexts["copy"] = &api.Context{Cluster: "copy", AuthInfo: "operator"}
 	config.CurrentContext = "copy"

@@ -96,7 +96,8 @@ to them.`,
 	f.StringVar(&o.backup, "backup", "", "file of kelson data backup to read instead of a cluster")
 	f.StringVar(&o.against, "against", "", "version to compare with: a git revision, a folder or a program")
 	f.StringVar(&o.user, "user", "", "user with whose rights the operator runs (default: its service account)")
-	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet, "how long the operator must do nothing before it counts as quiet")
+	f.DurationVar(&o.quiet, "quiet", plan.DefaultQuiet,
+		"how long the operator must do nothing before it counts as quiet")
 	f.DurationVar(&o.timeout, "timeout", plan.DefaultTimeout, "how long the operator may take to become quiet")
 	f.BoolVar(&o.all, "all", false, "show every step and every field")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show the operator's output")
@@ -139,7 +140,9 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	progress.Step("building the operator")
-	binary, release, err := explore.Link(p, "operator", temp, func(file string) error { return p.Build(c.Context(), file) })
+	binary, release, err := explore.Link(p, "operator", temp, func(file string) error {
+		return p.Build(c.Context(), file)
+	})
 	if err != nil {
 		return err
 	}
@@ -204,7 +207,8 @@ func (o *options) state(ctx context.Context) (*plan.State, error) {
 }
 
 // plan runs a version of the operator on a copy of a state.
-func (o *options) plan(ctx context.Context, state *plan.State, op *operatorProcess, temp string, errOut io.Writer) (*plan.Plan, error) {
+func (o *options) plan(ctx context.Context, state *plan.State, op *operatorProcess, temp string,
+	errOut io.Writer) (*plan.Plan, error) {
 	user := o.user
 	if user == "" {
 		user = op.user

@@ -86,7 +86,8 @@ func manifest(release, url string, archives []string) ([]byte, error) {
 		if parts[1] == "windows" {
 			binary = "kelson.exe"
 		}
-		p := platform{URI: url + "/" + filepath.Base(path), SHA256: sum, Bin: binary, Files: []file{{From: binary, To: "."}, {From: "LICENSE", To: "."}}}
+		p := platform{URI: url + "/" + filepath.Base(path), SHA256: sum, Bin: binary,
+			Files: []file{{From: binary, To: "."}, {From: "LICENSE", To: "."}}}
 		p.Selector.MatchLabels = map[string]string{"os": parts[1], "arch": parts[2]}
 		platforms = append(platforms, p)
 	}

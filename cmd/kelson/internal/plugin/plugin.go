@@ -173,7 +173,8 @@ func Arguments(invoked string, args []string) ([]string, bool) {
 }
 
 // Commands are the names of the commands that kubectl kelson has.
-var Commands = []string{"blame", "console", "diff", "explore", "history", "plan", "record", "rights", "version", "vet", "why"}
+var Commands = []string{"blame", "console", "diff", "explore", "history", "plan", "record", "rights", "version", "vet",
+	"why"}
 
 // Root makes root the command kubectl kelson: it removes the commands that do not act on a cluster.
 func Root(root *cobra.Command) {

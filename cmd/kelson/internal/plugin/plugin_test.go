@@ -45,7 +45,8 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(other, []byte("another program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "not a link to kelson") {
+	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil ||
+		!strings.Contains(err.Error(), "not a link to kelson") {
 		t.Errorf("another program was replaced: %v", err)
 	}
 }
@@ -77,7 +78,8 @@ func TestInstallWithoutSymbolicLinks(t *testing.T) {
 		data, err := os.ReadFile(path)
 		own, ownErr := os.Stat(self)
 		other, otherErr := os.Stat(path)
-		if err := errors.Join(err, ownErr, otherErr); err != nil || string(data) != "binary" || os.SameFile(own, other) != tt.same || other.Mode() != own.Mode() {
+		if err := errors.Join(err, ownErr, otherErr); err != nil || string(data) != "binary" ||
+			os.SameFile(own, other) != tt.same || other.Mode() != own.Mode() {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}
 	}
@@ -85,7 +87,8 @@ func TestInstallWithoutSymbolicLinks(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, Name)
 	err := link(filepath.Join(dir, "kelson"), path, nothing, forbidden, duplicate)
-	if _, statErr := os.Lstat(path); !errors.Is(err, os.ErrPermission) || !errors.Is(err, os.ErrNotExist) || !errors.Is(statErr, os.ErrNotExist) {
+	if _, statErr := os.Lstat(path); !errors.Is(err, os.ErrPermission) || !errors.Is(err, os.ErrNotExist) ||
+		!errors.Is(statErr, os.ErrNotExist) {
 		t.Errorf("nothing was installed without an error: %v, %v", err, statErr)
 	}
 	if len(ways("linux")) != 1 || len(ways("windows")) != 3 {
@@ -154,11 +157,13 @@ func TestKrewManifest(t *testing.T) {
 	if m.Kind != "Plugin" || m.Spec.Version != "v1.2.3" || len(m.Spec.Platforms) != 2 {
 		t.Fatalf("got %+v", m)
 	}
-	if p := m.Spec.Platforms[1]; p.URI != "https://example.com/d/kelson-windows-arm64.zip" || p.SHA256 != empty || p.Bin != "kelson.exe" || p.Selector.MatchLabels["arch"] != "arm64" {
+	if p := m.Spec.Platforms[1]; p.URI != "https://example.com/d/kelson-windows-arm64.zip" || p.SHA256 != empty ||
+		p.Bin != "kelson.exe" || p.Selector.MatchLabels["arch"] != "arm64" {
 		t.Errorf("got %+v", p)
 	}
 	for _, args := range [][]string{
-		{"--version", "1.2", "--url", "https://x", linux}, {"--version", "v1.2.3", "--url", "http://x", linux}, {"--version", "v1.2.3", "--url", "https://x", filepath.Join(dir, "other.tar.gz")},
+		{"--version", "1.2", "--url", "https://x", linux}, {"--version", "v1.2.3", "--url", "http://x", linux},
+		{"--version", "v1.2.3", "--url", "https://x", filepath.Join(dir, "other.tar.gz")},
 		{"--version", "v1.2.3", "--url", "https://x", filepath.Join(dir, "kelson-linux-arm64.tar.gz")},
 	} {
 		if out, err := run(args...); err == nil {

@@ -98,7 +98,9 @@ KUBEBUILDER_ASSETS must be a folder of kelson envtest.`,
 	}
 	gens.AddFlags(c.Flags())
 	gens.AddSkipFlag(c.Flags())
-	c.Flags().StringSliceVar(&releases, "kubernetes", nil, "releases of Kubernetes to run the tests for, one after the other, such as 1.34,1.37 (default: $"+emulation.Variable+", or the latest)")
+	c.Flags().StringSliceVar(&releases, "kubernetes", nil,
+		"releases of Kubernetes to run the tests for, one after the other, such as 1.34,1.37 (default: $"+
+			emulation.Variable+", or the latest)")
 	return c
 }
 
@@ -114,7 +116,8 @@ func checkReleases(releases []string) error {
 	if len(releases) == 0 || assets == "" {
 		return nil
 	}
-	if info, err := buildinfo.ReadFile(filepath.Join(assets, "kube-apiserver")); err != nil || !strings.HasPrefix(info.Path, "kelson.dev/cmd/kelson") {
+	if info, err := buildinfo.ReadFile(filepath.Join(assets, "kube-apiserver")); err != nil ||
+		!strings.HasPrefix(info.Path, "kelson.dev/cmd/kelson") {
 		return fmt.Errorf("the servers in KUBEBUILDER_ASSETS, %s, do not emulate releases: set it to a folder of kelson envtest, or unset it", assets)
 	}
 	return nil

@@ -95,9 +95,12 @@ files that already mean the same are not rewritten.`,
 	flags.BoolVar(&watch, "watch", false, "generate again after every edit, until interrupted")
 	flags.BoolVar(&opts.Lenient, "lenient", false, "only warn about markers that are unknown, misplaced or malformed")
 	flags.BoolVar(&opts.AllowFloats, "allow-floats", false, "allow float32 and float64 in API types")
-	flags.BoolVar(&opts.EmbeddedObjectMeta, "embedded-object-meta", false, "generate a schema for nested metadata, such as that of pod templates, so that servers do not prune it")
-	flags.IntVar(&opts.Descriptions.PerField, "max-description", 0, "maximum length of a description in a definition; 0: no limit; negative: no descriptions")
-	flags.IntVar(&opts.Descriptions.Size, "max-size", 0, "maximum size of a definition in bytes; descriptions are shortened to keep it (default 1 MiB; client-side kubectl apply needs at most 262144)")
+	flags.BoolVar(&opts.EmbeddedObjectMeta, "embedded-object-meta", false,
+		"generate a schema for nested metadata, such as that of pod templates, so that servers do not prune it")
+	flags.IntVar(&opts.Descriptions.PerField, "max-description", 0,
+		"maximum length of a description in a definition; 0: no limit; negative: no descriptions")
+	flags.IntVar(&opts.Descriptions.Size, "max-size", 0,
+		"maximum size of a definition in bytes; descriptions are shortened to keep it (default 1 MiB; client-side kubectl apply needs at most 262144)")
 	gens.AddFlags(flags)
 	c.MarkFlagsMutuallyExclusive("check", "watch")
 	c.MarkFlagsMutuallyExclusive("strict", "lenient")
@@ -128,7 +131,8 @@ func generateArgs(args []string) (names []string, dir string, options []string, 
 			options = append(options, a)
 		case i == len(args)-1:
 			if st, err := os.Stat(a); err != nil || !st.IsDir() {
-				return nil, "", nil, fmt.Errorf("%q is neither a generator nor a directory; see kelson generate --help", a)
+				return nil, "", nil, fmt.Errorf("%q is neither a generator nor a directory; see kelson generate --help",
+					a)
 			}
 			dir = a
 		default:

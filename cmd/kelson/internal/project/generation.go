@@ -41,7 +41,8 @@ type Generators struct {
 func (g *Generators) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&g.Adopt, "adopt", true, "in projects that Kelson did not create, generate what their Makefile, Taskfile and scripts pass to controller-gen")
 	f.BoolVar(&g.Strict, "strict", false, "treat markers that controller-gen ignores as errors, as in projects that Kelson created")
-	f.BoolVar(&g.Outside, "write-outside", false, "write generated files also where the project's Makefile or symbolic links lead outside of its checkout")
+	f.BoolVar(&g.Outside, "write-outside", false,
+		"write generated files also where the project's Makefile or symbolic links lead outside of its checkout")
 }
 
 // AddSkipFlag adds the flag of commands that generate before they do something else.
@@ -121,7 +122,8 @@ func (g Generators) plan(dir, abs string, names []string) (Generation, error) {
 		return plan, err
 	}
 	if root := enclosing(abs); root != "" {
-		return Generation{}, fmt.Errorf("%s is part of the project in %s: generate there; paths=./… selects packages", dir, root)
+		return Generation{}, fmt.Errorf("%s is part of the project in %s: generate there; paths=./… selects packages",
+			dir, root)
 	}
 	foreign, found, err := foreign(abs)
 	if err != nil {
@@ -184,7 +186,8 @@ func foreign(dir string) (bool, adopt.Plan, error) {
 // adopt adds a run for each call of controller-gen.
 func (p *Generation) adopt(g Generators, found adopt.Plan, names []string) error {
 	for _, call := range found.Unknown {
-		p.Notes = append(p.Notes, fmt.Sprintf("warning: not adopted: %s: kelson cannot expand controller-gen %s; list the call in %s",
+		p.Notes = append(p.Notes, fmt.Sprintf(
+			"warning: not adopted: %s: kelson cannot expand controller-gen %s; list the call in %s",
 			call.Source, strings.Join(call.Args, " "), adopt.File))
 	}
 	var adopted []adopt.Call
@@ -197,7 +200,9 @@ func (p *Generation) adopt(g Generators, found adopt.Plan, names []string) error
 		}
 		used := false
 		for _, opts := range runs {
-			opts.Generators = slices.DeleteFunc(opts.Generators, func(n string) bool { return len(names) > 0 && !slices.Contains(names, n) })
+			opts.Generators = slices.DeleteFunc(opts.Generators, func(n string) bool {
+				return len(names) > 0 && !slices.Contains(names, n)
+			})
 			if len(opts.Generators) == 0 {
 				continue
 			}

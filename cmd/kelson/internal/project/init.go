@@ -51,7 +51,8 @@ release, a replace directive points to the source from which it was built;
 			}
 			report(c.OutOrStdout(), changes)
 			if len(changes) > 0 && source.Checkout != "" {
-				fmt.Fprintf(c.ErrOrStderr(), "this kelson is not a release: go.mod points to its source in %s\n", source.Checkout)
+				fmt.Fprintf(c.ErrOrStderr(), "this kelson is not a release: go.mod points to its source in %s\n",
+					source.Checkout)
 			}
 			return nil
 		},

@@ -37,7 +37,8 @@ undo the upgrade.`,
 			}
 			report(c.OutOrStdout(), done.Changes)
 			if len(done.Conflicts) > 0 {
-				return fmt.Errorf("merge conflicts in %s: resolve the lines between <<<<<<< and >>>>>>>", strings.Join(done.Conflicts, ", "))
+				return fmt.Errorf("merge conflicts in %s: resolve the lines between <<<<<<< and >>>>>>>",
+					strings.Join(done.Conflicts, ", "))
 			}
 			return nil
 		},

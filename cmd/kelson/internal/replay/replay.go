@@ -89,10 +89,12 @@ if anything does, 1 after an error, and 64 if the command line is wrong.`,
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&o.managers, "manager", nil, "field managers of the operator's recorded writes (default: the only one in the history that does not belong to Kubernetes or a common tool)")
+	f.StringSliceVar(&o.managers, "manager", nil,
+		"field managers of the operator's recorded writes (default: the only one in the history that does not belong to Kubernetes or a common tool)")
 	f.StringVar(&o.from, "from", "", "time from which to replay (default: the beginning of the history)")
 	f.StringVar(&o.to, "to", "", "time until which to replay (default: the end of the history)")
-	f.DurationVar(&o.quiet, "quiet", time.Second, "length of a quiet period, after which objects are compared: longer than the recorded operator took to react")
+	f.DurationVar(&o.quiet, "quiet", time.Second,
+		"length of a quiet period, after which objects are compared: longer than the recorded operator took to react")
 	f.Float64Var(&o.speed, "speed", 0, "how much faster than real time to replay (default: as fast as possible)")
 	o.format.AddFlag(c)
 	o.gens.AddFlags(f)
@@ -202,7 +204,8 @@ func text(out io.Writer, r *replay.Result, took time.Duration) error {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
 	fmt.Fprintf(&b, "replayed %s in %s: %d writes of others, %d objects compared at %d moments, %d divergences\n",
-		r.To.Sub(r.From).Round(time.Second), took.Round(10*time.Millisecond), r.Inputs, r.Objects, r.Moments, len(r.Divergences))
+		r.To.Sub(r.From).Round(time.Second), took.Round(10*time.Millisecond), r.Inputs, r.Objects, r.Moments,
+		len(r.Divergences))
 	_, err := io.WriteString(out, b.String())
 	return err
 }

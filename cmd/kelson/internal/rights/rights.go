@@ -80,9 +80,11 @@ requests. With --audit-log and --yaml, it needs no project.`,
 	}
 	c.Flags().StringVar(&o.audit, "audit-log", "", "audit log in JSON; - is standard input")
 	c.Flags().StringVar(&o.filter.User, "user", "", "user name of the operator in the audit log")
-	c.Flags().StringVar(&o.filter.UserAgent, "user-agent", "", "beginning of the operator's User-Agent in the audit log, if others use its name")
+	c.Flags().StringVar(&o.filter.UserAgent, "user-agent", "",
+		"beginning of the operator's User-Agent in the audit log, if others use its name")
 	c.Flags().BoolVar(&o.tests, "test", false, "record the requests of the operators in the project's tests")
-	c.Flags().BoolVar(&o.explore, "explore", false, "record the operator's requests while kelson explore injects faults")
+	c.Flags().BoolVar(&o.explore, "explore", false,
+		"record the operator's requests while kelson explore injects faults")
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "duration of each exploration")
 	c.Flags().BoolVar(&o.prove, "prove", false, "run under the computed roles, and without each of their permissions")
 	o.format.AddFlag(c)
@@ -236,7 +238,8 @@ func declaredIn(ctx context.Context, dir string) (*declared, error) {
 	return d, nil
 }
 
-func (d *declared) compare(requests []rights.Request, events int, proof *rights.Proof, format output.Format, out io.Writer) error {
+func (d *declared) compare(requests []rights.Request, events int, proof *rights.Proof, format output.Format,
+	out io.Writer) error {
 	c := rights.Compare(requests, d.roles, d.markers)
 	if format != output.Text {
 		if err := format.Print(out, d.result(requests, events, c, proof)); err != nil {
@@ -266,7 +269,8 @@ func (d *declared) compare(requests []rights.Request, events int, proof *rights.
 	if len(c.Unused) == 1 {
 		markers = "marker"
 	}
-	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d %s with unused verbs\n", events, len(requests), len(c.Missing), len(c.Unused), markers)
+	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d %s with unused verbs\n", events, len(requests),
+		len(c.Missing), len(c.Unused), markers)
 	if proof != nil && len(proof.Refused) == 0 {
 		fmt.Fprintf(out, "proof: no refusal under the computed roles; a refusal without each of %d rules; none without %d\n", len(proof.Shown), len(proof.NotShown))
 	}
@@ -347,7 +351,8 @@ func unproved(proof *rights.Proof) error {
 	case len(proof.Refused) > 0:
 		return fmt.Errorf("the computed roles are not sufficient: %d requests that the first run did not make were refused, such as %v", len(proof.Refused), proof.Refused[0])
 	case len(proof.NotShown) > 0:
-		return fmt.Errorf("for %d of %d rules, no run without the rule was refused", len(proof.NotShown), len(proof.NotShown)+len(proof.Shown))
+		return fmt.Errorf("for %d of %d rules, no run without the rule was refused", len(proof.NotShown),
+			len(proof.NotShown)+len(proof.Shown))
 	}
 	return nil
 }

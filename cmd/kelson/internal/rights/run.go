@@ -37,7 +37,8 @@ type runner struct {
 type testBinary struct{ pkg, dir, file string }
 
 // newRunner builds the test programs if there is --test. The caller removes r.temp.
-func newRunner(ctx context.Context, dir string, tests bool, explore time.Duration, declared []rbac.Declaration, progress *output.Progress) (r *runner, err error) {
+func newRunner(ctx context.Context, dir string, tests bool, explore time.Duration, declared []rbac.Declaration,
+	progress *output.Progress) (r *runner, err error) {
 	r = &runner{dir: dir, explore: explore, declared: declared, progress: progress}
 	if r.self, err = os.Executable(); err != nil {
 		return nil, err
@@ -56,7 +57,8 @@ func newRunner(ctx context.Context, dir string, tests bool, explore time.Duratio
 
 // build builds the test programs of all packages with tests.
 func (r *runner) build(ctx context.Context) error {
-	list, err := r.goCommand(ctx, "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}", "./...")
+	list, err := r.goCommand(ctx, "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}",
+		"./...")
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,8 @@ func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
 			return nil, 0, err
 		}
 		if o.code != 0 {
-			return nil, 0, fmt.Errorf("the tests of %s fail, so what the operator needs is unknown:\n%s", t.pkg, o.output)
+			return nil, 0, fmt.Errorf("the tests of %s fail, so what the operator needs is unknown:\n%s", t.pkg,
+				o.output)
 		}
 		if o.events > 0 {
 			operators = append(operators, t)
@@ -155,7 +158,8 @@ func (r *runner) runWithRoles(ctx context.Context, roles []rbac.Role, all bool) 
 		}
 		refused = append(refused, o.refused...)
 		if len(o.refused) == 0 && o.code != 0 && all {
-			return nil, fmt.Errorf("under the computed roles, the tests of %s fail without a refusal:\n%s", t.pkg, o.output)
+			return nil, fmt.Errorf("under the computed roles, the tests of %s fail without a refusal:\n%s", t.pkg,
+				o.output)
 		}
 		if !all && len(refused) > 0 {
 			return refused, nil
@@ -184,7 +188,8 @@ type outcome struct {
 
 // run runs a program with a recording. roles is the file with the rights of the operators; "" means
 // those of an administrator.
-func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program string, args ...string) (outcome, error) {
+func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program string,
+	args ...string) (outcome, error) {
 	r.recorded++
 	recording := filepath.Join(r.temp, "recording-"+strconv.Itoa(r.recorded))
 	if err := os.Mkdir(recording, 0o700); err != nil {
@@ -193,7 +198,9 @@ func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program 
 	defer os.RemoveAll(recording)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "KELSON_RIGHTS_") }),
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "KELSON_RIGHTS_")
+	}),
 		"KELSON="+r.self, record.Dir+"="+recording, record.Roles+"="+roles, record.Stop+"="+strconv.FormatBool(stop))
 	cmd.WaitDelay = 10 * time.Second
 	var out lastBytes
@@ -229,7 +236,8 @@ func (o *outcome) read(dir string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		o.requests, o.refused, o.events = append(o.requests, a.Requests...), append(o.refused, a.Refused...), o.events+a.Events
+		o.requests, o.refused, o.events = append(o.requests, a.Requests...), append(o.refused, a.Refused...),
+			o.events+a.Events
 	}
 	o.requests, o.refused = rights.Union(o.requests), rights.Union(o.refused)
 	return nil

@@ -21,7 +21,8 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 			return fmt.Errorf("--scheduler-config: %w", err)
 		}
 		if ignored := cfg.Scheduler.Ignored(); len(ignored) > 0 {
-			fmt.Fprintf(errOut, "warning: %s: %s has no effect: the scheduler is part of this process\n", o.scheduler, strings.Join(ignored, ", "))
+			fmt.Fprintf(errOut, "warning: %s: %s has no effect: the scheduler is part of this process\n", o.scheduler,
+				strings.Join(ignored, ", "))
 		}
 	}
 	if cfg.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {

@@ -31,22 +31,27 @@ func TestClusterFlags(t *testing.T) {
 		{options: Options{pool: "192.0.2.0"}, error: "--load-balancer-cidr: "},
 		{options: Options{controllers: []string{"-*"}}},
 		{options: Options{controllers: []string{"*", "-job-controller", "kube-scheduler"}}},
-		{options: Options{controllers: []string{"*", "-jobs"}}, error: `--controllers: "jobs" is not in the list of known controllers`},
-		{options: Options{controllers: []string{"*", "-serviceaccount-controller"}}, error: "run together: select all or none"},
+		{options: Options{controllers: []string{"*", "-jobs"}},
+			error: `--controllers: "jobs" is not in the list of known controllers`},
+		{options: Options{controllers: []string{"*", "-serviceaccount-controller"}},
+			error: "run together: select all or none"},
 		{options: Options{cloud: "aws"}, error: `--cloud-provider "aws": must be external or empty`},
-		{options: Options{scheduler: file("leaderElection: {leaderElect: true}\n")}, warned: "leaderElection has no effect"},
+		{options: Options{scheduler: file("leaderElection: {leaderElect: true}\n")},
+			warned: "leaderElection has no effect"},
 		{options: Options{scheduler: file("nonsense: 1\n")}, error: "--scheduler-config: "},
 	} {
 		var cfg controlplane.Config
 		var warnings bytes.Buffer
 		err := test.options.cluster(&cfg, &warnings)
-		if (err == nil) != (test.error == "") || err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
+		if (err == nil) != (test.error == "") ||
+			err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%+v: %v, want %q", test.options, err, test.error)
 		}
 		if !strings.Contains(warnings.String(), test.warned) || test.warned == "" && warnings.Len() > 0 {
 			t.Errorf("%+v: warnings %q", test.options, warnings.String())
 		}
-		if len(cfg.LoadBalancers) != test.pool || cfg.ExternalCloud != (test.options.cloud == "external" && err == nil) {
+		if len(cfg.LoadBalancers) != test.pool ||
+			cfg.ExternalCloud != (test.options.cloud == "external" && err == nil) {
 			t.Errorf("%+v: %+v", test.options, cfg)
 		}
 	}

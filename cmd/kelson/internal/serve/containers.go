@@ -78,7 +78,8 @@ func (n *containerNode) withDNS(ctx context.Context, p *Plane) ([]string, error)
 	if err := addon.Apply(ctx, dnsClient); err != nil {
 		return nil, fmt.Errorf("add the DNS: %w", err)
 	}
-	return []string{"--images", images, "--cluster-dns", addon.Address.String(), "--label", dns.NodeLabel + "=true"}, nil
+	return []string{"--images", images, "--cluster-dns", addon.Address.String(), "--label", dns.NodeLabel + "=true"},
+		nil
 }
 
 // argument returns the value of a flag among the arguments of kelson-node.
@@ -97,13 +98,15 @@ func argument(args []string, flag string) (value string, ok bool) {
 // options that such a node needs.
 func (o *Options) prepareContainers() (program string, err error) {
 	if runtime.GOOS != "linux" {
-		return "", fmt.Errorf("--node=%s: containers need Linux, not %s: use --node=simulated", nodeContainers, runtime.GOOS)
+		return "", fmt.Errorf("--node=%s: containers need Linux, not %s: use --node=simulated", nodeContainers,
+			runtime.GOOS)
 	}
 	if program, err = findProgram(nodeProgram); err != nil {
 		return "", fmt.Errorf("--node=%s: %w: build it with make kelson-node", nodeContainers, err)
 	}
 	if o.state.inMemory {
-		return "", fmt.Errorf("--node=%s needs a data directory, such as that of kelson serve without --in-memory", nodeContainers)
+		return "", fmt.Errorf("--node=%s needs a data directory, such as that of kelson serve without --in-memory",
+			nodeContainers)
 	}
 	if ip := net.ParseIP(o.bindAddress); o.bindAddress == "localhost" || ip != nil && ip.IsLoopback() {
 		return "", fmt.Errorf("--node=%s: pods cannot reach --bind-address=%s: use an address of this machine, or 0.0.0.0", nodeContainers, o.bindAddress)
@@ -168,7 +171,8 @@ func (n *containerNode) join(ctx context.Context, p *Plane) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := token.Join{Server: n.server, Authority: p.authority.PEM, Token: secret, Description: "node of kelson serve", Lifetime: tokenLifetime}
+	j := token.Join{Server: n.server, Authority: p.authority.PEM, Token: secret, Description: "node of kelson serve",
+		Lifetime: tokenLifetime}
 	if err := j.Create(ctx, tokenClient); err != nil {
 		return nil, err
 	}
@@ -201,7 +205,8 @@ func admitNodes(cfg *controlplane.Config, authority *pki.Authority) {
 	if cfg.Kubelets.Authorities == nil {
 		cfg.Kubelets.Authorities = authority.Pool()
 	}
-	if plugins := &cfg.Admission; !slices.Contains(plugins.Enable, restriction) && !slices.Contains(plugins.Disable, restriction) {
+	if plugins := &cfg.Admission; !slices.Contains(plugins.Enable, restriction) &&
+		!slices.Contains(plugins.Disable, restriction) {
 		plugins.Enable = append(plugins.Enable, restriction)
 	}
 }

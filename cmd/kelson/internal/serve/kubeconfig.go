@@ -105,7 +105,8 @@ func checkKubeconfig(file string) error {
 		return fmt.Errorf("--kubeconfig %s: the file exists and is not a kubeconfig: name another one", file)
 	}
 	own := config.CurrentContext
-	for _, names := range []iter.Seq[string]{maps.Keys(config.Clusters), maps.Keys(config.AuthInfos), maps.Keys(config.Contexts)} {
+	for _, names := range []iter.Seq[string]{maps.Keys(config.Clusters), maps.Keys(config.AuthInfos),
+		maps.Keys(config.Contexts)} {
 		for name := range names {
 			if name != own || !isContextName(name) {
 				return fmt.Errorf("--kubeconfig %s: the file has other entries, such as %s, which would be lost: name another file", file, name)

@@ -38,7 +38,8 @@ func TestKubeconfigOnFullDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 128<<10), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
-	if err := provideKubeconfig(file, url, authority, log); err != nil || !strings.Contains(logged.String(), "no space left") {
+	if err := provideKubeconfig(file, url, authority, log); err != nil ||
+		!strings.Contains(logged.String(), "no space left") {
 		t.Error(err, logged.String())
 	}
 	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(before, now) {
@@ -48,7 +49,8 @@ func TestKubeconfigOnFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if provideKubeconfig(file, "https://127.0.0.1:6444", authority, log) == nil || provideKubeconfig(file, url, other, log) == nil {
+	if provideKubeconfig(file, "https://127.0.0.1:6444", authority, log) == nil ||
+		provideKubeconfig(file, url, other, log) == nil {
 		t.Error("a start without a usable kubeconfig succeeded")
 	}
 }

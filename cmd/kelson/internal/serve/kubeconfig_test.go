@@ -28,11 +28,13 @@ func TestExistingKubeconfig(t *testing.T) {
 		t.Errorf("a file of a server: %v", err)
 	}
 	const others = "apiVersion: v1\nkind: Config\nclusters: [{name: prod, cluster: {server: \"https://prod\"}}]\n"
-	for content, want := range map[string]string{"": "", others: "other entries, such as prod", "not: [a kubeconfig": "not a kubeconfig"} {
+	for content, want := range map[string]string{"": "", others: "other entries, such as prod",
+		"not: [a kubeconfig": "not a kubeconfig"} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkKubeconfig(file); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := checkKubeconfig(file); (err == nil) != (want == "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", content, err, want)
 		}
 	}
@@ -42,8 +44,9 @@ func TestExistingKubeconfig(t *testing.T) {
 // kubeconfigs. A file with merged kubeconfigs is not replaced.
 func TestContextNames(t *testing.T) {
 	for url, want := range map[string]string{
-		"https://127.0.0.1:6443": "kelson-6443", "https://[::1]:6443": "kelson-6443", "https://localhost:7443": "kelson-7443",
-		"https://10.0.0.5:6443": "kelson-10.0.0.5-6443", "https://127.0.0.1:6443/planes/abc": "kelson-6443-abc",
+		"https://127.0.0.1:6443": "kelson-6443", "https://[::1]:6443": "kelson-6443",
+		"https://localhost:7443": "kelson-7443",
+		"https://10.0.0.5:6443":  "kelson-10.0.0.5-6443", "https://127.0.0.1:6443/planes/abc": "kelson-6443-abc",
 	} {
 		if got := contextName(url); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)

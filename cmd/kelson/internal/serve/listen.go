@@ -19,7 +19,8 @@ import (
 // Kubernetes' components have, and redacts the contents of objects.
 func NewLog(out io.Writer, level slog.Level, asJSON bool) *slog.Logger {
 	if asJSON {
-		return redact.Logger(slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: componentAttr})))
+		return redact.Logger(slog.New(slog.NewJSONHandler(out,
+			&slog.HandlerOptions{Level: level, ReplaceAttr: componentAttr})))
 	}
 	return redact.Logger(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})))
 }

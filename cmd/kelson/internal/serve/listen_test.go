@@ -50,7 +50,8 @@ func TestKeySetURL(t *testing.T) {
 		{net.IPv4zero, netip.AddrPort{}, "https://127.0.0.1:6443/openid/v1/jwks"},
 		{net.IPv4(127, 0, 0, 1), advertised, "https://127.0.0.1:6443/openid/v1/jwks"},
 	} {
-		if got := keySetURL("https://127.0.0.1:6443", &net.TCPAddr{IP: c.listening, Port: 6443}, c.advertised); got != c.want {
+		if got := keySetURL("https://127.0.0.1:6443", &net.TCPAddr{IP: c.listening, Port: 6443},
+			c.advertised); got != c.want {
 			t.Errorf("listening on %s, advertising %s: %s, want %s", c.listening, c.advertised, got, c.want)
 		}
 	}

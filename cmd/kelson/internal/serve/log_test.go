@@ -26,7 +26,8 @@ func TestJSONLog(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err, out.String())
 	}
-	if line.Time < before || line.V == nil || *line.V != 0 || line.Msg != "open file" || line.Path != "/x" || line.Err != "broken" {
+	if line.Time < before || line.V == nil || *line.V != 0 || line.Msg != "open file" || line.Path != "/x" ||
+		line.Err != "broken" {
 		t.Errorf("%s", out.String())
 	}
 }

@@ -20,7 +20,8 @@ var described = sync.OnceValue(func() map[string]history.Resource {
 		return nil // the history derives the names from the objects
 	}
 	for _, r := range all {
-		one := history.Resource{Group: r.Group, Version: r.StorageVersion, Resource: r.Plural, Kind: r.Kind, Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced}
+		one := history.Resource{Group: r.Group, Version: r.StorageVersion, Resource: r.Plural, Kind: r.Kind,
+			Singular: r.Singular, ShortNames: r.ShortNames, Namespaced: r.Namespaced}
 		byName[one.Name()] = one
 	}
 	return byName

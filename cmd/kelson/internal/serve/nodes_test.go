@@ -28,16 +28,20 @@ func TestNodesFlag(t *testing.T) {
 		{node: controlplane.NodeSimulated, nodes: []string{"2,zone=a/b", "1,zone=c", file}, count: 4},
 		{node: controlplane.NodeSimulated, nodes: []string{"0"}, error: "--nodes \"0\": 0 nodes: must be between"},
 		{node: controlplane.NodeSimulated, nodes: []string{""}, error: "--nodes \"\": want a number of nodes first"},
-		{node: controlplane.NodeSimulated, nodes: []string{"2,zones=a"}, error: "--nodes \"2,zones=a\": \"zones\": unknown setting"},
-		{node: controlplane.NodeSimulated, nodes: []string{"missing.yaml"}, error: "--nodes open missing.yaml: no such file"},
+		{node: controlplane.NodeSimulated, nodes: []string{"2,zones=a"},
+			error: "--nodes \"2,zones=a\": \"zones\": unknown setting"},
+		{node: controlplane.NodeSimulated, nodes: []string{"missing.yaml"},
+			error: "--nodes open missing.yaml: no such file"},
 		{node: controlplane.NodeSimulated, nodes: []string{file, file}, error: "--nodes: node \"big\": given twice"},
-		{node: controlplane.NodeSimulated, nodes: []string{"6000", "6000"}, error: "--nodes: 12000 nodes: at most 10000"},
+		{node: controlplane.NodeSimulated, nodes: []string{"6000", "6000"},
+			error: "--nodes: 12000 nodes: at most 10000"},
 		{node: controlplane.NodeProcess, nodes: []string{"3"}, error: "--nodes needs --node=simulated"},
 		{node: controlplane.NodeNone, nodes: []string{"3"}, error: "--nodes needs --node=simulated"},
 	} {
 		var cfg controlplane.Config
 		err := (&Options{Node: string(test.node), nodes: test.nodes}).cluster(&cfg, io.Discard)
-		if (err == nil) != (test.error == "") || err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
+		if (err == nil) != (test.error == "") ||
+			err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%v: %v, want %q", test.nodes, err, test.error)
 			continue
 		}
@@ -67,12 +71,15 @@ func TestStagesFlag(t *testing.T) {
 		{node: controlplane.NodeNone, stage: good, error: "--stages needs --node=simulated"},
 		{node: controlplane.NodeSimulated, stage: "missing.yaml", error: "--stages stat missing.yaml"},
 		{node: controlplane.NodeSimulated, stage: t.TempDir(), error: "contains no Stage"},
-		{node: controlplane.NodeSimulated, stage: write("{resourceRef: {kind: Pod}, weights: 1}"), error: `unknown field "weights"`},
-		{node: controlplane.NodeSimulated, stage: write("{resourceRef: {kind: Pod}, next: {statusTemplate: '{{'}}"), error: `stage "s": step 1: template:`},
+		{node: controlplane.NodeSimulated, stage: write("{resourceRef: {kind: Pod}, weights: 1}"),
+			error: `unknown field "weights"`},
+		{node: controlplane.NodeSimulated, stage: write("{resourceRef: {kind: Pod}, next: {statusTemplate: '{{'}}"),
+			error: `stage "s": step 1: template:`},
 	} {
 		var cfg controlplane.Config
 		err := (&Options{Node: string(test.node), stages: []string{test.stage}}).cluster(&cfg, io.Discard)
-		if (err == nil) != (test.error == "") || err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
+		if (err == nil) != (test.error == "") ||
+			err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v, want %q", test.stage, err, test.error)
 		}
 		if err == nil && len(cfg.Stages) != 1 {

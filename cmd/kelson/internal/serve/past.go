@@ -47,7 +47,8 @@ func (o *pastOptions) readOnly() bool { return o.at != "" && !o.fork }
 
 // noEffect lists the flags that have no effect on a server of a past state.
 var noEffect = []string{
-	"node", "nodes", "stages", "workloads", "scheduler-config", "cluster-cidr", "load-balancer-cidr", "controllers", "cloud-provider", "planes",
+	"node", "nodes", "stages", "workloads", "scheduler-config", "cluster-cidr", "load-balancer-cidr", "controllers",
+	"cloud-provider", "planes",
 }
 
 // check returns an error for flags of kelson serve that contradict --at.
@@ -64,7 +65,8 @@ func (o *pastOptions) check(c *cobra.Command) error {
 	case o.file != "" && c.Flags().Changed("data-dir"):
 		return errors.New("--history-file and --data-dir cannot be used together")
 	}
-	for _, name := range []string{"in-memory", "unsafe-no-sync", "history", "etcd-servers", "encryption-provider-config"} {
+	for _, name := range []string{"in-memory", "unsafe-no-sync", "history", "etcd-servers",
+		"encryption-provider-config"} {
 		if c.Flags().Changed(name) {
 			return fmt.Errorf("--at and --%s cannot be used together: the state comes from a history", name)
 		}
@@ -158,7 +160,8 @@ func (o *stateOptions) openPast(ctx context.Context, s *state, open *store.Confi
 		return fmt.Errorf("read history: %w", err)
 	}
 	s.notes = content.Notes
-	s.from = fmt.Sprintf("revision %d, %s, with %d objects", revision, when.UTC().Format(time.RFC3339Nano), len(content.Records))
+	s.from = fmt.Sprintf("revision %d, %s, with %d objects", revision, when.UTC().Format(time.RFC3339Nano),
+		len(content.Records))
 	s.revision, s.when = revision, when
 	if o.past.to == "" {
 		open.Backend = content.Backend(revision)
@@ -183,12 +186,14 @@ func readOnly(from string, inner http.Handler) http.Handler {
 			inner.ServeHTTP(w, r)
 			return
 		}
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "reviews") || r.URL.Query().Get("dryRun") == metav1.DryRunAll {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "reviews") ||
+			r.URL.Query().Get("dryRun") == metav1.DryRunAll {
 			inner.ServeHTTP(w, r) // stores nothing
 			return
 		}
 		wire.Error(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+			Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed,
+			Reason:  metav1.StatusReasonMethodNotAllowed,
 			Message: "this server is read-only: it serves " + from + "; kelson fork starts a writable one",
 		}})
 	})
@@ -208,7 +213,8 @@ func changed(now *store.Snapshot, since uint64) (names []string) {
 // keepPast refuses all further writes of clients and of the control plane itself.
 func (p *Plane) keepPast(s *state, handler http.Handler, errOut io.Writer) http.Handler {
 	if names := changed(p.Store().Snapshot(), s.revision); len(names) > 0 {
-		fmt.Fprintf(errOut, "note: this version of kelson added or changed objects that every control plane has: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(errOut, "note: this version of kelson added or changed objects that every control plane has: %s\n",
+			strings.Join(names, ", "))
 	}
 	p.Store().Gate(func(context.Context, []store.Op) error { return errPast })
 	return readOnly(s.from, handler)

@@ -30,7 +30,8 @@ type planesOptions struct {
 func (o *planesOptions) addFlags(f *pflag.FlagSet) {
 	o.flags = f
 	f.IntVar(&o.max, "planes", 0, "maximum number of throwaway control planes that clients can create under /planes; 0: none")
-	f.DurationVar(&o.idle, "planes-idle", 10*time.Minute, "delete a throwaway control plane that had no request for this long; 0: never")
+	f.DurationVar(&o.idle, "planes-idle", 10*time.Minute,
+		"delete a throwaway control plane that had no request for this long; 0: never")
 }
 
 func (o *planesOptions) check() error {
@@ -48,13 +49,17 @@ func (o *planesOptions) check() error {
 
 // newPlanes returns the pool of throwaway control planes. Each keeps its state in memory, has its
 // own credential and uses the server's kind of node unless a request names another.
-func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority, log *slog.Logger) *ephemeral.Planes {
+func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority,
+	log *slog.Logger) *ephemeral.Planes {
 	node := own.Node
 	return ephemeral.New(ephemeral.Config{
 		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
-			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages, Version: own.Version, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID), NoFastPaths: fastpath.DisabledByEnvironment()}
+			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages,
+				Version: own.Version, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID),
+				NoFastPaths: fastpath.DisabledByEnvironment()}
 			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
-			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
+			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{
+				made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
 			if start.Node != "" {
 				var err error
 				if cfg.Node, err = controlplane.ParseNode(start.Node); err != nil {
@@ -62,10 +67,12 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 				}
 			}
 			if len(start.Nodes)+len(start.Stages) > 0 && cfg.Node != controlplane.NodeSimulated {
-				return nil, fmt.Errorf("%w: nodes and stages need the node %q", ephemeral.ErrInvalid, controlplane.NodeSimulated)
+				return nil, fmt.Errorf("%w: nodes and stages need the node %q", ephemeral.ErrInvalid,
+					controlplane.NodeSimulated)
 			}
 			if cfg.Node == controlplane.NodeProcess && node != controlplane.NodeProcess {
-				return nil, fmt.Errorf("%w: node \"process\" is not allowed: start the server with --node=process", ephemeral.ErrInvalid)
+				return nil, fmt.Errorf("%w: node \"process\" is not allowed: start the server with --node=process",
+					ephemeral.ErrInvalid)
 			}
 			if cfg.Node == controlplane.NodeProcess {
 				made.dir = filepath.Join(dir, "planes", start.ID)

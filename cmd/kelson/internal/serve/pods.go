@@ -43,11 +43,13 @@ func (o *podFlags) addUsersFlag(f *pflag.FlagSet) {
 }
 
 func (o *podFlags) addUnconfinedFlag(f *pflag.FlagSet) {
-	f.BoolVar(&o.unconfined, unconfinedFlag, false, "with --node=process, run pods with all rights of this user; they can then read and change the data directory with the authority's key, kubeconfigs and home directories")
+	f.BoolVar(&o.unconfined, unconfinedFlag, false,
+		"with --node=process, run pods with all rights of this user; they can then read and change the data directory with the authority's key, kubeconfigs and home directories")
 }
 
 func (o *podFlags) addImageFlag(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.images, imageFlag, nil, "with --node=process, IMAGE=DIR: containers with this image find the entries of the directory, such as a program, in their root directory; may be repeated")
+	f.StringArrayVar(&o.images, imageFlag, nil,
+		"with --node=process, IMAGE=DIR: containers with this image find the entries of the directory, such as a program, in their root directory; may be repeated")
 }
 
 // check returns an error if pods run as processes, others can create pods, and the user did not
@@ -89,7 +91,9 @@ func (o *podFlags) apply(cfg *controlplane.Config, dir, kubeconfig string) error
 	cfg.NodeUnconfined = o.unconfined
 	cfg.NodeHidden = []string{dir, kubeconfig, homedir.HomeDir(), "/root"}
 	cfg.NodeHidden = append(cfg.NodeHidden, filepath.SplitList(os.Getenv("KUBECONFIG"))...)
-	cfg.NodeHidden = slices.DeleteFunc(cfg.NodeHidden, func(name string) bool { return !filepath.IsAbs(name) || name == "/" })
+	cfg.NodeHidden = slices.DeleteFunc(cfg.NodeHidden, func(name string) bool {
+		return !filepath.IsAbs(name) || name == "/"
+	})
 	return nil
 }
 
@@ -101,7 +105,8 @@ func (o *podFlags) explain(err error) error {
 	if !errors.Is(err, process.ErrNotConfined) {
 		return err
 	}
-	return fmt.Errorf("%w: run kelson as root, allow user namespaces, use another --node, or pass --%s", err, unconfinedFlag)
+	return fmt.Errorf("%w: run kelson as root, allow user namespaces, use another --node, or pass --%s", err,
+		unconfinedFlag)
 }
 
 // podWarning returns the warning about pods to print at the start; "" if pods do not run as
@@ -131,10 +136,13 @@ func otherUsers(opts *Options, cfg *controlplane.Config) (others []string) {
 		flag string
 		set  bool
 	}{
-		{"client-ca-file", auth.ClientCAFile != ""}, {"token-auth-file", auth.TokenFile != ""}, {"authentication-config", auth.ConfigFile != ""},
-		{"enable-bootstrap-token-auth", auth.AcceptBootstrapTokens}, {"requestheader-client-ca-file", auth.RequestHeader != nil},
+		{"client-ca-file", auth.ClientCAFile != ""}, {"token-auth-file", auth.TokenFile != ""},
+		{"authentication-config", auth.ConfigFile != ""},
+		{"enable-bootstrap-token-auth", auth.AcceptBootstrapTokens},
+		{"requestheader-client-ca-file", auth.RequestHeader != nil},
 		{"oidc-issuer-url", auth.OIDC != nil}, {"authentication-token-webhook-config-file", auth.Webhook != nil},
-		{"service-account-key-file", len(cfg.ServiceAccounts.Keys) > 0}, {"authorization-config", cfg.Authorization.File != ""},
+		{"service-account-key-file", len(cfg.ServiceAccounts.Keys) > 0},
+		{"authorization-config", cfg.Authorization.File != ""},
 	} {
 		if source.set {
 			others = append(others, "--"+source.flag)
@@ -172,7 +180,9 @@ func boundUsers(sn *store.Snapshot) (bindings []string) {
 // bindsOthers reports whether a binding is not one of the defaults and names a subject other than
 // service accounts and system:masters.
 func bindsOthers(labels map[string]string, subjects []rbacv1.Subject) bool {
-	return labels["kubernetes.io/bootstrapping"] != "rbac-defaults" && slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
-		return s.Kind != rbacv1.ServiceAccountKind && (s.Kind != rbacv1.GroupKind || s.Name != user.SystemPrivilegedGroup)
-	})
+	return labels["kubernetes.io/bootstrapping"] != "rbac-defaults" &&
+		slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+			return s.Kind != rbacv1.ServiceAccountKind &&
+				(s.Kind != rbacv1.GroupKind || s.Name != user.SystemPrivilegedGroup)
+		})
 }

@@ -36,15 +36,30 @@ func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 		"localhost":               {"localhost", func(*controlplane.Config) {}, ""},
 		"IPv6":                    {"::1", func(*controlplane.Config) {}, ""},
 		"other machines":          {"0.0.0.0", func(*controlplane.Config) {}, "--bind-address 0.0.0.0"},
-		"tokens":                  {loopback, func(c *controlplane.Config) { c.Authentication.TokenFile = "f" }, "--token-auth-file"},
-		"certificates":            {loopback, func(c *controlplane.Config) { c.Authentication.ClientCAFile = "f" }, "--client-ca-file"},
-		"everyone":                {loopback, func(c *controlplane.Config) { c.Authorization.Modes = []string{"AlwaysAllow"} }, "--authorization-mode AlwaysAllow"},
-		"RBAC":                    {loopback, func(c *controlplane.Config) { c.Authorization.Modes = []string{"Node", "RBAC"} }, ""},
-		"a user":                  {loopback, func(c *controlplane.Config) { c.Store = binding("", `{"kind":"User","name":"ann"}`) }, "RoleBinding n/b"},
-		"all users":               {loopback, func(c *controlplane.Config) { c.Store = binding("", `{"kind":"Group","name":"system:authenticated"}`) }, "RoleBinding n/b"},
-		"an operator":             {loopback, func(c *controlplane.Config) { c.Store = binding("", `{"kind":"ServiceAccount","name":"operator"}`) }, ""},
+		"tokens": {loopback, func(c *controlplane.Config) {
+			c.Authentication.TokenFile = "f"
+		}, "--token-auth-file"},
+		"certificates": {loopback, func(c *controlplane.Config) {
+			c.Authentication.ClientCAFile = "f"
+		}, "--client-ca-file"},
+		"everyone": {loopback, func(c *controlplane.Config) {
+			c.Authorization.Modes = []string{"AlwaysAllow"}
+		}, "--authorization-mode AlwaysAllow"},
+		"RBAC": {loopback, func(c *controlplane.Config) {
+			c.Authorization.Modes = []string{"Node", "RBAC"}
+		}, ""},
+		"a user": {loopback, func(c *controlplane.Config) {
+			c.Store = binding("", `{"kind":"User","name":"ann"}`)
+		}, "RoleBinding n/b"},
+		"all users": {loopback, func(c *controlplane.Config) {
+			c.Store = binding("", `{"kind":"Group","name":"system:authenticated"}`)
+		}, "RoleBinding n/b"},
+		"an operator": {loopback, func(c *controlplane.Config) {
+			c.Store = binding("", `{"kind":"ServiceAccount","name":"operator"}`)
+		}, ""},
 		"Kubernetes' own": {loopback, func(c *controlplane.Config) {
-			c.Store = binding(`"kubernetes.io/bootstrapping":"rbac-defaults"`, `{"kind":"User","name":"system:kube-scheduler"}`)
+			c.Store = binding(`"kubernetes.io/bootstrapping":"rbac-defaults"`,
+				`{"kind":"User","name":"system:kube-scheduler"}`)
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

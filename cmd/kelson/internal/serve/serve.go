@@ -64,7 +64,8 @@ type Options struct {
 // system cannot confine pods, their processes run unconfined, because only the user of this process
 // creates pods.
 func InMemory() Options {
-	return Options{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true, pods: podFlags{mayFallBack: true}}
+	return Options{state: stateOptions{inMemory: true}, bindAddress: "127.0.0.1", workloads: true,
+		pods: podFlags{mayFallBack: true}}
 }
 
 // AddVersionFlag registers the flag --emulated-version, for commands without the other flags of
@@ -136,23 +137,35 @@ func (o *Options) complete(c *cobra.Command) {
 	f := s.Area("serving")
 	f.StringVar(&o.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&o.SecurePort, "secure-port", 6443, "port to listen on; 0 picks a free one")
-	f.StringSliceVar(&o.names, "tls-san", nil, "further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
-	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated), NodeUsage+"; or containers: also starts kelson-node, with the flags after --")
+	f.StringSliceVar(&o.names, "tls-san", nil,
+		"further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "",
+		"file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
+	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated),
+		NodeUsage+"; or containers: also starts kelson-node, with the flags after --")
 	f.StringArrayVar(&o.nodes, "nodes", nil, nodesUsage)
-	f.StringArrayVar(&o.stages, "stages", nil, "file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
+	f.StringArrayVar(&o.stages, "stages", nil,
+		"file or folder with KWOK's Stages, which script what simulated nodes and their pods do; may be repeated")
 	o.pods.addUsersFlag(f)
 	o.pods.addUnconfinedFlag(f)
 	o.pods.addImageFlag(f)
-	f.BoolVar(&o.workloads, "workloads", true, "run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
-	f.StringVar(&o.scheduler, "scheduler-config", "", "file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
-	f.StringVar(&o.services, "service-cluster-ip-range", builtin.DefaultServiceRange, "CIDR of the cluster IPs of Services, or two CIDRs of different IP families separated by a comma")
-	f.StringVar(&o.podRange, "cluster-cidr", "", "CIDR of the addresses of pods; each node gets a part of it for its pods, as spec.podCIDR (default: nodes get none)")
-	f.StringVar(&o.pool, "load-balancer-cidr", "192.0.2.0/24", "CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
-	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run, as in kube-controller-manager: NAME, -NAME, and * for all that are not named; also kube-scheduler, simulated-volumes and service-lb-controller")
-	f.StringVar(&o.cloud, "cloud-provider", "", "external: a cloud-controller-manager initializes the node and provides load balancers")
+	f.BoolVar(&o.workloads, "workloads", true,
+		"run the controllers that create pods (of Deployments, StatefulSets, Jobs and so on) and the endpoints of Services")
+	f.StringVar(&o.scheduler, "scheduler-config", "",
+		"file with a KubeSchedulerConfiguration: profiles, plugins and extenders of the scheduler")
+	f.StringVar(&o.services, "service-cluster-ip-range", builtin.DefaultServiceRange,
+		"CIDR of the cluster IPs of Services, or two CIDRs of different IP families separated by a comma")
+	f.StringVar(&o.podRange, "cluster-cidr", "",
+		"CIDR of the addresses of pods; each node gets a part of it for its pods, as spec.podCIDR (default: nodes get none)")
+	f.StringVar(&o.pool, "load-balancer-cidr", "192.0.2.0/24",
+		"CIDR of the addresses of Services of type LoadBalancer, or two CIDRs of different IP families separated by a comma; nothing listens on them; \"\" assigns none")
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"},
+		"controllers to run, as in kube-controller-manager: NAME, -NAME, and * for all that are not named; also kube-scheduler, simulated-volumes and service-lb-controller")
+	f.StringVar(&o.cloud, "cloud-provider", "",
+		"external: a cloud-controller-manager initializes the node and provides load balancers")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "log what the control plane does")
-	f.BoolVar(&o.withStdin, "exit-with-stdin", false, "exit when standard input is closed, so that the server ends with the process that started it")
+	f.BoolVar(&o.withStdin, "exit-with-stdin", false,
+		"exit when standard input is closed, so that the server ends with the process that started it")
 	o.planes.addFlags(f)
 	f.BoolVar(&o.page, "console", false, "serve the console, a web page that shows the cluster, with administrator rights on a port of its own; its address is printed")
 	o.console.AddFlags(f, "console-")
@@ -168,7 +181,8 @@ func (o *Options) complete(c *cobra.Command) {
 
 // nodeAddresses are the addresses at which this server calls kubelets. Unlike kube-apiserver, it
 // prefers IP addresses, as clusters of kubeadm do: host names of nodes often do not resolve.
-var nodeAddresses = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeHostName, corev1.NodeExternalDNS}
+var nodeAddresses = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP, corev1.NodeInternalDNS,
+	corev1.NodeHostName, corev1.NodeExternalDNS}
 
 // NodeUsage is the help of the flag --node.
 const NodeUsage = "what runs pods: simulated, process (runs their commands on this machine) or none"
@@ -203,7 +217,9 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		name = "kelson fork"
 	}
 	// The plane serves already when the page is opened: Run accepts connections of its listener.
-	url, stop, err := opts.console.Beside(p.Kubeconfig, page.Config{Name: name, History: opts.state.historySource(), Moment: p.moment, AuditLog: opts.gates.AuditFile()})
+	url, stop, err := opts.console.Beside(p.Kubeconfig,
+		page.Config{Name: name, History: opts.state.historySource(), Moment: p.moment,
+			AuditLog: opts.gates.AuditFile()})
 	if err != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()

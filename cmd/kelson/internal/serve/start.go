@@ -99,7 +99,8 @@ func (s *start) check() (err error) {
 		opts.Node = string(controlplane.NodeNone)
 	}
 	if s.nodeKind, err = controlplane.ParseNode(opts.Node); err != nil {
-		return fmt.Errorf("--node=%s: must be %s, %s, %s or %s", opts.Node, controlplane.NodeNone, controlplane.NodeSimulated, controlplane.NodeProcess, nodeContainers)
+		return fmt.Errorf("--node=%s: must be %s, %s, %s or %s", opts.Node, controlplane.NodeNone,
+			controlplane.NodeSimulated, controlplane.NodeProcess, nodeContainers)
 	}
 	if opts.Kubeconfig != "" {
 		if err := checkKubeconfig(opts.Kubeconfig); err != nil {
@@ -223,7 +224,8 @@ func (s *start) configure() error {
 		cfg.Authentication.AcceptBootstrapTokens = true
 		s.authority = authority
 		s.node = &containerNode{
-			program: s.nodeProgram, dir: cfg.NodeDir, server: "https://" + cfg.Endpoints.Address.String(), args: opts.nodeArgs, errOut: s.errOut,
+			program: s.nodeProgram, dir: cfg.NodeDir, server: "https://" + cfg.Endpoints.Address.String(),
+			args: opts.nodeArgs, errOut: s.errOut,
 			services: opts.services,
 		}
 	}

@@ -46,15 +46,20 @@ func (o *stateOptions) addFlags(f *pflag.FlagSet) {
 		o.past.addForkFlags(f)
 		return
 	}
-	f.StringVar(&o.dataDir, "data-dir", "", "directory of the state; created if it does not exist (default "+DefaultDataDir()+")")
+	f.StringVar(&o.dataDir, "data-dir", "", "directory of the state; created if it does not exist (default "+
+		DefaultDataDir()+")")
 	f.BoolVar(&o.inMemory, "in-memory", false, "keep the state only in memory")
-	f.BoolVar(&o.noSync, "unsafe-no-sync", false, "do not wait until writes are on disk: a crash of the machine may lose acknowledged writes")
+	f.BoolVar(&o.noSync, "unsafe-no-sync", false,
+		"do not wait until writes are on disk: a crash of the machine may lose acknowledged writes")
 	o.etcd.AddFlags(f, "URLs of an etcd cluster that stores the state; the data directory then holds only keys; several control planes can share the cluster if they have the same keys (the pki folder of their data directories)")
-	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd's history; 0: never, leave it to etcd's own configuration")
+	f.DurationVar(&o.etcdCompaction, "etcd-compaction-interval", 5*time.Minute,
+		"how often to compact etcd's history; 0: never, leave it to etcd's own configuration")
 	o.encryption.AddFlags(f)
-	f.StringSliceVar(&o.history, "history", nil, "keep every version of every object in the data directory, for kelson history, diff, fork and serve --at: how long (24h, 7d), up to which size (10GiB), or both, separated by a comma")
+	f.StringSliceVar(&o.history, "history", nil,
+		"keep every version of every object in the data directory, for kelson history, diff, fork and serve --at: how long (24h, 7d), up to which size (10GiB), or both, separated by a comma")
 	f.StringVar(&o.past.at, "at", "", "serve the state at a revision or time of the history in the data directory, read-only; its server may be running")
-	f.StringVar(&o.past.file, "history-file", "", "history to read with --at, as written by kelson record, instead of the data directory's")
+	f.StringVar(&o.past.file, "history-file", "",
+		"history to read with --at, as written by kelson record, instead of the data directory's")
 }
 
 func (o *stateOptions) check() error {
@@ -189,7 +194,8 @@ func (o *stateOptions) openDisk(dir string, log *slog.Logger) (store.Backend, er
 		if err != nil {
 			return nil, fmt.Errorf("--history: %w", err)
 		}
-		retainer = history.NewRetainer(filepath.Join(dir, history.Folder), history.RetainerConfig{Limits: limits, Describe: describe, Log: log})
+		retainer = history.NewRetainer(filepath.Join(dir, history.Folder),
+			history.RetainerConfig{Limits: limits, Describe: describe, Log: log})
 		opts.KeepAfter = retainer.Durable
 	}
 	backend, err := disk.OpenWith(dir, opts)
@@ -233,7 +239,9 @@ func (s *state) openKeys() (err error) {
 }
 
 func (o *stateOptions) openEtcd(ctx context.Context, s *state, open *store.Config, to *slog.Logger) error {
-	log, err := o.etcd.Open(ctx, func(err error) { to.Warn("etcd keeps its history until the next attempt to remove it", "err", err) })
+	log, err := o.etcd.Open(ctx, func(err error) {
+		to.Warn("etcd keeps its history until the next attempt to remove it", "err", err)
+	})
 	if err != nil {
 		return err
 	}

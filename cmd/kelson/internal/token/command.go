@@ -102,7 +102,8 @@ letters and digits; by default it is random.`,
 			} else if token, err = bootstraputil.GenerateBootstrapToken(); err != nil {
 				return err
 			}
-			join := Join{Server: servers[0], More: servers[1:], Authority: cfg.CAData, Token: token, Description: description, Lifetime: lifetime}
+			join := Join{Server: servers[0], More: servers[1:], Authority: cfg.CAData, Token: token,
+				Description: description, Lifetime: lifetime}
 			if err := join.Create(c.Context(), cl); err != nil {
 				return err
 			}
@@ -117,12 +118,15 @@ letters and digits; by default it is random.`,
 			line := strings.Join(command, " ")
 			for _, server := range servers {
 				if isLoopback(server) && !only {
-					fmt.Fprintf(c.ErrOrStderr(), "warning: other machines cannot reach %s; pass --server with an address that they can reach\n", server)
+					fmt.Fprintf(c.ErrOrStderr(),
+						"warning: other machines cannot reach %s; pass --server with an address that they can reach\n",
+						server)
 				}
 			}
 			switch {
 			case format != output.Text:
-				return format.Print(c.OutOrStdout(), map[string]any{"token": token, "servers": servers, "command": command})
+				return format.Print(c.OutOrStdout(),
+					map[string]any{"token": token, "servers": servers, "command": command})
 			case only:
 				line = token
 			}
@@ -132,7 +136,8 @@ letters and digits; by default it is random.`,
 	}
 	c.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "lifetime of the token; 0 means forever")
 	c.Flags().StringVar(&description, "description", "", "description of the token")
-	c.Flags().StringSliceVar(&servers, "server", nil, "URL of the server for nodes (default: that of the kubeconfig); may be repeated: nodes use a server that is ready")
+	c.Flags().StringSliceVar(&servers, "server", nil,
+		"URL of the server for nodes (default: that of the kubeconfig); may be repeated: nodes use a server that is ready")
 	c.Flags().BoolVar(&only, "token-only", false, "print only the token")
 	format.AddFlag(c)
 	c.MarkFlagsMutuallyExclusive("token-only", "output")
@@ -178,7 +183,8 @@ func listCommand(cluster *cluster) *cobra.Command {
 				return err
 			}
 			var secrets corev1.SecretList
-			if err := cl.List(c.Context(), &secrets, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"type": string(bootstrapapi.SecretTypeBootstrapToken)}); err != nil {
+			if err := cl.List(c.Context(), &secrets, client.InNamespace(metav1.NamespaceSystem),
+				client.MatchingFields{"type": string(bootstrapapi.SecretTypeBootstrapToken)}); err != nil {
 				return err
 			}
 			if format != output.Text {
@@ -207,8 +213,9 @@ func listed(secrets []corev1.Secret) []listedToken {
 			groups = strings.Split(text, ",")
 		}
 		all = append(all, listedToken{
-			ID: string(s.Data[bootstrapapi.BootstrapTokenIDKey]), Expires: string(s.Data[bootstrapapi.BootstrapTokenExpirationKey]),
-			Groups: groups, Description: string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]),
+			ID:      string(s.Data[bootstrapapi.BootstrapTokenIDKey]),
+			Expires: string(s.Data[bootstrapapi.BootstrapTokenExpirationKey]),
+			Groups:  groups, Description: string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]),
 		})
 	}
 	return all
@@ -248,7 +255,8 @@ func deleteCommand(cluster *cluster) *cobra.Command {
 			for _, arg := range args {
 				id, _, _ := strings.Cut(arg, ".")
 				if !bootstraputil.IsValidBootstrapTokenID(id) {
-					errs = append(errs, fmt.Errorf("%q is not the ID of a token: want 6 lower-case letters and digits", id))
+					errs = append(errs, fmt.Errorf("%q is not the ID of a token: want 6 lower-case letters and digits",
+						id))
 					continue
 				}
 				switch err := remove(c.Context(), cl, arg); {
@@ -269,7 +277,8 @@ func deleteCommand(cluster *cluster) *cobra.Command {
 func remove(ctx context.Context, cl client.Client, token string) error {
 	id, _, _ := strings.Cut(token, ".")
 	return cl.Delete(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: bootstraputil.BootstrapTokenSecretName(id), Namespace: metav1.NamespaceSystem},
+		ObjectMeta: metav1.ObjectMeta{Name: bootstraputil.BootstrapTokenSecretName(id),
+			Namespace: metav1.NamespaceSystem},
 	})
 }
 

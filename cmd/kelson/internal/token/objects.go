@@ -40,7 +40,8 @@ func accessObjects(server string, authority []byte) ([]client.Object, error) {
 			Data:       map[string]string{bootstrapapi.KubeConfigKey: string(info)},
 		},
 		&rbacv1.Role{ObjectMeta: public, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{clusterInfo}, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{clusterInfo},
+				Verbs: []string{"get"}},
 		}},
 		&rbacv1.RoleBinding{ObjectMeta: public,
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: public.Name},
@@ -51,8 +52,10 @@ func accessObjects(server string, authority []byte) ([]client.Object, error) {
 		// create and read CertificateSigningRequests
 		{"kelson:node-bootstrappers", "system:node-bootstrapper", joiners},
 		// permit the automatic approval of a kubelet's first client certificate and of its renewals
-		{"kelson:approve-first-certificates", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", joiners},
-		{"kelson:approve-renewed-certificates", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"},
+		{"kelson:approve-first-certificates", "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			joiners},
+		{"kelson:approve-renewed-certificates", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+			"system:nodes"},
 		// kube-proxy uses the certificate of the kubelet
 		{"kelson:node-proxiers", "system:node-proxier", "system:nodes"},
 	} {
@@ -72,8 +75,9 @@ func secretOf(token, description string, lifetime time.Duration) (*corev1.Secret
 		return nil, err
 	}
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: bootstraputil.BootstrapTokenSecretName(id), Namespace: metav1.NamespaceSystem},
-		Type:       bootstrapapi.SecretTypeBootstrapToken,
+		ObjectMeta: metav1.ObjectMeta{Name: bootstraputil.BootstrapTokenSecretName(id),
+			Namespace: metav1.NamespaceSystem},
+		Type: bootstrapapi.SecretTypeBootstrapToken,
 		StringData: map[string]string{
 			bootstrapapi.BootstrapTokenIDKey:               id,
 			bootstrapapi.BootstrapTokenSecretKey:           secret,

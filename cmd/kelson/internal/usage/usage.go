@@ -99,7 +99,8 @@ func As(root *cobra.Command, err error, args []string) *Error {
 		_, name, _ := strings.Cut(text, `"`)
 		name, _, _ = strings.Cut(name, `"`)
 		return errorOf(root, nearCommand(root, err, name))
-	case strings.HasPrefix(text, "required flag(s) "), strings.HasPrefix(text, "if any flags in the group "), strings.HasPrefix(text, "at least one of the flags in the group "):
+	case strings.HasPrefix(text, "required flag(s) "), strings.HasPrefix(text, "if any flags in the group "),
+		strings.HasPrefix(text, "at least one of the flags in the group "):
 		c, _, found := root.Find(args)
 		if found != nil {
 			c = root
@@ -178,7 +179,8 @@ var groups = []struct {
 	commands  []string
 }{
 	{"run", "Run a cluster:", []string{"serve", "fork", "data", "token", "kubectl", "kubectl-plugin"}},
-	{"write", "Write an operator:", []string{"init", "create", "edit", "delete", "upgrade", "generate", "manifests", "build", "dev", "run"}},
+	{"write", "Write an operator:", []string{"init", "create", "edit", "delete", "upgrade", "generate", "manifests",
+		"build", "dev", "run"}},
 	{"ship", "Ship it:", []string{"vet", "image", "install", "uninstall", "deploy", "undeploy", "package"}},
 	{"understand", "Understand a cluster:", []string{"why", "blame", "console", "record", "history", "diff", "rights"}},
 	{"test", "Test an operator:", []string{"test", "envtest", "explore", "plan", "replay"}},

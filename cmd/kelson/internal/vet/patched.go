@@ -23,7 +23,8 @@ func patched(found vet.Manifests, paths []string) vet.Manifests {
 			}
 			for _, obj := range built {
 				for i, m := range found {
-					if m.Object.GetKind() == "CustomResourceDefinition" && m.Object.GroupVersionKind() == obj.GroupVersionKind() && m.Object.GetName() == obj.GetName() {
+					if m.Object.GetKind() == "CustomResourceDefinition" &&
+						m.Object.GroupVersionKind() == obj.GroupVersionKind() && m.Object.GetName() == obj.GetName() {
 						with := *m
 						with.Object = obj
 						found[i] = &with

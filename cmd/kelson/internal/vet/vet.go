@@ -75,9 +75,11 @@ warnings.`,
 			return run(c.Context(), o, args, c.OutOrStdout(), progress)
 		},
 	}
-	c.Flags().StringVar(&o.migrate, "migrate", "", "`folder` of a Go project that uses controller-runtime, to report how it moves to the operator library")
+	c.Flags().StringVar(&o.migrate, "migrate", "",
+		"`folder` of a Go project that uses controller-runtime, to report how it moves to the operator library")
 	c.Flags().StringVar(&o.against, "against", "", "git `revision` to compare the definitions with")
-	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil, "`folder` of a kustomization to build and check; may be repeated")
+	c.Flags().StringArrayVarP(&o.kustomize, "kustomize", "k", nil,
+		"`folder` of a kustomization to build and check; may be repeated")
 	c.Flags().BoolVar(&o.strict, "strict", false, "fail on warnings too")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print the costs of rules")
 	o.output.AddFlag(c)
@@ -165,8 +167,9 @@ func defaultManifests() string {
 // require the existence of other objects are disabled.
 func planeConfig() controlplane.Config {
 	return controlplane.Config{
-		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler), NoFastPaths: fastpath.DisabledByEnvironment(),
-		Admission: controlplane.Admission{Disable: []string{"ServiceAccount", "Priority", "RuntimeClass"}},
+		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler),
+		NoFastPaths: fastpath.DisabledByEnvironment(),
+		Admission:   controlplane.Admission{Disable: []string{"ServiceAccount", "Priority", "RuntimeClass"}},
 	}
 }
 
@@ -204,12 +207,14 @@ func printReport(out io.Writer, o options, report *vet.Report) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "DEFINITION\tVERSION\tFIELD\tRULE\tCOST\tOF %d\n", uint64(vet.RuleLimit))
 		for _, r := range report.Rules {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", r.Definition, r.Version, r.Path, vet.Quoted(r.Rule), r.Cost, vet.Share(r.Cost))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", r.Definition, r.Version, r.Path, vet.Quoted(r.Rule), r.Cost,
+				vet.Share(r.Cost))
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d objects: %d errors, %d warnings\n", report.Objects, report.Count(vet.Error), report.Count(vet.Warning))
+	_, err := fmt.Fprintf(out, "%d objects: %d errors, %d warnings\n", report.Objects, report.Count(vet.Error),
+		report.Count(vet.Warning))
 	return err
 }

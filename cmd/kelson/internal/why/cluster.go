@@ -69,7 +69,8 @@ func (c *cluster) diagnose(ctx context.Context, obj *unstructured.Unstructured) 
 
 // owners follows the owners of an object until find returns objects. chain says who owns what, from
 // the object on. found is empty if find returns objects for none of them.
-func (c *cluster) owners(obj *unstructured.Unstructured, find func(kind, namespace, name string) []causes.Object) (chain string, found []causes.Object, err error) {
+func (c *cluster) owners(obj *unstructured.Unstructured,
+	find func(kind, namespace, name string) []causes.Object) (chain string, found []causes.Object, err error) {
 	read := func(owner metav1.OwnerReference) (*unstructured.Unstructured, error) {
 		group, version, ok := strings.Cut(owner.APIVersion, "/")
 		if !ok {

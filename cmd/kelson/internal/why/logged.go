@@ -69,7 +69,8 @@ func (p printer) logged(s *causes.LoggedStep, depth int) {
 		p.line(depth, "…")
 	case s.Probably != nil:
 		c := s.Probably.Cause
-		p.line(depth, "%s %s was %s by %s, %s earlier", p.Faint("probably"), "because "+c.Object().String(), loggedDeed(c), writer(c), short(s.Probably.Earlier.Duration))
+		p.line(depth, "%s %s was %s by %s, %s earlier", p.Faint("probably"), "because "+c.Object().String(),
+			loggedDeed(c), writer(c), short(s.Probably.Earlier.Duration))
 		evidence := strings.Join(s.Probably.Evidence, "; ")
 		if n := s.Probably.Others; n == 1 {
 			evidence += "; another write fits less well"

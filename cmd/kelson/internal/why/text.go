@@ -119,10 +119,12 @@ func who(r *causes.Reconcile) string {
 	if d, err := time.ParseDuration(duration); err == nil {
 		duration = d.Round(10 * time.Microsecond).String()
 	}
-	return fmt.Sprintf("controller %s (reconcile %d of %s, %s)", r.Controller, r.ID, causes.Reconciled(r.LineRecord), duration)
+	return fmt.Sprintf("controller %s (reconcile %d of %s, %s)", r.Controller, r.ID, causes.Reconciled(r.LineRecord),
+		duration)
 }
 
-var deeds = map[string]string{"create": "created", "update": "updated", "patch": "patched", "apply": "applied", "delete": "deleted", "deletecollection": "deleted"}
+var deeds = map[string]string{"create": "created", "update": "updated", "patch": "patched", "apply": "applied",
+	"delete": "deleted", "deletecollection": "deleted"}
 
 func deed(w *trace.LineWrite) string {
 	text := cmp.Or(deeds[w.Verb], w.Verb)
@@ -136,7 +138,8 @@ func deed(w *trace.LineWrite) string {
 }
 
 var events = map[string]string{
-	trace.Add: "was created", trace.Update: "was changed", trace.Delete: "was deleted", trace.Sync: "existed when the operator started",
+	trace.Add: "was created", trace.Update: "was changed", trace.Delete: "was deleted",
+	trace.Sync:   "existed when the operator started",
 	trace.Resync: "was resynced",
 }
 

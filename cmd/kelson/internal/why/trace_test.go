@@ -76,7 +76,8 @@ func TestChain(t *testing.T) {
 }
 
 func TestMalformedTraces(t *testing.T) {
-	if _, err := causes.Read(strings.NewReader("{}\nnonsense\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := causes.Read(strings.NewReader("{}\nnonsense\n")); err == nil ||
+		!strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v", err)
 	}
 	a, err := causes.Read(strings.NewReader(first))

@@ -28,7 +28,8 @@ type Traces struct {
 
 // AddFlags adds the flags of t.
 func (t *Traces) AddFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&t.Places, "trace", nil, "file or URL of an operator's trace; - is standard input; may be repeated")
+	f.StringArrayVar(&t.Places, "trace", nil,
+		"file or URL of an operator's trace; - is standard input; may be repeated")
 	f.StringVar(&t.Token, "token", "", "bearer token for requests to URLs")
 	f.BoolVar(&t.Insecure, "insecure-skip-tls-verify", false, "skip TLS certificate verification")
 }
@@ -66,7 +67,9 @@ func (t *Traces) checkURLs() error {
 	if t.Token != "" && !slices.ContainsFunc(t.Places, isURL) {
 		return errors.New("--token has no effect: no --trace is a URL")
 	}
-	if t.Insecure && !slices.ContainsFunc(t.Places, func(place string) bool { return strings.HasPrefix(place, "https://") }) {
+	if t.Insecure && !slices.ContainsFunc(t.Places, func(place string) bool {
+		return strings.HasPrefix(place, "https://")
+	}) {
 		return errors.New("--insecure-skip-tls-verify has no effect: no --trace is an https URL")
 	}
 	return nil

@@ -81,10 +81,12 @@ exact.`,
 	}
 	f := c.Flags()
 	opts.traces.AddFlags(f)
-	f.StringVar(&opts.audit, "audit-log", "", "audit log in JSON, for programs that record no trace; - is standard input")
+	f.StringVar(&opts.audit, "audit-log", "",
+		"audit log in JSON, for programs that record no trace; - is standard input")
 	f.StringVar(&opts.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: as for kubectl)")
 	f.StringVar(&opts.context, "context", "", "context of the kubeconfig to use")
-	f.StringVarP(&opts.namespace, "namespace", "n", "", "namespace of the object (default: that of the kubeconfig; in traces, any)")
+	f.StringVarP(&opts.namespace, "namespace", "n", "",
+		"namespace of the object (default: that of the kubeconfig; in traces, any)")
 	f.IntVar(&opts.last, "last", 5, "number of latest writes to show")
 	opts.output.AddFlag(c)
 	return c
@@ -167,7 +169,9 @@ func (a *answer) find(t *causes.Trace, log *causes.Log, opts options, kind, name
 	if a.found = find(t, log, kind, namespace, name); len(a.found) > 0 || a.object == nil {
 		return
 	}
-	chain, found, err := a.cluster.owners(a.object, func(kind, namespace, name string) []causes.Object { return find(t, log, kind, namespace, name) })
+	chain, found, err := a.cluster.owners(a.object, func(kind, namespace, name string) []causes.Object {
+		return find(t, log, kind, namespace, name)
+	})
 	if err == nil && len(found) > 0 {
 		a.owners, a.found = chain, found
 	}
@@ -177,7 +181,8 @@ func (a *answer) find(t *causes.Trace, log *causes.Log, opts options, kind, name
 func (a *answer) nothing(opts options, object string, clusterErr error) error {
 	none := "no recorded reconcile involves " + object
 	if opts.audit != "" {
-		none = fmt.Sprintf("%s has no successful write of %s, and no recorded reconcile involves it", opts.audit, object)
+		none = fmt.Sprintf("%s has no successful write of %s, and no recorded reconcile involves it", opts.audit,
+			object)
 	}
 	if clusterErr != nil && !errors.Is(clusterErr, errNoCluster) {
 		return fmt.Errorf("%s, and the cluster does not show it: %w", none, clusterErr)

@@ -37,12 +37,14 @@ func TestWhyReadsFilesAndServers(t *testing.T) {
 		want, err string
 	}{
 		{args: "configmap/c", want: "because Deploy default/d was created by kubectl-create"},
-		{args: "pod/p --trace " + server.URL + " --token secret --trace " + kubeconfig + ".trace", want: "because Deploy default/d was created by kubectl-create"},
+		{args: "pod/p --trace " + server.URL + " --token secret --trace " + kubeconfig + ".trace",
+			want: "because Deploy default/d was created by kubectl-create"},
 		{args: "pod/p --trace " + server.URL, err: "401"},
 		{args: "pod/p", err: "no recorded reconcile involves pod/p"},
 		{args: "pod", err: "want KIND/NAME"},
 		{args: "pod/p --token secret", err: "--token has no effect: no --trace is a URL"},
-		{args: "pod/p --insecure-skip-tls-verify --trace " + server.URL, err: "--insecure-skip-tls-verify has no effect: no --trace is an https URL"},
+		{args: "pod/p --insecure-skip-tls-verify --trace " + server.URL,
+			err: "--insecure-skip-tls-verify has no effect: no --trace is an https URL"},
 		{args: "pod/p --trace /does/not/exist", err: "no such file"},
 	} {
 		c := Command()
@@ -52,7 +54,8 @@ func TestWhyReadsFilesAndServers(t *testing.T) {
 		c.SilenceUsage = true
 		c.SetArgs(strings.Fields(tt.args))
 		err := c.ExecuteContext(t.Context())
-		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) || !strings.Contains(out.String(), tt.want) {
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) ||
+			!strings.Contains(out.String(), tt.want) {
 			t.Errorf("%s: %v\n%s", tt.args, err, out.String())
 		}
 	}

@@ -112,7 +112,8 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 	case !lost && pod.Status.Phase == corev1.PodSucceeded:
 		r.complete(at, cnat.Done, "Succeeded", "the command has run")
 	case lost || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil:
-		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+" is gone; it is unknown how far the command ran, so it is not run again")
+		r.complete(at, cnat.Failed, "PodLost", "pod "+at.Status.Pod+
+			" is gone; it is unknown how far the command ran, so it is not run again")
 	case pod.Status.Phase == corev1.PodFailed:
 		r.complete(at, cnat.Failed, "CommandFailed", "the command failed: "+whyFailed(pod))
 	case pod.Status.Phase == corev1.PodRunning:
@@ -128,14 +129,16 @@ func (r *AtReconciler) follow(ctx context.Context, at *cnat.At) error {
 
 // incomplete sets the Complete condition to False.
 func incomplete(at *cnat.At, reason, message string) {
-	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionFalse, Reason: reason, Message: message})
+	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionFalse,
+		Reason: reason, Message: message})
 }
 
 // complete ends an At.
 func (r *AtReconciler) complete(at *cnat.At, phase cnat.AtPhase, reason, message string) {
 	now := metav1.Now()
 	at.Status.Phase, at.Status.CompletionTime = phase, &now
-	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionTrue, Reason: reason, Message: message})
+	reconcile.SetCondition(at, metav1.Condition{Type: cnat.ConditionComplete, Status: metav1.ConditionTrue,
+		Reason: reason, Message: message})
 	if phase == cnat.Done {
 		r.Events.Event(at, corev1.EventTypeNormal, "Completed", message)
 	} else {

@@ -39,7 +39,8 @@ func scheme(t *testing.T) *runtime.Scheme {
 // newEnv returns a control plane with the operator and a node.
 func newEnv(t *testing.T, node controlplane.Node) *testenv.Env {
 	t.Helper()
-	return testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(node),
+	return testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"),
+		testenv.RBAC("../../config/rbac"), testenv.Nodes(node),
 		testenv.Operator(controller.Parts()...))
 }
 
@@ -65,7 +66,8 @@ func wantPhase(t *testing.T, env *testenv.Env, at *cnat.At, want cnat.AtPhase) {
 func wantComplete(t *testing.T, at *cnat.At, status metav1.ConditionStatus, reason, message string) {
 	t.Helper()
 	c, ok := reconcile.GetCondition(at, cnat.ConditionComplete)
-	if !ok || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) || c.ObservedGeneration != at.Generation {
+	if !ok || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) ||
+		c.ObservedGeneration != at.Generation {
 		t.Fatalf("condition Complete is %+v, want %s because of %s (%s)", c, status, reason, message)
 	}
 }
@@ -104,7 +106,8 @@ func TestRunsAfterThirtyDays(t *testing.T) {
 		if len(have) != 1 || have[0].Name != at.Status.Pod || !metav1.IsControlledBy(have[0], at) {
 			t.Fatalf("want one pod, owned by the At; have %v", have)
 		}
-		if at.Status.StartTime.Time.Before(at.CreationTimestamp.Add(30*24*time.Hour-time.Second)) || at.Status.CompletionTime.Before(at.Status.StartTime) {
+		if at.Status.StartTime.Time.Before(at.CreationTimestamp.Add(30*24*time.Hour-time.Second)) ||
+			at.Status.CompletionTime.Before(at.Status.StartTime) {
 			t.Fatalf("the times are wrong: %+v", at.Status)
 		}
 		// the Event Scheduled was thirty days ago, and Events are kept for an hour
@@ -264,7 +267,8 @@ func TestImpossibleTime(t *testing.T) {
 		env.Settle(t)
 		env.Get(t, at)
 		version := at.ResourceVersion
-		if c, ok := reconcile.GetCondition(at, reconcile.ConditionAccepted); !ok || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "spec.schedule") {
+		if c, ok := reconcile.GetCondition(at, reconcile.ConditionAccepted); !ok || c.Status != metav1.ConditionFalse ||
+			!strings.Contains(c.Message, "spec.schedule") {
 			t.Fatalf("condition Accepted is %+v", c)
 		}
 		time.Sleep(24 * time.Hour)
@@ -286,7 +290,8 @@ func TestImpossibleTime(t *testing.T) {
 func TestShellSyntax(t *testing.T) {
 	env := newEnv(t, controlplane.NodeProcess)
 	out := filepath.Join(t.TempDir(), "out")
-	at := at("2019-07-03T02:00:00Z", `for w in "it's" 'a "test"'; do echo $w; done | tr a-z A-Z > `+out+` && echo $((6*7)) >> `+out)
+	at := at("2019-07-03T02:00:00Z", `for w in "it's" 'a "test"'; do echo $w; done | tr a-z A-Z > `+out+
+		` && echo $((6*7)) >> `+out)
 	env.Create(t, at)
 	env.Eventually(t, time.Minute, func() bool {
 		env.Get(t, at)

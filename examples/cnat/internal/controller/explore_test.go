@@ -13,7 +13,8 @@ import (
 // scenario is a user who creates an At.
 func scenario(t *testing.T, schedule string) explore.Scenario {
 	return explore.Scenario{
-		Env: []testenv.Option{testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"),
+		Env: []testenv.Option{testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"),
+			testenv.RBAC("../../config/rbac"),
 			testenv.Nodes(controlplane.NodeSimulated)},
 		Operator: explore.Parts(controller.Parts()...),
 		Inputs:   []explore.Input{explore.Create(at(schedule, "echo YAY"))},

@@ -34,9 +34,11 @@ type faults struct {
 
 func (f faults) RoundTrip(r *http.Request) (*http.Response, error) {
 	if code := f.answer(r); code != 0 {
-		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":"` + map[int]string{500: "InternalError", 403: "Forbidden"}[code] + `"}`
+		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":"` +
+			map[int]string{500: "InternalError", 403: "Forbidden"}[code] + `"}`
 		return &http.Response{
-			StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+			StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(body)),
 		}, nil
 	}
 	return f.next.RoundTrip(r)
@@ -51,7 +53,8 @@ func newFaultyEnv(t *testing.T, answer func(*http.Request) int) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),
+	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"),
+		testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),
 		testenv.Run(func(ctx context.Context, config *rest.Config) error {
 			config.Wrap(func(next http.RoundTripper) http.RoundTripper { return faults{next, answer} })
 			return operator.Run(ctx, operator.Config{REST: config}, controller.Parts()...)
@@ -61,7 +64,8 @@ func newFaultyEnv(t *testing.T, answer func(*http.Request) int) *testenv.Env {
 // createsPod reports whether a request creates a pod, by a create or an apply, releasesPod whether
 // it lets one run, and writesStatus whether it writes the status of an object.
 func createsPod(r *http.Request) bool {
-	return strings.Contains(r.URL.Path, "/pods") && (r.Method == http.MethodPost || r.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType))
+	return strings.Contains(r.URL.Path, "/pods") &&
+		(r.Method == http.MethodPost || r.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType))
 }
 
 func writesStatus(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/status") }
@@ -153,8 +157,10 @@ func TestPodWaitsForTheStatus(t *testing.T) {
 			if pod.Status.Phase == corev1.PodPending {
 				continue
 			}
-			if ran++; pod.Name != at.Status.Pod || pod.UID != at.Status.PodUID || pod.Spec.Containers[0].Command[2] != "echo other" {
-				t.Errorf("pod %s has run %q; the status has pod %s", pod.Name, pod.Spec.Containers[0].Command, at.Status.Pod)
+			if ran++; pod.Name != at.Status.Pod || pod.UID != at.Status.PodUID ||
+				pod.Spec.Containers[0].Command[2] != "echo other" {
+				t.Errorf("pod %s has run %q; the status has pod %s", pod.Name, pod.Spec.Containers[0].Command,
+					at.Status.Pod)
 			}
 		}
 		if ran != 1 || released.Load() != 1 {
@@ -178,7 +184,8 @@ func TestEndsWhileStarting(t *testing.T) {
 // returns true, after the process has begun to create a pod.
 func endsAt(t *testing.T, last func(*http.Request) bool) {
 	var starts, ended atomic.Bool
-	env := testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),
+	env := testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"),
+		testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),
 		testenv.Run(func(ctx context.Context, config *rest.Config) error {
 			for ctx.Err() == nil {
 				process, end := context.WithCancel(ctx)
@@ -197,7 +204,8 @@ func endsAt(t *testing.T, last func(*http.Request) bool) {
 						return 0
 					}}
 				})
-				if err := operator.Run(process, operator.Config{REST: own}, controller.Parts()...); err != nil && process.Err() == nil {
+				if err := operator.Run(process, operator.Config{REST: own}, controller.Parts()...); err != nil &&
+					process.Err() == nil {
 					return err
 				}
 				end()
@@ -241,7 +249,8 @@ func TestChangedWhileStarting(t *testing.T) {
 			if createsPod(r) {
 				created.Add(1)
 			}
-			if !strings.HasSuffix(r.URL.Path, "/status") || !strings.Contains(r.URL.Path, "/ats/") || writes.Add(1) != 2 {
+			if !strings.HasSuffix(r.URL.Path, "/status") || !strings.Contains(r.URL.Path, "/ats/") ||
+				writes.Add(1) != 2 {
 				return 0
 			}
 			now := at("", "") // start makes the second write of the status

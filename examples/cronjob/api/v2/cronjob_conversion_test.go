@@ -62,7 +62,9 @@ func TestSchedules(t *testing.T) {
 		{"fields", "*/5 1 * * MON", func(s *batchv2.CronSchedule) { s.Hour = "2" }, "*/5 2 * * MON"},
 		{"kept", "@daily", func(*batchv2.CronSchedule) {}, "@daily"},
 		{"overruled", "@daily", func(s *batchv2.CronSchedule) { s.Hour = "2" }, "* 2 * * *"},
-		{"left out", "1 2 3 4 5", func(s *batchv2.CronSchedule) { *s = batchv2.CronSchedule{Minute: "7"} }, "7 * * * *"},
+		{"left out", "1 2 3 4 5", func(s *batchv2.CronSchedule) {
+			*s = batchv2.CronSchedule{Minute: "7"}
+		}, "7 * * * *"},
 	} {
 		hub, back := &batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: c.v1}}, &batchv1.CronJob{}
 		spoke := &batchv2.CronJob{}

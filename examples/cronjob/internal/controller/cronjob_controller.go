@@ -69,8 +69,10 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, cron *batchv1.CronJob
 	if due.times == 0 {
 		return operator.After(time.Until(schedule.Next(now))), nil
 	}
-	if deadline := cron.Spec.StartingDeadlineSeconds; deadline != nil && now.Sub(due.last) > time.Duration(*deadline)*time.Second {
-		r.Events.Eventf(cron, corev1.EventTypeWarning, "MissedSchedule", "no Job was started for %s: it is too late by now", due.last.UTC().Format(time.RFC3339))
+	if deadline := cron.Spec.StartingDeadlineSeconds; deadline != nil &&
+		now.Sub(due.last) > time.Duration(*deadline)*time.Second {
+		r.Events.Eventf(cron, corev1.EventTypeWarning, "MissedSchedule",
+			"no Job was started for %s: it is too late by now", due.last.UTC().Format(time.RFC3339))
 		cron.Status.LastScheduleTime = &metav1.Time{Time: due.last}
 		return operator.After(time.Until(schedule.Next(now))), nil
 	}
@@ -94,7 +96,8 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, cron *batchv1.CronJob
 		return operator.Result{}, err
 	}
 	if due.times > 1 {
-		r.Events.Eventf(cron, corev1.EventTypeWarning, "MissedSchedule", "of %d Jobs that were due only the last is started", due.times)
+		r.Events.Eventf(cron, corev1.EventTypeWarning, "MissedSchedule",
+			"of %d Jobs that were due only the last is started", due.times)
 	}
 	r.Events.Eventf(cron, corev1.EventTypeNormal, "Started", "started Job %s", job.Name)
 	cron.Status.Active = append(cron.Status.Active, reference(job))
@@ -103,7 +106,8 @@ func (r *CronJobReconciler) Reconcile(ctx context.Context, cron *batchv1.CronJob
 }
 
 func (r *CronJobReconciler) delete(ctx context.Context, job *kbatchv1.Job) error {
-	return client.IgnoreNotFound(r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	return client.IgnoreNotFound(r.Client.Delete(ctx, job,
+		client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
 // earliest returns the time after which Jobs are due: that of the last Job, or of the creation of
@@ -114,7 +118,8 @@ func earliest(cron *batchv1.CronJob, now time.Time) time.Time {
 		since = last.Time
 	}
 	if deadline := cron.Spec.StartingDeadlineSeconds; deadline != nil {
-		if open := now.Add(-time.Duration(*deadline) * time.Second); open.After(since) && cron.Status.LastScheduleTime != nil {
+		if open := now.Add(-time.Duration(*deadline) * time.Second); open.After(since) &&
+			cron.Status.LastScheduleTime != nil {
 			since = open.Add(-time.Second) // older Jobs are past their deadline
 		}
 	}
@@ -125,7 +130,8 @@ func earliest(cron *batchv1.CronJob, now time.Time) time.Time {
 type jobs struct{ active, successful, failed []*kbatchv1.Job }
 
 func (r *CronJobReconciler) jobsOf(ctx context.Context, cron *batchv1.CronJob) (jobs, error) {
-	list, err := client.List[kbatchv1.Job](ctx, r.Client, client.InNamespace(cron.Namespace), client.MatchingLabels(labelsOf(cron)))
+	list, err := client.List[kbatchv1.Job](ctx, r.Client, client.InNamespace(cron.Namespace),
+		client.MatchingLabels(labelsOf(cron)))
 	if err != nil {
 		return jobs{}, err
 	}
@@ -165,5 +171,6 @@ func condition(holds bool, reason, message string) metav1.Condition {
 }
 
 func reference(job *kbatchv1.Job) corev1.ObjectReference {
-	return corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
+	return corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name,
+		UID: job.UID}
 }

@@ -31,7 +31,8 @@ func newEnv(t *testing.T) *testenv.Env {
 			t.Fatal(err)
 		}
 	}
-	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"), testenv.Scheme(scheme),
+	return testenv.New(t, testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac"),
+		testenv.Scheme(scheme),
 		testenv.Operator(operator.AddToScheme(batchv1.AddToScheme), controller.CronJobController()))
 }
 
@@ -67,7 +68,8 @@ func end(t *testing.T, env *testenv.Env, job *kbatchv1.Job, how kbatchv1.JobCond
 		job.Status.CompletionTime = &now
 	}
 	for _, kind := range []kbatchv1.JobConditionType{before, how} {
-		job.Status.Conditions = append(job.Status.Conditions, kbatchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		job.Status.Conditions = append(job.Status.Conditions,
+			kbatchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}
 	if err := env.Client().Subresource("status").Update(t.Context(), job, nil); err != nil {
 		t.Fatal(err)
@@ -103,7 +105,8 @@ func TestAWeekOfJobs(t *testing.T) {
 			t.Errorf("%d Jobs were started, and %d are kept; want 168 and 3", len(seen), len(left))
 		}
 		env.Get(t, c)
-		if len(c.Status.Active) != 0 || !c.Status.LastScheduleTime.Equal(&metav1.Time{Time: time.Now().Truncate(time.Hour)}) {
+		if len(c.Status.Active) != 0 || !c.Status.LastScheduleTime.Equal(
+			&metav1.Time{Time: time.Now().Truncate(time.Hour)}) {
 			t.Errorf("status is %+v", c.Status)
 		}
 	})
@@ -260,7 +263,8 @@ func TestInvalidSchedule(t *testing.T) {
 		env.Create(t, c)
 		env.Settle(t)
 		env.Get(t, c)
-		if got, ok := reconcile.GetCondition(c, reconcile.ConditionAccepted); !ok || got.Status != metav1.ConditionFalse {
+		if got, ok := reconcile.GetCondition(c, reconcile.ConditionAccepted); !ok ||
+			got.Status != metav1.ConditionFalse {
 			t.Errorf("conditions: %+v", c.Status.Conditions)
 		}
 	})

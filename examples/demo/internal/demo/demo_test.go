@@ -26,7 +26,8 @@ var (
 
 func object(version, name string, spec map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": demo.Group + "/" + version, "kind": demo.Kind, "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": demo.Group + "/" + version, "kind": demo.Kind, "metadata": map[string]any{"name": name},
+		"spec": spec,
 	}}
 }
 
@@ -53,8 +54,10 @@ func (e errorString) Error() string { return string(e) }
 
 // The life of Demos, from creation to deletion, with only the dynamic client.
 func TestDemosByTheDynamicClient(t *testing.T) {
-	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"), operatortest.Webhooks(),
-		operatortest.Operator(operator.Name("demo"), operator.AddToScheme(demo.AddToScheme), demo.Controller(), demo.Conversion()))
+	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"),
+		operatortest.Webhooks(),
+		operatortest.Operator(operator.Name("demo"), operator.AddToScheme(demo.AddToScheme), demo.Controller(),
+			demo.Conversion()))
 	client, err := dynamic.NewForConfig(env.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +66,17 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 	demos, plaques := client.Resource(v1).Namespace("default"), client.Resource(plaque).Namespace(demo.PlaqueNamespace)
 
 	for _, wrong := range []map[string]any{
-		{"name": "Flag", "size": "3x2"}, {"name": "flag", "size": "big"}, {"name": "flag"}, {"name": "flag", "size": "3x2", "replicas": int64(101)},
+		{"name": "Flag", "size": "3x2"}, {"name": "flag", "size": "big"}, {"name": "flag"},
+		{"name": "flag", "size": "3x2", "replicas": int64(101)},
 	} {
-		if _, err := demos.Create(ctx, object("v1", "wrong", wrong), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		if _, err := demos.Create(ctx, object("v1", "wrong", wrong),
+			metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("%v: %v", wrong, err)
 		}
 	}
 
-	made, err := demos.Create(ctx, object("v1", "flag", map[string]any{"name": "flag", "size": "3x2"}), metav1.CreateOptions{})
+	made, err := demos.Create(ctx, object("v1", "flag", map[string]any{"name": "flag", "size": "3x2"}),
+		metav1.CreateOptions{})
 	if err != nil || field(made, "spec", "replicas") != int64(1) {
 		t.Fatalf("%v, %v", made, err)
 	}
@@ -114,11 +120,13 @@ func TestDemosByTheDynamicClient(t *testing.T) {
 	}
 
 	// A write of the subresource scale changes the spec; one of status does not.
-	scaled, err := demos.Patch(ctx, "flag", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}, "scale")
+	scaled, err := demos.Patch(ctx, "flag", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`),
+		metav1.PatchOptions{}, "scale")
 	if err != nil || field(scaled, "kind") != "Scale" {
 		t.Fatalf("%v, %v", scaled, err)
 	}
-	ignored, err := demos.Patch(ctx, "flag", types.MergePatchType, []byte(`{"spec":{"replicas":9}}`), metav1.PatchOptions{}, "status")
+	ignored, err := demos.Patch(ctx, "flag", types.MergePatchType, []byte(`{"spec":{"replicas":9}}`),
+		metav1.PatchOptions{}, "status")
 	if err != nil || field(ignored, "spec", "replicas") != int64(4) {
 		t.Errorf("%v, %v", ignored, err)
 	}

@@ -93,7 +93,9 @@ func each(enqueue func(metav1.Object)) cache.ResourceEventHandler {
 			enqueue(o)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, obj any) { handle(obj) }, DeleteFunc: handle}
+	return cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, obj any) {
+		handle(obj)
+	}, DeleteFunc: handle}
 }
 
 func (c *controller) enqueue(foo metav1.Object) { c.queue.Add(cache.MetaObjectToName(foo), struct{}{}) }
@@ -139,7 +141,8 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	for i := range foo.Spec.Bars {
 		name := fmt.Sprintf("%s-%d", foo.Name, i)
 		wanted[name] = true
-		if _, err := c.clients.FoobarV1().Bars(foo.Namespace).Apply(ctx, barOf(foo, name), metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+		if _, err := c.clients.FoobarV1().Bars(foo.Namespace).Apply(ctx, barOf(foo, name),
+			metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
 			return err
 		}
 	}
@@ -147,7 +150,8 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		if wanted[bar.Name] || !metav1.IsControlledBy(bar, foo) {
 			continue
 		}
-		if err := c.clients.FoobarV1().Bars(bar.Namespace).Delete(ctx, bar.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.clients.FoobarV1().Bars(bar.Namespace).Delete(ctx, bar.Name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return err
 		}
 	}
@@ -156,7 +160,8 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	}
 	foo = foo.DeepCopy() // objects of listers are shared
 	foo.Status = foobarv1.FooStatus{Bars: foo.Spec.Bars, ObservedGeneration: foo.Generation}
-	_, err = c.clients.FoobarV1().Foos(foo.Namespace).UpdateStatus(ctx, foo, metav1.UpdateOptions{FieldManager: manager})
+	_, err = c.clients.FoobarV1().Foos(foo.Namespace).UpdateStatus(ctx, foo,
+		metav1.UpdateOptions{FieldManager: manager})
 	return err
 }
 
@@ -165,6 +170,7 @@ func barOf(foo *foobarv1.Foo, name string) *foobarv1apply.BarApplyConfiguration 
 	return foobarv1apply.Bar(name, foo.Namespace).
 		WithLabels(map[string]string{fooLabel: foo.Name}).
 		WithOwnerReferences(metav1apply.OwnerReference().
-			WithAPIVersion(foobarv1.GroupVersion.String()).WithKind("Foo").WithName(foo.Name).WithUID(foo.UID).WithController(true)).
+			WithAPIVersion(foobarv1.GroupVersion.String()).WithKind("Foo").WithName(foo.Name).WithUID(foo.UID).
+			WithController(true)).
 		WithSpec(foobarv1apply.BarSpec().WithMessage(foo.Spec.Message))
 }

@@ -17,14 +17,17 @@ import (
 
 func TestBarsOfAFoo(t *testing.T) {
 	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"),
-		operatortest.Run(func(ctx context.Context, config *rest.Config) error { return controller.Run(ctx, config, 2) }))
+		operatortest.Run(func(ctx context.Context, config *rest.Config) error {
+			return controller.Run(ctx, config, 2)
+		}))
 	clients, err := versioned.NewForConfig(env.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, foos, bars := t.Context(), clients.FoobarV1().Foos("default"), clients.FoobarV1().Bars("default")
 
-	foo, err := foos.Create(ctx, &foobarv1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "foo"}, Spec: foobarv1.FooSpec{Bars: 3, Message: "hello"}}, metav1.CreateOptions{})
+	foo, err := foos.Create(ctx, &foobarv1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "foo"},
+		Spec: foobarv1.FooSpec{Bars: 3, Message: "hello"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ func TestHomeStatusHasSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"),
-		operatortest.Scheme(scheme), operatortest.Operator(operator.AddToScheme(ajdv1.AddToScheme), controller.HomeController()))
+		operatortest.Scheme(scheme), operatortest.Operator(operator.AddToScheme(ajdv1.AddToScheme),
+			controller.HomeController()))
 
 	home := &ajdv1.Home{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: ajdv1.HomeSpec{Foo: "bar"}}
 	env.Create(t, home)
@@ -29,7 +30,8 @@ func TestHomeStatusHasSpec(t *testing.T) {
 		t.Helper()
 		env.Eventually(t, time.Minute, func() bool {
 			env.Get(t, home)
-			return home.Status.Seen == foo && home.Status.ObservedGeneration == home.Generation && reconcile.IsTrue(home, "Ready")
+			return home.Status.Seen == foo && home.Status.ObservedGeneration == home.Generation &&
+				reconcile.IsTrue(home, "Ready")
 		})
 	}
 	waitForStatus("bar")

@@ -99,7 +99,8 @@ func Run(ctx context.Context, config *rest.Config, workers int) error {
 
 // follow calls enqueue for every change of a kind. It closes the channel after it has enqueued all
 // existing objects.
-func (c *controller) follow(informers informer.Informers, kind client.Object, enqueue func(client.Object)) (<-chan struct{}, error) {
+func (c *controller) follow(informers informer.Informers, kind client.Object,
+	enqueue func(client.Object)) (<-chan struct{}, error) {
 	inf, err := informers.For(kind)
 	if err != nil {
 		return nil, err
@@ -185,7 +186,8 @@ func (c *controller) sync(ctx context.Context, key client.Key) error {
 	case wanted && !exists:
 		err = c.client.Create(ctx, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service,
+				corev1.SchemeGroupVersion.WithKind("Service"))},
 		}, Spec: spec})
 		c.logWrite("created", key, err)
 	case wanted && !same(ingress.Spec, spec):

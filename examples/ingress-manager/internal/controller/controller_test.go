@@ -99,8 +99,10 @@ func story(t *testing.T, c client.Client, settle func(check func() error)) {
 
 	// The controller does not change an Ingress that another client created. When that Ingress is
 	// deleted, the Service gets its own.
-	stranger := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: networkingv1.IngressSpec{
-		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "other", Port: networkingv1.ServiceBackendPort{Number: 1}}}}}
+	stranger := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "other",
+				Port: networkingv1.ServiceBackendPort{Number: 1}}}}}
 	must(t, c.Create(ctx, stranger))
 	change(func(s *corev1.Service) { s.Annotations = map[string]string{controller.Annotation: ""} })
 	ingress(func(found *networkingv1.Ingress) error {
@@ -130,7 +132,8 @@ func TestIngress(t *testing.T) {
 	// The garbage collector deletes the Ingress after the Service.
 	must(t, env.Client().Delete(t.Context(), service(nil)))
 	retry(t, func() error {
-		_, err := client.Get[networkingv1.Ingress](t.Context(), env.Client(), client.Key{Namespace: "default", Name: "web"})
+		_, err := client.Get[networkingv1.Ingress](t.Context(), env.Client(),
+			client.Key{Namespace: "default", Name: "web"})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Ingress is left behind: %v", err)
 		}

@@ -21,7 +21,8 @@ func specFor(service *corev1.Service, host string) networkingv1.IngressSpec {
 		Host: host,
 		IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
 			Path: "/", PathType: &prefix,
-			Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: service.Name, Port: port}},
+			Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: service.Name,
+				Port: port}},
 		}}}},
 	}}}
 }

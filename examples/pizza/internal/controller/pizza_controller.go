@@ -77,7 +77,8 @@ func (r *PizzaReconciler) Reconcile(ctx context.Context, pizza *restaurantv1beta
 			cost += topping.Spec.Cost * int64(t.Quantity)
 		}
 	}
-	priced := metav1.Condition{Type: ConditionPriced, Status: metav1.ConditionTrue, Reason: "AllKnown", Message: "the cost of all toppings is known"}
+	priced := metav1.Condition{Type: ConditionPriced, Status: metav1.ConditionTrue, Reason: "AllKnown",
+		Message: "the cost of all toppings is known"}
 	if len(missing) > 0 {
 		cost = 0
 		priced.Status, priced.Reason = metav1.ConditionFalse, "ToppingsMissing"

@@ -24,10 +24,12 @@ func TestCostOfPizzas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"), operatortest.Scheme(scheme),
+	env := operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"),
+		operatortest.Scheme(scheme),
 		operatortest.Operator(operator.AddToScheme(add...), controller.PizzaController(), controller.PizzasByTopping()))
 	topping := func(name string, cost int64) *restaurantv1alpha1.Topping {
-		top := &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: restaurantv1alpha1.ToppingSpec{Cost: cost}}
+		top := &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: restaurantv1alpha1.ToppingSpec{Cost: cost}}
 		env.Create(t, top)
 		return top
 	}

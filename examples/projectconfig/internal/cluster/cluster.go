@@ -27,7 +27,9 @@ func Naming(clusterName string) operator.Part {
 	return operator.ForRequests[corev1.ConfigMap](
 		func(c operator.Client) *naming { return &naming{c, clusterName} },
 		operator.Named("cluster-name"),
-		operator.Filter(func(e operator.Event) bool { return e.Object.GetNamespace() == Namespace && e.Object.GetName() == Name }),
+		operator.Filter(func(e operator.Event) bool {
+			return e.Object.GetNamespace() == Namespace && e.Object.GetName() == Name
+		}),
 		operator.From(controller.SourceFunc(once)),
 	)
 }
@@ -35,7 +37,8 @@ func Naming(clusterName string) operator.Part {
 // once enqueues the ConfigMap when the operator starts. Without it, a missing ConfigMap would cause
 // no event and would not be created.
 func once(_ context.Context, q controller.Queue) (<-chan struct{}, error) {
-	q.Add(operator.Request{NamespacedName: types.NamespacedName{Namespace: Namespace, Name: Name}}, trace.Because(trace.Cause{Event: trace.Other}))
+	q.Add(operator.Request{NamespacedName: types.NamespacedName{Namespace: Namespace, Name: Name}},
+		trace.Because(trace.Cause{Event: trace.Other}))
 	done := make(chan struct{})
 	close(done)
 	return done, nil

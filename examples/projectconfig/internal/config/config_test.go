@@ -39,7 +39,8 @@ func TestTheFileConfiguresTheOperator(t *testing.T) {
 		cfg.Election == nil || cfg.Election.Lease.Name != "projectconfig.demo.welcome.domain" {
 		t.Errorf("got %+v, %+v", cfg, cfg.Election)
 	}
-	_, cfg, err = configure(t, "--config="+path, "--metrics-bind-address=flag", "--graceful-shutdown-timeout=1s", "--leader-elect=false")
+	_, cfg, err = configure(t, "--config="+path, "--metrics-bind-address=flag", "--graceful-shutdown-timeout=1s",
+		"--leader-elect=false")
 	if err != nil || cfg.MetricsAddress != "flag" || cfg.GracePeriod != time.Second || cfg.Election != nil {
 		t.Errorf("flags do not override the file: %+v, %v", cfg, err)
 	}
@@ -59,7 +60,8 @@ const head = "apiVersion: config.demo.welcome.domain/v2\nkind: ProjectConfig\n"
 // Fields that the file omits have their defaults.
 func TestDefaults(t *testing.T) {
 	_, cfg, err := configure(t, "--config="+write(t, head+`spec: {clusterName: c, health: {bindAddress: "0"}}`))
-	if err != nil || cfg.GracePeriod != 30*time.Second || cfg.MetricsAddress != "" || cfg.HealthAddress != "" || cfg.Election != nil {
+	if err != nil || cfg.GracePeriod != 30*time.Second || cfg.MetricsAddress != "" || cfg.HealthAddress != "" ||
+		cfg.Election != nil {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 }
@@ -68,13 +70,14 @@ func TestDefaults(t *testing.T) {
 func TestWrongFiles(t *testing.T) {
 	for content, want := range map[string]string{
 		"": "it holds a",
-		head + "spec: {clusterName: c, metric: {}}":                                      `unknown field "metric"`,
-		head + "spec: {clusterName: c, clusterName: d}":                                  `key "clusterName" already set`,
-		head + "spec: {clusterName: My Cluster}":                                         "spec.clusterName",
-		head + "spec: {}":                                                                "spec.clusterName",
-		head + "spec: {clusterName: c, gracefulShutdownTimeout: soon}":                   "invalid duration",
-		head + "spec: {clusterName: c, gracefulShutdownTimeout: -1s}":                    "must not be negative",
-		strings.Replace(head, "v2", "v1", 1) + "spec: {clusterName: c}":                  "v1, Kind=ProjectConfig, not a",
+		head + "spec: {clusterName: c, metric: {}}":                    `unknown field "metric"`,
+		head + "spec: {clusterName: c, clusterName: d}":                `key "clusterName" already set`,
+		head + "spec: {clusterName: My Cluster}":                       "spec.clusterName",
+		head + "spec: {}":                                              "spec.clusterName",
+		head + "spec: {clusterName: c, gracefulShutdownTimeout: soon}": "invalid duration",
+		head + "spec: {clusterName: c, gracefulShutdownTimeout: -1s}":  "must not be negative",
+		strings.Replace(head, "v2", "v1", 1) +
+			"spec: {clusterName: c}": "v1, Kind=ProjectConfig, not a",
 		"apiVersion: config.demo.welcome.domain/v2\nkind: Other\nspec: {clusterName: c}": "Kind=Other, not a",
 	} {
 		if _, err := config.Read(write(t, content)); err == nil || !strings.Contains(err.Error(), want) {

@@ -40,9 +40,11 @@ func NewSimpleDeploymentReconciler(deps operator.Deps) *SimpleDeploymentReconcil
 
 // Reconcile is called when a SimpleDeployment or one of its pods has changed. It reads its own
 // earlier writes, so it does not create or delete pods because of an outdated cache.
-func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context, sd *appsv1.SimpleDeployment) (operator.Result, error) {
+func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context,
+	sd *appsv1.SimpleDeployment) (operator.Result, error) {
 	selector := labels.SelectorFromSet(labelsOf(sd))
-	pods, err := client.List[corev1.Pod](ctx, r.Client, client.InNamespace(sd.Namespace), client.MatchingSelector{Selector: selector})
+	pods, err := client.List[corev1.Pod](ctx, r.Client, client.InNamespace(sd.Namespace),
+		client.MatchingSelector{Selector: selector})
 	if err != nil {
 		return operator.Result{}, err
 	}
@@ -75,7 +77,8 @@ func (r *SimpleDeploymentReconciler) Reconcile(ctx context.Context, sd *appsv1.S
 		}
 	}
 	sd.Status.Replicas, sd.Status.ReadyReplicas, sd.Status.Selector = there, ready, selector.String()
-	condition := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReady", Message: "all pods are ready"}
+	condition := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReady",
+		Message: "all pods are ready"}
 	if ready != sd.Spec.Replicas {
 		condition.Status, condition.Reason = metav1.ConditionFalse, "NotAllReady"
 		condition.Message = fmt.Sprintf("%d of %d pods are ready", ready, sd.Spec.Replicas)

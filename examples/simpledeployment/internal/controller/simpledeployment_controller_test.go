@@ -27,14 +27,16 @@ func newEnv(t *testing.T) *operatortest.Env {
 			t.Fatal(err)
 		}
 	}
-	return operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"), operatortest.Scheme(scheme), operatortest.Nodes(operatortest.NodeSimulated),
+	return operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"),
+		operatortest.Scheme(scheme), operatortest.Nodes(operatortest.NodeSimulated),
 		operatortest.Operator(operator.AddToScheme(appsv1.AddToScheme), controller.SimpleDeploymentController()))
 }
 
 func simple(replicas int32) *appsv1.SimpleDeployment {
 	return &appsv1.SimpleDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "three", Namespace: "default"},
-		Spec:       appsv1.SimpleDeploymentSpec{Replicas: replicas, Image: "busybox", Command: []string{"sleep", "infinity"}},
+		Spec: appsv1.SimpleDeploymentSpec{Replicas: replicas, Image: "busybox",
+			Command: []string{"sleep", "infinity"}},
 	}
 }
 
@@ -56,7 +58,8 @@ func waitUntilReady(t *testing.T, env *operatortest.Env, sd *appsv1.SimpleDeploy
 	t.Helper()
 	env.Eventually(t, time.Minute, func() bool {
 		env.Get(t, sd)
-		return int32(len(pods(t, env))) == replicas && sd.Status.Replicas == replicas && sd.Status.ReadyReplicas == replicas &&
+		return int32(len(pods(t, env))) == replicas && sd.Status.Replicas == replicas &&
+			sd.Status.ReadyReplicas == replicas &&
 			sd.Status.ObservedGeneration == sd.Generation && reconcile.IsTrue(sd, controller.ConditionReady)
 	})
 }
@@ -124,8 +127,9 @@ func TestPodsAreReplaced(t *testing.T) {
 func TestForeignPodsAreIgnored(t *testing.T) {
 	env := newEnv(t)
 	env.Create(t, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: "default", Labels: map[string]string{"apps.demo.welcome.domain/simple-deployment": "three"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: "default",
+			Labels: map[string]string{"apps.demo.welcome.domain/simple-deployment": "three"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	})
 	sd := simple(1)
 	env.Create(t, sd)
@@ -133,7 +137,8 @@ func TestForeignPodsAreIgnored(t *testing.T) {
 		env.Get(t, sd)
 		return sd.Status.ReadyReplicas == 1 && reconcile.IsTrue(sd, controller.ConditionReady)
 	})
-	if got := pods(t, env); got["stranger"] == nil || got["stranger"].DeletionTimestamp != nil || got["three-0"] == nil {
+	if got := pods(t, env); got["stranger"] == nil || got["stranger"].DeletionTimestamp != nil ||
+		got["three-0"] == nil {
 		t.Errorf("pods: %v", got)
 	}
 }

@@ -36,7 +36,8 @@ func deploymentOf(welcome *webappv1.Welcome) *appsv1.Deployment {
 						Image:   welcome.Spec.Image,
 						Command: []string{"sh", "-c", serve},
 						Env:     []corev1.EnvVar{{Name: "NAME", Value: welcome.Spec.Name}},
-						Ports:   []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+						Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: port,
+							Protocol: corev1.ProtocolTCP}},
 					}},
 				},
 			},
@@ -50,7 +51,8 @@ func serviceOf(welcome *webappv1.Welcome) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Name: welcome.Name, Labels: labels},
 		Spec: corev1.ServiceSpec{
 			Selector: labels,
-			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http"), Protocol: corev1.ProtocolTCP}},
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http"),
+				Protocol: corev1.ProtocolTCP}},
 		},
 	}
 }

@@ -54,11 +54,14 @@ func (r *WelcomeReconciler) Reconcile(ctx context.Context, welcome *webappv1.Wel
 
 // readiness returns the condition Ready according to the Deployment.
 func readiness(welcome *webappv1.Welcome, deployment *appsv1.Deployment) metav1.Condition {
-	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Serving", Message: "all pods serve the page"}
+	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: "Serving",
+		Message: "all pods serve the page"}
 	status := deployment.Status
-	if status.ObservedGeneration < deployment.Generation || status.UpdatedReplicas < welcome.Spec.Replicas || status.AvailableReplicas < welcome.Spec.Replicas {
+	if status.ObservedGeneration < deployment.Generation || status.UpdatedReplicas < welcome.Spec.Replicas ||
+		status.AvailableReplicas < welcome.Spec.Replicas {
 		ready.Status, ready.Reason = metav1.ConditionFalse, "Starting"
-		ready.Message = fmt.Sprintf("%d of %d pods serve the page", min(status.AvailableReplicas, status.UpdatedReplicas), welcome.Spec.Replicas)
+		ready.Message = fmt.Sprintf("%d of %d pods serve the page",
+			min(status.AvailableReplicas, status.UpdatedReplicas), welcome.Spec.Replicas)
 	}
 	return ready
 }

@@ -31,7 +31,8 @@ func newEnv(t *testing.T) *operatortest.Env {
 			t.Fatal(err)
 		}
 	}
-	return operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"), operatortest.Scheme(scheme),
+	return operatortest.New(t, operatortest.CRDs("../../config/crd/bases"), operatortest.RBAC("../../config/rbac"),
+		operatortest.Scheme(scheme),
 		operatortest.Workloads(), operatortest.Nodes(operatortest.NodeSimulated),
 		operatortest.Operator(operator.AddToScheme(webappv1.AddToScheme), controller.WelcomeController()))
 }

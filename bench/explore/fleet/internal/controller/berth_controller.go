@@ -30,7 +30,8 @@ func (r *BerthReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err := r.Get(ctx, req.NamespacedName, &berth); err != nil || berth.DeletionTimestamp != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	manifest := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: berth.Namespace, Name: berth.Name + "-manifest"}}
+	manifest := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: berth.Namespace,
+		Name: berth.Name + "-manifest"}}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(manifest), &corev1.ConfigMap{}); apierrors.IsNotFound(err) {
 		manifest.Data = map[string]string{"ship": berth.Spec.Ship}
 		if err := controllerutil.SetControllerReference(&berth, manifest, r.Scheme); err != nil {

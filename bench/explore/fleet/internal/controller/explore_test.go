@@ -45,20 +45,21 @@ func TestFindsPanic(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-				if req.Name != "web" {
+			err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
+				Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					if req.Name != "web" {
+						return reconcile.Result{}, nil
+					}
+					var cm corev1.ConfigMap
+					if err := mgr.GetClient().Get(ctx, req.NamespacedName, &cm); err != nil || cm.Data["done"] != "" {
+						return reconcile.Result{}, client.IgnoreNotFound(err)
+					}
+					cm.Data = map[string]string{"done": "yes"}
+					if err := mgr.GetClient().Update(ctx, &cm); err != nil {
+						panic(err) // the bug
+					}
 					return reconcile.Result{}, nil
-				}
-				var cm corev1.ConfigMap
-				if err := mgr.GetClient().Get(ctx, req.NamespacedName, &cm); err != nil || cm.Data["done"] != "" {
-					return reconcile.Result{}, client.IgnoreNotFound(err)
-				}
-				cm.Data = map[string]string{"done": "yes"}
-				if err := mgr.GetClient().Update(ctx, &cm); err != nil {
-					panic(err) // the bug
-				}
-				return reconcile.Result{}, nil
-			}))
+				}))
 			if err != nil {
 				return err
 			}
@@ -71,7 +72,8 @@ func TestFindsPanic(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(report.Summary())
-	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" || !strings.Contains(report.Alarms[0].Detail, "explore_test.go:") {
+	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" ||
+		!strings.Contains(report.Alarms[0].Detail, "explore_test.go:") {
 		t.Errorf("alarms %v, want a panic with its place", report.Alarms)
 	}
 }

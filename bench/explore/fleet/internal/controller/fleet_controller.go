@@ -47,7 +47,8 @@ func (r *FleetReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		delete(owned, name)
 		switch {
 		case ship == nil:
-			ship = &seav1.Ship{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: name}, Spec: seav1.ShipSpec{Cargo: fleet.Spec.Cargo}}
+			ship = &seav1.Ship{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: name},
+				Spec: seav1.ShipSpec{Cargo: fleet.Spec.Cargo}}
 			if err := controllerutil.SetControllerReference(&fleet, ship, r.Scheme); err != nil {
 				return ctrl.Result{}, err
 			}

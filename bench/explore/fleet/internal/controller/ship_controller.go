@@ -33,7 +33,8 @@ func (r *ShipReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Get(ctx, req.NamespacedName, &ship); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	berth := &seav1.Berth{ObjectMeta: metav1.ObjectMeta{Namespace: ship.Namespace, Name: ship.Name}, Spec: seav1.BerthSpec{Ship: ship.Name}}
+	berth := &seav1.Berth{ObjectMeta: metav1.ObjectMeta{Namespace: ship.Namespace, Name: ship.Name},
+		Spec: seav1.BerthSpec{Ship: ship.Name}}
 	if ship.DeletionTimestamp != nil {
 		if !controllerutil.ContainsFinalizer(&ship, berthFinalizer) {
 			return ctrl.Result{}, nil

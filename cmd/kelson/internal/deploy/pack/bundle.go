@@ -20,7 +20,8 @@ func Bundle(o Operator) (Files, error) {
 		return nil, err
 	}
 	if kind := manager.Workload.GetKind(); kind != "Deployment" {
-		return nil, fmt.Errorf("package as an OLM bundle: the operator runs in a %s, and OLM installs only Deployments", kind)
+		return nil, fmt.Errorf("package as an OLM bundle: the operator runs in a %s, and OLM installs only Deployments",
+			kind)
 	}
 	if err := withoutServers(objects); err != nil {
 		return nil, err
@@ -37,7 +38,8 @@ func Bundle(o Operator) (Files, error) {
 			// OLM creates the account and its bindings in the namespace where the operator is
 			// installed.
 		case "Deployment":
-			deployments = append(deployments, map[string]any{"name": obj.GetName(), "label": obj.GetLabels(), "spec": obj.Object["spec"]})
+			deployments = append(deployments, map[string]any{"name": obj.GetName(), "label": obj.GetLabels(),
+				"spec": obj.Object["spec"]})
 		case "CustomResourceDefinition":
 			owned = append(owned, ownedBy(obj)...)
 			// OLM sets it from the webhook definitions below
@@ -78,8 +80,10 @@ func Bundle(o Operator) (Files, error) {
 		"provider":       map[string]any{"name": o.Name},
 		"minKubeVersion": "1.30.0",
 		"installModes": []any{
-			map[string]any{"type": "OwnNamespace", "supported": false}, map[string]any{"type": "SingleNamespace", "supported": false},
-			map[string]any{"type": "MultiNamespace", "supported": false}, map[string]any{"type": "AllNamespaces", "supported": true},
+			map[string]any{"type": "OwnNamespace", "supported": false},
+			map[string]any{"type": "SingleNamespace", "supported": false},
+			map[string]any{"type": "MultiNamespace", "supported": false},
+			map[string]any{"type": "AllNamespaces", "supported": true},
 		},
 		"install": map[string]any{"strategy": "deployment", "spec": map[string]any{
 			"deployments": deployments, "permissions": permissions, "clusterPermissions": clusterPermissions}},
@@ -90,17 +94,21 @@ func Bundle(o Operator) (Files, error) {
 	}
 	csv := map[string]any{
 		"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
-		"metadata": map[string]any{"name": o.Name + ".v" + o.Version, "annotations": map[string]any{"alm-examples": string(examples), "capabilities": "Basic Install"}},
-		"spec":     spec,
+		"metadata": map[string]any{"name": o.Name + ".v" + o.Version,
+			"annotations": map[string]any{"alm-examples": string(examples), "capabilities": "Basic Install"}},
+		"spec": spec,
 	}
 	if files["manifests/"+o.Name+".clusterserviceversion.yaml"], err = encode(csv); err != nil {
 		return nil, err
 	}
 	channel := "candidate-" + semver.Major("v"+o.Version)
 	labels := [][2]string{
-		{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"}, {"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
-		{"operators.operatorframework.io.bundle.metadata.v1", "metadata/"}, {"operators.operatorframework.io.bundle.package.v1", o.Name},
-		{"operators.operatorframework.io.bundle.channels.v1", channel}, {"operators.operatorframework.io.bundle.channel.default.v1", channel},
+		{"operators.operatorframework.io.bundle.mediatype.v1", "registry+v1"},
+		{"operators.operatorframework.io.bundle.manifests.v1", "manifests/"},
+		{"operators.operatorframework.io.bundle.metadata.v1", "metadata/"},
+		{"operators.operatorframework.io.bundle.package.v1", o.Name},
+		{"operators.operatorframework.io.bundle.channels.v1", channel},
+		{"operators.operatorframework.io.bundle.channel.default.v1", channel},
 	}
 	annotations, dockerfile := "annotations:\n", "FROM scratch\n"
 	for _, l := range labels {
@@ -190,7 +198,8 @@ func ownedBy(crd *unstructured.Unstructured) []any {
 	for _, v := range versions {
 		if v, ok := v.(map[string]any); ok {
 			description, _, _ := unstructured.NestedString(v, "schema", "openAPIV3Schema", "description")
-			all = append(all, map[string]any{"name": crd.GetName(), "kind": kind, "version": v["name"], "displayName": kind, "description": description})
+			all = append(all, map[string]any{"name": crd.GetName(), "kind": kind, "version": v["name"],
+				"displayName": kind, "description": description})
 		}
 	}
 	return all
@@ -207,10 +216,12 @@ func admissionHooks(config *unstructured.Unstructured, deployment string) []any 
 		}
 		path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
 		definition := map[string]any{
-			"type": strings.TrimSuffix(config.GetKind(), "Configuration"), "generateName": hook["name"], "deploymentName": deployment, "webhookPath": path,
+			"type": strings.TrimSuffix(config.GetKind(), "Configuration"), "generateName": hook["name"],
+			"deploymentName": deployment, "webhookPath": path,
 			"containerPort": int64(443), "targetPort": int64(9443),
 		}
-		for _, key := range []string{"admissionReviewVersions", "failurePolicy", "sideEffects", "rules", "objectSelector", "matchPolicy", "timeoutSeconds", "reinvocationPolicy"} {
+		for _, key := range []string{"admissionReviewVersions", "failurePolicy", "sideEffects", "rules",
+			"objectSelector", "matchPolicy", "timeoutSeconds", "reinvocationPolicy"} {
 			if v, ok := hook[key]; ok {
 				definition[key] = v
 			}
@@ -223,7 +234,8 @@ func admissionHooks(config *unstructured.Unstructured, deployment string) []any 
 func conversionHooks(objects []*unstructured.Unstructured, deployment string) []any {
 	var crds []any
 	for _, obj := range objects {
-		if strategy, _, _ := unstructured.NestedString(obj.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+		if strategy, _, _ := unstructured.NestedString(obj.Object, "spec", "conversion",
+			"strategy"); strategy == "Webhook" {
 			crds = append(crds, obj.GetName())
 		}
 	}
@@ -231,7 +243,9 @@ func conversionHooks(objects []*unstructured.Unstructured, deployment string) []
 		return nil
 	}
 	return []any{map[string]any{
-		"type": "ConversionWebhook", "generateName": "convert.kelson.dev", "deploymentName": deployment, "webhookPath": "/convert",
-		"containerPort": int64(443), "targetPort": int64(9443), "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "conversionCRDs": crds,
+		"type": "ConversionWebhook", "generateName": "convert.kelson.dev", "deploymentName": deployment,
+		"webhookPath":   "/convert",
+		"containerPort": int64(443), "targetPort": int64(9443), "admissionReviewVersions": []any{"v1"},
+		"sideEffects": "None", "conversionCRDs": crds,
 	}}
 }

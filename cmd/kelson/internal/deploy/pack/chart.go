@@ -22,7 +22,8 @@ func Chart(o Operator) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &chart{namespace: manager.Workload.GetNamespace(), values: map[string]any{}, schema: map[string]any{"global": kind("object")}}
+	c := &chart{namespace: manager.Workload.GetNamespace(), values: map[string]any{},
+		schema: map[string]any{"global": kind("object")}}
 	c.parametrize(objects, manager)
 	for _, s := range switches {
 		if slices.ContainsFunc(objects, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == s.kind }) {
@@ -33,7 +34,9 @@ func Chart(o Operator) (Files, error) {
 			c.values[s.value], c.schema[s.value] = defaults, object(properties)
 		}
 	}
-	monitored := slices.ContainsFunc(objects, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == monitorKind })
+	monitored := slices.ContainsFunc(objects, func(obj *unstructured.Unstructured) bool {
+		return obj.GetKind() == monitorKind
+	})
 	c.values["metrics"] = map[string]any{"serviceMonitor": map[string]any{"enabled": monitored}}
 	c.schema["metrics"] = object(map[string]any{"serviceMonitor": object(map[string]any{"enabled": kind("boolean")})})
 	if !monitored {
@@ -69,9 +72,11 @@ func (c *chart) describe(files Files, o Operator, manager *manifests.Manager) (e
 		what, see = "API server", see+"\n  kubectl wait --for=condition=Available --timeout=1m apiservice -l app.kubernetes.io/name="+o.Name
 	}
 	_, tag, _ := splitImage(manager.Image)
-	files["Chart.yaml"] = []byte(fmt.Sprintf("apiVersion: v2\nname: %s\ndescription: The %s %s\ntype: application\nversion: %s\nappVersion: %q\n",
+	files["Chart.yaml"] = []byte(fmt.Sprintf(
+		"apiVersion: v2\nname: %s\ndescription: The %s %s\ntype: application\nversion: %s\nappVersion: %q\n",
 		o.Name, what, o.Name, o.Version, or(tag, o.Version)))
-	files["templates/NOTES.txt"] = []byte(fmt.Sprintf("%s runs in namespace {{ .Release.Namespace }}:\n\n  kubectl -n {{ .Release.Namespace }} %s\n", o.Name, see))
+	files["templates/NOTES.txt"] = []byte(fmt.Sprintf(
+		"%s runs in namespace {{ .Release.Namespace }}:\n\n  kubectl -n {{ .Release.Namespace }} %s\n", o.Name, see))
 	if files["values.yaml"], err = encode(c.values); err != nil {
 		return err
 	}
@@ -111,7 +116,8 @@ var keeps = map[string]string{"CustomResourceDefinition": "crds.keep", "Persiste
 // settings are the fields of the manager's container and pod that values set, with their JSON type.
 var settings = struct{ container, pod map[string]string }{
 	container: map[string]string{"args": "array", "resources": "object"},
-	pod: map[string]string{"nodeSelector": "object", "tolerations": "array", "affinity": "object", "imagePullSecrets": "array",
+	pod: map[string]string{"nodeSelector": "object", "tolerations": "array", "affinity": "object",
+		"imagePullSecrets":          "array",
 		"topologySpreadConstraints": "array", "priorityClassName": "string"},
 }
 
@@ -132,11 +138,13 @@ func (c *chart) parametrize(objects manifests.Objects, manager *manifests.Manage
 			container["image"] = c.place(`image: "{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}{{ with .Values.image.tag }}:{{ . }}{{ end }}{{ end }}"`)
 		}
 	})
-	manager.Container["imagePullPolicy"] = c.place("{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}")
+	manager.Container["imagePullPolicy"] = c.place(
+		"{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}")
 	for name, jsonType := range settings.container {
 		c.set(manager.Container, name, jsonType)
 	}
-	pod, _, _ := unstructured.NestedFieldNoCopy(manager.Workload.Object, manifests.PodSpec(manager.Workload.GetKind())...)
+	pod, _, _ := unstructured.NestedFieldNoCopy(manager.Workload.Object,
+		manifests.PodSpec(manager.Workload.GetKind())...)
 	for name, jsonType := range settings.pod {
 		c.set(pod.(map[string]any), name, jsonType)
 	}
@@ -186,7 +194,8 @@ func (c *chart) template(obj *unstructured.Unstructured) ([]byte, error) {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations["helm.sh/resource-policy"] = c.place(`helm.sh/resource-policy: {{ ternary "keep" "delete" .Values.` + keep + ` }}`)
+		annotations["helm.sh/resource-policy"] = c.place(
+			`helm.sh/resource-policy: {{ ternary "keep" "delete" .Values.` + keep + ` }}`)
 		obj.SetAnnotations(annotations)
 	}
 	data, err := encode(c.inRelease(obj.Object, ""))
@@ -302,8 +311,9 @@ func serviceMonitor(name string, manager *manifests.Manager) map[string]any {
 		"apiVersion": "monitoring.coreos.com/v1", "kind": monitorKind,
 		"metadata": map[string]any{"name": name + "-metrics", "namespace": manager.Workload.GetNamespace()},
 		"spec": map[string]any{"selector": selector, "endpoints": []any{map[string]any{
-			"port": "https", "path": "/metrics", "scheme": "https", "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-			"tlsConfig": map[string]any{"insecureSkipVerify": true},
+			"port": "https", "path": "/metrics", "scheme": "https",
+			"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+			"tlsConfig":       map[string]any{"insecureSkipVerify": true},
 		}}},
 	}
 }

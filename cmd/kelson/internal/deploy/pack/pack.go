@@ -79,7 +79,8 @@ func (f Files) Write(dir string) error {
 		if _, stays := f[name]; stays {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(name))); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -142,7 +143,8 @@ func (o Operator) has(kind string) bool {
 
 // fileName returns the name of the file for an object.
 func fileName(obj *unstructured.Unstructured) string {
-	return strings.ToLower(obj.GetKind()) + "-" + strings.NewReplacer(":", "-", "/", "-").Replace(obj.GetName()) + ".yaml"
+	return strings.ToLower(obj.GetKind()) + "-" + strings.NewReplacer(":", "-", "/", "-").Replace(obj.GetName()) +
+		".yaml"
 }
 
 func encode(v any) ([]byte, error) {

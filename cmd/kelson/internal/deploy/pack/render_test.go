@@ -44,7 +44,8 @@ func render(t *testing.T, files pack.Files, namespace string, set map[string]any
 			t.Fatalf("%s: %v\n%s", name, err, files[name])
 		}
 		var out bytes.Buffer
-		if err := parsed.Execute(&out, map[string]any{"Values": values, "Release": map[string]any{"Namespace": namespace}}); err != nil {
+		if err := parsed.Execute(&out, map[string]any{"Values": values,
+			"Release": map[string]any{"Namespace": namespace}}); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, files[name])
 		}
 		maps.Copy(objects, decode(t, out.Bytes()))
@@ -125,7 +126,8 @@ func TestChartEqualsInstaller(t *testing.T) {
 				}
 				got := render(t, files, "sys", nil)
 				for key, obj := range got {
-					if annotations, _, _ := unstructured.NestedMap(obj, "metadata", "annotations"); annotations["helm.sh/resource-policy"] == "keep" {
+					if annotations, _, _ := unstructured.NestedMap(obj, "metadata",
+						"annotations"); annotations["helm.sh/resource-policy"] == "keep" {
 						unstructured.RemoveNestedField(obj, "metadata", "annotations", "helm.sh/resource-policy")
 						if len(annotations) == 1 {
 							unstructured.RemoveNestedField(obj, "metadata", "annotations")
@@ -155,14 +157,17 @@ func TestChartValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := render(t, files, "there", map[string]any{"replicas": int64(0), "args": []any{"--new"}, "nodeSelector": map[string]any{"a": "b"}, "priorityClassName": "high"})
+	got := render(t, files, "there", map[string]any{"replicas": int64(0), "args": []any{"--new"},
+		"nodeSelector": map[string]any{"a": "b"}, "priorityClassName": "high"})
 	containers, _, _ := unstructured.NestedSlice(got["Deployment there/m"], "spec", "template", "spec", "containers")
 	pod, _, _ := unstructured.NestedMap(got["Deployment there/m"], "spec", "template", "spec")
 	replicas, _, _ := unstructured.NestedFloat64(got["Deployment there/m"], "spec", "replicas")
-	if len(containers) != 1 || !reflect.DeepEqual(containers[0].(map[string]any)["args"], []any{"--new"}) || replicas != 0 || pod["priorityClassName"] != "high" {
+	if len(containers) != 1 || !reflect.DeepEqual(containers[0].(map[string]any)["args"], []any{"--new"}) ||
+		replicas != 0 || pod["priorityClassName"] != "high" {
 		t.Errorf("the operator has %v", got["Deployment there/m"])
 	}
-	if other, _, _ := unstructured.NestedMap(got["Deployment there/console"], "spec", "template", "spec"); other["nodeSelector"] != nil ||
+	if other, _, _ := unstructured.NestedMap(got["Deployment there/console"], "spec", "template",
+		"spec"); other["nodeSelector"] != nil ||
 		!reflect.DeepEqual(other["containers"].([]any)[0].(map[string]any)["args"], []any{"--web"}) {
 		t.Errorf("the other workload has %v", other)
 	}
@@ -176,7 +181,8 @@ func TestChartValues(t *testing.T) {
 		t.Errorf("the certificate is for %v", names)
 	}
 	text, err := yaml.Marshal(got)
-	if err != nil || strings.Contains(string(text), "namespace: sys") || strings.Contains(string(text), "sys/c") || got["RoleBinding kube-system/b"] == nil {
+	if err != nil || strings.Contains(string(text), "namespace: sys") || strings.Contains(string(text), "sys/c") ||
+		got["RoleBinding kube-system/b"] == nil {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -190,7 +196,8 @@ func TestImageOfUnknownContainer(t *testing.T) {
 		func() error { _, err := pack.Chart(o); return err },
 		func() error { _, err := pack.Bundle(o); return err },
 	} {
-		if err := make(); err == nil || !strings.Contains(err.Error(), "a of m (a:v1), b of m (b:v1): give it the image controller:latest, or the name manager") {
+		if err := make(); err == nil || !strings.Contains(err.Error(),
+			"a of m (a:v1), b of m (b:v1): give it the image controller:latest, or the name manager") {
 			t.Errorf("the error is %v", err)
 		}
 	}

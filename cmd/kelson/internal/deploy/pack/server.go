@@ -110,13 +110,16 @@ func authorityRoles(name, account string, secret *unstructured.Unstructured, ser
 	grant := func(kind, suffix, namespace string, rule map[string]any) {
 		add(kind, suffix, namespace, map[string]any{"rules": []any{rule}})
 		add(kind+"Binding", suffix, namespace, map[string]any{
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name + suffix},
-			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": account, "namespace": secret.GetNamespace()}},
+			"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name + suffix},
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": account,
+				"namespace": secret.GetNamespace()}},
 		})
 	}
 	grant("Role", "-authority", namespace, map[string]any{
-		"apiGroups": []any{""}, "resources": []any{"secrets"}, "resourceNames": []any{secret.GetName()}, "verbs": []any{"get", "update"}})
+		"apiGroups": []any{""}, "resources": []any{"secrets"}, "resourceNames": []any{secret.GetName()},
+		"verbs": []any{"get", "update"}})
 	grant("ClusterRole", "-apiservices", "", map[string]any{
-		"apiGroups": []any{"apiregistration.k8s.io"}, "resources": []any{"apiservices"}, "resourceNames": services, "verbs": []any{"get", "patch"}})
+		"apiGroups": []any{"apiregistration.k8s.io"}, "resources": []any{"apiservices"}, "resourceNames": services,
+		"verbs": []any{"get", "patch"}})
 	return all
 }

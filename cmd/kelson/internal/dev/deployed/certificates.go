@@ -50,7 +50,8 @@ func (s *Source) certificates(m *Manifests) error {
 			continue
 		}
 		if err := inject(obj, authority); err != nil {
-			return fmt.Errorf("add the authority of %s to %s %s: %w", obj.GetAnnotations()[injectFrom], obj.GetKind(), obj.GetName(), err)
+			return fmt.Errorf("add the authority of %s to %s %s: %w", obj.GetAnnotations()[injectFrom], obj.GetKind(),
+				obj.GetName(), err)
 		}
 	}
 	return nil
@@ -119,7 +120,8 @@ func inject(obj *unstructured.Unstructured, authority string) error {
 		if _, ok, _ := unstructured.NestedMap(obj.Object, "spec", "conversion", "webhook", "clientConfig"); !ok {
 			return nil
 		}
-		return unstructured.SetNestedField(obj.Object, authority, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+		return unstructured.SetNestedField(obj.Object, authority, "spec", "conversion", "webhook", "clientConfig",
+			"caBundle")
 	case "APIService":
 		unstructured.RemoveNestedField(obj.Object, "spec", "insecureSkipTLSVerify")
 		return unstructured.SetNestedField(obj.Object, authority, "spec", "caBundle")

@@ -89,7 +89,8 @@ func (d Dependencies) packages(ctx context.Context) ([]goPackage, error) {
 }
 
 // groupFiles are the files in which API packages name their group.
-var groupFiles = []string{"doc.go", "groupversion_info.go", "groupversion.go", "register.go", "zz_generated.register.go"}
+var groupFiles = []string{"doc.go", "groupversion_info.go", "groupversion.go", "register.go",
+	"zz_generated.register.go"}
 
 // declares reports whether a package has the types of an API group.
 func (p goPackage) declares(group string) bool {
@@ -102,7 +103,8 @@ func (p goPackage) declares(group string) bool {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(p.dir, e.Name()))
-		if err == nil && (bytes.Contains(data, []byte(`"`+group+`"`)) || bytes.Contains(data, []byte("groupName="+group))) {
+		if err == nil && (bytes.Contains(data, []byte(`"`+group+`"`)) ||
+			bytes.Contains(data, []byte("groupName="+group))) {
 			return true
 		}
 	}
@@ -123,7 +125,8 @@ func definitionsIn(dir, group string) (found manifests.Objects) {
 			return nil
 		}
 		data, err := os.ReadFile(name)
-		if err != nil || !bytes.Contains(data, []byte("kind: CustomResourceDefinition")) || !bytes.Contains(data, []byte(group)) || bytes.Contains(data, []byte("{{")) {
+		if err != nil || !bytes.Contains(data, []byte("kind: CustomResourceDefinition")) ||
+			!bytes.Contains(data, []byte(group)) || bytes.Contains(data, []byte("{{")) {
 			return nil
 		}
 		objects, err := manifest.Read(name)
@@ -131,7 +134,8 @@ func definitionsIn(dir, group string) (found manifests.Objects) {
 			return nil // not a manifest
 		}
 		for _, o := range objects {
-			if crdGroup, _, _ := unstructured.NestedString(o.Object.Object, "spec", "group"); crdGroup == group && o.Object.GetKind() == "CustomResourceDefinition" && !seen[o.Object.GetName()] {
+			if crdGroup, _, _ := unstructured.NestedString(o.Object.Object, "spec", "group"); crdGroup == group &&
+				o.Object.GetKind() == "CustomResourceDefinition" && !seen[o.Object.GetName()] {
 				seen[o.Object.GetName()] = true
 				// the server of its webhook does not run
 				unstructured.RemoveNestedField(o.Object.Object, "spec", "conversion")

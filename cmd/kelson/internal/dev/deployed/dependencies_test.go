@@ -55,7 +55,8 @@ const Group = "storage.example.com"
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GOWORK", "off")
 	found, source, err := d.Find(t.Context(), "storage.example.com")
-	if err != nil || len(found) != 1 || found[0].GetName() != "disks.storage.example.com" || source != "example.com/files" {
+	if err != nil || len(found) != 1 || found[0].GetName() != "disks.storage.example.com" ||
+		source != "example.com/files" {
 		t.Fatalf("found %v in %s: %v", found, source, err)
 	}
 	if spec := found[0].Object["spec"].(map[string]any); spec["conversion"] != nil {
@@ -72,7 +73,8 @@ func TestDependenciesGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := goPackage{path: "kelson.dev/examples/cnat/api/v1alpha1", dir: filepath.Join(module, "cnat", "api", "v1alpha1"), moduleDir: module}
+	p := goPackage{path: "kelson.dev/examples/cnat/api/v1alpha1", dir: filepath.Join(module, "cnat", "api", "v1alpha1"),
+		moduleDir: module}
 	if !p.declares("cnat.programming-kubernetes.info") {
 		t.Fatal("the package does not declare its group")
 	}

@@ -171,7 +171,9 @@ func pick(all []*appsv1.Deployment, names []string) int {
 		}
 	}
 	for i, d := range all {
-		if slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == program }) {
+		if slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+			return c.Name == program
+		}) {
 			return i
 		}
 	}
@@ -259,7 +261,8 @@ func (m *Manifests) unserved(all []*appsv1.Deployment, at int) {
 			continue
 		}
 		selector, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector")
-		if len(selector) > 0 && !selects(selector, all[at]) && slices.ContainsFunc(all, func(d *appsv1.Deployment) bool { return selects(selector, d) }) {
+		if len(selector) > 0 && !selects(selector, all[at]) &&
+			slices.ContainsFunc(all, func(d *appsv1.Deployment) bool { return selects(selector, d) }) {
 			dead[obj.GetNamespace()+"/"+obj.GetName()] = true
 		}
 	}

@@ -142,7 +142,9 @@ func write(t *testing.T, text string) string {
 
 func find(t *testing.T, objects manifests.Objects, kind, name string) *unstructured.Unstructured {
 	t.Helper()
-	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == kind && o.GetName() == name
+	})
 	if at < 0 {
 		t.Fatalf("no %s %s", kind, name)
 	}
@@ -155,7 +157,8 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Manager.Name != "shop-controller-manager" || m.Manager.Namespace != "shop-system" || *m.Manager.Spec.Replicas != 1 {
+	if m.Manager.Name != "shop-controller-manager" || m.Manager.Namespace != "shop-system" ||
+		*m.Manager.Spec.Replicas != 1 {
 		t.Fatalf("the manager is %s/%s", m.Manager.Namespace, m.Manager.Name)
 	}
 	spec := m.Manager.Spec.Template.Spec
@@ -163,7 +166,8 @@ func TestRead(t *testing.T) {
 		t.Fatalf("pod: %+v", spec)
 	}
 	c := spec.Containers[0]
-	if !slices.Equal(c.Command, []string{"/manager", "run"}) || !slices.Equal(c.Args, []string{"--config=/config.yaml", "--leader-elect"}) || c.Image != image {
+	if !slices.Equal(c.Command, []string{"/manager", "run"}) ||
+		!slices.Equal(c.Args, []string{"--config=/config.yaml", "--leader-elect"}) || c.Image != image {
 		t.Errorf("it runs %q %q of %s", c.Command, c.Args, c.Image)
 	}
 	if p := c.ReadinessProbe; p.InitialDelaySeconds != 0 || p.PeriodSeconds != 1 || p.FailureThreshold != 60 {
@@ -171,14 +175,18 @@ func TestRead(t *testing.T) {
 	}
 	secret := find(t, m.Objects, "Secret", "serving")
 	authority, _, _ := unstructured.NestedString(secret.Object, "data", "ca.crt")
-	hooks, _, _ := unstructured.NestedSlice(find(t, m.Objects, "ValidatingWebhookConfiguration", "shop-hooks").Object, "webhooks")
-	if got, _, _ := unstructured.NestedString(hooks[0].(map[string]any), "clientConfig", "caBundle"); got == "" || got != authority {
+	hooks, _, _ := unstructured.NestedSlice(find(t, m.Objects, "ValidatingWebhookConfiguration", "shop-hooks").Object,
+		"webhooks")
+	if got, _, _ := unstructured.NestedString(hooks[0].(map[string]any), "clientConfig", "caBundle"); got == "" ||
+		got != authority {
 		t.Errorf("the webhook trusts %q", got)
 	}
-	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig", "caBundle"); got != authority {
+	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig",
+		"caBundle"); got != authority {
 		t.Errorf("the conversion webhook trusts %q", got)
 	}
-	if _, converts, _ := unstructured.NestedMap(find(t, m.Definitions, "CustomResourceDefinition", "orders.shop.example.com").Object, "spec", "conversion"); converts {
+	if _, converts, _ := unstructured.NestedMap(find(t, m.Definitions, "CustomResourceDefinition",
+		"orders.shop.example.com").Object, "spec", "conversion"); converts {
 		t.Error("a definition has a conversion webhook that does not run")
 	}
 	find(t, m.Objects, "Namespace", "shop-system")
@@ -193,7 +201,10 @@ func TestRead(t *testing.T) {
 		}
 	}
 	notes := strings.Join(m.Notes, "\n")
-	for _, part := range []string{"omitted https://example.com/other/crds.yaml", "omitted github.com/example/other", "not run: Deployment shop-adapter", "container kube-rbac-proxy", "not registered: APIService", "not registered: the conversion webhook of orders.shop.example.com", "issued 1 certificates", "ServiceAccount outside"} {
+	for _, part := range []string{"omitted https://example.com/other/crds.yaml", "omitted github.com/example/other",
+		"not run: Deployment shop-adapter", "container kube-rbac-proxy", "not registered: APIService",
+		"not registered: the conversion webhook of orders.shop.example.com", "issued 1 certificates",
+		"ServiceAccount outside"} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no note has %q:\n%s", part, notes)
 		}
@@ -206,11 +217,13 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _, _ := unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data", "ca.crt"); got != authority {
+	if got, _, _ := unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data",
+		"ca.crt"); got != authority {
 		t.Error("the certificate changed")
 	}
 	again.DisableWebhooks()
-	if env := again.Manager.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "ENABLE_WEBHOOKS" || env[0].Value != "false" {
+	if env := again.Manager.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "ENABLE_WEBHOOKS" ||
+		env[0].Value != "false" {
 		t.Errorf("environment without webhooks: %v", env)
 	}
 	for _, obj := range again.Objects {
@@ -245,7 +258,8 @@ deploy: manifests
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Manager.Name != "shop-controller-manager-cluster" || !slices.Contains(m.Notes, "adopted config/cluster, which make deploy applies (Makefile:2)") {
+	if m.Manager.Name != "shop-controller-manager-cluster" ||
+		!slices.Contains(m.Notes, "adopted config/cluster, which make deploy applies (Makefile:2)") {
 		t.Errorf("deploys %s: %q", m.Manager.Name, m.Notes)
 	}
 }

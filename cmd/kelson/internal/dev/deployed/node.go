@@ -57,14 +57,16 @@ func StartNode(cfg NodeConfig) (*Node, error) {
 	processes, err := process.New(process.Config{
 		Root: filepath.Join(cfg.Dir, "pods"), HostIP: address, Images: map[string]string{image: n.image},
 	})
-	if errors.Is(err, process.ErrUnsupported) || errors.Is(err, process.ErrNotConfined) || err == nil && processes.Confinement() != process.ConfinedRoot {
+	if errors.Is(err, process.ErrUnsupported) || errors.Is(err, process.ErrNotConfined) ||
+		err == nil && processes.Confinement() != process.ConfinedRoot {
 		return nil, ErrUnsupported
 	}
 	if err != nil {
 		return nil, err
 	}
 	agent, err := node.NewAgent(node.AgentConfig{
-		Config: cfg.Config, Name: NodeName, Runtime: &logged{Runtime: processes, config: cfg}, Address: address, Server: cfg.Server,
+		Config: cfg.Config, Name: NodeName, Runtime: &logged{Runtime: processes, config: cfg}, Address: address,
+		Server: cfg.Server,
 		// this machine does not have the images of other pods
 		Taints: []corev1.Taint{{Key: "kelson.dev/operator-only", Effect: corev1.TaintEffectNoSchedule}},
 	})

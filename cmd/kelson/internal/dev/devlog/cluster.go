@@ -80,7 +80,8 @@ func (h *eventHandler) stored(obj client.Object) *store.Object {
 	if h.kind.Kind == "Event" {
 		resource = "events"
 	}
-	o := &store.Object{Key: store.Key{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()}, Data: data,
+	o := &store.Object{Key: store.Key{Resource: resource, Namespace: obj.GetNamespace(), Name: obj.GetName()},
+		Data: data,
 		Head: store.Head{Generation: obj.GetGeneration()}}
 	if at := obj.GetDeletionTimestamp(); at != nil {
 		o.Head.DeletionTimestamp = at.Time

@@ -139,7 +139,8 @@ func (l *Log) kubernetesEvent(obj *store.Object) {
 	if e.Count > 1 {
 		times = fmt.Sprintf(" (%d times)", e.Count)
 	}
-	l.Printf(strings.ToLower(e.InvolvedObject.Kind)+"/"+e.InvolvedObject.Name, "%s %s: %s%s", mark, e.Reason, e.Message, times)
+	l.Printf(strings.ToLower(e.InvolvedObject.Kind)+"/"+e.InvolvedObject.Name, "%s %s: %s%s", mark, e.Reason, e.Message,
+		times)
 }
 
 // Reconcile logs a reconcile with its causes and results.
@@ -171,7 +172,8 @@ func (l *Log) Reconcile(r trace.LineRecord) {
 	if d, err := time.ParseDuration(duration); err == nil {
 		duration = d.Round(10 * time.Microsecond).String()
 	}
-	l.Printf(subject, "⟳ %s reconciled (%s) in %s: %s", r.Controller, or(strings.Join(causes, ", "), "no cause known"), duration, strings.Join(done, ", "))
+	l.Printf(subject, "⟳ %s reconciled (%s) in %s: %s", r.Controller, or(strings.Join(causes, ", "), "no cause known"),
+		duration, strings.Join(done, ", "))
 }
 
 var eventWords = map[string]string{
@@ -188,7 +190,8 @@ func cause(c trace.LineCause, r trace.LineRecord) string {
 }
 
 var verbWords = map[string]string{
-	"create": "created", "update": "updated", "patch": "patched", "apply": "applied", "delete": "deleted", "deletecollection": "deleted all",
+	"create": "created", "update": "updated", "patch": "patched", "apply": "applied", "delete": "deleted",
+	"deletecollection": "deleted all",
 }
 
 func write(w trace.LineWrite) string {

@@ -77,7 +77,8 @@ func (f *Following) output(ctx context.Context, obj *store.Object) {
 	if json.Unmarshal(obj.Data, &pod) != nil {
 		return
 	}
-	all := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	all := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...),
+		pod.Status.ContainerStatuses...)
 	for _, status := range all {
 		run := container{string(pod.UID), status.Name, status.RestartCount}
 		if f.seen[run] || status.State.Running == nil && status.State.Terminated == nil {

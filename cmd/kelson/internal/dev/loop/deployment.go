@@ -63,7 +63,9 @@ func newDeployment(l *Loop) (*deployment, error) {
 	cfg := *l.cfg.Deploy
 	cfg.Dir = filepath.Join(l.temp, "node")
 	cfg.Output = func() io.WriteCloser {
-		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) { d.report(deployed.MissingGroup(line)) }}
+		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) {
+			d.report(deployed.MissingGroup(line))
+		}}
 	}
 	cfg.Ended = func(exit node.Exit) {
 		d.release(l)
@@ -223,8 +225,10 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 	key := client.Key{Namespace: d.current.Manager.Namespace, Name: d.current.Manager.Name}
 	for {
 		running, err := client.Get[appsv1.Deployment](ctx, l.cfg.Client, key)
-		if err == nil && running.Status.ObservedGeneration == running.Generation && running.Status.UpdatedReplicas == 1 && running.Status.ReadyReplicas == 1 {
-			l.cfg.Log.Printf(l.subject(), "ready in %s, as %s/%s", time.Since(begin).Round(time.Millisecond), key.Namespace, key.Name)
+		if err == nil && running.Status.ObservedGeneration == running.Generation &&
+			running.Status.UpdatedReplicas == 1 && running.Status.ReadyReplicas == 1 {
+			l.cfg.Log.Printf(l.subject(), "ready in %s, as %s/%s", time.Since(begin).Round(time.Millisecond),
+				key.Namespace, key.Name)
 			return nil
 		}
 		select {
@@ -271,7 +275,8 @@ func (d *deployment) find(ctx context.Context, l *Loop, group string) (bool, err
 	if err := l.apply(ctx, definitions); err != nil {
 		return false, err
 	}
-	l.cfg.Log.Printf("manifests", "installed %d definitions of %s, which the operator uses, from %s", len(definitions), group, source)
+	l.cfg.Log.Printf("manifests", "installed %d definitions of %s, which the operator uses, from %s", len(definitions),
+		group, source)
 	return true, nil
 }
 
@@ -281,7 +286,8 @@ func (d *deployment) samples(ctx context.Context, l *Loop, all manifests.Objects
 	installed := false
 	for _, obj := range all {
 		kind := obj.GroupVersionKind()
-		if _, err := l.cfg.Client.Mapper().RESTMapping(kind.GroupKind(), kind.Version); !meta.IsNoMatchError(err) || kind.Group == "" {
+		if _, err := l.cfg.Client.Mapper().RESTMapping(kind.GroupKind(), kind.Version); !meta.IsNoMatchError(err) ||
+			kind.Group == "" {
 			continue
 		}
 		found, err := d.find(ctx, l, kind.Group)
@@ -324,7 +330,8 @@ func (d *deployment) namespaces(ctx context.Context, l *Loop, samples manifests.
 		if name == "" {
 			continue
 		}
-		if _, err := client.Get[corev1.Namespace](ctx, l.cfg.Client, client.Key{Name: name}); !apierrors.IsNotFound(err) {
+		if _, err := client.Get[corev1.Namespace](ctx, l.cfg.Client,
+			client.Key{Name: name}); !apierrors.IsNotFound(err) {
 			continue
 		}
 		obj := &corev1.Namespace{}
@@ -340,7 +347,8 @@ func (d *deployment) namespaces(ctx context.Context, l *Loop, samples manifests.
 // unanswered reports whether an object was rejected because a webhook did not answer.
 func unanswered(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "conversion webhook") || apierrors.IsServiceUnavailable(err)
+	return strings.Contains(text, "failed calling webhook") || strings.Contains(text, "conversion webhook") ||
+		apierrors.IsServiceUnavailable(err)
 }
 
 // watchedOutput calls each for every line.

@@ -86,7 +86,8 @@ type Loop struct {
 // Start generates, builds and runs the project and applies its samples. It calls started, if not
 // nil, after the definitions are installed and before the operator runs. The caller must call Stop.
 func Start(ctx context.Context, cfg Config, started func() error) (_ *Loop, err error) {
-	l := &Loop{cfg: cfg, cache: new(loader.Cache), applied: map[string][sha256.Size]byte{}, generated: map[string][]byte{}}
+	l := &Loop{cfg: cfg, cache: new(loader.Cache), applied: map[string][sha256.Size]byte{},
+		generated: map[string][]byte{}}
 	if l.temp, err = tempFolder(cfg.Deploy != nil); err != nil {
 		return nil, err
 	}
@@ -507,7 +508,8 @@ func (l *Loop) apply(ctx context.Context, objects manifests.Objects) error {
 			if err != nil {
 				return err
 			}
-			key, sum := obj.GetAPIVersion()+" "+obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName(), sha256.Sum256(data)
+			key, sum := obj.GetAPIVersion()+" "+obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName(),
+				sha256.Sum256(data)
 			if l.applied[key] == sum {
 				continue
 			}
@@ -529,7 +531,8 @@ func (l *Loop) applyOne(ctx context.Context, obj *unstructured.Unstructured) err
 	c := l.cfg.Client
 	if obj.GetNamespace() == "" {
 		kind := obj.GroupVersionKind()
-		if mapping, err := c.Mapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == "namespace" {
+		if mapping, err := c.Mapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil &&
+			mapping.Scope.Name() == "namespace" {
 			obj.SetNamespace("default")
 		}
 	}

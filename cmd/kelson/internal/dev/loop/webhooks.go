@@ -70,7 +70,8 @@ func newWebhooks(p *project.Project, temp string) (*webhooks, error) {
 	h.ca = public
 	folder := filepath.Join(h.temp, "k8s-webhook-server", "serving-certs")
 	err = errors.Join(os.MkdirAll(folder, 0o700),
-		os.WriteFile(filepath.Join(folder, "tls.crt"), public, 0o600), os.WriteFile(filepath.Join(folder, "tls.key"), private, 0o600))
+		os.WriteFile(filepath.Join(folder, "tls.crt"), public, 0o600),
+		os.WriteFile(filepath.Join(folder, "tls.key"), private, 0o600))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,8 @@ func (h *webhooks) convert(definitions manifests.Objects) {
 	for _, crd := range definitions {
 		config, ok, _ := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig")
 		if ok {
-			_ = unstructured.SetNestedMap(crd.Object, h.localConfig(config), "spec", "conversion", "webhook", "clientConfig")
+			_ = unstructured.SetNestedMap(crd.Object, h.localConfig(config), "spec", "conversion", "webhook",
+				"clientConfig")
 		}
 	}
 }
@@ -112,7 +114,8 @@ func (h *webhooks) convert(definitions manifests.Objects) {
 // withoutConversion removes conversion webhooks, because the operator does not serve them.
 func withoutConversion(definitions manifests.Objects) {
 	for _, crd := range definitions {
-		if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+		if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion",
+			"strategy"); strategy == "Webhook" {
 			unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
 		}
 	}

@@ -177,7 +177,8 @@ func (c *Condition) resource(kinds *resource.Set) *resource.Resource {
 		if group != "" && group != res.Group {
 			continue
 		}
-		if name == res.Plural || name == res.Singular || name == strings.ToLower(res.Kind) || slices.Contains(res.ShortNames, name) {
+		if name == res.Plural || name == res.Singular || name == strings.ToLower(res.Kind) ||
+			slices.Contains(res.ShortNames, name) {
 			return res
 		}
 	}

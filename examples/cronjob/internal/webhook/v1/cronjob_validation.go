@@ -47,7 +47,8 @@ func validate(cron *batchv1.CronJob) (webhook.Warnings, error) {
 	}
 	var warnings webhook.Warnings
 	if d := cron.Spec.StartingDeadlineSeconds; d != nil && *d < 10 {
-		warnings = append(warnings, fmt.Sprintf("spec.startingDeadlineSeconds: with %d seconds, every restart of the operator can skip a Job", *d))
+		warnings = append(warnings, fmt.Sprintf(
+			"spec.startingDeadlineSeconds: with %d seconds, every restart of the operator can skip a Job", *d))
 	}
 	if len(errs) > 0 {
 		return warnings, apierrors.NewInvalid(batchv1.GroupVersion.WithKind("CronJob").GroupKind(), cron.Name, errs)

@@ -29,7 +29,8 @@ func newEnv(t *testing.T) *operatortest.Env {
 			t.Fatal(err)
 		}
 	}
-	env := operatortest.New(t, operatortest.CRDs("../../../config/crd/bases"), operatortest.Scheme(scheme), operatortest.Webhooks(),
+	env := operatortest.New(t, operatortest.CRDs("../../../config/crd/bases"), operatortest.Scheme(scheme),
+		operatortest.Webhooks(),
 		operatortest.Operator(operator.Name("cronjob"), operator.AddToScheme(batchv1.AddToScheme, batchv2.AddToScheme),
 			webhookv1.CronJobWebhook(), operator.Conversion[batchv1.CronJob]()))
 	env.Eventually(t, time.Minute, func() bool {
@@ -61,7 +62,8 @@ func TestWebhooks(t *testing.T) {
 
 	c := cron("fine", "*/5 1 * * MON")
 	env.Create(t, c)
-	if c.Spec.ConcurrencyPolicy != batchv1.AllowConcurrent || *c.Spec.SuccessfulJobsHistoryLimit != 3 || *c.Spec.FailedJobsHistoryLimit != 1 || *c.Spec.Suspend {
+	if c.Spec.ConcurrencyPolicy != batchv1.AllowConcurrent || *c.Spec.SuccessfulJobsHistoryLimit != 3 ||
+		*c.Spec.FailedJobsHistoryLimit != 1 || *c.Spec.Suspend {
 		t.Errorf("defaults: %+v", c.Spec)
 	}
 	explicit, zero := cron("explicit", "@daily"), int32(0)
@@ -71,7 +73,8 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("explicit values were overwritten: %+v", explicit.Spec)
 	}
 
-	for _, wrong := range []*batchv1.CronJob{cron("wrong", "61 * * * *"), cron("wrong", "* * * *"), cron(strings.Repeat("x", 53), "* * * * *")} {
+	for _, wrong := range []*batchv1.CronJob{cron("wrong", "61 * * * *"), cron("wrong", "* * * *"),
+		cron(strings.Repeat("x", 53), "* * * * *")} {
 		if err := env.Client().Create(t.Context(), wrong); !apierrors.IsInvalid(err) {
 			t.Errorf("%s, %q: %v", wrong.Name, wrong.Spec.Schedule, err)
 		}
@@ -100,7 +103,8 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("update of v2: %v", err)
 	}
 	v2.Spec.Schedule.Minute = "a b"
-	if err := env.Client().Update(t.Context(), v2); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.schedule.minute") {
+	if err := env.Client().Update(t.Context(), v2); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "spec.schedule.minute") {
 		t.Errorf("update of v2 with blanks: %v", err)
 	}
 }

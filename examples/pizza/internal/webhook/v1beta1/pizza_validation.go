@@ -26,7 +26,8 @@ func (h *PizzaHooks) ValidateCreate(ctx context.Context, pizza *restaurantv1beta
 
 // ValidateUpdate checks only added toppings, so that a pizza with a topping that no longer exists
 // can still be changed.
-func (h *PizzaHooks) ValidateUpdate(ctx context.Context, old, pizza *restaurantv1beta1.Pizza) (webhook.Warnings, error) {
+func (h *PizzaHooks) ValidateUpdate(ctx context.Context,
+	old, pizza *restaurantv1beta1.Pizza) (webhook.Warnings, error) {
 	return h.validate(ctx, pizza, old.Spec.Toppings)
 }
 
@@ -35,7 +36,8 @@ func (h *PizzaHooks) ValidateDelete(context.Context, *restaurantv1beta1.Pizza) (
 	return nil, nil
 }
 
-func (h *PizzaHooks) validate(ctx context.Context, pizza *restaurantv1beta1.Pizza, known []restaurantv1beta1.PizzaTopping) (webhook.Warnings, error) {
+func (h *PizzaHooks) validate(ctx context.Context, pizza *restaurantv1beta1.Pizza,
+	known []restaurantv1beta1.PizzaTopping) (webhook.Warnings, error) {
 	var errs field.ErrorList
 	toppings := field.NewPath("spec", "toppings")
 	for i, t := range pizza.Spec.Toppings {

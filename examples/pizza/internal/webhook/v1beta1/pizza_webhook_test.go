@@ -26,14 +26,17 @@ func TestWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env := operatortest.New(t, operatortest.CRDs("../../../config/crd/bases"), operatortest.Scheme(scheme), operatortest.Webhooks(),
+	env := operatortest.New(t, operatortest.CRDs("../../../config/crd/bases"), operatortest.Scheme(scheme),
+		operatortest.Webhooks(),
 		operatortest.Operator(operator.Name("pizza"), operator.AddToScheme(add...),
 			webhookv1beta1.PizzaWebhook(), operator.Conversion[restaurantv1beta1.Pizza]()))
 	for _, name := range []string{"tomato", "mozzarella", "salami"} {
-		env.Create(t, &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: restaurantv1alpha1.ToppingSpec{Cost: 100}})
+		env.Create(t, &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: restaurantv1alpha1.ToppingSpec{Cost: 100}})
 	}
 	old := func(name string, toppings ...string) *restaurantv1alpha1.Pizza {
-		return &restaurantv1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: restaurantv1alpha1.PizzaSpec{Toppings: toppings}}
+		return &restaurantv1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+			Spec: restaurantv1alpha1.PizzaSpec{Toppings: toppings}}
 	}
 	// Objects are defaulted, validated and converted once the webhooks are registered.
 	env.Eventually(t, time.Minute, func() bool {
@@ -47,15 +50,18 @@ func TestWebhooks(t *testing.T) {
 	env.Create(t, double)
 	pizza := &restaurantv1beta1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "double", Namespace: "default"}}
 	env.Get(t, pizza)
-	if len(pizza.Spec.Toppings) != 2 || pizza.Spec.Toppings[0] != (restaurantv1beta1.PizzaTopping{Name: "salami", Quantity: 2}) {
+	if len(pizza.Spec.Toppings) != 2 || pizza.Spec.Toppings[0] != (restaurantv1beta1.PizzaTopping{Name: "salami",
+		Quantity: 2}) {
 		t.Errorf("as v1beta1: %+v", pizza.Spec)
 	}
 	pizza.Spec.Toppings = append(pizza.Spec.Toppings, restaurantv1beta1.PizzaTopping{Name: "sand", Quantity: 1})
-	if err := env.Client().Update(t.Context(), pizza); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.toppings[2].name: Not found: "sand"`) {
+	if err := env.Client().Update(t.Context(), pizza); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), `spec.toppings[2].name: Not found: "sand"`) {
 		t.Errorf("sand: %v", err)
 	}
 	// A pizza keeps a topping that was deleted.
-	if err := env.Client().Delete(t.Context(), &restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: "salami"}}); err != nil {
+	if err := env.Client().Delete(t.Context(),
+		&restaurantv1alpha1.Topping{ObjectMeta: metav1.ObjectMeta{Name: "salami"}}); err != nil {
 		t.Fatal(err)
 	}
 	env.Get(t, pizza)
