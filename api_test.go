@@ -73,7 +73,11 @@ type F func(ctx int) string
 type hidden struct{}
 func (s *S[T]) Do(a, b int) (ok bool, err error) { return }
 func (hidden) Do() {}
-func New(cfg struct{ A int }) *S[int] { return nil }
+func New(
+	cfg struct{ A int },
+) *S[int] {
+	return nil
+}
 func local() {}
 `
 	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600); err != nil {
@@ -247,5 +251,6 @@ func text(set *token.FileSet, node ast.Node) string {
 	if err := printer.Fprint(&out, set, node); err != nil {
 		return err.Error()
 	}
-	return strings.Join(strings.Fields(out.String()), " ")
+	line := strings.Join(strings.Fields(out.String()), " ")
+	return strings.NewReplacer("( ", "(", ", )", ")").Replace(line) // of parameters on several lines
 }
