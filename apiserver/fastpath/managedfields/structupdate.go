@@ -349,13 +349,14 @@ func (d *structDifferences) whole(v reflect.Value, info *typeInfo, s *shape.Shap
 	}
 	if info.CanConvertToUnstructured() {
 		tree, err := info.ToUnstructured(v)
-		return err == nil && s.Kind > shape.List && s.Has(tree) && d.add(to)
+		// Null has every type: times that are not set are written as null.
+		return err == nil && s.Kind > shape.List && (tree == nil || s.Has(tree)) && d.add(to)
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		return !v.IsNil() && d.whole(v.Elem(), value.TypeReflectEntryOf(v.Type().Elem()), s, to)
 	case reflect.Struct:
-		if s.Kind != shape.Object || s.Atomic && s.Keyed {
+		if s.Kind != shape.Object {
 			return false
 		}
 		d.add(to)
@@ -374,7 +375,7 @@ func (d *structDifferences) whole(v reflect.Value, info *typeInfo, s *shape.Shap
 		}
 		return true
 	case reflect.Map:
-		if s.Kind != shape.Object || v.IsNil() || v.Type().Key().Kind() != reflect.String || s.Atomic && s.Keyed {
+		if s.Kind != shape.Object || v.IsNil() || v.Type().Key().Kind() != reflect.String {
 			return false
 		}
 		d.add(to)
@@ -405,7 +406,7 @@ func (d *structDifferences) wholeSlice(v reflect.Value, s *shape.Shape, to *[]fi
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		return s.Kind == shape.Text && d.add(to)
 	}
-	if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || v.Len() > maxElements) || s.Atomic && s.Keyed {
+	if s.Kind != shape.List || !s.Atomic && (len(s.Keys) == 0 || v.Len() > maxElements) {
 		return false
 	}
 	d.add(to)
