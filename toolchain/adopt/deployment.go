@@ -81,11 +81,17 @@ func kustomization(words []string, dir string) string {
 }
 
 // HasKustomization reports whether a folder has a kustomization.
-func HasKustomization(folder string) bool {
-	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
-		_, err := os.Stat(filepath.Join(folder, name))
-		return err == nil
-	})
+func HasKustomization(folder string) bool { return Kustomization(folder) != "" }
+
+// Kustomization returns the path of the kustomization in a folder, or "" if there is none.
+func Kustomization(folder string) string {
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		path := filepath.Join(folder, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // isTool reports whether a word runs kustomize or kubectl, or a tool in a variable.

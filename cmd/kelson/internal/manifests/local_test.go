@@ -4,17 +4,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
-// BuildLocal downloads nothing: it omits remote entries in every kustomization of the tree.
-func TestBuildLocal(t *testing.T) {
+// folderOf returns a folder with the files.
+func folderOf(t *testing.T, files map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"top/kustomization.yaml":  "namePrefix: a-\nresources: [../base, https://example.invalid/a.yaml]\n",
-		"base/kustomization.yaml": "resources: [map.yaml, 'github.com/example/b//config?ref=v1']\n",
-		"base/map.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n",
-	} {
+	for name, text := range files {
 		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -23,6 +21,48 @@ func TestBuildLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// A build that fails for a missing file names the file, the entry that lists it, and the next step.
+func TestBuildNamesMissingFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"definitions of a project without kinds": {
+			map[string]string{"top/kustomization.yaml": "bases: [../crd]\n"},
+			"build DIR/top: DIR/crd does not exist, but kustomization.yaml lists ../crd: kelson create api adds a kind and the folder; in a project without kinds, remove the line",
+		},
+		"a patch of an included folder": {
+			map[string]string{
+				"top/kustomization.yaml": "resources: [../base, 'https://example.invalid/a.yaml']\n",
+				"base/kustomization.yml": "patches: [{path: gone.yaml, target: {kind: Deployment}}, {patch: 'a: 1', target: {kind: Deployment}}]\nresources: [../top]\n",
+			},
+			"build DIR/base: DIR/base/gone.yaml does not exist, but kustomization.yml lists gone.yaml: create it, or remove the line",
+		},
+		"another error": {
+			map[string]string{"top/kustomization.yaml": "resources: [a.yaml]\nunknown: 1\n", "top/a.yaml": ""},
+			"unknown",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folderOf(t, tt.files)
+			_, err := Build(filepath.Join(dir, "top"))
+			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir, "DIR"), tt.want) {
+				t.Errorf("got  %v\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// BuildLocal downloads nothing: it omits remote entries in every kustomization of the tree.
+func TestBuildLocal(t *testing.T) {
+	dir := folderOf(t, map[string]string{
+		"top/kustomization.yaml":  "namePrefix: a-\nresources: [../base, https://example.invalid/a.yaml]\n",
+		"base/kustomization.yaml": "resources: [map.yaml, 'github.com/example/b//config?ref=v1']\n",
+		"base/map.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n",
+	})
 	objects, remote, err := BuildLocal(filepath.Join(dir, "top"))
 	if err != nil || len(objects) != 1 || objects[0].GetName() != "a-map" {
 		t.Fatalf("built %v: %v", objects, err)

@@ -101,7 +101,7 @@ func build(files filesys.FileSystem, folder string) (Objects, error) {
 	options.Reorder = krusty.ReorderOptionLegacy
 	built, err := krusty.MakeKustomizer(options).Run(files, folder)
 	if err != nil {
-		return nil, fmt.Errorf("build %s: %w", folder, err)
+		return nil, explain(folder, err)
 	}
 	var all Objects
 	for _, res := range built.Resources() {
