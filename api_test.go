@@ -252,5 +252,6 @@ func text(set *token.FileSet, node ast.Node) string {
 		return err.Error()
 	}
 	line := strings.Join(strings.Fields(out.String()), " ")
-	return strings.NewReplacer("( ", "(", ", )", ")").Replace(line) // of parameters on several lines
+	// Parameters may stand on several lines.
+	return strings.NewReplacer("( ", "(", ", )", ")").Replace(line)
 }

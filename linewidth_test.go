@@ -16,8 +16,8 @@ const (
 	maxWide = 6
 )
 
-// TestLineWidth counts the lines of Go code that are wider than maxCode, without generated files and
-// test data.
+// TestLineWidth counts the lines of Go code that are wider than maxCode, without generated files
+// and test data.
 func TestLineWidth(t *testing.T) {
 	out, err := exec.Command("git", "ls-files", "*.go").Output()
 	if err != nil {
