@@ -112,13 +112,15 @@ if [ -z "$partial" ]; then
 
 			**$count suites: $passed passed, $((count - passed)) failed**, in $SECONDS seconds.
 
+			The others:
+
 			| suite | result | seconds | why |
 			|---|---|--:|---|
 		END
 		for suite in $suites; do
 			awk -F '\t' -v known="$here/known.txt" '
 				BEGIN { while ((getline line < known) > 0) { split(line, part, "\t"); why[part[1]] = part[2] } }
-				{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $2 == "failed" ? ($1 in why ? why[$1] : $4) : "" }
+				$2 != "passed" { printf "| %s | %s | %s | %s |\n", $1, $2, $3, $1 in why ? why[$1] : $4 }
 			' "$suite.result"
 		done
 		echo '<!-- end of test-cmd -->'

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -133,7 +134,18 @@ func (rs results) markdown(kubernetes string) string {
 	fmt.Fprintf(&b, "deploys: agnhost's own handlers of admission and conversion webhooks, in the process of the runner, and Kubernetes' sample API server\n")
 	fmt.Fprintf(&b, "with an etcd, as processes ([backends.go](../../test/conformance/backends.go)). Run them with `make conformance`.\n\n")
 	fmt.Fprintf(&b, "**%s.**\n", rs.counts())
-	for _, o := range []outcome{failed, skipped, notRun, passed} {
+	fmt.Fprintf(&b, "\n| group | specs | passed |\n|---|--:|--:|\n")
+	specs, ok := map[string]int{}, map[string]int{}
+	for _, r := range rs {
+		specs[r.group()]++
+		if r.outcome == passed {
+			ok[r.group()]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(specs)) {
+		fmt.Fprintf(&b, "| %s | %d | %d |\n", name, specs[name], ok[name])
+	}
+	for _, o := range []outcome{failed, skipped, notRun} {
 		group := rs.withOutcome(o)
 		if len(group) == 0 {
 			continue
@@ -155,6 +167,15 @@ func (rs results) markdown(kubernetes string) string {
 		}
 	}
 	return b.String()
+}
+
+// group returns the words at the beginning of a spec's name that name what it tests, such as Watchers.
+func (r result) group() string {
+	name, _, _ := strings.Cut(short(r.name), " [")
+	for _, verb := range []string{" should ", " works ", " removes ", " updates ", " MUST ", " Should ", " CRUD Tests"} {
+		name, _, _ = strings.Cut(name, verb)
+	}
+	return name
 }
 
 // short returns a name without the parts that all names share.
