@@ -37,8 +37,6 @@ var realTime = map[string]string{
 	"operator/informer/add":                                          slowPart,
 	"operator/informer/lag":                                          inBubble,
 	"operator/informer/write":                                        slowPart,
-	"operator/internal/TestCancelled":                                expiry,
-	"operator/internal/TestConnections":                              slowPart,
 	"operator/internal/soak/TestSoak":                                soaks,
 	"operator/leader/TestHandOverStory":                              moreTime,
 	"operator/leader/lead":                                           slowPart,
