@@ -138,3 +138,28 @@ func TestWorkingIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// A hot loop writes a bounded number of lines; the log says how many it omits. Different entries
+// stay.
+func TestRepeatsAreFolded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		l := devlog.New(&out, nil)
+		for i := range 5000 {
+			l.Printf("tea/a", "⟳ tea reconciled (updated) in %dµs: updated tea/a", i)
+			time.Sleep(time.Millisecond)
+		}
+		l.Printf("tea/a", "✉ Started: another entry")
+		time.Sleep(time.Minute)
+		lines := strings.Count(out.String(), "\n")
+		if lines != 20+1+1 || !strings.Contains(out.String(), "… and 4980 more like the last: ⟳ tea reconciled (updated) in 4999µs") ||
+			!strings.Contains(out.String(), "another entry") {
+			t.Errorf("%d lines:\n%s", lines, out.String())
+		}
+		l.Printf("tea/a", "⟳ tea reconciled (updated) in 1µs: updated tea/a")
+		if got := strings.Count(out.String(), "\n"); got != lines+1 {
+			t.Errorf("the next entry of a new window is not written:\n%s", out.String())
+		}
+		time.Sleep(time.Minute) // the timer of the window ends
+	})
+}

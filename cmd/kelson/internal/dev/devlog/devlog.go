@@ -7,7 +7,8 @@
 //	0.433s  pod/example-at        │ hello
 //	0.433s  at/example-at         ✉ Started: Started pod example-at
 //
-// A [Log] is safe for concurrent use and writes one line per entry.
+// A [Log] is safe for concurrent use and writes one line per entry. It counts entries that repeat
+// too often, instead of writing them.
 package devlog
 
 import (
@@ -28,14 +29,15 @@ type Log struct {
 	begin time.Time
 	kinds *resource.Registry
 
-	mu  sync.Mutex
-	out io.Writer
+	mu    sync.Mutex
+	out   io.Writer
+	equal map[string]*repeats // by subject and text without numbers, in the current window
 }
 
 // New returns a log whose clock starts now. kinds provides the singular names of resources; it may
 // be nil.
 func New(out io.Writer, kinds *resource.Registry) *Log {
-	return &Log{begin: time.Now(), kinds: kinds, out: out}
+	return &Log{begin: time.Now(), kinds: kinds, out: out, equal: map[string]*repeats{}}
 }
 
 // Printf writes one entry about a subject.
@@ -43,6 +45,13 @@ func (l *Log) Printf(subject, format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.fold(subject, text) {
+		l.write(subject, text)
+	}
+}
+
+// write writes one line. The caller holds l.mu.
+func (l *Log) write(subject, text string) {
 	fmt.Fprintf(l.out, "%8.3fs  %-28s  %s\n", time.Since(l.begin).Seconds(), subject, text)
 }
 
