@@ -98,7 +98,9 @@ func (p *Project) MainImports(path string) bool {
 	}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err == nil && slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(path) }) {
+		if err == nil && slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
+			return i.Path.Value == strconv.Quote(path)
+		}) {
 			return true
 		}
 	}
@@ -123,8 +125,9 @@ func (p *Project) Build(ctx context.Context, binary string) error {
 var position = regexp.MustCompile(`(?m)^[^\s:#][^\s:]*\.go:`)
 
 // relative replaces the files in output of the go command, which are relative to p.Main, by paths
-// that are relative to the current folder, so that editors and terminals find them. Files elsewhere,
-// such as in the module cache, keep their absolute paths.
+// that are relative to the current folder, so that editors and terminals find them; by absolute
+// paths if these are shorter. Files elsewhere, such as in the module cache, keep their absolute
+// paths.
 func (p *Project) relative(output []byte) []byte {
 	current, err := os.Getwd()
 	if err != nil {
@@ -144,6 +147,14 @@ func (p *Project) relative(output []byte) []byte {
 		if err != nil || absolute && !filepath.IsLocal(short) {
 			return found
 		}
-		return []byte(short + ":")
+		return []byte(shorter(short, name) + ":")
 	})
+}
+
+// shorter returns the shorter one of two texts, the first if they have the same length.
+func shorter(a, b string) string {
+	if len(b) < len(a) {
+		return b
+	}
+	return a
 }

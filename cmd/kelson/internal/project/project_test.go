@@ -58,7 +58,8 @@ func TestBuildWithoutGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
-	if err := p.Build(t.Context(), filepath.Join(dir, "program")); err == nil || !strings.HasSuffix(err.Error(), ": install Go, https://go.dev/dl") {
+	if err := p.Build(t.Context(), filepath.Join(dir, "program")); err == nil ||
+		!strings.HasSuffix(err.Error(), ": install Go, https://go.dev/dl") {
 		t.Errorf("%v", err)
 	}
 }
@@ -180,7 +181,7 @@ func TestCompileErrorPositions(t *testing.T) {
 	write(t, dir, "p/go.mod", "module example.com/p\n\ngo 1.24\n")
 	write(t, dir, "p/cmd/main.go", "package main\n\nimport \"example.com/p/internal/x\"\n\nfunc main() { x.F() }\n")
 	write(t, dir, "p/internal/x/x.go", "package x\n\nfunc F() { undefined() }\n")
-	p, err := Open("p")
+	p, err := Open(filepath.Join(dir, "p"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +189,11 @@ func TestCompileErrorPositions(t *testing.T) {
 	want := "\n" + filepath.Join("p", "internal", "x", "x.go") + ":3:12: undefined: undefined"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+	t.Chdir(t.TempDir()) // outside of the project, where a relative path would be longer
+	err = p.Build(t.Context(), filepath.Join(dir, "binary"))
+	if err == nil || strings.Contains(err.Error(), filepath.Join("..", "..")) {
+		t.Errorf("from another folder: %v", err)
 	}
 	const elsewhere = "/elsewhere/y.go:1:2: wrong"
 	if got := string(p.relative([]byte(elsewhere))); got != elsewhere {
