@@ -137,3 +137,38 @@ func TestBlameOfSecrets(t *testing.T) {
 		}
 	}
 }
+
+// The writers of a version are the managers whose entry is new or has a new time. If a manager
+// writes twice in a second, they are those that own the changed fields.
+func TestWriters(t *testing.T) {
+	const scaler, controller = `scaler Update 10:00:00 {"f:spec":{"f:replicas":{}}}`, `controller Update 10:00:00 {"f:status":{"f:ready":{}}}`
+	body := func(replicas, ready int) string {
+		return fmt.Sprintf(`"spec":{"replicas":%d},"status":{"ready":%d}`, replicas, ready)
+	}
+	first := deployment("u", 1, body(1, 0), scaler)
+	second := deployment("u", 2, body(1, 1), scaler, controller)
+	at := time.Date(2026, 11, 23, 10, 0, 0, 5e8, time.UTC)
+	for name, tt := range map[string]struct {
+		from, to []byte
+		at       time.Time
+		want     string
+	}{
+		"created":               {nil, first, at, "scaler"},
+		"a new entry":           {first, second, at, "controller"},
+		"a new time":            {second, deployment("u", 3, body(1, 1), strings.Replace(scaler, "10:00:00", "10:05:00", 1), controller), at, "scaler"},
+		"twice in a second":     {second, deployment("u", 3, body(1, 2), scaler, controller), at, "controller"},
+		"by both":               {second, deployment("u", 3, body(2, 2), scaler, controller), at, "scaler controller"},
+		"by none, much later":   {second, deployment("u", 3, body(1, 2), scaler, controller), at.Add(time.Minute), ""},
+		"nothing but a version": {second, deployment("u", 3, body(1, 1), scaler, controller), at, ""},
+	} {
+		owners, err := history.Writers(tt.from, tt.to, tt.at)
+		must(t, err)
+		var names []string
+		for _, o := range owners {
+			names = append(names, o.Manager)
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
