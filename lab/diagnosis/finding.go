@@ -155,7 +155,7 @@ func group(all []Finding) []Finding {
 			continue
 		}
 		if f.Source == eventSource && slices.ContainsFunc(grouped, func(g Finding) bool {
-			return g.Source != eventSource && sameFact(g, f)
+			return g.Source != eventSource && (sameFact(g, f) || crashed(g, f))
 		}) {
 			continue
 		}
@@ -163,6 +163,13 @@ func group(all []Finding) []Finding {
 		grouped = append(grouped, f)
 	}
 	return grouped
+}
+
+// crashed reports whether an Event says only that a container is restarted, and a finding says how
+// one of such a container ended.
+func crashed(g, event Finding) bool {
+	return strings.HasPrefix(event.Text, "BackOff: Back-off restarting failed container") && g.Severity == Broken &&
+		g.Object.Kind == event.Object.Kind && strings.HasPrefix(g.Source, "status.containerStatuses")
 }
 
 // sameFact reports whether an Event's message is in a finding.
