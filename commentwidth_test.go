@@ -98,7 +98,7 @@ var generatedDocs = []string{
 	"docs/internals/benchmarks.md", "docs/internals/conformance.md", "docs/internals/differential.md",
 	"docs/reference/commands.md", "docs/reference/flags.md", "docs/reference/generators.md",
 	"docs/reference/markers.md",
-	"docs/reference/security.md", "toolchain/scaffold/_former/", "toolchain/scaffold/_template/", "test/generators/",
+	"docs/reference/security.md", "toolchain/scaffold/_template/", "test/generators/",
 }
 
 // TestMarkdownWidth rejects lines of text in Markdown that are wider than maxColumns. Tables, code,

@@ -27,7 +27,7 @@ func TestLinks(t *testing.T) {
 		}
 		if d.IsDir() {
 			base := d.Name()
-			// Templates of projects, such as those in _former, link to files of the project that
+			// Templates of projects, such as those in _template, link to files of the project that
 			// they create.
 			if base == "testdata" || base == "bin" || base == "node_modules" || strings.HasPrefix(base, "_") ||
 				strings.HasPrefix(base, ".") && name != "." {

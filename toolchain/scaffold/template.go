@@ -13,25 +13,29 @@ import (
 	"text/template"
 )
 
-//go:embed all:_template all:_former
+//go:embed all:_template
 var embedded embed.FS
 
-// TemplateVersion is the version of the template. Every change increments it. The previous content
-// of changed files is kept in _former, in a folder per version, for the three-way merge of kelson
-// upgrade; the file .absent there lists files that the version did not have.
+// TemplateVersion is the version of the template. After the first release, every change increments
+// it. The previous content of changed files is then kept in the folder _former/VERSION, which is
+// embedded too, for the three-way merge of kelson upgrade; the file .absent there lists files that
+// the version did not have.
 const TemplateVersion = 5
+
+// oldestTemplate is the version of the first release. No project has an older one.
+const oldestTemplate = 5
 
 // blueprint has the files of a template by name. Names begin with the step of the file.
 type blueprint map[string][]byte
 
-// read returns the embedded files below a folder.
-func read(dir string) (blueprint, error) {
+// read returns the files below a folder.
+func read(files fs.FS, dir string) (blueprint, error) {
 	all := blueprint{}
-	err := fs.WalkDir(embedded, dir, func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		all[strings.TrimPrefix(name, dir+"/")], err = embedded.ReadFile(name)
+		all[strings.TrimPrefix(name, dir+"/")], err = fs.ReadFile(files, name)
 		return err
 	})
 	return all, err
@@ -39,23 +43,27 @@ func read(dir string) (blueprint, error) {
 
 // currentTemplate returns the current template.
 func currentTemplate() blueprint {
-	all, err := read("_template")
+	all, err := read(embedded, "_template")
 	if err != nil {
 		panic(err) // embedded files always exist
 	}
 	return all
 }
 
-// templateOf returns a version of the template: the current one with the former content of the
-// files that changed since.
+// templateOf returns a version of the template.
 func templateOf(version int) (blueprint, error) {
-	if version < 1 || version > TemplateVersion {
-		return nil, fmt.Errorf("unknown template version %d: this kelson knows versions 1 to %d", version,
-			TemplateVersion)
+	if version < oldestTemplate || version > TemplateVersion {
+		return nil, fmt.Errorf("unknown template version %d: this kelson has versions %d to %d", version,
+			oldestTemplate, TemplateVersion)
 	}
-	all := currentTemplate()
-	for v := TemplateVersion - 1; v >= version; v-- {
-		otherwise, err := read(fmt.Sprintf("_former/%d", v))
+	return former(embedded, currentTemplate(), version, TemplateVersion)
+}
+
+// former returns a version of the template: the current one with the former content, in files, of
+// what changed since.
+func former(files fs.FS, all blueprint, version, current int) (blueprint, error) {
+	for v := current - 1; v >= version; v-- {
+		otherwise, err := read(files, fmt.Sprintf("_former/%d", v))
 		if err != nil {
 			return nil, fmt.Errorf("read template version %d: %w", v, err)
 		}

@@ -7,20 +7,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
-// templateSum is the checksum of the current template. Additions and changes of the steps server-…
-// did not increment version 3, because no project of an earlier kelson uses these steps.
+// templateSum is the checksum of the current template. After the first release, a change of the
+// template also increments TemplateVersion.
 const templateSum = "20f7149b62204cdf"
 
 // A changed template has a new version, and the old one is kept.
 func TestChangedTemplateHasNewVersion(t *testing.T) {
 	if sum := sumOf(currentTemplate()); sum != templateSum {
-		t.Errorf("the template has changed: put the former content of its changed files into _former/%d, "+
-			"increment TemplateVersion, and set templateSum = %q", TemplateVersion, sum)
+		t.Errorf("the template has changed: put the former content of its changed files into _former/%d and embed "+
+			"it, increment TemplateVersion, and set templateSum = %q", TemplateVersion, sum)
 	}
-	for v := 1; v < TemplateVersion; v++ {
-		former, err := templateOf(v)
+	for v := oldestTemplate; v < TemplateVersion; v++ {
+		before, err := templateOf(v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,12 +29,46 @@ func TestChangedTemplateHasNewVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sumOf(former) == sumOf(later) {
+		if sumOf(before) == sumOf(later) {
 			t.Errorf("versions %d and %d of the template are the same", v, v+1)
 		}
 	}
-	if _, err := templateOf(TemplateVersion + 1); err == nil || !strings.Contains(err.Error(), "versions 1 to") {
-		t.Errorf("with a later version: %v", err)
+	for _, v := range []int{oldestTemplate - 1, TemplateVersion + 1} {
+		if _, err := templateOf(v); err == nil || !strings.Contains(err.Error(), "this kelson has versions 5 to") {
+			t.Errorf("version %d: %v", v, err)
+		}
+	}
+}
+
+// A former version has the former content of changed files, files that were removed since, and none
+// that were added.
+func TestFormerTemplate(t *testing.T) {
+	files := fstest.MapFS{
+		"_former/2/project/Makefile": {Data: []byte("of 2")},
+		"_former/2/.absent":          {Data: []byte("project/new\nproject/newer\n")},
+		"_former/1/project/Makefile": {Data: []byte("of 1")},
+		"_former/1/project/old":      {Data: []byte("old")},
+	}
+	for version, want := range map[int]string{
+		3: "project/Makefile=of 3 project/new=n project/newer=n",
+		2: "project/Makefile=of 2",
+		1: "project/Makefile=of 1 project/old=old",
+	} {
+		all := blueprint{"project/Makefile": []byte("of 3"), "project/new": []byte("n"), "project/newer": []byte("n")}
+		got, err := former(files, all, version, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []string
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			have = append(have, name+"="+string(got[name]))
+		}
+		if text := strings.Join(have, " "); text != want {
+			t.Errorf("version %d has %s, want %s", version, text, want)
+		}
+	}
+	if _, err := former(files, blueprint{}, 0, 3); err == nil || !strings.Contains(err.Error(), "read template version 0") {
+		t.Errorf("without the files of a version: %v", err)
 	}
 }
 
