@@ -2,90 +2,42 @@ package compare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 
 	"kelson.dev/console/internal/web"
+	"kelson.dev/lab/explored"
 	"kelson.dev/lab/history"
 )
 
-// Failure is a failure that kelson explore has written. It has the fields of Failure in
-// kelson.dev/lab/explore, which only tests import. All fields may be absent.
-type Failure struct {
-	Oracle string `json:"oracle,omitempty"`
-	What   string `json:"what,omitempty"`
-	Detail string `json:"detail,omitempty"`
-	// Plan is the shortest plan that causes the failure. It was seen in Seen of Runs runs.
-	Plan string `json:"plan,omitempty"`
-	Seen int    `json:"seen,omitempty"`
-	Runs int    `json:"runs,omitempty"`
-	// Steps are the steps of the failing run.
-	Steps []string `json:"steps,omitempty"`
-	// Curve shows when the failure became inevitable: how many of the runs that continue from a
-	// step fail.
-	Curve []Point `json:"curve,omitempty"`
-	// Passing is the run without faults with which Failing is compared; nil if the file has none.
-	Passing *FailureRun `json:"passing,omitempty"`
-	Failing *FailureRun `json:"failing,omitempty"`
-}
-
-// FailureRun is a run of a Failure.
-type FailureRun struct {
-	Plan  string   `json:"plan,omitempty"`
-	Steps []string `json:"steps"`
-	// Times are the times of the steps, in seconds since the first; files of older versions of
-	// kelson have none.
-	Times []float64 `json:"times,omitempty"`
-	// Objects are the final states of the objects that the run changed, by "RESOURCE
-	// NAMESPACE/NAME".
-	Objects map[string][]map[string]any `json:"objects,omitempty"`
-}
-
-// after returns the time of a step; nil if it is not known.
-func (r *FailureRun) after(step int) *float64 {
+// after returns the time of a step of a run; nil if it is not known.
+func after(r *explored.Run, step int) *float64 {
 	if step >= len(r.Times) {
 		return nil
 	}
 	return &r.Times[step]
 }
 
-// Point is a point of the curve. Step is the index of the last step that the runs share with the
-// failing run.
-type Point struct {
-	Step     int    `json:"step"`
-	Text     string `json:"text,omitempty"`
-	Failures int    `json:"failures"`
-	Runs     int    `json:"runs"`
-}
-
 // ReadFailure reads a file of kelson explore.
-func ReadFailure(name string) (*Failure, error) {
-	data, err := os.ReadFile(name)
+func ReadFailure(name string) (*explored.Failure, error) {
+	f, err := explored.Read(name)
+	if errors.Is(err, explored.ErrNoFailure) {
+		return nil, web.Errorf(http.StatusUnprocessableEntity, "%v", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	f := &Failure{}
-	if err := json.Unmarshal(data, f); err != nil {
-		return nil, web.Errorf(http.StatusUnprocessableEntity, "read failure %s: %v", name, err)
-	}
-	if f.What == "" && f.Plan == "" && len(f.Curve) == 0 && len(f.Steps) == 0 && f.Failing == nil {
-		return nil, web.Errorf(http.StatusUnprocessableEntity,
-			"read failure %s: it has no plan, steps or curve: kelson explore writes failures", name)
-	}
-	if f.Failing == nil && len(f.Steps) > 0 {
-		f.Failing = &FailureRun{Plan: f.Plan, Steps: f.Steps}
-	}
-	f.Steps = nil
+	f.Steps = nil // those of f.Failing
 	return f, nil
 }
 
 // FailureState is the page's content about a failure.
 type FailureState struct {
-	*Failure
+	*explored.Failure
 	// Rows are the steps of both runs side by side, or only of the failing run. First is the index
 	// of the first difference; -1 if there is none.
 	Rows  []StepRow `json:"rows"`
@@ -149,20 +101,20 @@ func (s *Server) failure(r *http.Request) (any, error) {
 	return map[string]any{"failure": state}, nil
 }
 
-func (s *FailureState) compare(passing, failing *FailureRun, all bool) {
+func (s *FailureState) compare(passing, failing *explored.Run, all bool) {
 	if passing == nil {
 		for i, step := range failing.Steps {
-			s.Rows = append(s.Rows, StepRow{B: i + 1, TextB: step, AfterB: failing.after(i)})
+			s.Rows = append(s.Rows, StepRow{B: i + 1, TextB: step, AfterB: after(failing, i)})
 		}
 		return
 	}
 	for _, m := range match(passing.Steps, failing.Steps) {
 		row := StepRow{A: m.a + 1, B: m.b + 1, Equal: m.equal, Times: 1}
 		if m.a >= 0 {
-			row.TextA, row.AfterA = passing.Steps[m.a], passing.after(m.a)
+			row.TextA, row.AfterA = passing.Steps[m.a], after(passing, m.a)
 		}
 		if m.b >= 0 {
-			row.TextB, row.AfterB = failing.Steps[m.b], failing.after(m.b)
+			row.TextB, row.AfterB = failing.Steps[m.b], after(failing, m.b)
 		}
 		if !m.equal && s.First < 0 {
 			s.First = len(s.Rows)

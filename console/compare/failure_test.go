@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/lab/explored"
 )
 
 // show returns the page's content for a failure file.
@@ -42,7 +44,7 @@ func TestFailureOfExplore(t *testing.T) {
 		f.Rows[1].B != 2 || f.First != -1 {
 		t.Errorf("%+v", f)
 	}
-	if len(f.Curve) != 1 || f.Curve[0] != (Point{1, "FAULT kill-after", 4, 4}) {
+	if len(f.Curve) != 1 || f.Curve[0] != (explored.Point{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}) {
 		t.Errorf("curve %+v", f.Curve)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"kelson.dev/console/compare"
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/causes"
+	"kelson.dev/lab/explored"
 	"kelson.dev/operator/trace"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) steps(run string) (Marks, error) {
 	if err != nil {
 		return Marks{}, err
 	}
-	shown := map[string]*compare.FailureRun{"passing": f.Passing, "failing": f.Failing}[run]
+	shown := map[string]*explored.Run{"passing": f.Passing, "failing": f.Failing}[run]
 	if shown == nil {
 		return Marks{}, web.Errorf(http.StatusNotFound, "the failure has no run %q", run)
 	}

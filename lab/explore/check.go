@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kelson.dev/lab/explored"
 )
 
 // Alarm is a violation that a run has shown.
@@ -24,7 +26,7 @@ type Alarm struct {
 	// Steps are the requests, events and faults of the run.
 	Steps []string
 	// Curve shows when the failure became inevitable; nil for a replay and for a Binary.
-	Curve []CurvePoint
+	Curve []explored.Point
 	// Seen is the number of runs of the plan, out of Runs, that raised the alarm. Runs is 1 unless
 	// the operator is a Binary, whose runs differ.
 	Seen, Runs int
@@ -35,7 +37,7 @@ type Alarm struct {
 
 	subjects         []string // the objects and fields that differ, or else the detail
 	fatal            bool     // the trial cannot continue
-	passing, failing *FailureRun
+	passing, failing *explored.Run
 }
 
 func (a Alarm) String() string {

@@ -5,19 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-)
 
-// CurvePoint counts failures of runs that take the same steps as the run of an alarm up to a
-// certain step, and then continue in other orders and without further faults.
-type CurvePoint struct {
-	// Step is the index in Alarm.Steps of the last step that the runs share with the alarm's run,
-	// and Text is that step.
-	Step int    `json:"step"`
-	Text string `json:"text"`
-	// Failures is the number of runs, out of Runs, that raise an alarm.
-	Failures int `json:"failures"`
-	Runs     int `json:"runs"`
-}
+	"kelson.dev/lab/explored"
+)
 
 // branch is the step after which a run no longer follows its plan.
 type branch struct {
@@ -32,10 +22,10 @@ const (
 
 // curve returns points for steps around the first fault of an alarm and up to its end. At the step
 // where the share of failures becomes 1, the failure has become inevitable.
-func (e *explorer) curve(a Alarm, reference *outcomes) []CurvePoint {
-	var points []CurvePoint
+func (e *explorer) curve(a Alarm, reference *outcomes) []explored.Point {
+	var points []explored.Point
 	for _, step := range curveSteps(a.Steps) {
-		p := CurvePoint{Step: step, Text: a.Steps[step], Runs: curveRuns}
+		p := explored.Point{Step: step, Text: a.Steps[step], Runs: curveRuns}
 		for seed := range uint64(curveRuns) {
 			r := e.runWith(a.Plan, nil, &branch{after: step + 1, seed: seed})
 			if r.failed == nil && len(e.alarms(a.Plan, r, reference)) > 0 {
@@ -76,7 +66,7 @@ func (t *trial) leavePlan() {
 }
 
 // curveText draws a curve.
-func curveText(points []CurvePoint) string {
+func curveText(points []explored.Point) string {
 	var b strings.Builder
 	for _, p := range points {
 		fmt.Fprintf(&b, "  %3d%% %-10s step %d: %s\n", 100*p.Failures/p.Runs, strings.Repeat("#", 10*p.Failures/p.Runs),

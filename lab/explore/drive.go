@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kelson.dev/lab/agent/inside"
+	"kelson.dev/lab/explored"
 )
 
 // The environment variables of Drive. SeedVariable selects the random plans; ReportVariable is the
@@ -34,7 +35,7 @@ type Message struct {
 	Finding string `json:",omitempty"`
 	Alarms  int    `json:",omitempty"`
 	// Failure describes the failure of an alarm.
-	Failure *Failure `json:",omitempty"`
+	Failure *explored.Failure `json:",omitempty"`
 	// Report is set in messages of kind progress and done; its Alarms are nil.
 	Report *Report `json:",omitempty"`
 }

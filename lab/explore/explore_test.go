@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 )
@@ -86,7 +87,7 @@ func TestFindsTheMissingSecret(t *testing.T) {
 			if before.Failures != 0 || last.Failures != last.Runs || strings.HasPrefix(before.Text, "FAULT") {
 				t.Errorf("curve %+v, want no failures before the fault and only failures at the end", alarm.Curve)
 			}
-			for _, run := range []*explore.FailureRun{explore.FailureOf(alarm).Passing,
+			for _, run := range []*explored.Run{explore.FailureOf(alarm).Passing,
 				explore.FailureOf(alarm).Failing} {
 				if len(run.Times) != len(run.Steps) || !slices.IsSorted(run.Times) || run.Times[0] != 0 ||
 					run.Times[len(run.Times)-1] == 0 {

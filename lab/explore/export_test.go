@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/lab/explored"
 )
 
 // Unhealthy exports unhealthy to tests.
 var Unhealthy = unhealthy
 
 // FailureOf returns the file of an alarm.
-func FailureOf(a Alarm) *Failure { return a.failure() }
+func FailureOf(a Alarm) *explored.Failure { return a.failure() }
 
 // WarningsOf returns the warnings about a project.
 func WarningsOf(s Scenario) []string { return s.warnings }

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 )
 
 // The console's tests read this file as one of kelson explore.
 func TestFailureFile(t *testing.T) {
-	failure := explore.Failure{
+	failure := explored.Failure{
 		Oracle: "O1", What: "another end", Detail: "pods differ", Plan: "kill-after create pods default/web #1",
 		Steps: []string{"input: create web", "FAULT kill-after"},
-		Curve: []explore.CurvePoint{{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}},
+		Curve: []explored.Point{{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}},
 	}
 	data, err := json.MarshalIndent(failure, "", "  ")
 	if err != nil {

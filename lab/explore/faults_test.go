@@ -280,7 +280,7 @@ func TestPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")
 	}
-	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 300})
+	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 150})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestOccupiedName(t *testing.T) {
 			}, operator.Owns[corev1.Secret]())),
 			Inputs: []explore.Input{explore.Create(configMap("web"))},
 		}
-		alarms := explored(t, s)
+		alarms := alarmsOf(t, s)
 		if _, found := alarms["O13 occupied create secrets default/web-key #1"]; found == correct ||
 			correct && len(alarms) > 0 {
 			t.Errorf("%s: %v", name, alarms)

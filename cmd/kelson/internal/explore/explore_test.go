@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 )
 
 // kelson explore runs a project in kubebuilder's layout, on controller-runtime, unchanged.
@@ -109,7 +110,7 @@ func TestProcessFlags(t *testing.T) {
 func TestUnwritableFailure(t *testing.T) {
 	p := &printer{out: io.Discard, errOut: io.Discard, failure: filepath.Join(t.TempDir(), "missing", "failure.json")}
 	err := p.drive(t.Context(), func(ctx context.Context, send func(explore.Message)) {
-		send(explore.Message{Kind: "alarm", Plan: "order 1", Failure: &explore.Failure{}})
+		send(explore.Message{Kind: "alarm", Plan: "order 1", Failure: &explored.Failure{}})
 		<-ctx.Done()
 		send(explore.Message{Kind: "done"})
 	})

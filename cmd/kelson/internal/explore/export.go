@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 )
 
 // testFolder is the default folder for tests of alarms, in the project.
@@ -121,9 +122,9 @@ func (e *exporter) export(alarm explore.Message) (what, shown string, err error)
 	return fmt.Sprintf("test: %s in %s", name, shown), shown, f.Close()
 }
 
-// writeFailure writes the data of an alarm, a Failure of kelson.dev/lab/explore, to a file. It
+// writeFailure writes the data of an alarm, a Failure of kelson.dev/lab/explored, to a file. It
 // replaces the file of an earlier exploration, whose steps may differ.
-func writeFailure(file string, failure *explore.Failure) error {
+func writeFailure(file string, failure *explored.Failure) error {
 	if failure == nil {
 		return nil
 	}

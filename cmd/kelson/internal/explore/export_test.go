@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 )
 
 // --export writes each alarm as a Go test, once, and says where it is.
@@ -22,8 +23,8 @@ func TestExport(t *testing.T) {
 	alarms := []explore.Message{
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-key #1",
 			Finding: "another end state (O1)\n  secrets default/web-cert: is missing",
-			Failure: &explore.Failure{Plan: "kill-after create secrets default/web-key #1",
-				Curve: []explore.CurvePoint{{Step: 3, Failures: 1, Runs: 4}}}},
+			Failure: &explored.Failure{Plan: "kill-after create secrets default/web-key #1",
+				Curve: []explored.Point{{Step: 3, Failures: 1, Runs: 4}}}},
 		{Kind: "alarm", Text: "…\n", Plan: "kill-after create secrets default/web-* #1; order 7",
 			Finding: "never quiet (O4)\n  for `1h`"},
 		{Kind: "done", Text: "explored", Alarms: 2},

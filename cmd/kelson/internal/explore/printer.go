@@ -7,6 +7,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 )
 
 // printer prints the messages of an exploration, and exports the alarms.
@@ -19,7 +20,7 @@ type printer struct {
 	tests        *exporter     // nil: alarms are not exported
 
 	last     explore.Message
-	failures []*explore.Failure
+	failures []*explored.Failure
 	tested   []string // the files of the tests
 	partial  bool     // the terminal shows a line of progress
 	junit    string   // the file for a report of JUnit; "" for none
@@ -56,9 +57,9 @@ type Result struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Unconfirmed is the number of alarms that do not count because further runs did not raise
 	// them, and NotConfirmed lists them.
-	Unconfirmed  int                `json:"unconfirmed"`
-	NotConfirmed []NotConfirmed     `json:"notConfirmed,omitempty"`
-	Alarms       []*explore.Failure `json:"alarms"`
+	Unconfirmed  int                 `json:"unconfirmed"`
+	NotConfirmed []NotConfirmed      `json:"notConfirmed,omitempty"`
+	Alarms       []*explored.Failure `json:"alarms"`
 	// Replays are the commands that run the plans of the alarms again.
 	Replays []string `json:"replays,omitempty"`
 	// Tests are the files of the tests that --export has written.
@@ -191,7 +192,7 @@ func (p *printer) alarm(m explore.Message, text bool) error {
 func (p *printer) summary(m explore.Message) Result {
 	r := Result{Alarms: p.failures, Tests: p.tested}
 	if r.Alarms == nil {
-		r.Alarms = []*explore.Failure{}
+		r.Alarms = []*explored.Failure{}
 	}
 	for _, f := range p.failures {
 		r.Replays = append(r.Replays, p.replay(f.Plan))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/explored"
 )
 
 // messages are those of an exploration with two alarms.
@@ -19,10 +20,10 @@ func messages() []explore.Message {
 	return []explore.Message{
 		{Kind: "progress", Text: "explored 3 plans"},
 		{Kind: "alarm", Plan: plan, Finding: "another end state (O1)\n  secrets: is missing",
-			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "secrets <a>: is missing\x01",
+			Failure: &explored.Failure{Oracle: "O1", What: "another end state", Detail: "secrets <a>: is missing\x01",
 				Finding: "another end state (O1)", Plan: plan}},
 		{Kind: "alarm", Plan: "order 7", Finding: "another end state (O1)",
-			Failure: &explore.Failure{Oracle: "O1", What: "another end state", Detail: "pods: is missing",
+			Failure: &explored.Failure{Oracle: "O1", What: "another end state", Detail: "pods: is missing",
 				Finding: "another end state (O1)", Plan: "order 7"}},
 		{Kind: "done", Text: "explored 40 plans", Alarms: 2,
 			Report: &explore.Report{Plans: 40, Took: 2500 * time.Millisecond,
