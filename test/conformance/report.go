@@ -169,7 +169,8 @@ func (rs results) markdown(kubernetes string) string {
 	return b.String()
 }
 
-// group returns the words at the beginning of a spec's name that name what it tests, such as Watchers.
+// group returns the words at the beginning of a spec's name that name what it tests, such as
+// Watchers.
 func (r result) group() string {
 	name, _, _ := strings.Cut(short(r.name), " [")
 	for _, verb := range []string{" should ", " works ", " removes ", " updates ", " MUST ", " Should ", " CRUD Tests"} {
