@@ -154,42 +154,7 @@ func (p *program) read(ctx context.Context) (figures, error) {
 			f.writes += value
 		}
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.process.ID))
-	if err != nil {
-		return f, err
-	}
-	f.memory, f.peak = mebibytes(string(status), "VmRSS:"), mebibytes(string(status), "VmHWM:")
-	f.cpu, err = cpuOf(p.process.ID)
+	u, err := child.UsageOf(p.process.ID)
+	f.memory, f.peak, f.cpu = float64(u.Resident)/(1<<20), float64(u.Peak)/(1<<20), u.CPU.Seconds()
 	return f, err
-}
-
-func mebibytes(status, name string) float64 {
-	_, rest, _ := strings.Cut(status, name)
-	if fields := strings.Fields(rest); len(fields) > 0 {
-		kib, _ := strconv.ParseFloat(fields[0], 64)
-		return kib / 1024
-	}
-	return 0
-}
-
-// cpuOf returns the seconds of CPU time of a process.
-func cpuOf(id int) (float64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the fields after the name
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", id, len(fields))
-	}
-	var all float64
-	for _, ticks := range fields[11:13] { // user and kernel mode, in hundredths
-		n, err := strconv.ParseFloat(ticks, 64)
-		if err != nil {
-			return 0, err
-		}
-		all += n / 100
-	}
-	return all, nil
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
+
+	"kelson.dev/bench/median"
 )
 
 // rows are the figures in the table.
@@ -31,22 +32,13 @@ func report(w workload, results map[string][]figures) string {
 		for _, row := range rows {
 			fmt.Fprintf(b, "| %s: %s |", phase, row.name)
 			for _, side := range sides {
-				fmt.Fprintf(b, " "+row.format+" |", median(results[side+" "+phase], row.value))
+				fmt.Fprintf(b, " "+row.format+" |", median.By(results[side+" "+phase], row.value))
 			}
 			b.WriteString("\n")
 		}
 	}
 	b.WriteString("\n")
 	return b.String()
-}
-
-func median(all []figures, value func(figures) float64) float64 {
-	values := make([]float64, 0, len(all))
-	for _, f := range all {
-		values = append(values, value(f))
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
 }
 
 const (

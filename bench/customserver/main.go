@@ -19,7 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -323,17 +322,8 @@ func (p processes) atRest() (sum float64, err error) {
 
 // resident returns the resident memory of a process in megabytes.
 func resident(id int) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kilobytes, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			return kilobytes / 1000, err
-		}
-	}
-	return 0, fmt.Errorf("process %d has no VmRSS", id)
+	u, err := child.UsageOf(id)
+	return float64(u.Resident) / 1024_000, err
 }
 
 // verbs measures requests of one client, one after the other.

@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"kelson.dev/bench/median"
 )
 
 const (
@@ -60,7 +61,7 @@ func report(sides []side, results []map[string][]float64) string {
 				}
 				continue
 			}
-			value := median(values)
+			value := median.Of(values)
 			fmt.Fprintf(&b, " %s |", number(value))
 			if i == 0 {
 				peer = value
@@ -82,11 +83,6 @@ func report(sides []side, results []map[string][]float64) string {
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }
 
 // number formats a figure with four digits.

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"kelson.dev/bench/median"
 	"kelson.dev/test/section"
 )
 
@@ -118,11 +118,6 @@ func (o *options) measure(ctx context.Context, s side) (f figures, err error) {
 		starts, stops = append(starts, start), append(stops, time.Since(began))
 		ownStarts, ownStops = append(ownStarts, ownStart), append(ownStops, ownStop)
 	}
-	f.start, f.stop, f.ownStart, f.ownStop = median(starts), median(stops), median(ownStarts), median(ownStops)
+	f.start, f.stop, f.ownStart, f.ownStop = median.Of(starts), median.Of(stops), median.Of(ownStarts), median.Of(ownStops)
 	return f, nil
-}
-
-func median(all []time.Duration) time.Duration {
-	slices.Sort(all)
-	return all[len(all)/2]
 }

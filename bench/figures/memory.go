@@ -13,13 +13,13 @@ func (l *life) weigh(ctx context.Context, id string) error {
 	if err := l.waitIdle(ctx); err != nil {
 		return err
 	}
-	m, err := l.memory()
+	m, err := l.usage()
 	if err != nil {
 		return err
 	}
 	l.heapProfile(ctx, id)
-	l.set(id, figure{measured: true, value: float64(m.resident)})
-	l.set(id+"-own", figure{measured: true, value: float64(m.anonymous)})
+	l.set(id, figure{measured: true, value: float64(m.Resident)})
+	l.set(id+"-own", figure{measured: true, value: float64(m.Anonymous)})
 	return nil
 }
 

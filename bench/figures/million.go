@@ -115,10 +115,10 @@ func (o *options) sayMemory(ctx context.Context, s *server, when string) error {
 	if err := o.waitIdle(ctx); err != nil {
 		return err
 	}
-	m, err := s.memory()
+	m, err := s.usage()
 	if err == nil {
-		fmt.Printf("memory %s: %s MiB resident, %s MiB of it anonymous\n", when, thousands(float64(m.resident>>20)),
-			thousands(float64(m.anonymous>>20)))
+		fmt.Printf("memory %s: %s MiB resident, %s MiB of it anonymous\n", when, thousands(float64(m.Resident>>20)),
+			thousands(float64(m.Anonymous>>20)))
 	}
 	return err
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -47,53 +45,13 @@ func (p process) answers(ctx context.Context, client *http.Client, url string) e
 	}
 }
 
-// memory is the resident memory of a process in bytes: the total, and the part without pages of
-// files.
-type memory struct{ resident, anonymous int64 }
-
-func (m memory) plus(o memory) memory {
-	return memory{m.resident + o.resident, m.anonymous + o.anonymous}
-}
-
-func (p process) memory() (m memory, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.ID))
-	if err != nil {
-		return m, err
+// usage returns what the process uses.
+func (p process) usage() (child.Usage, error) {
+	u, err := child.UsageOf(p.ID)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = fmt.Errorf("%w:\n%s", err, p.Output())
 	}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		into := map[string]*int64{"VmRSS": &m.resident, "RssAnon": &m.anonymous}[name]
-		if into == nil {
-			continue
-		}
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		if err != nil {
-			return m, fmt.Errorf("memory of process %d: %w", p.ID, err)
-		}
-		*into = kb << 10
-	}
-	if m.resident == 0 {
-		return m, fmt.Errorf("memory of process %d: it has ended:\n%s", p.ID, p.Output())
-	}
-	return m, nil
-}
-
-// tick is the unit of CPU time in /proc.
-const tick = 10 * time.Millisecond
-
-// cpu returns the CPU time that the process has used, in user and kernel mode.
-func (p process) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("processor time of process %d: %q", p.ID, stat)
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick, errors.Join(err1, err2)
+	return u, err
 }
 
 // ownCPU returns the CPU time that this process has used.

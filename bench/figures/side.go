@@ -200,26 +200,20 @@ func clientTLS(cert, key, authority []byte) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
 }
 
-// memory returns the memory of all processes of the side.
-func (s *server) memory() (all memory, err error) {
+// usage returns what all processes of the side use.
+func (s *server) usage() (all child.Usage, err error) {
 	for _, p := range s.processes {
-		m, err := p.memory()
+		u, err := p.usage()
 		if err != nil {
 			return all, err
 		}
-		all = all.plus(m)
+		all = all.Plus(u)
 	}
 	return all, nil
 }
 
-// cpu returns the CPU time of all processes of the side.
-func (s *server) cpu() (all time.Duration, err error) {
-	for _, p := range s.processes {
-		d, err := p.cpu()
-		if err != nil {
-			return all, err
-		}
-		all += d
-	}
-	return all, nil
+// cpu returns the processor time of all processes of the side.
+func (s *server) cpu() (time.Duration, error) {
+	u, err := s.usage()
+	return u.CPU, err
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"kelson.dev/bench/median"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -43,7 +43,7 @@ func (o *options) starts(ctx context.Context, r *results) error {
 	}
 	for i := range all {
 		if len(all[i]) > 0 && r.figures[i]["start"].failure == nil {
-			r.set(i, "start", figure{measured: true, value: float64(median(all[i]))})
+			r.set(i, "start", figure{measured: true, value: float64(median.Of(all[i]))})
 		}
 	}
 	return nil
@@ -79,8 +79,8 @@ func (o *options) inProcess(ctx context.Context, r *results) error {
 		if err != nil {
 			continue
 		}
-		r.set(one.column, "inprocess-start", figure{measured: true, value: float64(median(starts))})
-		r.set(one.column, "inprocess-stop", figure{measured: true, value: float64(median(stops))})
+		r.set(one.column, "inprocess-start", figure{measured: true, value: float64(median.Of(starts))})
+		r.set(one.column, "inprocess-stop", figure{measured: true, value: float64(median.Of(stops))})
 	}
 	return nil
 }
@@ -134,9 +134,4 @@ func firstAnswer(transport http.RoundTripper, url string) error {
 		return fmt.Errorf("first answer: %s", resp.Status)
 	}
 	return nil
-}
-
-func median(all []time.Duration) time.Duration {
-	slices.Sort(all)
-	return all[len(all)/2]
 }

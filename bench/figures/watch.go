@@ -137,7 +137,7 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	if err := l.waitIdle(ctx); err != nil {
 		return err
 	}
-	before, err := l.memory()
+	before, err := l.usage()
 	if err != nil {
 		return err
 	}
@@ -176,11 +176,11 @@ func (l *life) idleWatchers(ctx context.Context) error {
 	if err := l.waitIdle(ctx); err != nil {
 		return err
 	}
-	now, err := l.memory()
+	now, err := l.usage()
 	if err != nil {
 		return err
 	}
-	l.set("idle-watchers", figure{measured: true, value: float64(now.resident-before.resident) / float64(len(all))})
+	l.set("idle-watchers", figure{measured: true, value: float64(now.Resident-before.Resident) / float64(len(all))})
 	small := func(buf []byte, name string) []byte {
 		return fmt.Appendf(buf[:0], `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"k":"v"}}`,
 			name)

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// tick is the unit of processor time in /proc.
-const tick = 10 * time.Millisecond
+	"kelson.dev/test/child"
+)
 
 // usage has the consumption of processes: processor time in user and kernel mode, and memory in
 // bytes. private is the memory without the pages of files, which processes share.
@@ -20,45 +16,16 @@ type usage struct {
 }
 
 // usageOf returns the sums over processes.
-func usageOf(ids []int) (total usage, err error) {
+func usageOf(ids []int) (usage, error) {
+	var total child.Usage
 	for _, id := range ids {
-		cpu, err := cpuOf(id)
+		u, err := child.UsageOf(id)
 		if err != nil {
-			return total, err
+			return usage{}, err
 		}
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
-		if err != nil {
-			return total, err
-		}
-		total.cpu += cpu
-		for line := range strings.Lines(string(status)) {
-			name, value, _ := strings.Cut(line, ":")
-			into := map[string]*int64{"VmRSS": &total.resident, "RssAnon": &total.private}[name]
-			if into == nil {
-				continue
-			}
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			if err != nil {
-				return total, fmt.Errorf("memory of process %d: %w", id, err)
-			}
-			*into += kb << 10
-		}
+		total = total.Plus(u)
 	}
-	return total, nil
-}
-
-func cpuOf(id int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("processor time of process %d: %q", id, stat)
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick, errors.Join(err1, err2)
+	return usage{total.CPU, total.Resident, total.Anonymous}, nil
 }
 
 // load returns the load average of the last minute.

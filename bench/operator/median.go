@@ -1,8 +1,7 @@
 package main
 
 import (
-	"slices"
-
+	"kelson.dev/bench/median"
 	"kelson.dev/bench/operator/sample"
 )
 
@@ -14,19 +13,10 @@ func extract[T, R any](runs []T, value func(T) R) (all []R) {
 	return all
 }
 
-// median returns the median of several figures.
-func median(figures []float64) float64 {
-	all := slices.Sorted(slices.Values(figures))
-	if n := len(all); n%2 == 0 {
-		return (all[n/2-1] + all[n/2]) / 2
-	}
-	return all[len(all)/2]
-}
-
 // medians returns the median of each figure of several runs; for figures that must be zero, it
 // returns the maximum.
 func medians(runs []sample.Figures) sample.Figures {
-	middle := func(figure func(sample.Figures) float64) float64 { return median(extract(runs, figure)) }
+	middle := func(figure func(sample.Figures) float64) float64 { return median.By(runs, figure) }
 	m := sample.Figures{
 		Seconds:    middle(func(f sample.Figures) float64 { return f.Seconds }),
 		CPU:        middle(func(f sample.Figures) float64 { return f.CPU }),

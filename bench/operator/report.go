@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"kelson.dev/bench/median"
 	"kelson.dev/kubernetes/linked"
 )
 
@@ -102,8 +103,8 @@ func (t *table) pairs(what string, u unit, theirs, ours []float64, want target) 
 	for i := range theirs {
 		ratios = append(ratios, ours[i]/theirs[i])
 	}
-	middle := median(ratios)
-	t.add(row{what: what, theirs: u(median(theirs)), ours: u(median(ours)), ratio: ratio(middle)}, want, 1, middle)
+	middle := median.Of(ratios)
+	t.add(row{what: what, theirs: u(median.Of(theirs)), ours: u(median.Of(ours)), ratio: ratio(middle)}, want, 1, middle)
 }
 
 func ratio(v float64) string {

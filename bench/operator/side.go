@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kelson.dev/bench/operator/sample"
+	"kelson.dev/test/child"
 )
 
 // side is a process that runs a task.
@@ -89,17 +90,13 @@ func (p *side) terminate() {
 	time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
 }
 
-// resident returns the current resident bytes.
+// resident returns the current resident bytes; 0 if the process has ended.
 func (p *side) resident() float64 {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			var kb float64
-			_, _ = fmt.Sscan(rest, &kb)
-			return kb * 1024
-		}
+	u, err := child.UsageOf(p.cmd.Process.Pid)
+	if err != nil {
+		return 0
 	}
-	return 0
+	return float64(u.Resident)
 }
 
 // do runs a task from start to end.

@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
-	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
+	"kelson.dev/test/child"
 )
 
 // restTime is how long planes rest before memory is read.
@@ -134,15 +133,6 @@ type usage struct {
 func used() (usage, error) {
 	time.Sleep(restTime)
 	debug.FreeOSMemory()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return usage{}, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			return usage{kb << 10, runtime.NumGoroutine()}, err
-		}
-	}
-	return usage{}, fmt.Errorf("/proc/self/status has no VmRSS")
+	u, err := child.UsageOf(os.Getpid())
+	return usage{u.Resident, runtime.NumGoroutine()}, err
 }

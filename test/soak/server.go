@@ -204,26 +204,12 @@ type memory struct {
 	resident int64 // with the pages of the program's file
 }
 
-func (s *server) memory() (m memory, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.ID))
-	if err != nil {
-		return m, err
+func (s *server) memory() (memory, error) {
+	u, err := child.UsageOf(s.process.ID)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = fmt.Errorf("%w:\n%s", err, s.process.Output())
 	}
-	for line := range strings.SplitSeq(string(status), "\n") {
-		name, value, _ := strings.Cut(line, ":")
-		n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
-		switch {
-		case name == "RssAnon" && err == nil:
-			m.anon = n << 10
-		case name == "VmRSS" && err == nil:
-			m.resident = n << 10
-		}
-	}
-	if m.anon == 0 || m.resident == 0 {
-		return m, fmt.Errorf("memory of process %d is unknown; it may have ended:\n%s", s.process.ID,
-			s.process.Output())
-	}
-	return m, nil
+	return memory{u.Anonymous, u.Resident}, err
 }
 
 // settled returns the memory of the server when it is idle: the smallest of twenty seconds.

@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"kelson.dev/bench/generators"
+	"kelson.dev/bench/median"
 )
 
 // figures are medians.
@@ -82,7 +82,7 @@ func (b *bench) measure(ctx context.Context, rounds int) (figures, error) {
 		}
 		theirs, ours = append(theirs, t), append(ours, o)
 	}
-	f := figures{runTheirs: median(theirs), runOurs: median(ours)}
+	f := figures{runTheirs: middle(theirs), runOurs: middle(ours)}
 	w, err := b.watch(ctx)
 	if err != nil {
 		return f, err
@@ -103,22 +103,14 @@ func (b *bench) measure(ctx context.Context, rounds int) (figures, error) {
 		}
 		theirs, ours = append(theirs, t), append(ours, o)
 	}
-	f.editTheirs, f.editOurs = median(theirs), median(ours)
+	f.editTheirs, f.editOurs = middle(theirs), middle(ours)
 	return f, nil
 }
 
-func median(costs []cost) cost {
-	pick := func(duration func(cost) time.Duration) time.Duration {
-		var all []time.Duration
-		for _, c := range costs {
-			all = append(all, duration(c))
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
-	}
-	return cost{pick(func(c cost) time.Duration {
-		return c.clock
-	}), pick(func(c cost) time.Duration { return c.processor })}
+// middle returns the medians of costs.
+func middle(costs []cost) cost {
+	return cost{median.By(costs, func(c cost) time.Duration { return c.clock }),
+		median.By(costs, func(c cost) time.Duration { return c.processor })}
 }
 
 func (b *bench) runTheirs(ctx context.Context) (cost, error) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/test/child"
 )
 
 // Group of the custom resource.
@@ -237,7 +238,11 @@ type Figures struct {
 // Print adds the figures that every process has, and prints all.
 func (f Figures) Print() {
 	f.CPU = CPU()
-	f.Peak, f.RSS = status("VmHWM:"), status("VmRSS:")
+	u, err := child.UsageOf(os.Getpid())
+	if err != nil {
+		panic(err)
+	}
+	f.Peak, f.RSS = float64(u.Peak), float64(u.Resident)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	f.Allocated = float64(m.TotalAlloc)
@@ -254,20 +259,6 @@ func CPU() float64 {
 		panic(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
-}
-
-func status(field string) float64 {
-	text, _ := os.ReadFile("/proc/self/status")
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, field); ok {
-			var kb float64
-			if _, err := fmt.Sscan(rest, &kb); err != nil {
-				panic(err)
-			}
-			return kb * 1024
-		}
-	}
-	return 0
 }
 
 // Heap returns the live bytes on the heap.
