@@ -125,6 +125,8 @@ func New(config Config) (*Console, error) {
 	if !ok {
 		return nil, fmt.Errorf("console: listener on %s: need TCP", config.Listener.Addr().Network())
 	}
+	config.Cluster = rest.CopyConfig(config.Cluster)
+	config.Cluster.WarningHandler = rest.NoWarnings{} // it reads kinds that are deprecated, too
 	connected, err := cluster.New(config.Cluster, config.Namespaces)
 	if err != nil {
 		return nil, err
@@ -136,13 +138,15 @@ func New(config Config) (*Console, error) {
 	if config.Name == "" {
 		config.Name = connected.Host()
 	}
-	past := &history.Server{Source: config.History}
+	objects := inventory.New(connected)
+	past := &history.Server{Source: config.History, Inventory: objects}
 	if m := config.Moment; m != nil {
 		past.Moment = m.Revision
 		config.Write = config.Write && m.Fork
 	}
 	c := &Console{
-		config: config, cluster: connected, inventory: inventory.New(connected), traces: traces.New(config.Traces), history: past, diagnosis: diagnosed,
+		config: config, cluster: connected, inventory: objects, traces: traces.New(config.Traces),
+		history: past, diagnosis: diagnosed,
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.guard = newGuard(hosts(address, config.Hosts), config.Secure, c.routes())
@@ -178,7 +182,8 @@ func (c *Console) routes() http.Handler {
 // session describes the parts of the console that the page shows.
 func (c *Console) session(*http.Request) (any, error) {
 	version, err := c.cluster.Version()
-	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version, "write": c.config.Write, "failure": c.config.Failure != "", "moment": c.config.Moment}
+	s := map[string]any{"cluster": c.config.Name, "server": c.cluster.Host(), "version": version,
+		"write": c.config.Write, "failure": c.config.Failure != "", "moment": c.config.Moment}
 	if err != nil {
 		s["error"] = web.AsError(err)
 	}

@@ -84,6 +84,7 @@ func TestHistory(t *testing.T) {
 	b.shows("version 3 of 4")
 	b.until(`document.querySelector('.yaml')?.innerText.includes('size: large')`)
 	b.until(`document.querySelector('.versions')?.innerText.includes('"medium" → "large"')`)
+	b.until(`document.querySelector('.versions')?.innerText.includes('by kubectl-edit')`)
 	b.goTo("/object/configmaps/default/settings?tab=history&at=12&base=10")
 	b.until(`document.querySelector('.diff .added')?.innerText.includes('size: large') && document.querySelector('.diff .removed')?.innerText.includes('size: small')`)
 	b.shot("history")
@@ -129,6 +130,18 @@ func TestHistoryOfADataDirectory(t *testing.T) {
 	}
 	b.shows("5 versions")
 	b.until(`document.querySelector('tbody tr').cells[1].innerText === '5'`)
+	// what changed in the last minutes, with the fields and their writer
+	data := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2",`+
+		`"managedFields":[{"manager":"scaler","operation":"Update","time":%q,"fieldsV1":{}}]},"data":{"size":"huge"}}`,
+		time.Now().UTC().Format(time.RFC3339))
+	if err := w.Put(key, 21, time.Now(), []byte(data)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	b.until(`[...document.querySelectorAll('.recent li')].some((li) => li.innerText.includes('default/settings') && li.innerText.includes('by scaler'))`)
+	b.shot("recent-with-history")
 }
 
 // The page of kelson serve --history shows the server's history.

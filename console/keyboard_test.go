@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -696,6 +697,19 @@ func TestKeyboard(t *testing.T) {
 		at("previous=true")
 		b.press(" ")
 		b.until(`!location.search.includes('previous')`)
+		b.to("Times")
+		b.press(" ")
+		b.until(`/^\d\d:\d\d:\d\d\.\d{3} first line/m.test(document.querySelector('pre.logs').innerText)`)
+		b.to("Find lines")
+		b.press("no such line")
+		b.until(`document.querySelector('pre.logs').innerText === ''`)
+		b.press("a", ctrl)
+		b.press("first")
+		b.shows("first line")
+		b.to("Download")
+		if file := eval[string](b, `fetch(document.activeElement.href).then((r) => r.text())`); !strings.Contains(file, "first line") {
+			t.Errorf("the downloaded log: %q", file)
+		}
 		b.to("Log")
 		for !eval[bool](b, `document.activeElement.matches('pre.logs')`) { // the tab is named Logs
 			b.to("Log")

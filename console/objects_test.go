@@ -33,7 +33,9 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 func TestObjects(t *testing.T) {
 	chromium(t)
 	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
-	env.Create(t, deployment("web", 3))
+	web := deployment("web", 3)
+	web.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "echo serving; sleep 3600"}
+	env.Create(t, web)
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
 
 	b.goTo("/objects/deployments.apps")
@@ -61,13 +63,29 @@ func TestObjects(t *testing.T) {
 	b.shows("ScalingReplicaSet")
 
 	// tabs of consoles that may write, and of other kinds
-	for _, tab := range []string{"edit", "exec", "logs"} {
+	for _, tab := range []string{"edit", "exec"} {
 		b.goTo("/object/deployments.apps/default/web?tab=" + tab)
 		b.shows("MinimumReplicasAvailable")
 		if eval[bool](b, `document.querySelector('main textarea, main form, main .danger') !== null`) {
 			t.Errorf("the read-only console offers the tab %s", tab)
 		}
 	}
+
+	// the logs of all pods of a workload, in one view
+	b.goTo("/object/deployments.apps/default/web?tab=logs")
+	b.shows("3 pods")
+	b.until(`new Set(document.querySelector('.logs').innerText.match(/^web-\S+ │/gm)).size === 3`)
+	b.goTo("/object/deployments.apps/default/web?tab=logs&find=no+such+line")
+	b.until(`/^3 pods · 0 of \d+ lines/.test(document.querySelector('.bar [role=status]')?.innerText)`)
+
+	// what changed, one click from Now: without a history, the last writes
+	b.goTo("/")
+	b.until(`document.querySelector('a.button')`)
+	eval[chromedp.Void](b, `document.querySelector('a.button').click()`)
+	b.until(`location.pathname === '/history' && location.search === '?minutes=15'`)
+	b.until(`[...document.querySelectorAll('.recent li')].some((li) => li.innerText.includes('default/api') && li.innerText.includes('created'))`)
+	b.shows("No history is connected")
+	b.shot("recent")
 
 	// search
 	b.goTo("/")

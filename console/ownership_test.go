@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
@@ -31,7 +32,17 @@ func TestMap(t *testing.T) {
 	// 2 Deployments, 2 ReplicaSets, 5 Pods, Service, ConfigMap
 	b.until(`document.querySelectorAll('.node').length === 11`)
 	b.until(`document.querySelectorAll('.edge.owns').length === 7 && document.querySelectorAll('.edge.selects').length === 3 && document.querySelectorAll('.edge.refers').length === 3`)
+	b.until(`[...document.querySelectorAll('.map .group')].some((g) => g.textContent === 'default')`)
 	b.shot("map")
+
+	// health: the Pod that no node can run, and its owners
+	large := deployment("large", 1)
+	large.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
+	env.Create(t, large)
+	b.until(`[...document.querySelectorAll('.node.bad, .node.wait')].some((n) => n.textContent.includes('Pod large'))`)
+	b.goTo("/map?namespace=default&problems=true")
+	b.until(`document.querySelectorAll('.node').length === 3`)
+	b.goTo("/map?namespace=default")
 
 	scaled := deployment("many", 320)
 	env.Create(t, scaled)

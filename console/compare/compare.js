@@ -17,7 +17,7 @@ export function Compare({ query, session }) {
       actions=${state?.a || session?.failure ? html`<button aria-pressed=${all === 'true'} onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>Show equal rows</button>` : null} />
     <${Problem} error=${error} />
     <${Failure} all=${all} />
-    ${!state ? (error ? null : html`<${Loading} />`) : !state.a ? (session?.failure ? null : state.runs.length ? html`<p class="empty">The traces have one run. Start the console with the traces of two: <code>--trace FILE --trace FILE</code></p>`
+    ${!state ? (error ? null : html`<${Loading} />`) : !state.a ? (session?.failure ? null : state.runs.length ? html`<p class="empty">The traces have one run. Compare two of them with <code>kelson console --trace FILE --trace FILE</code>.</p>`
       : html`<${Untraced} traced=${state.traced} errors=${state.errors} />`) : html`
       <div class="bar"><${Runs} runs=${state.runs} current=${state.a} name="a" label="Run A" /><${Runs} runs=${state.runs} current=${state.b} name="b" label="Run B" />
         <button onClick=${() => setQuery({ a: state.b, b: state.a }, { replace: true })}>Swap</button></div>

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/history"
 )
@@ -21,6 +22,8 @@ type Server struct {
 	Source string
 	// Moment is the revision whose state the cluster has; 0 if the state is not from a history.
 	Moment uint64
+	// Inventory has the last writes of objects, for the recent changes without a history.
+	Inventory *inventory.Inventory
 
 	source source
 }
@@ -33,6 +36,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.Handle("GET /api/history/version", web.Func(s.version))
 	mux.Handle("GET /api/history/blame", web.Func(s.blame))
 	mux.Handle("GET /api/history/changes", web.Func(s.changes))
+	mux.HandleFunc("GET /api/history/recent", s.recent)
 }
 
 // Close closes the files.
@@ -103,13 +107,8 @@ func (s *Server) objects(r *http.Request) (any, error) {
 		all := []Object{}
 		keys := h.Keys(r.URL.Query().Get("resource"))
 		namespace := r.URL.Query().Get("namespace")
-		more := 0
 		for _, key := range keys {
 			if namespace != "" && key.Namespace != namespace {
-				continue
-			}
-			if len(all) == maxObjects {
-				more++
 				continue
 			}
 			o := Object{Namespace: key.Namespace, Name: key.Name}
@@ -118,7 +117,9 @@ func (s *Server) objects(r *http.Request) (any, error) {
 			}
 			all = append(all, o)
 		}
-		return map[string]any{"objects": all, "more": more}, nil
+		slices.SortStableFunc(all, func(a, b Object) int { return b.Time.Compare(a.Time) }) // the newest changes first
+		more := max(0, len(all)-maxObjects)
+		return map[string]any{"objects": all[:len(all)-more], "more": more}, nil
 	})
 }
 
@@ -133,6 +134,7 @@ type Version struct {
 	Time     time.Time        `json:"time"`
 	Deleted  bool             `json:"deleted,omitempty"`
 	Created  bool             `json:"created,omitempty"`
+	By       []string         `json:"by,omitempty"` // field managers, the last writer first
 	Changes  []history.Change `json:"changes,omitempty"`
 	More     int              `json:"more,omitempty"` // number of changes that are omitted
 }
@@ -160,6 +162,11 @@ func (s *Server) versions(r *http.Request) (any, error) {
 			_, data, _, err := h.At(v.Revision).Get(key(r))
 			if err != nil {
 				return nil, err
+			}
+			if !v.Deleted {
+				if one.By, err = managers(before, data, v.Time); err != nil {
+					return nil, err
+				}
 			}
 			switch {
 			case v.Deleted:
@@ -228,7 +235,8 @@ func (s *Server) blame(r *http.Request) (any, error) {
 		}
 		all := []Field{}
 		for _, f := range found {
-			one := Field{Path: f.Path, Value: f.Value, Revision: f.Version.Revision, Time: f.Version.Time, First: f.First}
+			one := Field{Path: f.Path, Value: f.Value, Revision: f.Version.Revision, Time: f.Version.Time,
+				First: f.First}
 			for _, o := range f.Owners {
 				one.Managers = append(one.Managers, o.Manager)
 			}

@@ -6,7 +6,7 @@ import { useAnnouncement } from '../page/lib/announce.js';
 import { address, request, useStates } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { objectHref, setQuery } from '../page/lib/route.js';
-import { Badge, Header, Loading, Problem, clock, useSome } from '../page/lib/ui.js';
+import { Badge, Header, Loading, ObjectLink, Problem, clock, moment, useSome } from '../page/lib/ui.js';
 import { text } from '../page/lib/yaml.js';
 
 /**
@@ -29,7 +29,42 @@ function useRequest(path, params, version) {
   return state.key === key ? [state.value, state.error] : [null, null];
 }
 
-const Unconnected = () => html`<p class="empty">No history is connected. Record one with <code>kelson record --out FILE</code> and start the console with <code>--history FILE</code>, or keep one with <code>kelson serve --history 24h</code>.</p>`;
+const Unconnected = () => html`<p class="empty">No history is connected, so earlier versions are unknown. <code>kelson serve --console --history 24h</code> keeps one and shows it here.
+  For any other cluster, record one with <code>kelson record --out FILE</code>, and start <code>kelson console --history FILE</code>.</p>`;
+
+/** The spans to choose from, in minutes. @type {[string, string][]} */
+const spans = [['5', '5 minutes'], ['15', '15 minutes'], ['60', 'hour'], ['1440', '24 hours'], ['10080', '7 days']];
+
+/** The tone of what happened to an object. @type {Record<string, string>} */
+const tones = { created: 'good', deleted: 'bad', deleting: 'wait' };
+
+/**
+ * What changed in the last minutes, and beside it what failed.
+ * @param {{query: URLSearchParams, namespace: string}} props
+ */
+function Recent({ query, namespace }) {
+  const minutes = query.get('minutes') ?? '15';
+  const [state, error] = useStates(address('history/recent', { minutes, namespace }));
+  const [now] = useStates(address('now', { namespace }));
+  const since = Date.now() - Number(minutes) * 60000;
+  const failed = (now?.items ?? []).flatMap((/** @type {any} */ i) => i.problems.filter((/** @type {any} */ p) => p.time && Date.parse(p.time) >= since).slice(0, 1).map((/** @type {any} */ p) => ({ item: i, problem: p })));
+  return html`<section class="recent"><h2>What changed in the last <select aria-label="Span" value=${minutes} onChange=${(/** @type {any} */ e) => setQuery({ minutes: e.target.value })}>
+      ${spans.map(([value, label]) => html`<option value=${value}>${label}</option>`)}</select></h2>
+    <${Problem} error=${error} />
+    <div class="beside"><div>
+      ${!state ? (error ? null : html`<${Loading} />`) : !state.synced ? html`<${Loading} text="Reading the cluster…" />` : state.changes.length ? html`<ol class="effects">${state.changes.map((/** @type {any} */ c) => html`<li key=${c.resource + '/' + c.namespace + '/' + c.name}>
+          <span class="mono quiet">${clock(c.time).slice(0, 8)}</span> <${Badge} text=${c.what} as=${tones[c.what] ?? ''} />
+          <span class="kind"> ${c.resource}</span> <a href=${objectHref(c.resource, c.namespace, c.name, state.connected ? 'history' : undefined)}>${c.namespace ? html`<span class="ns">${c.namespace}/</span>` : null}${c.name}</a>
+          ${c.by?.length ? html` <span class="quiet">by</span> ${c.by.join(', ')}` : null}
+          ${c.changes?.length ? html`<dl class="delta">${c.changes.map((/** @type {any} */ d) => html`<dt class="mono">${d.path}</dt><dd class="mono"><del>${d.from || '(absent)'}</del> → <ins>${d.to || '(absent)'}</ins></dd>`)}</dl>` : null}
+          ${c.more ? html`<span class="quiet">and ${c.more.toLocaleString()} more fields</span>` : null}</li>`)}</ol>
+          ${state.total > state.changes.length ? html`<p class="quiet">${(state.total - state.changes.length).toLocaleString()} earlier changes; choose a shorter span or a namespace.</p>` : null}`
+        : html`<p class="quiet">Nothing changed.</p>`}
+    </div><div><h3>Failed since</h3>${failed.length ? html`<ul class="effects">${failed.slice(0, 50).map((/** @type {any} */ f) => html`<li><span class="mono quiet">${clock(f.problem.time).slice(0, 8)}</span> <${ObjectLink} ...${f.item} tab="why" />
+        <div><strong class=${f.problem.tone}>${f.problem.what}</strong> ${f.problem.text}</div></li>`)}</ul>` : html`<p class="quiet">${now?.synced ? 'Nothing began to fail.' : 'Reading the cluster…'}</p>`}</div></div>
+    ${state && !state.connected ? html`<p class="hint quiet">No history is connected: each object has its last write, from managedFields; deletions and the changed fields are unknown. <code>kelson serve --console --history 24h</code> keeps every version; for any other cluster,
+      <code>kelson record --out FILE</code> and <code>kelson console --history FILE</code>.</p>` : null}</section>`;
+}
 
 /** @param {{query: URLSearchParams, namespace: string}} props */
 export function History({ query, namespace }) {
@@ -37,14 +72,16 @@ export function History({ query, namespace }) {
   const resource = query.get('resource') ?? state?.resources?.[0]?.name ?? '';
   const [list, listError] = useRequest(state?.connected && resource ? 'history/objects' : null, { resource, namespace }, state?.newest);
   if (!state) return html`<${Header} title="History" /><${Problem} error=${error} />${error ? null : html`<${Loading} />`}`;
-  if (!state.connected) return html`<${Header} title="History" /><${Unconnected} />`;
-  return html`<${Header} title="History" note=${`${state.versions.toLocaleString()} versions, ${new Date(state.from).toLocaleString()} to ${new Date(state.to).toLocaleString()}`} actions=${html`
+  if (!state.connected) return html`<${Header} title="History" /><${Recent} query=${query} namespace=${namespace} />`;
+  return html`<${Header} title="History" note=${`${state.versions.toLocaleString()} versions, ${moment(state.from)} to ${moment(state.to)}`} actions=${html`
       <label>Kind <select value=${resource} onChange=${(/** @type {any} */ e) => setQuery({ resource: e.target.value })}>${state.resources.map((/** @type {any} */ r) => html`<option value=${r.name}>${r.kind} (${r.objects})</option>`)}</select></label>`} />
     <${Problem} error=${error ?? listError} />
+    <${Recent} query=${query} namespace=${namespace} />
+    <h2>Objects</h2>
     <${Moments} query=${query} newest=${state.newest} />
     ${!list ? (listError ? null : html`<${Loading} />`) : html`<table class="plain"><thead><tr><th>Object</th><th>Versions</th><th>Last change</th><th>State</th></tr></thead><tbody>
       ${list.objects.map((/** @type {any} */ o) => html`<tr key=${o.namespace + '/' + o.name}><td><a href=${objectHref(resource, o.namespace, o.name, 'history')}>${o.namespace ? html`<span class="ns">${o.namespace}/</span>` : null}${o.name}</a></td>
-        <td class="number">${o.versions}</td><td>${new Date(o.time).toLocaleString()}</td><td>${o.deleted ? html`<${Badge} text="deleted" as="bad" />` : null}</td></tr>`)}</tbody></table>
+        <td class="number">${o.versions}</td><td>${moment(o.time)}</td><td>${o.deleted ? html`<${Badge} text="deleted" as="bad" />` : null}</td></tr>`)}</tbody></table>
       ${list.more ? html`<p class="quiet">${list.more.toLocaleString()} more objects; choose a namespace.</p>` : null}`}`;
 }
 
@@ -103,6 +140,7 @@ export function HistoryObject({ resource, namespace, name, query }) {
     <div class="split">
       <ol class="versions" reversed>${versions.slice().reverse().map((v) => html`<li key=${v.revision} class=${v.revision === at ? 'active' : ''}>
         <button class="plainbutton" aria-current=${v.revision === at ? 'true' : undefined} onClick=${() => setQuery({ at: v.revision }, { replace: true })}><b>${v.revision}</b> <span class="quiet">${clock(v.time)}</span>
+          ${v.by?.length ? html` <span class="quiet">by</span> ${v.by.join(', ')}` : null}
           ${v.deleted ? html` <${Badge} text="deleted" as="bad" />` : v.created ? html` <${Badge} text="first version" as="good" />` : null}</button>
         ${v.changes?.length ? html`<dl>${v.changes.map((/** @type {any} */ c) => html`<dt class="mono">${c.path}</dt><dd class="mono"><del>${c.from || '(absent)'}</del> → <ins>${c.to || '(absent)'}</ins></dd>`)}</dl>` : null}
         ${v.more ? html`<span class="quiet">and ${v.more} more changes</span>` : null}</li>`)}</ol>
@@ -115,9 +153,6 @@ export function HistoryObject({ resource, namespace, name, query }) {
       <td class="mono">${f.revision === '0' ? '' : f.first ? html`<span title="the first recorded version; the value may be older">≤ ${f.revision}</span>` : f.revision}</td><td class="mono quiet">${f.revision === '0' ? '' : moment(f.time)}</td></tr>`)}</tbody></table>${moreFields}</section>` : null}
   </div>`;
 }
-
-/** Returns a date and time of day. @param {string} time */
-const moment = (time) => new Date(time).toLocaleDateString() + ' ' + clock(time);
 
 /**
  * Returns an object without managedFields, and for comparisons without fields whose value differs

@@ -51,10 +51,11 @@ func (x index) root(o *inventory.Object) *inventory.Object {
 
 // consequences are the reasons of conditions which say only that another object, or another part of
 // the status, has a problem.
-var consequences = []string{"MinimumReplicasUnavailable", "ContainersNotReady", "ContainersNotInitialized"}
+var consequences = []string{"MinimumReplicasUnavailable", "ContainersNotReady", "ContainersNotInitialized", "PodFailed"}
 
-// distinct removes problems that repeat others of the same item: consequences, and Events with the
-// message of a condition. A problem without another one stays.
+// distinct removes problems that repeat others of the same item: consequences, Events with the
+// message of a condition, and facts that an earlier problem states, such as those of an owner. A
+// problem without another one stays.
 func distinct(all []Problem) []Problem {
 	kept := slices.DeleteFunc(slices.Clone(all), func(p Problem) bool {
 		return p.What == waitsForReplicas || slices.Contains(consequences, p.reason) || p.What == "BackOff" && p.event
@@ -63,14 +64,40 @@ func distinct(all []Problem) []Problem {
 		return all
 	}
 	var result []Problem
-	for _, p := range kept {
-		if !p.event || !slices.ContainsFunc(kept, func(q Problem) bool {
+	for i, p := range kept {
+		if p.event && slices.ContainsFunc(kept, func(q Problem) bool {
 			return !q.event && p.message != "" && strings.Contains(q.Text, p.message)
 		}) {
-			result = append(result, p)
+			continue
 		}
+		fact := p.fact()
+		repeats := func(q Problem) bool { return q.ID == 0 && strings.Contains(q.fact(), fact) }
+		if p.ID == 0 && len(fact) >= shortFact && (slices.ContainsFunc(kept[:i], repeats) ||
+			p.event && slices.ContainsFunc(kept[i+1:], func(q Problem) bool { return !q.event && repeats(q) })) {
+			continue
+		}
+		result = append(result, p)
 	}
 	return result
+}
+
+// shortFact is the length of texts that say too little to be the same fact.
+const shortFact = 16
+
+var (
+	// createdPods are the names of pods that could not be created. Each attempt has another one.
+	createdPods = regexp.MustCompile(`^pods "[^"]*"`)
+	// framing are words that Events and conditions put before a message.
+	framing = regexp.MustCompile(`^(\(combined from similar events\): )?(FailedCreate: )?(Error creating: )?`)
+)
+
+// fact returns the text of a problem without what differs in messages about the same fact.
+func (p Problem) fact() string {
+	text := p.Text
+	if p.event {
+		text = p.message
+	}
+	return createdPods.ReplaceAllString(framing.ReplaceAllString(text, ""), "pods")
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)

@@ -77,10 +77,8 @@ type State struct {
 	Synced  bool `json:"synced"`
 	// Failures are resources that can't be listed, and traces that can't be read.
 	Failures []inventory.Failure `json:"failures,omitempty"`
-	// Unreachable is the reason if no resource can be listed, unless the user lacks the right. The
-	// items are those of an earlier time.
-	Unreachable string `json:"unreachable,omitempty"`
-	Traced      bool   `json:"traced"` // the console has traces
+	inventory.Old
+	Traced bool `json:"traced"` // the console has traces
 }
 
 // Item is an object that is not ready, or owns others that are not: the problems of these are
@@ -169,9 +167,7 @@ func find(snapshot inventory.Snapshot, t *traces.Traces, namespace string, now t
 	}
 	state.Items = all.bound(items)
 	state.Failures = snapshot.Failures
-	if snapshot.Unreachable {
-		state.Unreachable = snapshot.Failures[0].Why
-	}
+	state.Old = snapshot.Old()
 	for place, why := range t.Errors() {
 		state.Failures = append(state.Failures, inventory.Failure{What: "trace " + place, Why: why})
 	}

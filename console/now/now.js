@@ -17,7 +17,7 @@ export function Now({ namespace }) {
   useAnnouncement(!state?.synced || error ? '' : quiet ? settled : [attention, progressing ? progressing.toLocaleString() + ' in progress' : ''].filter(Boolean).join(', '));
   if (!state) return html`<${Header} title="Now" /><${Problem} error=${error} />${error ? null : html`<${Loading} text="Reading the cluster…" />`}`;
   return html`
-    <${Header} title="Now" note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
+    <${Header} title="Now" actions=${html`<a class="button" href=${'/history?minutes=15' + (namespace ? '&namespace=' + encodeURIComponent(namespace) : '')}>What changed in the last 15 minutes?</a>`} note=${state.synced ? `${state.objects.toLocaleString()} objects` : 'reading the cluster…'} />
     <${Problem} error=${error} />
     ${quiet && error ? null : quiet
       ? html`<div class=${'calm' + (state.synced && !state.failures?.length ? '' : ' quiet')}>${!state.synced ? 'Reading the cluster…' : state.failures?.length ? settled : html`<span class="tick" aria-hidden="true">✓</span> ${settled}`}</div>`
@@ -26,7 +26,7 @@ export function Now({ namespace }) {
         <ul class="items">${state.items.map((/** @type {any} */ i) => html`<${ItemView} key=${i.kind + '/' + i.namespace + '/' + i.name} item=${i} />`)}</ul>
       `}
     ${state.wakes?.length ? html`<section><h2>Next scheduled reconciles</h2><${Wakes} wakes=${state.wakes} /></section>` : null}
-    ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. Start the console with <code>--trace</code>.</p>` : null}
+    ${!state.traced ? html`<p class="hint quiet">No operator’s trace is connected: failed reconciles and hot loops are unknown. <code>kelson dev</code> connects that of its operator; for others, start <code>kelson console --trace FILE</code>.</p>` : null}
     <${Unreadable} failures=${state.failures} />
   `;
 }

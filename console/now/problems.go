@@ -51,6 +51,19 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 	return all
 }
 
+// Tone returns "bad" or "wait" if the status of an object reports a problem, the worst one, and ""
+// otherwise.
+func Tone(o *inventory.Object, now time.Time) string {
+	tone := ""
+	for _, p := range ofObject(o, now) {
+		if p.Tone == "bad" {
+			return p.Tone
+		}
+		tone = p.Tone
+	}
+	return tone
+}
+
 const waitsForReplicas = "waits for replicas"
 
 // keeps says what keeps an object that is being deleted. The conditions of a namespace name its

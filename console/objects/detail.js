@@ -6,10 +6,10 @@ import { address, useStream } from '../page/lib/api.js';
 import { html } from '../page/lib/html.js';
 import { kindOf, resourceOf } from '../page/lib/kinds.js';
 import { listHref, objectHref } from '../page/lib/route.js';
-import { Age, Badge, Header, Loading, ObjectLink, Problem, Tabs, useSome } from '../page/lib/ui.js';
+import { Age, Badge, Header, Loading, ObjectLink, Problem, Tabs, moment, useSome } from '../page/lib/ui.js';
 import { Exec } from '../exec/exec.js';
 import { Edit } from './edit.js';
-import { Logs } from './logs.js';
+import { Logs, hasLogs } from './logs.js';
 import { Yaml } from './yaml.js';
 
 /** The tab that an address without one shows. */
@@ -29,7 +29,7 @@ export function Detail({ resource, namespace, name, query, session, views }) {
   const object = state.url === url ? state.object : null;
   const gone = state.url === url && state.gone;
   // an address may be from a console that may write, or name a tab of another kind
-  const offered = /** @type {Record<string, boolean|undefined>} */ ({ logs: resource === 'pods', exec: resource === 'pods' && session?.write, edit: session?.write });
+  const offered = /** @type {Record<string, boolean|undefined>} */ ({ logs: resource === 'pods' || hasLogs(object), exec: resource === 'pods' && session?.write, edit: session?.write });
   const asked = query.get('tab') ?? first;
   const tab = offered[asked] ?? true ? asked : first;
   useAnnouncement(gone ? `${name}: ${object ? 'deleted' : 'not found'}` : object?.metadata.deletionTimestamp ? name + ': deleting' : '');
@@ -55,7 +55,7 @@ export function Detail({ resource, namespace, name, query, session, views }) {
         ? error || gone ? (gone ? html`<p class="empty">The object does not exist. Its causes and history may still be recorded.</p>` : null) : html`<${Loading} />`
         : tab === 'yaml' ? html`<${Yaml} object=${object} resource=${resource} query=${query} />`
         : tab === 'events' ? html`<${Events} namespace=${namespace} uid=${object.metadata.uid} />`
-        : tab === 'logs' ? html`<${Logs} pod=${object} query=${query} />`
+        : tab === 'logs' ? html`<${Logs} object=${object} query=${query} />`
         : tab === 'exec' ? html`<${Exec} pod=${object} query=${query} />`
         : tab === 'edit' ? html`<${Edit} object=${object} resource=${resource} />`
         : html`<${Overview} object=${object} />`}
@@ -71,7 +71,7 @@ function Overview({ object }) {
   return html`<div class="overview">
     <dl class="facts">
       <dt>API version</dt><dd>${object.apiVersion}</dd>
-      <dt>Created</dt><dd>${m.creationTimestamp ? html`<${Age} time=${m.creationTimestamp} /> ago <span class="quiet">${m.creationTimestamp}</span>` : '–'}</dd>
+      <dt>Created</dt><dd>${m.creationTimestamp ? html`<${Age} time=${m.creationTimestamp} /> ago <span class="quiet">${moment(m.creationTimestamp)}</span>` : '–'}</dd>
       ${m.deletionTimestamp ? html`<dt>Deletion</dt><dd class="bad">requested <${Age} time=${m.deletionTimestamp} /> ago</dd>` : null}
       ${m.finalizers?.length ? html`<dt>Finalizers</dt><dd>${m.finalizers.map((/** @type {string} */ f) => html`<code class="chip">${f}</code> `)}</dd>` : null}
       ${m.ownerReferences?.length ? html`<dt>Owned by</dt><dd>${m.ownerReferences.map((/** @type {any} */ o) => html`<div><${ObjectLink} kind=${o.kind}

@@ -8,7 +8,7 @@ import { stringify } from '../page/lib/json.js';
 import { resourceOf } from '../page/lib/kinds.js';
 import { navigate, objectHref, setQuery } from '../page/lib/route.js';
 import { enlarged } from '../page/lib/size.js';
-import { Header, Loading, Problem, duration, tone, useClock } from '../page/lib/ui.js';
+import { Header, Loading, Problem, duration, moment, readiness, tone, useClock } from '../page/lib/ui.js';
 
 /**
  * @typedef {{namespace?: string, name: string, created?: string, deleting?: boolean, cells: any[]}} Row
@@ -72,8 +72,11 @@ export function List({ resource, query, namespace }) {
   const filter = (query.get('q') ?? '').toLowerCase();
   const wide = query.get('wide') === 'true';
   const [sort, descending] = [query.get('sort')?.replace(/^-/, ''), query.get('sort')?.startsWith('-')];
-  const shown = columns.map((c, i) => ({ ...c, i })).filter((c) => wide || !c.priority);
-  const withNamespace = !namespace && (kind?.namespaced ?? true);
+  const narrow = useNarrow();
+  const some = columns.map((c, i) => ({ ...c, i })).filter((c) => wide || !c.priority);
+  // on a phone, the state stands beside the name
+  const shown = narrow ? [...some.slice(0, 1), ...some.slice(1).filter(isState), ...some.slice(1).filter((c) => !isState(c))] : some;
+  const withNamespace = !namespace && !narrow && (kind?.namespaced ?? true);
 
   const visible = useMemo(() => {
     let all = [...rows.values()];
@@ -109,7 +112,7 @@ export function List({ resource, query, namespace }) {
     ${error?.code === 403 && !namespace && kind?.namespaced ? html`<p class="quiet">If you may list a single namespace, choose it at the top of the page.</p>` : null}
     ${begun
       ? visible.length
-        ? html`<${Rows} ...${{ resource, rows: visible, columns: shown, withNamespace, sort, descending }} />`
+        ? html`<${Rows} ...${{ resource, rows: visible, columns: shown, withNamespace, narrow, sort, descending }} />`
         : html`<p class="empty">${filter ? 'No row matches the filter.' : complete ? `No ${kind?.kind ?? 'object'} ${namespace ? 'in namespace ' + namespace : 'exists'}.` : ''}</p>`
       : error
         ? null
@@ -118,7 +121,7 @@ export function List({ resource, query, namespace }) {
 }
 
 /** Renders the rows that are in view, between two spacers. @param {any} props */
-function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
+function Rows({ resource, rows, columns, withNamespace, narrow, sort, descending }) {
   const now = useClock();
   const scroller = useRef(/** @type {HTMLDivElement|null} */ (null));
   const [range, setRange] = useState([0, 60]);
@@ -146,14 +149,14 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
   const widths = useMemo(() => {
     const widthOf = (/** @type {(r: Row) => any} */ get, /** @type {string} */ title) => {
       let width = title.length + 2;
-      for (const r of rows) width = Math.max(width, Math.min(60, String(get(r) ?? '').length));
+      for (const r of rows) width = Math.max(width, Math.min(narrow ? 20 : 60, String(get(r) ?? '').length));
       return width + 2.5;
     };
     return [
       ...(withNamespace ? [widthOf((r) => r.namespace, 'Namespace')] : []),
       ...columns.map((/** @type {any} */ c) => (isAge(c) ? 9 : widthOf((r) => r.cells[c.i], c.name))),
     ];
-  }, [rows, columns.length, withNamespace]);
+  }, [rows, columns.length, withNamespace, narrow]);
 
   // Keys select a row. When the row is rendered, its link gets the focus.
   const focus = useRef(false);
@@ -215,6 +218,22 @@ function Rows({ resource, rows, columns, withNamespace, sort, descending }) {
   </div>`;
 }
 
+/** Reports whether a column says how an object is. @param {Column} c */
+const isState = (c) => /^(Status|Phase|Ready|Reason)$/i.test(c.name);
+
+const narrowScreen = matchMedia('(max-width: 35em)');
+
+/** Reports whether the screen is as narrow as that of a phone. */
+function useNarrow() {
+  const [narrow, setNarrow] = useState(narrowScreen.matches);
+  useEffect(() => {
+    const change = () => setNarrow(narrowScreen.matches);
+    narrowScreen.addEventListener('change', change);
+    return () => narrowScreen.removeEventListener('change', change);
+  }, []);
+  return narrow;
+}
+
 /** @param {Column} c */
 const isAge = (c) => c.name === 'Age';
 
@@ -222,9 +241,9 @@ const isAge = (c) => c.name === 'Age';
 function cell(r, c, resource, now, active) {
   const value = r.cells[c.i];
   if (c.format === 'name' || (c.i === 0 && c.name === 'Name')) return html`<a id=${active ? 'active-row' : undefined} href=${objectHref(resource, r.namespace, r.name)}>${value}</a>`;
-  if (isAge(c) && r.created) return html`<span title=${r.created}>${duration(now - Date.parse(r.created))}</span>`;
-  if (/^(Status|Phase|Ready|Reason)$/i.test(c.name) && typeof value === 'string') {
-    const t = tone(value);
+  if (isAge(c) && r.created) return html`<span title=${moment(r.created)}>${duration(now - Date.parse(r.created))}</span>`;
+  if (isState(c) && typeof value === 'string') {
+    const t = readiness(value) || tone(value);
     return t ? html`<span class=${'state ' + t}>${value}</span>` : value;
   }
   if (value === null || value === undefined || value === '<none>' || value === '') return html`<span class="none">–</span>`;

@@ -32,6 +32,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.Handle("GET /api/field", web.Func(s.field))
 	mux.HandleFunc("GET /api/logs", s.logs)
+	mux.HandleFunc("GET /api/logs/file", s.logFile)
 	mux.Handle("PUT /api/object", web.Func(s.update))
 	mux.Handle("DELETE /api/object", web.Func(s.remove))
 }
@@ -83,7 +84,8 @@ type table struct {
 func (t *table) rows() []Row {
 	rows := make([]Row, 0, len(t.Rows))
 	for _, r := range t.Rows {
-		row := Row{Namespace: r.Object.Namespace, Name: r.Object.Name, Deleting: r.Object.DeletionTimestamp != nil, Cells: r.Cells}
+		row := Row{Namespace: r.Object.Namespace, Name: r.Object.Name, Deleting: r.Object.DeletionTimestamp != nil,
+			Cells: r.Cells}
 		if !r.Object.CreationTimestamp.IsZero() {
 			row.Created = r.Object.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z")
 		}
@@ -114,7 +116,8 @@ func (s *Server) table(w http.ResponseWriter, r *http.Request) {
 		pending = Rows{}
 		return stream.Send("rows", rows)
 	}
-	err = s.Cluster.Follow(r.Context(), cluster.Collection{Kind: kind, Namespace: r.URL.Query().Get("namespace"), Accept: cluster.Table}, cluster.Receiver{
+	err = s.Cluster.Follow(r.Context(), cluster.Collection{Kind: kind, Namespace: r.URL.Query().Get("namespace"),
+		Accept: cluster.Table}, cluster.Receiver{
 		Page: func(list json.RawMessage, first, last bool) error {
 			var t table
 			if err := json.Unmarshal(list, &t); err != nil {
@@ -181,7 +184,8 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 		}
 		return stream.Send(event, object)
 	}
-	collection := cluster.Collection{Kind: kind, Namespace: q.Get("namespace"), FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+	collection := cluster.Collection{Kind: kind, Namespace: q.Get("namespace"),
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 	err = s.Cluster.Follow(r.Context(), collection, cluster.Receiver{
 		Page: func(list json.RawMessage, _, last bool) error {
 			var l struct {
@@ -283,12 +287,14 @@ func DecodeEvent(data []byte) (Event, error) {
 		object = e.InvolvedObject.Namespace + "/" + object
 	}
 	return Event{
-		UID: string(e.Metadata.UID), Time: when.UTC().Format("2006-01-02T15:04:05.000Z"), Type: e.Type, Reason: e.Reason, Message: e.Message,
+		UID: string(e.Metadata.UID), Time: when.UTC().Format("2006-01-02T15:04:05.000Z"), Type: e.Type,
+		Reason: e.Reason, Message: e.Message,
 		From: from, Count: max(e.Count, e.Series.Count), Kind: e.InvolvedObject.Kind, Object: object,
 	}, nil
 }
 
-var eventKind = cluster.Kind{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true, Verbs: []string{"list", "watch"}}
+var eventKind = cluster.Kind{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true,
+	Verbs: []string{"list", "watch"}}
 
 // events streams the Events about an object, with the newest state of each.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
@@ -309,7 +315,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return stream.Send("events", events)
 	}
 	selector := fields.OneTermEqualSelector("involvedObject.uid", q.Get("uid")).String()
-	err := s.Cluster.Follow(r.Context(), cluster.Collection{Kind: eventKind, Namespace: q.Get("namespace"), FieldSelector: selector}, cluster.Receiver{
+	err := s.Cluster.Follow(r.Context(), cluster.Collection{Kind: eventKind, Namespace: q.Get("namespace"),
+		FieldSelector: selector}, cluster.Receiver{
 		Page: func(list json.RawMessage, _, _ bool) error {
 			var l struct{ Items []json.RawMessage }
 			if err := json.Unmarshal(list, &l); err != nil {

@@ -17,6 +17,8 @@ type Node struct {
 	Name      string `json:"name,omitempty"`
 	Count     int    `json:"count,omitempty"` // of objects, if the node represents several
 	Deleting  bool   `json:"deleting,omitempty"`
+	Tone      string `json:"tone,omitempty"`     // "bad" or "wait": the object, or some of several, has a problem
+	Problems  int    `json:"problems,omitempty"` // of objects with a problem, if the node represents several
 	X         int    `json:"x"`
 	Y         int    `json:"y"`
 }
@@ -38,6 +40,16 @@ type Graph struct {
 	// Folded means that objects of one kind with the same owner are one node, because there are
 	// more than maxNodes objects.
 	Folded bool `json:"folded,omitempty"`
+	// Groups are the namespaces, each in the row above its objects.
+	Groups []Group `json:"groups"`
+	// Bad is how many of the objects have a problem.
+	Bad int `json:"bad,omitempty"`
+}
+
+// Group is a namespace of the drawing; "" are the objects without a namespace.
+type Group struct {
+	Namespace string `json:"namespace"`
+	Y         int    `json:"y"`
 }
 
 // maxNodes is the number of objects up to which each object is a separate node.
@@ -51,16 +63,38 @@ type tree struct {
 	column   int
 	row      int
 	attached bool // it has an owner, or it is at either end of a reference
+	tone     string
+	problems int // of the objects that the tree represents
+}
+
+// unwell reports whether the object, or one that it owns, has a problem.
+func (t *tree) unwell() bool {
+	return t.tone != "" || slices.ContainsFunc(t.owned, (*tree).unwell)
+}
+
+// add counts another tree among the objects that t represents.
+func (t *tree) add(other *tree) {
+	t.count++
+	t.owned = append(t.owned, other.owned...)
+	t.problems += other.problems
+	if t.tone != "bad" && other.tone != "" {
+		t.tone = other.tone
+	}
 }
 
 // layout draws objects in the order of their names, and owners to the left of the objects that they
 // own. References and selections are edges.
-func layout(objects []*inventory.Object, all bool) Graph {
-	g := Graph{Nodes: []*Node{}, Edges: []Edge{}, Objects: len(objects)}
+// tone returns the tone of an object. If only is true, it draws only trees that have problems.
+func layout(objects []*inventory.Object, all, only bool, tone func(*inventory.Object) string) Graph {
+	g := Graph{Nodes: []*Node{}, Edges: []Edge{}, Groups: []Group{}, Objects: len(objects)}
 	trees := map[string]*tree{} // by UID
 	byName := map[inventory.Reference]map[string]*tree{}
 	for _, o := range objects {
-		t := &tree{object: o, count: 1}
+		t := &tree{object: o, count: 1, tone: tone(o)}
+		if t.tone != "" {
+			t.problems = 1
+			g.Bad++
+		}
 		trees[o.UID] = t
 		key := inventory.Reference{Kind: o.Kind, Name: o.Name}
 		if byName[key] == nil {
@@ -79,19 +113,23 @@ func layout(objects []*inventory.Object, all bool) Graph {
 		}
 	}
 	links := references(objects, trees, byName)
-	if !all {
-		roots = slices.DeleteFunc(roots, func(t *tree) bool { return !t.attached })
-	}
 	shown := 0
-	for _, t := range trees {
-		if all || t.attached {
-			shown++
+	roots = slices.DeleteFunc(roots, func(t *tree) bool {
+		hidden := !all && !t.attached && t.tone == "" || only && !t.unwell()
+		if !hidden {
+			shown += t.size()
 		}
-	}
+		return hidden
+	})
 	represents := map[string]*tree{} // tree that represents an object, by UID
 	g.Folded = shown > maxNodes
 	roots = fold(roots, g.Folded, represents)
-	for _, t := range roots {
+	slices.SortStableFunc(roots, func(a, b *tree) int { return strings.Compare(a.object.Namespace, b.object.Namespace) })
+	for i, t := range roots {
+		if i == 0 || t.object.Namespace != roots[i-1].object.Namespace {
+			g.Groups = append(g.Groups, Group{t.object.Namespace, g.Rows})
+			g.Rows++
+		}
 		g.place(t, 0)
 	}
 	drawn := map[Edge]bool{}
@@ -107,6 +145,15 @@ func layout(objects []*inventory.Object, all bool) Graph {
 		}
 	}
 	return g
+}
+
+// size returns the number of objects of the tree.
+func (t *tree) size() int {
+	n := 1
+	for _, owned := range t.owned {
+		n += owned.size()
+	}
+	return n
 }
 
 func ownerOf(o *inventory.Object, trees map[string]*tree) *tree {
@@ -189,8 +236,7 @@ func fold(siblings []*tree, join bool, represents map[string]*tree) []*tree {
 	for _, t := range siblings {
 		if last := len(kept) - 1; join && last >= 0 && kept[last].object.Resource == t.object.Resource &&
 			kept[last].object.Namespace == t.object.Namespace {
-			kept[last].count++
-			kept[last].owned = append(kept[last].owned, t.owned...)
+			kept[last].add(t)
 			represents[t.object.UID] = kept[last]
 			continue
 		}
@@ -209,9 +255,9 @@ func (g *Graph) place(t *tree, column int) {
 	t.column, t.row = column, g.Rows
 	o := t.object
 	n := &Node{ID: o.UID, Kind: o.Kind, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,
-		Deleting: o.Deleted != nil, X: column, Y: t.row}
+		Deleting: o.Deleted != nil, Tone: t.tone, X: column, Y: t.row}
 	if t.count > 1 {
-		n.Count, n.Name = t.count, ""
+		n.Count, n.Name, n.Problems = t.count, "", t.problems
 	}
 	g.Nodes = append(g.Nodes, n)
 	g.Columns = max(g.Columns, column+1)

@@ -12,17 +12,19 @@ const columnWidth = 262, rowHeight = 34, boxWidth = 216, boxHeight = 26, margin 
 /** @param {{query: URLSearchParams, namespace: string}} props */
 export function Map({ query, namespace }) {
   const all = query.get('all') ?? '';
-  const [state, error] = useStates(address('map', { namespace, all }));
+  const problems = query.get('problems') ?? '';
+  const [state, error] = useStates(address('map', { namespace, all, problems }));
   const [traced] = useStates(address('controllers'));
   const [near, setNear] = useState('');
   const g = state?.graph;
-  return html`<${Header} title="Map" note=${g ? `${g.objects.toLocaleString()} objects${g.folded ? ', grouped by kind' : ''}` : ''} actions=${html`
+  return html`<${Header} title="Map" note=${g ? `${g.objects.toLocaleString()} objects${g.bad ? `, ${g.bad.toLocaleString()} with problems` : ''}${g.folded ? ', grouped by kind' : ''}` : ''} actions=${html`
+      <button aria-pressed=${problems === 'true'} title="Show only objects with problems, with their owners" onClick=${() => setQuery({ problems: problems ? null : 'true' }, { replace: true })}>Only problems</button>
       <button aria-pressed=${all === 'true'} title="Also show objects that neither own nor refer to others" onClick=${() => setQuery({ all: all ? null : 'true' }, { replace: true })}>All objects</button>`} />
     <${Problem} error=${error} />
     ${!g ? (error ? null : html`<${Loading} />`) : html`
       ${traced?.links?.length ? html`<${Controllers} links=${traced.links} />` : null}
-      ${!g.nodes.length ? html`<p class="empty">${state.synced ? 'No object owns or refers to another.' : 'Reading the cluster…'}</p>` : html`<${Drawing} g=${g} near=${near} setNear=${setNear} /><${Links} g=${g} />`}
-      <p class="legend quiet"><span class="l owns"></span>owns <span class="l refers"></span>refers to <span class="l selects"></span>selects</p>
+      ${!g.nodes.length ? html`<p class="empty">${state.synced ? (problems ? 'No object has a problem.' : 'No object owns or refers to another.') : 'Reading the cluster…'}</p>` : html`<${Drawing} g=${g} near=${near} setNear=${setNear} /><${Links} g=${g} />`}
+      <p class="legend quiet"><span class="l owns"></span>owns <span class="l refers"></span>refers to <span class="l selects"></span>selects <span class="h bad"></span>has a problem <span class="h wait"></span>waits</p>
       <${Unreadable} failures=${state.failures} />`}`;
 }
 
@@ -53,12 +55,13 @@ function Drawing({ g, near, setNear }) {
   return html`<div class="map" tabIndex=${0} role="region" aria-label="Drawing of the objects; the links follow as text"
     onFocusIn=${(/** @type {any} */ e) => setNear(e.target.closest('.node')?.dataset.id ?? '')} onFocusOut=${() => setNear('')}><svg width=${width * enlarged} height=${height * enlarged} viewBox=${`0 0 ${width} ${height}`} role="list" aria-label="Objects">
     <g role="presentation">${g.edges.map((/** @type {any} */ e) => html`<path key=${e.from + e.to + e.type} class=${'edge ' + e.type + (near && (e.from === near || e.to === near) ? ' near' : '')} d=${path(e)} />`)}</g>
-    ${g.nodes.map((/** @type {any} */ n) => html`<g key=${n.id} role="listitem" class=${'node' + (n.deleting ? ' deleting' : '') + (near && !linked.has(n.id) ? ' far' : '')}
+    ${g.groups.map((/** @type {any} */ n) => html`<text key=${'namespace ' + n.namespace} class="group" x=${margin} y=${margin + n.y * rowHeight + boxHeight / 2 + 6}>${n.namespace || 'without a namespace'}</text>`)}
+    ${g.nodes.map((/** @type {any} */ n) => html`<g key=${n.id} role="listitem" class=${'node ' + (n.tone ?? '') + (n.deleting ? ' deleting' : '') + (near && !linked.has(n.id) ? ' far' : '')}
         data-id=${n.id} onMouseEnter=${() => setNear(n.id)} onMouseLeave=${() => setNear('')}>
       <a href=${n.count ? listHref(n.resource, n.namespace) : objectHref(n.resource, n.namespace, n.name)}>
         <rect x=${x(n)} y=${y(n)} width=${boxWidth} height=${boxHeight} rx="5" />
-        <text x=${x(n) + 9} y=${y(n) + boxHeight / 2 + 4}><tspan class="t-kind">${n.kind}</tspan> ${n.count ? `× ${n.count}` : shorten(n.name, 30 - n.kind.length)}</text>
-        <title>${n.kind} ${n.namespace ? n.namespace + '/' : ''}${n.count ? `(${n.count})` : n.name}</title>
+        <text x=${x(n) + 9} y=${y(n) + boxHeight / 2 + 4}><tspan class="t-kind">${n.kind}</tspan> ${n.count ? `× ${n.count.toLocaleString()}${n.problems ? `, ${n.problems.toLocaleString()} ⚠` : ''}` : shorten(n.name, 27 - n.kind.length)}</text>
+        <title>${n.kind} ${n.namespace ? n.namespace + '/' : ''}${n.count ? `(${n.count}${n.problems ? ', of which ' + n.problems + ' have problems or wait' : ''})` : n.name}${n.tone && !n.count ? { bad: ': has a problem', wait: ': waits' }[/** @type {string} */ (n.tone)] : ''}</title>
       </a></g>`)}
   </svg></div>`;
 }

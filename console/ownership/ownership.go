@@ -12,6 +12,7 @@ import (
 	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/traces"
 	"kelson.dev/console/internal/web"
+	view "kelson.dev/console/now"
 )
 
 // Server serves the requests of the view.
@@ -32,14 +33,21 @@ const pace = 500 * time.Millisecond
 func (s *Server) graph(w http.ResponseWriter, r *http.Request) {
 	defer s.Inventory.Use()()
 	q := r.URL.Query()
-	namespace, all := q.Get("namespace"), q.Get("all") == "true"
+	namespace, all, only := q.Get("namespace"), q.Get("all") == "true", q.Get("problems") == "true"
 	web.States(r.Context(), w, s.Inventory.Changed, pace, func(context.Context) (any, error) {
 		snapshot := s.Inventory.Snapshot()
 		objects := slices.DeleteFunc(snapshot.Objects, func(o *inventory.Object) bool {
 			return namespace != "" && o.Namespace != namespace || o.Resource == "events"
 		})
-		return map[string]any{"graph": layout(objects, all), "synced": snapshot.Synced, "failures": snapshot.Failures},
-			nil
+		now := time.Now()
+		tone := func(o *inventory.Object) string { return view.Tone(o, now) }
+		state := map[string]any{
+			"graph": layout(objects, all, only, tone), "synced": snapshot.Synced, "failures": snapshot.Failures,
+		}
+		if old := snapshot.Old(); old.Unreachable != "" {
+			state["unreachable"], state["known"] = old.Unreachable, old.Known
+		}
+		return state, nil
 	})
 }
 

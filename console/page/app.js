@@ -12,7 +12,7 @@ import { useKinds } from './lib/kinds.js';
 import { labelCells } from './lib/labels.js';
 import { listHref, setQuery, useRoute } from './lib/route.js';
 import { isShortcut } from './lib/shortcuts.js';
-import { Header, Problem } from './lib/ui.js';
+import { Header, Problem, moment as at, zone } from './lib/ui.js';
 import { Search } from './search.js';
 import { objectViews, views } from './views.js';
 
@@ -91,6 +91,7 @@ function App() {
         d="M3 2v12M3 8.5h4.5L13 2.5M7.5 8.5 13 14" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" /></svg>Kelson</a>
       <span class="cluster" title=${session?.server}>${session?.cluster}${session?.version ? html`<span class="quiet"> ${session.version}</span>` : null}</span>
       <span class="spring"></span>
+      <span class="zone quiet" title="The time zone of all times on this page">${zone()}</span>
       <${Namespaces} current=${namespace} />
       <button class="search" aria-keyshortcuts="/ Control+K" onClick=${() => setSearching(true)}>Search <kbd>/</kbd></button>
       <button class="theme" onClick=${nextTheme} aria-keyshortcuts="t" title="Switch the theme (t)"><span aria-hidden="true">${{ auto: '◐', light: '☼', dark: '☾' }[theme]}</span><span class="hidden">Theme: ${theme}</span></button>
@@ -109,7 +110,7 @@ function App() {
  * @param {{moment: {revision: string, time: string, fork?: boolean}}} props
  */
 const Moment = ({ moment }) => html`<p class="problem warn moment"><strong>${moment.fork ? 'Fork' : 'Past'}</strong>${' '}
-  ${moment.fork ? 'The cluster has continued from revision' : 'The state of the cluster at revision'} ${moment.revision}, <time dateTime=${moment.time}>${new Date(moment.time).toLocaleString()}</time>${moment.fork ? '.' : '. It is read-only.'}</p>`;
+  ${moment.fork ? 'The cluster has continued from revision' : 'The state of the cluster at revision'} ${moment.revision}, <time dateTime=${moment.time}>${at(moment.time)}</time>${moment.fork ? '.' : '. It is read-only.'}</p>`;
 
 /** @template T @param {T} value */
 function useRefTo(value) {

@@ -44,7 +44,7 @@ export function Plan({ query, namespace }) {
     <${Problem} error=${error ?? refused ?? state.failure} />
     ${state.running ? html`<${Running} since=${state.running} />` : null}
     ${!p ? (state.running ? null : html`<p class="empty">${state.runnable ? 'A plan runs the operator on a copy of the cluster and shows what it would do. Nothing reaches the cluster.'
-      : html`No plan is connected. Make one with <code>kelson plan -o json > plan.json</code>, and start the console with <code>--plan plan.json</code>.`}</p>`) : html`
+      : html`No plan is connected. Make one with <code>kelson plan -o json > plan.json</code>, and start <code>kelson console --plan plan.json</code>; in the page of <code>kelson dev</code>, a button makes one.`}</p>`) : html`
       ${p.incomplete ? html`<div class="problem" role="alert"><strong>Incomplete</strong> ${p.incomplete}</div>` : null}
       ${p.compared ? html`<${Compared} plan=${p} />` : state.empty ? html`<div class="calm" role="status">The operator would do nothing.</div>` : html`<p class="summary" role="status">${state.summary}</p>`}
       ${(p.refused ?? []).map((/** @type {any} */ r) => html`<div class="problem"><strong>Refused</strong> ${r.verb} <${Name} object=${r.object} />${r.subresource ? ` (${r.subresource})` : ''}: ${r.message}${r.times > 1 ? ` (${r.times} times)` : ''}</div>`)}

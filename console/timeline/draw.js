@@ -1,6 +1,7 @@
 // @ts-check
 // Draws the timeline on a canvas. The cost depends on what is visible, not on the number of marks.
 import { enlarged } from '../page/lib/size.js';
+import { moment } from '../page/lib/ui.js';
 import { Type } from './model.js';
 
 export const laneHeight = Math.round(22 * enlarged);
@@ -191,7 +192,7 @@ function ticks(g, v, toX, begin, stop) {
 /** @param {number} origin ms @param {number} t µs @param {number} step µs */
 function label(origin, t, step) {
   const date = new Date(origin + t / 1000);
-  if (step >= 8.64e10) return date.toLocaleDateString();
+  if (step >= 8.64e10) return moment(date.getTime()).slice(0, 10);
   const time = date.toTimeString().slice(0, 8);
   if (step >= 1e6) return time;
   const micros = Math.round((((origin * 1000 + t) % 1e6) + 1e6) % 1e6);

@@ -46,7 +46,7 @@ export function Untraced({ traced, errors, recorded, object }) {
   return html`<div class="empty">
     ${Object.entries(errors ?? {}).map(([place, why]) => html`<p class="bad">${place}: ${why}</p>`)}
     ${recorded ? html`No recorded reconcile involves this object.${owners.length ? ' It is owned by ' : ''}${owners.map((/** @type {any} */ o, /** @type {number} */ i) => html`${i ? ', ' : ''}<${ObjectLink} kind=${o.kind} namespace=${object.metadata.namespace ?? ''} name=${o.name} tab="why" />`)}`
-      : traced ? 'The operators’ traces have no reconciles yet.' : html`No operator’s trace is connected. An operator built with Kelson’s library writes one with <code>KELSON_TRACE=file:PATH</code>; start the console with <code>--trace PATH</code>.`}
+      : traced ? 'The operators’ traces have no reconciles yet.' : html`No operator’s trace is connected. An operator built with Kelson’s library writes one with <code>KELSON_TRACE=file:PATH</code>; start <code>kelson console --trace PATH</code>. <code>kelson dev</code> connects it by itself.`}
   </div>`;
 }
 

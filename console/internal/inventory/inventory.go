@@ -47,6 +47,7 @@ type Inventory struct {
 	objects  map[string]map[string]*Object // by resource, and by namespace/name
 	synced   map[string]bool
 	failures map[string]*web.Error // by resource
+	since    map[string]time.Time  // of the failures
 	events   map[string]Event      // by UID
 	closed   bool
 }
@@ -69,7 +70,7 @@ func (v *Inventory) Use() (release func()) {
 		ctx, stop := context.WithCancel(context.Background())
 		v.stop = stop
 		v.kinds, v.objects, v.synced = map[string]cluster.Kind{}, map[string]map[string]*Object{}, map[string]bool{}
-		v.failures, v.events = map[string]*web.Error{}, map[string]Event{}
+		v.failures, v.since, v.events = map[string]*web.Error{}, map[string]time.Time{}, map[string]Event{}
 		go v.run(ctx)
 	}
 	return sync.OnceFunc(func() {
@@ -147,6 +148,7 @@ func (v *Inventory) forget(ctx context.Context, resource string) {
 		delete(v.kinds, resource)
 		delete(v.synced, resource)
 		delete(v.failures, resource)
+		delete(v.since, resource)
 	})
 }
 
@@ -167,7 +169,12 @@ func (v *Inventory) follow(ctx context.Context, kind cluster.Kind) {
 	v.cluster.FollowReadable(ctx, kind, func(namespace string) cluster.Receiver {
 		return v.receiver(ctx, kind, namespace)
 	}, func(err error) {
-		v.update(ctx, func() { v.failures[name], v.synced[name] = web.AsError(err), true })
+		v.update(ctx, func() {
+			if v.failures[name] == nil {
+				v.since[name] = time.Now()
+			}
+			v.failures[name], v.synced[name] = web.AsError(err), true
+		})
 	})
 }
 
@@ -253,12 +260,32 @@ type Snapshot struct {
 	// Unreachable means that no kind can be listed, for other reasons than the user's rights. The
 	// objects are those of an earlier time.
 	Unreachable bool
+	// Known is the time of the objects if the cluster is unreachable.
+	Known time.Time
 }
 
 // Failure is something that can't be read, and the reason.
 type Failure struct {
 	What string `json:"what"` // for a kind, the name of its resource
 	Why  string `json:"why"`
+}
+
+// Old says why the objects are of an earlier time, and of which; nothing if they are not.
+type Old struct {
+	Unreachable string    `json:"unreachable,omitempty"`
+	Known       time.Time `json:"known,omitzero"`
+}
+
+// Old reports whether the state is old.
+func (s Snapshot) Old() Old {
+	if !s.Unreachable || len(s.Failures) == 0 {
+		return Old{}
+	}
+	old := Old{Unreachable: s.Failures[0].Why}
+	if len(s.Objects) > 0 {
+		old.Known = s.Known.UTC()
+	}
+	return old
 }
 
 // Snapshot returns the current state.
@@ -273,6 +300,9 @@ func (v *Inventory) Snapshot() Snapshot {
 			s.Failures = append(s.Failures, Failure{name, err.Message})
 			if err.Code != http.StatusForbidden {
 				lost++
+				if at := v.since[name]; at.After(s.Known) {
+					s.Known = at
+				}
 			}
 		}
 	}

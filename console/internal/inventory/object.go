@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,6 +35,9 @@ type Object struct {
 	Phase      string                `json:"phase,omitempty"`
 	Conditions []diagnosis.Condition `json:"-"`
 	Waiting    []string              `json:"-"` // containers that wait, with the reason
+	// Written is the time of the last write of a field manager, and Writer the name of that manager.
+	Written time.Time `json:"-"`
+	Writer  string    `json:"-"`
 	// Wanted and ready replicas; -1 if the object has no such fields.
 	Replicas, Ready int64 `json:"-"`
 }
@@ -116,15 +120,22 @@ func summarize(kind cluster.Kind, data []byte) (*Object, error) {
 	}
 	m := o.Metadata
 	s := &Object{
-		Resource: kind.Name(), Kind: kind.Kind, Namespace: m.Namespace, Name: m.Name, UID: string(m.UID), Created: m.CreationTimestamp.UTC(),
+		Resource: kind.Name(), Kind: kind.Kind, Namespace: m.Namespace, Name: m.Name, UID: string(m.UID),
+		Created:    m.CreationTimestamp.UTC(),
 		Finalizers: m.Finalizers, Labels: m.Labels, Generation: m.Generation, Replicas: -1, Ready: -1,
 	}
 	if m.DeletionTimestamp != nil {
 		t := m.DeletionTimestamp.UTC()
 		s.Deleted = &t
 	}
+	for _, f := range m.ManagedFields {
+		if f.Time != nil && !f.Time.Time.Before(s.Written) {
+			s.Written, s.Writer = f.Time.UTC(), unique.Make(f.Manager).Value()
+		}
+	}
 	for _, owner := range m.OwnerReferences {
-		s.Owners = append(s.Owners, Owner{owner.Kind, owner.Name, string(owner.UID), owner.Controller != nil && *owner.Controller})
+		s.Owners = append(s.Owners, Owner{owner.Kind, owner.Name, string(owner.UID),
+			owner.Controller != nil && *owner.Controller})
 	}
 	s.readSpec(o.Spec)
 	s.readStatus(o.Status)
@@ -217,7 +228,8 @@ func (o *Object) readStatus(data json.RawMessage) {
 	}
 	if json.Unmarshal(fields["conditions"], &conditions) == nil {
 		for _, c := range conditions {
-			o.Conditions = append(o.Conditions, diagnosis.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime})
+			o.Conditions = append(o.Conditions, diagnosis.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason,
+				Message: c.Message, Since: c.LastTransitionTime})
 		}
 	}
 	if o.Resource != "pods" {
@@ -228,9 +240,12 @@ func (o *Object) readStatus(data json.RawMessage) {
 		_ = json.Unmarshal(fields[field], &containers)
 		for _, c := range containers {
 			switch {
-			case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" && c.LastState.Terminated != nil:
-				o.Waiting = append(o.Waiting, fmt.Sprintf("%s crashes: %s, restarted %d times", c.Name, c.LastState.Terminated, c.RestartCount))
-			case c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" && c.State.Waiting.Reason != "PodInitializing":
+			case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" &&
+				c.LastState.Terminated != nil:
+				o.Waiting = append(o.Waiting, fmt.Sprintf("%s crashes: %s, restarted %d times", c.Name,
+					c.LastState.Terminated, c.RestartCount))
+			case c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" &&
+				c.State.Waiting.Reason != "PodInitializing":
 				o.Waiting = append(o.Waiting, c.Name+": "+c.State.Waiting.Reason+colon(c.State.Waiting.Message))
 			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 				o.Waiting = append(o.Waiting, c.Name+" ended: "+c.State.Terminated.String())
@@ -271,8 +286,9 @@ func readEvent(data []byte) (Event, error) {
 		when = e.Metadata.CreationTimestamp.Time
 	}
 	return Event{
-		UID: string(e.Metadata.UID), Time: when.UTC(), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: e.Count,
-		Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
+		UID: string(e.Metadata.UID), Time: when.UTC(), Type: e.Type, Reason: e.Reason, Message: e.Message,
+		Count: e.Count,
+		Kind:  e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name,
 	}, nil
 }
 

@@ -149,7 +149,8 @@ export function useStream(url, receive, reset) {
 export function useStates(url) {
   const [state, setState] = useState(/** @type {{url: string|null, value: any, at: number}} */ ({ url: null, value: null, at: 0 }));
   const error = useStream(url, (event, value) => {
-    if (event === 'state') setState((before) => ({ url, value, at: value?.unreachable && before.url === url ? before.at : value?.unreachable ? 0 : Date.now() }));
+    // the time from the server is right also after a reload of the page
+    if (event === 'state') setState((before) => ({ url, value, at: !value?.unreachable ? Date.now() : Date.parse(value.known) || (before.url === url ? before.at : 0) }));
   });
   if (state.url !== url) return [null, error];
   const failure = error ?? (state.value?.unreachable ? { code: 0, reason: 'Unavailable', message: state.value.unreachable } : null);

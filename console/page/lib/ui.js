@@ -52,10 +52,24 @@ export function clock(time) {
   return t.toTimeString().slice(0, 8) + '.' + String(t.getMilliseconds()).padStart(3, '0');
 }
 
+/** Returns a date and time of day. @param {string|number} time */
+export function moment(time) {
+  const t = new Date(time);
+  return [t.getFullYear(), String(t.getMonth() + 1).padStart(2, '0'), String(t.getDate()).padStart(2, '0')].join('-') + ' ' + clock(time).replace(/\.000$/, '');
+}
+
+/** Returns the name of the time zone in which the page shows all times: "UTC+02:00". */
+export function zone() {
+  const minutes = -new Date().getTimezoneOffset();
+  if (!minutes) return 'UTC';
+  const text = (/** @type {number} */ n) => String(Math.abs(n)).padStart(2, '0');
+  return 'UTC' + (minutes < 0 ? '−' : '+') + text(Math.trunc(minutes / 60)) + ':' + text(minutes % 60);
+}
+
 /** @param {{time: string}} props */
 export function Age({ time }) {
   const now = useClock();
-  return html`<time dateTime=${time} title=${time}>${duration(now - Date.parse(time))}</time>`;
+  return html`<time dateTime=${time} title=${moment(time) + ' ' + zone()}>${duration(now - Date.parse(time))}</time>`;
 }
 
 /** @param {{error: import('./api.js').Failure|null}} props */
@@ -115,6 +129,14 @@ export function ObjectLink({ kind, namespace, name, resource, cluster, tab }) {
   const found = resource || (cluster ? undefined : kindOf(kind)?.name);
   if (!found || !name) return html`<span class="object">${label}</span>`;
   return html`<a class="object" href=${objectHref(found, namespace, name, tab)}>${label}</a>`;
+}
+
+/** Returns the tone of a count of ready parts such as "0/20"; '' for other texts. @param {string} text */
+export function readiness(text) {
+  const found = /^(\d+)\/(\d+)$/.exec(text);
+  if (!found) return '';
+  const [ready, wanted] = [Number(found[1]), Number(found[2])];
+  return ready >= wanted ? (wanted ? 'good' : '') : ready ? 'wait' : 'bad';
 }
 
 /** Returns the tone in which a state is shown. @param {unknown} text */
