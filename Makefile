@@ -226,6 +226,18 @@ console-kube-apiserver: build ## the console's tests on kube-apiserver and kelso
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	KELSON=$(abspath $(KELSON)) $(GO) run ./test/against -- $(GO) test -count=1 -v -run 'OnAServer|DevelopmentLoop' ./console
 
+screens: build ## screenshots of the console with no problem, eight, 10,000 objects and a stopped server, and its memory, into bin/screens: three minutes; needs Chromium
+	KELSON=$(abspath $(KELSON)) KELSON_SCREENSHOTS=$(CURDIR)/bin/screens $(GO) test -count=1 -v -run Screens ./console
+
+why: build ## what kelson why and the console say first: 37 situations, wrong answers of the past, on kelson serve and kube-apiserver; builds the server first
+	@mkdir -p bin/peers
+	$(GO) build -o bin/peers/ ./bench/peers/...
+	$(GO) test -count=1 -v -run 'ChangesNothing|DryRunIsNoChange|Retain|Folded' ./operator/trace
+	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -v -run 'WhySituations|WhyOfOwners|WhyThrough|MirroredStatus|DiffSince' ./cmd/kelson
+	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -v -run 'Unreachable' ./console
+	$(GO) test -count=1 -v ./console/now ./console/internal/traces
+	KELSON=$(abspath $(KELSON)) $(GO) run ./test/against -- $(GO) test -count=1 -v -run 'WhySituations' ./cmd/kelson
+
 orca: build ## Orca, a screen reader, reads the console in Chromium: two minutes; CONTRIBUTING.md lists the packages
 	KELSON=$(abspath $(KELSON)) test/orca/run.sh
 
