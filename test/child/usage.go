@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Usage is what a process uses, as Linux counts it in /proc. Memory is in bytes.
+// Usage has the consumption of a process, as Linux counts it in /proc. Memory is in bytes.
 type Usage struct {
 	// CPU is the processor time in user and kernel mode since the start of the process.
 	CPU time.Duration
