@@ -20,25 +20,22 @@
 //
 // These hold at every moment, and the order of the steps keeps them:
 //
-//   - A published write is durable. Publication follows the sync, so a reader never sees a write that
-//     a crash takes back.
-//
-//   - An acknowledged write is published. The writer is woken after the publication, so its next read
-//     sees the write.
-//
+//   - A published write is durable. Publication follows the sync, so a reader never sees a write
+//     that a crash takes back.
+//   - An acknowledged write is published. The writer is woken after the publication, so its next
+//     read sees the write.
 //   - The newest Snapshot and the watch logs are at one revision. A list at revision R and a watch
 //     after R together miss nothing and repeat nothing.
-//
 //   - A failed precondition is final only when the batch is durable, because it may have failed
 //     against a write of the same batch.
-//
 //   - Revisions of a batch that was not written are used again: no reader has seen them.
 //
-//     crash                            after the restart
-//     before Append                    the batch does not exist; its writers got no answer
-//     during Append                    the whole batch exists, or none of it; no writer got an answer
-//     after Append, before an answer   the batch exists; its writers got no answer
-//     after an answer                  the write exists
+// This is the state after a crash:
+//
+//	before Append                    the batch does not exist; its writers got no answer
+//	during Append                    the whole batch exists, or none of it; no writer got an answer
+//	after Append, before an answer   the batch exists; its writers got no answer
+//	after an answer                  the write exists
 //
 // The files in testdata/traces show commits, watches and pages of lists as sequences of commands.
 //
