@@ -20,7 +20,9 @@ import (
 
 // Filter selects the events of an operator.
 type Filter struct {
-	// User is the name of the user, or of the user that a request impersonates.
+	// User is the name of the user, or of the user that a request impersonates. If it is empty,
+	// UserAgent selects requests of all users, except those that impersonate one: they are
+	// another user's.
 	User string
 	// UserAgent, if not empty, is the beginning of the User-Agent.
 	UserAgent string
@@ -72,10 +74,15 @@ func FromAudit(log io.Reader, filter Filter) (Audit, error) {
 	}
 }
 
+// selects reports whether a request with a user and a User-Agent is the operator's.
+func (f Filter) selects(user, agent string) bool {
+	return (f.User == "" || user == f.User) && strings.HasPrefix(agent, f.UserAgent)
+}
+
 func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]bool) {
 	name := e.User.Username
 	if other := e.ImpersonatedUser; other != nil {
-		if name == filter.User && name != other.Username && strings.HasPrefix(e.UserAgent, filter.UserAgent) {
+		if name != other.Username && filter.selects(name, e.UserAgent) {
 			a.Events++
 			for _, r := range impersonations(other) {
 				found[r] = true
@@ -84,7 +91,7 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]
 		name = other.Username
 	}
 	a.Users[name]++
-	if name != filter.User || !strings.HasPrefix(e.UserAgent, filter.UserAgent) {
+	if !filter.selects(name, e.UserAgent) || filter.User == "" && e.ImpersonatedUser != nil {
 		return
 	}
 	a.Events++

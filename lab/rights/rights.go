@@ -38,6 +38,11 @@ type Request struct {
 // and otherwise to the ClusterRole. Rules have no resourceNames: names of objects differ between a
 // test and a cluster, and a create has none that could be checked.
 //
+// The scope follows the watches: if an operator watches a resource in all namespaces, and has sent
+// requests for it in one namespace, it acts where the objects of that resource are. Its requests for
+// other resources in that namespace then go to the ClusterRole, too. Leases, of leader election, do
+// not follow.
+//
 // A rule that allows watch also allows list: clients list if a server, such as an older release of
 // Kubernetes, does not support watches that begin with the state.
 func Roles(name string, requests []Request) []rbac.Role {
@@ -48,7 +53,32 @@ func Roles(name string, requests []Request) []rbac.Role {
 			lists = append(lists, r)
 		}
 	}
-	return exactRoles(name, Union(requests, lists))
+	return exactRoles(name, followWatches(Union(requests, lists)))
+}
+
+// followWatches returns the requests without the namespaces in which the operator acts because it
+// watches all namespaces.
+func followWatches(requests []Request) []Request {
+	everywhere := map[[2]string]bool{} // resources that are watched in all namespaces
+	for _, r := range requests {
+		if r.Verb == "watch" && r.Namespace == "" && r.URL == "" {
+			everywhere[[2]string{r.Group, r.Resource}] = true
+		}
+	}
+	follows := map[string]bool{} // namespaces
+	for _, r := range requests {
+		resource, _, _ := strings.Cut(r.Resource, "/")
+		if r.Namespace != "" && everywhere[[2]string{r.Group, resource}] {
+			follows[r.Namespace] = true
+		}
+	}
+	all := slices.Clone(requests)
+	for i, r := range all {
+		if follows[r.Namespace] && (r.Group != "coordination.k8s.io" || r.Resource != "leases") {
+			all[i].Namespace = ""
+		}
+	}
+	return Union(all)
 }
 
 // exactRoles returns the least roles that allow the requests, and nothing else.

@@ -112,6 +112,41 @@ func TestRequestsOfAnImpersonator(t *testing.T) {
 	}
 }
 
+// A User-Agent alone selects the requests of a program under any name, without those that it sends
+// for other users.
+func TestUserAgentAlone(t *testing.T) {
+	log := event("op", "list", "", "pods", "", "") + event("other", "get", "", "nodes", "", "") +
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"kubectl","objectRef":{"resource":"secrets"}}` + "\n" +
+		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"impersonatedUser":{"username":"ann"},"userAgent":"manager","objectRef":{"resource":"secrets"}}` + "\n"
+	a, err := rights.FromAudit(strings.NewReader(log), rights.Filter{UserAgent: "manager"})
+	want := []rights.Request{{Verb: "get", Resource: "nodes"}, {Verb: "list", Resource: "pods"},
+		{Verb: "impersonate", Resource: "users"}}
+	if err != nil || !slices.Equal(a.Requests, want) {
+		t.Errorf("%v, requests %v\nwant %v", err, a.Requests, want)
+	}
+}
+
+// An operator that watches all namespaces gets a ClusterRole, also for what it creates beside the
+// watched objects, which were in one namespace when the log was written. Its Lease, and the objects
+// of another namespace, need only a Role.
+func TestScopeFollowsWatches(t *testing.T) {
+	a := audit(t, event("op", "watch", "example.com", "shops", "", "")+
+		event("op", "patch", "example.com", "shops", "status", "default")+
+		event("op", "create", "", "secrets", "", "default")+
+		event("op", "update", "coordination.k8s.io", "leases", "", "default")+
+		event("op", "get", "", "configmaps", "", "system"))
+	got := map[string][]string{}
+	for _, role := range rights.Roles("manager-role", a.Requests) {
+		for _, rule := range role.Rules {
+			got[role.Namespace] = append(got[role.Namespace], rule.Resources...)
+		}
+	}
+	want := map[string][]string{"": {"secrets", "shops", "shops/status"}, "default": {"leases"}, "system": {"configmaps"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("resources by namespace: %v, want %v", got, want)
+	}
+}
+
 // The least roles allow every request. Without any verb of any rule, they do not.
 func TestRolesAreMinimal(t *testing.T) {
 	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "get", "", "pods", "", "a")+

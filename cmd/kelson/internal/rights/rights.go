@@ -81,7 +81,7 @@ requests. With --audit-log and --yaml, it needs no project.`,
 	c.Flags().StringVar(&o.audit, "audit-log", "", "audit log in JSON; - is standard input")
 	c.Flags().StringVar(&o.filter.User, "user", "", "user name of the operator in the audit log")
 	c.Flags().StringVar(&o.filter.UserAgent, "user-agent", "",
-		"beginning of the operator's User-Agent in the audit log, if others use its name")
+		"beginning of the operator's User-Agent in the audit log, instead of or beside its name")
 	c.Flags().BoolVar(&o.tests, "test", false, "record the requests of the operators in the project's tests")
 	c.Flags().BoolVar(&o.explore, "explore", false,
 		"record the operator's requests while kelson explore injects faults")
@@ -99,8 +99,8 @@ func (o *options) check(c *cobra.Command) error {
 	switch {
 	case o.audit == "" && !runs:
 		return errors.New("no source of requests: pass --test, --explore or --audit-log")
-	case o.audit != "" && o.filter.User == "":
-		return errors.New("--audit-log needs --user, the name of the operator in the log")
+	case o.audit != "" && o.filter.User == "" && o.filter.UserAgent == "":
+		return errors.New("--audit-log needs --user or --user-agent, the name of the operator in the log")
 	case o.audit == "" && (o.filter.User != "" || o.filter.UserAgent != ""):
 		return errors.New("--user and --user-agent have no effect without --audit-log")
 	case o.prove && !runs:
