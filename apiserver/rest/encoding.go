@@ -186,6 +186,9 @@ func verbatim(res *resource.Resource, obj *store.Object, written bool) bool {
 
 // unchanged reports whether the codec would store the object as it is stored.
 func unchanged(res *resource.Resource, obj *store.Object) bool {
+	if obj.Unreadable() != nil {
+		return false
+	}
 	v, ok := res.Codec.(resource.Verbatim)
 	return !ok || v.Verbatim(obj)
 }

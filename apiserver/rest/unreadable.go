@@ -27,6 +27,9 @@ type unreadable struct {
 // undecodable returns kube-apiserver's error for a stored object that cannot be decoded or
 // converted. It has only the text of err, because a Status in it would be the response.
 func undecodable(obj *store.Object, err error) error {
+	if cause := obj.Unreadable(); cause != nil {
+		err = cause
+	}
 	return fmt.Errorf("object not decodable revision=%d: %v", obj.Revision, err)
 }
 

@@ -23,6 +23,12 @@ func backup(st *store.Store) http.Handler {
 			return
 		}
 		sn := st.Snapshot()
+		for r := range sn.Records() {
+			if err := r.Unreadable(); err != nil { // a restored state would lack the object
+				http.Error(w, "backup: "+err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Kelson-Revision", strconv.FormatUint(sn.Revision(), 10))
 		// A large backup takes longer than the write deadline of other requests. When the client

@@ -40,6 +40,9 @@ type decodedAs[T any] struct{}
 // Of returns a stored object as a T.
 func Of[T any](obj *store.Object) (*T, error) {
 	v, err := obj.Memo(decodedAs[T]{}, func() (any, error) {
+		if err := obj.Unreadable(); err != nil {
+			return nil, err
+		}
 		v := new(T)
 		if err := json.Unmarshal(obj.Data, v); err != nil {
 			return nil, fmt.Errorf("decode %s %s/%s as stored: %w", obj.Key.Resource, obj.Key.Namespace, obj.Key.Name,

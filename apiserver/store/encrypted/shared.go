@@ -3,6 +3,10 @@ package encrypted
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"kelson.dev/apiserver/store"
 )
@@ -11,22 +15,29 @@ import (
 type shared struct {
 	store.Shared
 	*source
+	log *slog.Logger
+	// lacking is set while some objects cannot be read, to the providers that lack their keys.
+	lacking atomic.Pointer[providers]
 }
 
 // OpenShared adds encryption to a shared log. It takes ownership of inner, even if it fails. The
 // result of path is authenticated with each value: for etcd, the key in etcd, as kube-apiserver
 // does.
 //
-// If no provider can decrypt a value, Follow fails: the store stays at the state before it and logs
-// the error until the configuration has the key. Values encrypted with a former key stay as they
-// are until their next write.
+// A value that no provider can decrypt is an object that cannot be read ([store.Unreadable]), and
+// its error is logged. Other objects are not concerned. When the configuration changes, the store
+// loads the log again. Without a configuration, Load fails if a value is encrypted. Values that are
+// encrypted with a former key stay as they are until their next write.
 func OpenShared(inner store.Shared, cfg Config, path func(store.Key) string) (store.Shared, error) {
 	src, err := open(cfg, path)
 	if err != nil {
 		inner.Close()
 		return nil, err
 	}
-	return &shared{inner, src}, nil
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &shared{Shared: inner, source: src, log: cfg.Log}, nil
 }
 
 // Stats implements [store.Measured] with the statistics of the inner log.
@@ -55,28 +66,57 @@ func Reader(cfg Config) (decrypt func(*store.Record) error, end func(), err erro
 
 // Load implements [store.Shared].
 func (s *shared) Load(ctx context.Context, each func(store.Record) error) (uint64, error) {
+	s.lacking.Store(nil)
 	now := s.current()
 	return s.Shared.Load(ctx, func(r store.Record) error {
-		if _, err := now.decrypt(&r); err != nil {
+		if err := s.read(now, &r); err != nil {
 			return err
 		}
 		return each(r)
 	})
 }
 
-// Follow implements [store.Shared].
+// read decrypts a record in place, or makes it unreadable. It returns an error only if there is no
+// configuration.
+func (s *shared) read(now *providers, r *store.Record) error {
+	_, err := now.decrypt(r)
+	if err == nil || now == nil {
+		return err
+	}
+	s.log.Error("an object cannot be read", "err", err)
+	r.Data = store.Unreadable(r.Key, err)
+	s.lacking.Store(now)
+	return nil
+}
+
+// Follow implements [store.Shared]. When the configuration has changed and some objects could not
+// be read before, Follow returns ErrCompacted, which makes the store load the log again.
 func (s *shared) Follow(ctx context.Context, after uint64, apply func(uint64, []store.Record)) error {
 	following, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
 	defer cancel()
-	var unreadable error
+	var renewed atomic.Bool
+	wait := sync.OnceFunc(func() {
+		waiting.Go(func() {
+			if s.awaitProviders(following) {
+				renewed.Store(true)
+				cancel()
+			}
+		})
+	})
+	if s.lacking.Load() != nil {
+		wait()
+	}
+	var refused error
 	err := s.Shared.Follow(following, after, func(revision uint64, records []store.Record) {
-		if unreadable != nil {
-			return // apply nothing after an unreadable record
+		if refused != nil {
+			return // apply nothing after a record that was not applied
 		}
 		now, plain := s.current(), make([]store.Record, len(records))
 		for i, r := range records {
 			if r.Data != nil {
-				if _, unreadable = now.decrypt(&r); unreadable != nil {
+				if refused = s.read(now, &r); refused != nil {
 					cancel()
 					return
 				}
@@ -84,11 +124,37 @@ func (s *shared) Follow(ctx context.Context, after uint64, apply func(uint64, []
 			plain[i] = r
 		}
 		apply(revision, plain)
+		if s.lacking.Load() != nil {
+			wait()
+		}
 	})
-	if unreadable != nil {
-		return unreadable
+	switch {
+	case refused != nil:
+		return refused
+	case renewed.Load():
+		return fmt.Errorf("the encryption configuration has changed: %w", store.ErrCompacted)
 	}
 	return err
+}
+
+// recheck is how often a store with objects that cannot be read looks for new keys.
+const recheck = time.Second
+
+// awaitProviders waits until there are other providers than those that could not read an object. It
+// returns false if ctx ends first.
+func (s *shared) awaitProviders(ctx context.Context) bool {
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+		if s.current() != s.lacking.Load() {
+			return true
+		}
+	}
 }
 
 // Commit implements [store.Shared].

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kelson.dev/apiserver/store"
@@ -42,9 +43,25 @@ func storedValue(t *testing.T, log *storetest.Log, resource, name string) (value
 	return value
 }
 
-// All servers encrypt and decrypt the values of a shared log. A server without the key reports that
-// it lacks the key, and never serves a wrong state.
-func TestShared(t *testing.T) {
+// cause returns why a store cannot read an object, or nil.
+func cause(t *testing.T, s *store.Store, resource, name string) error {
+	t.Helper()
+	sn, err := s.Fresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := sn.Get(store.Key{Resource: resource, Namespace: "lab", Name: name})
+	if obj == nil {
+		t.Fatalf("no object %s/%s", resource, name)
+	}
+	return obj.Unreadable()
+}
+
+// All servers encrypt and decrypt the values of a shared log. In a server without the key, the
+// value alone cannot be read, with an error that names it, until the server has the key.
+func TestShared(t *testing.T) { synctest.Test(t, testShared) }
+
+func testShared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aesgcm:key1", "identity")
 	log := storetest.NewLog()
@@ -74,15 +91,21 @@ func TestShared(t *testing.T) {
 		t.Error("the server that wrote it cannot read it")
 	}
 
-	// b stays at the state before the value that it cannot read, and reports that it does not have
-	// the newest state.
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if sn, err := b.Fresh(ctx); err == nil {
-		t.Errorf("a state at %d counts as complete", sn.Revision())
+	// Without the key, b cannot read the value, and everything else can be used: after it has
+	// followed the log, and after it has loaded it.
+	d, err := openShared(log, lacking)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := openShared(log, lacking); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
-		t.Errorf("opened without the key: %v", err)
+	defer d.Close()
+	for _, s := range []*store.Store{b, d} {
+		if err := cause(t, s, "secrets", "hidden"); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
+			t.Errorf("an object without its key: %v", err)
+		}
+		if !holds(t, s, "configmaps", "open") {
+			t.Error("another object cannot be read")
+		}
+		put(t, s, "configmaps", "open", plain)
 	}
 	if _, err := openShared(log, ""); err == nil ||
 		!strings.Contains(err.Error(), "pass --encryption-provider-config") {
@@ -103,8 +126,28 @@ func TestShared(t *testing.T) {
 	if _, ok, err := log.Shared(false).Commit(t.Context(), []store.Op{moved}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if _, err := openShared(log, file); err == nil || !strings.Contains(err.Error(), "secrets lab/moved") {
+	if err := cause(t, c, "secrets", "moved"); err == nil || !strings.Contains(err.Error(), "secrets lab/moved") {
 		t.Errorf("a value was taken under another key: %v", err)
+	}
+	hidden := store.Key{Resource: "secrets", Namespace: "lab", Name: "moved"}
+	if _, err := c.Commit(t.Context(), store.Op{Key: hidden, Expect: store.AnyRevision}); err != nil {
+		t.Errorf("delete an object that cannot be read: %v", err)
+	}
+
+	// The key makes the value readable without a restart.
+	config(t, lacking, "secrets", "aesgcm:other", "aesgcm:key1", "identity")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, s := range []*store.Store{b, d} {
+		for cause(t, s, "secrets", "hidden") != nil {
+			if ctx.Err() != nil {
+				t.Fatal("the value cannot be read with its key")
+			}
+			time.Sleep(time.Second)
+		}
+		if !holds(t, s, "secrets", "hidden") {
+			t.Error("the value is not the one that was written")
+		}
 	}
 }
 
