@@ -48,8 +48,9 @@ const Scheme = "simulated://"
 
 // Config configures a Runtime. All fields are optional.
 type Config struct {
-	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/16. If
-	// several runtimes serve one control plane, each needs its own network.
+	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/14, which
+	// has more addresses than Kubernetes supports pods. If several runtimes serve one control plane,
+	// each needs its own network.
 	PodNetwork netip.Prefix
 	// LogBytes is the maximum size of a container's log, which is in memory; 0 means 256 KiB.
 	LogBytes int64
@@ -68,7 +69,7 @@ type Runtime struct {
 // New returns a runtime without pods.
 func New(config Config) *Runtime {
 	if !config.PodNetwork.IsValid() {
-		config.PodNetwork = netip.MustParsePrefix("10.244.0.0/16")
+		config.PodNetwork = netip.MustParsePrefix("10.244.0.0/14")
 	}
 	if config.LogBytes == 0 {
 		config.LogBytes = 256 << 10
@@ -105,7 +106,8 @@ func (r *Runtime) address(s *sandbox, wanted string) error {
 			return nil
 		}
 	}
-	for range 1 << 20 {
+	// Of the next addresses, at most one is the network itself and the others are used.
+	for range len(r.used) + 2 {
 		r.next = r.next.Next()
 		if !r.config.PodNetwork.Contains(r.next) {
 			r.next = r.config.PodNetwork.Masked().Addr().Next()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/kubernetes/node"
 )
@@ -23,6 +25,29 @@ func specOf(policy corev1.RestartPolicy, annotations map[string]string, command 
 	}
 	return node.ContainerSpec{Pod: pod, Container: &pod.Spec.Containers[0], Command: command,
 		Env: []corev1.EnvVar{{Name: "WHO", Value: "you"}}}
+}
+
+// Each pod of a cluster with 150,000 pods gets its own address. A network without free addresses is
+// an error.
+func TestManyAddresses(t *testing.T) {
+	addresses := func(r *Runtime, pods int) (map[string]bool, error) {
+		all := map[string]bool{}
+		for i := range pods {
+			s, err := r.Sandbox(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}})
+			if err != nil {
+				return all, err
+			}
+			all[s.IP()] = true
+		}
+		return all, nil
+	}
+	if all, err := addresses(New(Config{}), 150_000); err != nil || len(all) != 150_000 {
+		t.Errorf("%d addresses, %v", len(all), err)
+	}
+	small := New(Config{PodNetwork: netip.MustParsePrefix("10.0.0.0/29")})
+	if all, err := addresses(small, 8); err == nil || len(all) != 7 {
+		t.Errorf("%d addresses, %v", len(all), err)
+	}
 }
 
 // The command and the annotations determine how long a simulated container runs, its exit code and
