@@ -72,18 +72,22 @@ func scanHead(data []byte) (Head, span, error) {
 }
 
 // Metadata returns the JSON of the object's metadata. It is a part of Data: never change it.
-func (o *Object) Metadata() []byte {
+func (o *Object) Metadata() []byte { return o.Member("metadata") } // every stored object has it, see scanHead
+
+// Member returns the JSON of a member of the object, or nil if the object does not have it. It is a
+// part of Data: never change it.
+func (o *Object) Member(name string) []byte {
 	s := scanner{data: o.Data}
 	if s.open('{') {
 		for first := true; s.member(first); first = false {
-			start := s.i
+			start, found := s.i, string(s.name) == name
 			s.skip()
-			if string(s.name) == "metadata" {
+			if found {
 				return o.Data[start:s.i]
 			}
 		}
 	}
-	return nil // no stored object is without metadata, see scanHead
+	return nil
 }
 
 func (s *scanner) metadata(head *Head) (at span) {

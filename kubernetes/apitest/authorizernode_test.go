@@ -116,6 +116,53 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// Reports of a pod's status change the rights of its node only if they name resource claims. New
+// containers of the pod change them, too.
+func TestNodeAfterReports(t *testing.T) {
+	st, err := store.Open(store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	a := authorizers.Node(st)
+	asked := func(group, version, resource string, allowed bool) {
+		t.Helper()
+		q := authorizer.AttributesRecord{Verb: "get", ResourceRequest: true, Namespace: "x", APIGroup: group,
+			APIVersion: version, Resource: resource, Name: "a",
+			User: &user.DefaultInfo{Name: "system:node:n1", Groups: []string{user.NodesGroup, user.AllAuthenticated}}}
+		decision, reason, err := a.Authorize(t.Context(), q)
+		if (decision == authorizer.DecisionAllow) != allowed || err != nil {
+			t.Errorf("%s: %v %q %v", resource, decision, reason, err)
+		}
+	}
+	template := "t"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "p", UID: "u"}, Spec: corev1.PodSpec{
+		NodeName: "n1",
+		Volumes: []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}}}},
+		ResourceClaims: []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}},
+	}}
+	commit(t, st, "pods", pod)
+	asked("", "v1", "configmaps", true)
+	asked("resource.k8s.io", "v1", "resourceclaims", false)
+	pod.Status.Phase = corev1.PodRunning
+	commit(t, st, "pods", pod)
+	asked("", "v1", "configmaps", true)
+	claim := "a"
+	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &claim}}
+	commit(t, st, "pods", pod)
+	asked("resource.k8s.io", "v1", "resourceclaims", true)
+	pod.Status.ResourceClaimStatuses = nil
+	commit(t, st, "pods", pod)
+	asked("resource.k8s.io", "v1", "resourceclaims", false)
+	asked("", "v1", "secrets", false)
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}}}}}}
+	commit(t, st, "pods", pod)
+	asked("", "v1", "secrets", true)
+}
+
 // A node can request the certificates of its pods, and can read only its own requests.
 func TestNodeAndPodCertificates(t *testing.T) {
 	st, err := store.Open(store.Config{})

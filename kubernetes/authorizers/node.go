@@ -1,6 +1,7 @@
 package authorizers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,7 +96,9 @@ func (n *NodeAuthorizer) begin(sn *store.Snapshot) {
 
 func (n *NodeAuthorizer) take(e *store.Event) {
 	if e.Type != store.Deleted {
-		n.add(e.Object)
+		if !keepsRelations(e) {
+			n.add(e.Object)
+		}
 		return
 	}
 	switch key := e.Object.Key; key.Resource {
@@ -109,6 +112,20 @@ func (n *NodeAuthorizer) take(e *store.Event) {
 		n.graph.DeletePodCertificateRequest(&certificatesv1.PodCertificateRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 	}
+}
+
+// keepsRelations reports whether an update of a pod certainly does not change which objects the pod
+// uses: its specification is the same, and it has no status of resource claims. Most updates of
+// pods are reports of agents. Requests of nodes wait for the graph, so it must not decode them.
+func keepsRelations(e *store.Event) bool {
+	return e.Type == store.Modified && e.Object.Key.Resource == pods && e.Object.Head.UID == e.Prev.Head.UID &&
+		bytes.Equal(e.Object.Member("spec"), e.Prev.Member("spec")) && !hasClaims(e.Object) && !hasClaims(e.Prev)
+}
+
+func hasClaims(pod *store.Object) bool {
+	status := pod.Member("status")
+	return bytes.Contains(status, []byte(`"resourceClaimStatuses"`)) ||
+		bytes.Contains(status, []byte(`"extendedResourceClaimStatus"`))
 }
 
 // add adds an object's relations to the graph. It ignores objects that it can't decode. The graph
