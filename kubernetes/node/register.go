@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"runtime"
 	"slices"
@@ -265,8 +266,11 @@ func (a *Agent) heartbeat(ctx context.Context) {
 	if a.config.LeaseDuration < 0 {
 		return
 	}
-	ticker := time.NewTicker(a.config.LeaseDuration / 4)
-	defer ticker.Stop()
+	every := a.config.LeaseDuration / 4
+	// The second heartbeat comes earlier, so that those of many nodes that start together do not all
+	// come at the same time.
+	timer := time.NewTimer(phase(a.config.Name, every))
+	defer timer.Stop()
 	statusAt := time.Now().Add(statusEvery)
 	var lease *coordinationv1.Lease
 	for {
@@ -287,9 +291,17 @@ func (a *Agent) heartbeat(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
+			timer.Reset(every)
 		}
 	}
+}
+
+// phase returns a part of a period, which depends on a node's name.
+func phase(name string, period time.Duration) time.Duration {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return time.Duration(float64(period) * float64(h.Sum32()) / (1 << 32))
 }
 
 // renew sets the lease's renewal time to now. lease is the result of the previous call, or nil.

@@ -43,6 +43,7 @@ type worker struct {
 	life        context.Context // ends with run
 	background  sync.WaitGroup  // goroutines that end with life
 	volumes     volumes
+	watched     Container // sleep wakes up when it ends; nil: none
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
@@ -111,10 +112,16 @@ func (w *worker) sleep(ctx context.Context, until time.Time) bool {
 		defer t.Stop()
 		timer = t.C
 	}
+	var ended <-chan struct{}
+	if w.watched != nil {
+		ended = w.watched.Done()
+	}
 	select {
 	case <-ctx.Done():
 		return false
 	case <-w.wake:
+	case <-ended:
+		w.watched = nil
 	case <-timer:
 	}
 	return ctx.Err() == nil
@@ -231,8 +238,13 @@ func (w *worker) makeSandbox(ctx context.Context) {
 	}
 }
 
-// watchContainer wakes the worker when a container ends.
+// watchContainer wakes the worker when a container ends. The worker itself waits for the first one:
+// most pods have one container, and goroutines are a large part of a simulated pod's memory.
 func (w *worker) watchContainer(ctx context.Context, c Container) {
+	if w.watched == nil {
+		w.watched = c
+		return
+	}
 	go func() {
 		select {
 		case <-c.Done():
