@@ -153,11 +153,14 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 			return err
 		}
 	}
-	shown := fmt.Sprintf("%+v", patch) // after the merge, which may change it
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, into, !p.lenient())
 	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
 		strict, err = append(strict, unknown.Errors()...), nil
 	}
+	if err == nil && len(strict) == 0 {
+		return nil
+	}
+	shown := fmt.Sprintf("%+v", patch) // as the merge left it
 	if err != nil {
 		return invalidPatch(err, shown)
 	}
