@@ -290,6 +290,12 @@ bench-nodes: release ## 10,000 simulated pods on 100 nodes, against KWOK on kube
 	bin/bench-nodes -kelson $(KELSON)
 	bin/bench-nodes -kelson $(KELSON) -stages
 	bin/against -- bin/bench-nodes -kwok bin/peers/kwok
+	bin/bench-nodes -kelson $(KELSON) -rows rest,deployments
+
+# A smaller cluster: make bench-scale SCALE='-scale-nodes 500 -scale-pods 15000'
+bench-scale: release ## 5,000 simulated nodes with 150,000 pods, at rest and with churn: up to fifteen minutes after the build; prints rows of docs/internals/benchmarks.md
+	$(GO) build -o bin/bench-nodes ./bench/nodes
+	bin/bench-nodes -kelson $(KELSON) -rows scale $(SCALE)
 
 bench-history: release ## size and speed of histories, and the overhead of kelson serve --history on writes: about six minutes after the builds; prints the rows of docs/internals/benchmarks.md
 	$(GO) test ./lab/history -run xxx -bench . -count 3

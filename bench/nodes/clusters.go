@@ -150,9 +150,10 @@ func ofClusters(ctx context.Context, rows []string) error {
 			"deployments": {func() error {
 				return deployed(ctx, 1000, 100)
 			}, func() error { return deployed(ctx, 3000, 1000) }},
+			"scale": {func() error { return scaled(ctx, *scaleNodes, *scalePods) }},
 		}[row]
 		if measures == nil {
-			return fmt.Errorf("row %q: want rest or deployments", row)
+			return fmt.Errorf("row %q: want rest, deployments or scale", row)
 		}
 		for _, measure := range measures {
 			if err := measure(); err != nil {

@@ -6,6 +6,7 @@
 //	nodes -kelson bin/kelson -stages                            # KWOK's Stages in Kelson
 //	go run ./test/against -- bin/nodes -kwok bin/peers/kwok     # KWOK; both programs must be built
 //	nodes -kelson bin/kelson -rows rest,deployments -profiles /tmp # clusters, without a peer
+//	nodes -kelson bin/kelson -rows scale -scale-nodes 500 -scale-pods 15000 # a large cluster, at a tenth of its size
 //
 // The client binds all pods to their nodes, because KWOK has no scheduler. The client and the
 // servers share the CPUs.
@@ -44,7 +45,11 @@ var (
 	scripts = flag.Bool("stages", false, "Kelson runs KWOK's fast Stages of pods instead of its simulation")
 	limit   = flag.Duration("limit", 15*time.Minute, "time limit for one side")
 
-	rows       = flag.String("rows", "", "measure these rows of clusters instead, separated by commas: rest, deployments")
+	rows       = flag.String("rows", "", "measure these rows of clusters instead, separated by commas: rest, deployments, scale")
+	scaleNodes = flag.Int("scale-nodes", 5000, "number of nodes of the row scale")
+	scalePods  = flag.Int("scale-pods", 150_000, "number of pods of the row scale")
+	rate       = flag.Int("churn", 1000, "pods a minute that the churn of the row scale creates and deletes")
+	churnFor   = flag.Duration("churn-for", 2*time.Minute, "how long the churn of the row scale lasts")
 	settle     = flag.Duration("settle", 40*time.Second, "how long nodes rest before they are measured")
 	period     = flag.Duration("period", 40*time.Second, "how long a cluster at rest is measured")
 	profiles   = flag.String("profiles", "", "folder for profiles of kelson serve")
@@ -239,7 +244,7 @@ func waitNodes(ctx context.Context, c *kubernetes.Clientset, want int) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d nodes are Ready: %w", count, want, ctx.Err())
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(max(100*time.Millisecond, time.Duration(want)*time.Millisecond)): // the list costs the server time
 		}
 	}
 }
@@ -350,9 +355,7 @@ func (s *sightings) take(p *corev1.Pod) {
 	if _, ok := s.first[p.Name]; !ok {
 		s.first[p.Name] = now
 	}
-	if _, ok := s.ready[p.Name]; !ok && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}) {
+	if _, ok := s.ready[p.Name]; !ok && isReady(p) {
 		s.ready[p.Name] = now
 	}
 }

@@ -22,8 +22,9 @@ type server struct {
 	config *rest.Config
 	client *kubernetes.Clientset
 
-	cmd *exec.Cmd // kelson serve
-	dir string
+	cmd        *exec.Cmd // kelson serve
+	dir        string
+	kubeconfig string
 }
 
 // serve starts kelson serve with its state in memory and more flags.
@@ -33,7 +34,7 @@ func serve(more ...string) (*server, error) {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	s := &server{dir: dir}
+	s := &server{dir: dir, kubeconfig: kubeconfig}
 	s.cmd = exec.Command(*kelson, append([]string{"serve", "--in-memory", "--secure-port=0",
 		"--kubeconfig=" + kubeconfig}, more...)...)
 	s.cmd.Stderr = os.Stderr
