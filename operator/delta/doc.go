@@ -11,7 +11,8 @@
 //
 // A slow consumer therefore handles an object once and receives all its changes. In particular, it
 // never misses that an object was deleted and recreated. client-go's DeltaFIFO does the same. A
-// [FIFO] holds only the newest object of each key.
+// [FIFO] holds only the newest object of each key. Reconcilers need neither, because they compare
+// states; the example of [Queue] shows a consumer that must see each change.
 //
 // Nothing is lost or delivered twice: changes after a key was popped are returned when it is popped
 // next, and a Replace adds deletions for all objects that it lacks, including the one being
