@@ -72,11 +72,12 @@ var notRun = map[string]string{
 	"history.md: $ kelson history --file incident.history deployment/web -n shop":                                  "TestRecordAndHistory runs these commands",
 	"history.md: $ kelson history blame --file incident.history deployment/web -n shop .spec --trace scaler.trace": "TestRecordAndHistory and TestBlameCommand run this command",
 	"history.md: $ kelson diff --file incident.history --from 2026-11-23T10:00:00Z --to 4802 deployments":          "TestRecordAndHistory runs these commands",
+	"history.md: $ kelson diff --since 10m -n shop":                                                                "TestDiffSince runs this command",
 	"planning.md: $ kelson plan":                                                                        "TestPlanOfACluster runs this command",
 	"planning.md: $ kelson plan --against v1.2.0":                                                       "TestPlanOfACluster runs this command with a program; git revisions need a repository of the project",
 	"planning.md: kelson plan --against origin/main --output markdown > plan.md":                        "needs a repository of the project",
 	"exploring.md: $ kelson explore --process -- --leader-elect=false":                                  "TestProcess and TestBinary of lab/explore run such operators",
-	"cluster.md: $ kelson deploy --load --containerd state/node/containerd/containerd.sock":               "test/nodes runs these commands, with containerd",
+	"cluster.md: $ kelson deploy --load --containerd state/node/containerd/containerd.sock":             "test/nodes runs these commands, with containerd",
 	"rights.md: $ kelson rights --test --explore":                                                       "TestRightsOfTests runs this command",
 	"rights.md: $ kelson rights --test --prove":                                                         "TestRightsOfTests runs this command",
 	"operator.md: $ kelson why configmap/tea-config --audit-log audit.log":                              "TestWhyFromAnAuditLog runs this command, on kube-apiserver and on Kelson",
@@ -197,10 +198,12 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 			t.Skip("needs jq")
 		}
 	}
-	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(), "KUBECONFIG=",
+	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(),
+		"KUBECONFIG=",
 		"KELSON="+kelson, "SPLICE="+os.Args[0], "GOCACHE="+cache[0], "GOMODCACHE="+cache[1],
 		"GOFLAGS=-mod=mod "+linkFlags, "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull,
-		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a",
+		"GIT_COMMITTER_EMAIL=a@example.com",
 		"TMPDIR="+t.TempDir(), "LOGS="+t.TempDir())
 	env = append(env, source...)
 	if strings.Contains(script, "\netcd ") {
@@ -265,7 +268,8 @@ func guideProgram(t *testing.T) (kelson string, env []string) {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "kelson"), []string{
-		"GOPROXY=file://" + modules + "," + strings.TrimSpace(string(proxies)), "GONOSUMDB=kelson.dev", "GOPRIVATE=", "GONOPROXY=none",
+		"GOPROXY=file://" + modules + "," + strings.TrimSpace(string(proxies)), "GONOSUMDB=kelson.dev", "GOPRIVATE=",
+		"GONOPROXY=none",
 	}
 }
 
@@ -323,7 +327,8 @@ func guideScript(steps []guideStep) string {
 		case step.isGo:
 			fmt.Fprintf(&b, "\"$SPLICE\" splice %s <<'END-OF-BLOCK'\n%sEND-OF-BLOCK\n", step.file, step.content)
 		case step.file != "":
-			fmt.Fprintf(&b, "mkdir -p \"$(dirname %[1]s)\"; cat >%[1]s <<'END-OF-BLOCK'\n%[2]sEND-OF-BLOCK\n", step.file, step.content)
+			fmt.Fprintf(&b, "mkdir -p \"$(dirname %[1]s)\"; cat >%[1]s <<'END-OF-BLOCK'\n%[2]sEND-OF-BLOCK\n",
+				step.file, step.content)
 		}
 		for m, command := range step.commands {
 			b.WriteString("printf '\\036'\n")

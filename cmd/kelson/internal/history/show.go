@@ -28,13 +28,16 @@ type object struct {
 	Name      string           `json:"name"`
 	Versions  []version        `json:"versions,omitempty"`
 	What      string           `json:"what,omitempty"` // created, changed or deleted
+	Time      *time.Time       `json:"time,omitempty"` // of the last version, if What is set
+	By        []string         `json:"by,omitempty"`   // field managers, the last writer first
 	Changes   []history.Change `json:"changes,omitempty"`
 }
 
 type version struct {
 	Revision uint64           `json:"revision"`
 	Time     time.Time        `json:"time"`
-	What     string           `json:"what"` // created, changed or deleted
+	What     string           `json:"what"`         // created, changed or deleted
+	By       []string         `json:"by,omitempty"` // field managers, the last writer first
 	Changes  []history.Change `json:"changes,omitempty"`
 }
 
@@ -103,7 +106,8 @@ func (o *options) keys(h *history.History, object string) ([]history.Key, error)
 	var keys []history.Key
 	for _, r := range found {
 		for _, key := range h.Keys(r.Name()) {
-			if (name == "" || key.Name == name) && (o.namespace == "" || key.Namespace == o.namespace || key.Namespace == "") {
+			if (name == "" || key.Name == name) &&
+				(o.namespace == "" || key.Namespace == o.namespace || key.Namespace == "") {
 				keys = append(keys, key)
 			}
 		}
@@ -117,6 +121,15 @@ func (o *options) keys(h *history.History, object string) ([]history.Key, error)
 	return keys, nil
 }
 
+// writers returns the field managers that made a version, as kelson history blame shows them.
+func writers(before, data []byte, at time.Time) (names []string, err error) {
+	all, err := history.Writers(before, data, at)
+	for _, o := range all {
+		names = append(names, owners([]history.Owner{o}))
+	}
+	return names, err
+}
+
 func (o *options) versions(h *history.History, key history.Key) (object, error) {
 	one := object{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name}
 	var before []byte
@@ -126,6 +139,11 @@ func (o *options) versions(h *history.History, key history.Key) (object, error) 
 			return one, err
 		}
 		next := version{Revision: v.Revision, Time: v.Time.UTC(), What: "changed"}
+		if !v.Deleted {
+			if next.By, err = writers(before, data, v.Time); err != nil {
+				return one, err
+			}
+		}
 		switch {
 		case v.Deleted:
 			next.What = "deleted"
@@ -165,7 +183,11 @@ func (o *options) print(all []object, out io.Writer) error {
 	for _, one := range all {
 		name := color.Bold(history.Key{Resource: one.Resource, Namespace: one.Namespace, Name: one.Name}.String())
 		if one.What != "" {
-			fmt.Fprintf(out, "%s: %s\n", name, what(one.What))
+			fmt.Fprintf(out, "%s: %s", name, what(one.What))
+			if one.Time != nil {
+				fmt.Fprintf(out, " %s", color.Faint(one.Time.Format(time.RFC3339)))
+			}
+			fmt.Fprintln(out, by(one.By))
 			changes(one.Changes)
 			continue
 		}
@@ -175,11 +197,19 @@ func (o *options) print(all []object, out io.Writer) error {
 			if v.What != "changed" {
 				fmt.Fprintf(out, "  %s", what(v.What))
 			}
-			fmt.Fprintln(out)
+			fmt.Fprintln(out, by(v.By))
 			changes(v.Changes)
 		}
 	}
 	return nil
+}
+
+// by returns the end of a line that names the writers.
+func by(writers []string) string {
+	if len(writers) == 0 {
+		return ""
+	}
+	return "  by " + strings.Join(writers, ", ")
 }
 
 func value(v string) string {
@@ -187,99 +217,4 @@ func value(v string) string {
 		return "(absent)"
 	}
 	return v
-}
-
-// DiffCommand returns kelson diff.
-func DiffCommand() *cobra.Command {
-	var o options
-	var from, to string
-	c := &cobra.Command{
-		Use:   "diff [KIND[/NAME]]",
-		Short: "Compare the objects of a cluster at two moments",
-		Long: `Compare the objects of a cluster at two moments.
-
-A moment is a revision (a resourceVersion) or a time in RFC 3339; without a fraction,
-it is the end of the second. The versions come from a file that kelson record wrote,
-or from the data directory of kelson serve --history.`,
-		Example:           `  kelson diff --file incident.history --from 2026-11-23T10:00:00Z deployments`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.complete,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			progress := output.NewProgress(c.ErrOrStderr())
-			defer progress.Done()
-			h, err := o.read(progress)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, h.Close()) }()
-			a, err := h.Parse(from)
-			if err != nil {
-				return fmt.Errorf("--from: %w", err)
-			}
-			b := h.At(h.Newest())
-			if to != "" {
-				if b, err = h.Parse(to); err != nil {
-					return fmt.Errorf("--to: %w", err)
-				}
-			}
-			var keys []history.Key
-			if len(args) > 0 {
-				if keys, err = o.keys(h, args[0]); err != nil {
-					return err
-				}
-			} else {
-				for _, r := range h.Resources() {
-					for _, key := range h.Keys(r.Name()) {
-						if o.namespace == "" || key.Namespace == o.namespace {
-							keys = append(keys, key)
-						}
-					}
-				}
-			}
-			all := []object{}
-			progress.Step("comparing objects")
-			for i, key := range keys {
-				progress.Update("comparing objects: %d of %d", i+1, len(keys))
-				one, err := o.compare(a, b, key)
-				if err != nil {
-					return err
-				}
-				if one.What != "" {
-					all = append(all, one)
-				}
-			}
-			progress.Done()
-			return o.print(all, c.OutOrStdout())
-		},
-	}
-	o.addFlags(c)
-	c.Flags().StringVar(&from, "from", "", "revision or time of the older state")
-	c.Flags().StringVar(&to, "to", "", "revision or time of the newer state (default: the end of the history)")
-	_ = c.MarkFlagRequired("from") // the flag exists
-	return c
-}
-
-// compare returns how an object differs between two states. The field What is empty if it does not
-// differ.
-func (o *options) compare(a, b history.State, key history.Key) (object, error) {
-	one := object{Resource: key.Resource, Namespace: key.Namespace, Name: key.Name}
-	was, from, before, err := a.Get(key)
-	if err != nil {
-		return one, err
-	}
-	is, to, after, err := b.Get(key)
-	switch {
-	case err != nil:
-		return one, err
-	case !before && !after, was.Revision == is.Revision:
-	case !before:
-		one.What = "created"
-	case !after:
-		one.What = "deleted"
-	default:
-		if one.Changes, err = history.Diff(from, to, o.show); len(one.Changes) > 0 {
-			one.What = "changed"
-		}
-	}
-	return one, err
 }
