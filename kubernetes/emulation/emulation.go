@@ -104,6 +104,15 @@ func FromEnvironment() (Version, error) {
 // floor is the oldest release that can be emulated: as in Kubernetes, three before the linked one.
 func floor() *version.Version { return version.MustParse(Linked).WithPatch(0).SubtractMinor(3) }
 
+// Releases returns the releases that can be emulated, such as 1.34, the newest first.
+func Releases() []string {
+	var all []string
+	for v := version.MustParse(Linked).WithPatch(0); v.AtLeast(floor()); v = v.SubtractMinor(1) {
+		all = append(all, fmt.Sprintf("%d.%d", v.Major(), v.Minor()))
+	}
+	return all
+}
+
 func newEffective() compatibility.MutableEffectiveVersion {
 	return compatibility.NewEffectiveVersion(version.MustParse(Linked), false, floor(), floor())
 }
