@@ -44,7 +44,7 @@ func (l Loop) String() string {
 }
 
 // Thresholds. Objects that are written often are examined closely. A loop is a chain of reconciles
-// that is long and fast, or a field that often returns to an earlier value.
+// that is long and fast, or a field that several writers often return to earlier values.
 const (
 	loopWindow    = time.Minute
 	suspectWrites = 5  // of one object, within loopWindow
@@ -83,9 +83,10 @@ type activity struct {
 
 // flap records the changes of a field.
 type flap struct {
-	values  []string // the last few, oldest first
-	changes int
-	returns int // how often the new value was one of values
+	values   []string // the last few, oldest first
+	managers []string // that made the changes
+	changes  int
+	returns  int // how often the new value was one of values
 }
 
 // chain is a sequence of reconciles, each caused by a write of the previous one.
@@ -235,6 +236,9 @@ func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, c
 			a.fields[c.Path] = f
 		}
 		f.changes++
+		if manager != "" {
+			f.managers = with(f.managers, manager)
+		}
 		if slices.Contains(f.values, c.After) {
 			f.returns++
 		}
@@ -245,10 +249,12 @@ func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, c
 	}
 }
 
-// flapping reports whether a field has often returned to an earlier value.
+// flapping reports whether a field has often returned to an earlier value, because several writers
+// set it. A field that one writer sets follows something else, such as the status of another object,
+// and is not a loop; if the writer causes the changes itself, its reconciles are a chain.
 func (a *activity) flapping() bool {
 	for _, f := range a.fields {
-		if f.returns >= loopReturns {
+		if f.returns >= loopReturns && (len(f.managers) > 1 || len(a.writers) > 1) {
 			return true
 		}
 	}
