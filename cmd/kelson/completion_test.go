@@ -28,7 +28,8 @@ var withoutOutput = map[string]string{
 	"kelson package installer": "-o is its file", "kelson package olm": "-o is its file",
 	"kelson install": "prints the output of kubectl apply", "kelson uninstall": "prints the output of kubectl delete",
 	"kelson deploy": "prints the output of kubectl apply", "kelson undeploy": "prints the output of kubectl delete",
-	"kelson token delete": "prints no data", "kelson kubectl-plugin install": "prints no data",
+	"kelson stop": "prints no data", "kelson token delete": "prints no data",
+	"kelson kubectl-plugin install":       "prints no data",
 	"kelson kubectl-plugin krew-manifest": "prints YAML",
 }
 
@@ -132,13 +133,15 @@ func TestCompletion(t *testing.T) {
 	}
 	env := append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+kubeconfig)
 	lines := map[string]string{
-		"kelson hist":                "history",
-		"kelson history b":           "blame",
-		"kelson why --audit":         "--audit-log",
-		"kelson vet -o j":            "json",
-		"kelson console --context s": "shop-prod shop-test",
-		"kelson kubectl conf":        "config",
-		"kelson kubectl-plugin ":     "install krew-manifest",
+		"kelson hist":                      "history",
+		"kelson history b":                 "blame",
+		"kelson why --audit":               "--audit-log",
+		"kelson vet -o j":                  "json",
+		"kelson console --context s":       "shop-prod shop-test",
+		"kelson kubectl conf":              "config",
+		"kelson serve --node ":             "containers none process simulated",
+		"kelson dev --emulated-version 1.": "1.34 1.35 1.36 1.37",
+		"kelson kubectl-plugin ":           "install krew-manifest",
 	}
 	for shell, drive := range map[string]func(script, line string) []string{
 		"bash": func(script, line string) []string {

@@ -30,8 +30,10 @@ func TestDevReloadsOnSave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made(scaffold.Init(scaffold.InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Source: source}))
-	made(scaffold.CreateAPI(dir, scaffold.API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true}))
+	made(scaffold.Init(scaffold.InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p",
+		Source: source}))
+	made(scaffold.CreateAPI(dir, scaffold.API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true,
+		Controller: true}))
 
 	cmd := exec.Command(built(t, binary), "dev", dir)
 	var said output
@@ -84,8 +86,8 @@ func TestDevReloadsOnSave(t *testing.T) {
 	// Compile errors are shown, and the current operator keeps running.
 	edit(controller, "return operator.Result{}, nil", "return operator.Result{}, undefined")
 	says("✗")
-	says("the former operator keeps running until the project compiles")
 	says("undefined: undefined")
+	says("the former operator keeps running until the project compiles")
 	edit("config/samples/webapp_v1_welcome.yaml", "foo: bar", "foo: baz")
 	// The command and the operator report the change at the same time.
 	before := seen

@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -38,6 +39,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"kelson.dev/cmd/kelson/internal/blame"
 	"kelson.dev/cmd/kelson/internal/completion"
@@ -76,6 +79,11 @@ func main() {
 		// kubectl parses its own flags and prints its own errors
 		os.Exit(kubectl.Run(invoked, os.Args[1:]))
 	}
+	// Kubernetes' libraries log through klog. Commands return their errors, and servers route the lines
+	// to their own log. Warnings of API servers are printed only by commands that act on a cluster for
+	// their user.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
@@ -115,9 +123,15 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	if err == nil {
 		return 0
 	}
+	err = project.Explain(err)
 	var code exit.Code
 	if errors.As(err, &code) {
 		return int(code)
+	}
+	var failure *exit.Failure
+	if errors.As(err, &failure) {
+		fmt.Fprintln(root.ErrOrStderr(), "kelson:", err)
+		return int(failure.Code)
 	}
 	switch wrong := usage.As(root, err, args); {
 	case wrong != nil:
@@ -143,7 +157,8 @@ func rootCommand() *cobra.Command {
 		project.GenerateCommand(), project.ManifestsCommand(), project.BuildCommand(), project.TestCommand(),
 		deploy.InstallCommand(), deploy.UninstallCommand(), deploy.RunCommand(), deploy.DeployCommand(),
 		deploy.UndeployCommand(), deploy.PackageCommand(), image.Command(),
-		serve.Command(), serve.ForkCommand(), dev.Command(), data.Command(), vet.Command(), console.Command(),
+		serve.Command(), serve.ForkCommand(), serve.ListCommand(), serve.StopCommand(), dev.Command(), data.Command(),
+		vet.Command(), console.Command(),
 		why.Command(), blame.Command(),
 		history.RecordCommand(), history.Command(), history.DiffCommand(), replay.Command(), rights.Command(),
 		explore.Command(), plan.Command(),

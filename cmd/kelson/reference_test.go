@@ -79,3 +79,23 @@ func sectionOf(c *cobra.Command) string {
 	}
 	return s
 }
+
+// Every command that does something has an example.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() == "completion" || sub.Name() == "help" || !sub.IsAvailableCommand() {
+				continue // cobra's own
+			}
+			visit(sub)
+			if !sub.Runnable() {
+				continue
+			}
+			if !strings.Contains(sub.Example, "kelson") {
+				t.Errorf("%s has no example", sub.CommandPath())
+			}
+		}
+	}
+	visit(rootCommand())
+}

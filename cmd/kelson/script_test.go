@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
@@ -52,7 +53,9 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if testing.Short() {
-		files = slices.DeleteFunc(files, func(name string) bool { return strings.HasPrefix(filepath.Base(name), "slow_") })
+		files = slices.DeleteFunc(files, func(name string) bool {
+			return strings.HasPrefix(filepath.Base(name), "slow_")
+		})
 	}
 	testscript.Run(t, testscript.Params{
 		Files:         files,
@@ -124,7 +127,8 @@ func content(ts *testscript.TestScript, dir string) map[string][]byte {
 // serveInScript starts a server for the script and sets KUBECONFIG: serve FLAG...
 func serveInScript(ts *testscript.TestScript, neg bool, args []string) {
 	kubeconfig := ts.MkAbs("kubeconfig")
-	cmd := exec.Command(ts.Getenv("KELSON"), append([]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig", kubeconfig}, args...)...)
+	cmd := exec.Command(ts.Getenv("KELSON"), append([]string{"serve", "--in-memory", "--secure-port=0", "--kubeconfig",
+		kubeconfig}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+ts.MkAbs("tmp"))
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
@@ -134,11 +138,10 @@ func serveInScript(ts *testscript.TestScript, neg bool, args []string) {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
-	line := make([]byte, 4096)
-	n, err := out.Read(line)
-	if err != nil || !readyLine.MatchString(strings.TrimSpace(string(line[:n]))) {
-		ts.Fatalf("the server printed %q: %v", line[:n], err)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !readyLine.MatchString(strings.TrimSpace(line)) {
+		ts.Fatalf("the server printed %q: %v", line, err)
 	}
 	ts.Setenv("KUBECONFIG", kubeconfig)
-	fmt.Fprintf(ts.Stdout(), "%s", line[:n])
+	fmt.Fprint(ts.Stdout(), line)
 }

@@ -173,6 +173,11 @@ func TestWrongCommandLines(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	nowhere := filepath.Join(dir, "nowhere")
+	if err := os.WriteFile(nowhere, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],`+
+		`"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		args []string
 		want []string
@@ -194,11 +199,17 @@ func TestWrongCommandLines(t *testing.T) {
 		"two stores": {[]string{"serve", "--in-memory", "--data-dir", data},
 			[]string{"data-dir", "in-memory"}},
 		"unknown flag": {[]string{"serve", "--nonsense"}, []string{"--nonsense"}},
+		"why without server": {[]string{"why", "pod/x", "--kubeconfig", nowhere},
+			[]string{"127.0.0.1:1", "connection refused"}},
+		"blame without server": {[]string{"blame", "pod/x", "--kubeconfig", nowhere},
+			[]string{"127.0.0.1:1", "connection refused"}},
+		"console without server": {[]string{"token", "list", "--kubeconfig", nowhere},
+			[]string{"127.0.0.1:1", "connection refused"}},
 		"audit without output": {[]string{"serve", "--in-memory", "--secure-port=0", "--audit-policy-file", broken},
 			[]string{"--audit-policy-file", "--audit-log-path", "--audit-webhook-config-file"}},
 		"unknown command":      {[]string{"sail"}, []string{"sail"}},
 		"dev without folder":   {[]string{"dev", filepath.Join(dir, "absent")}, []string{"absent", "no such folder"}},
-		"dev without operator": {[]string{"dev", empty}, []string{"no main.go"}},
+		"dev without operator": {[]string{"dev", empty}, []string{"no project in this folder", "kelson init"}},
 		"bad condition":        {[]string{"dev", cnat, "--until", "at/x"}, []string{"OBJECT:JSONPATH=VALUE"}},
 		"generate nowhere":     {[]string{"generate", filepath.Join(dir, "absent")}, []string{"absent"}},
 		"kubectl without kubeconfig": {[]string{"kubectl", "--kubeconfig", filepath.Join(dir, "absent"), "get", "pods"},

@@ -14,9 +14,10 @@ import (
 func versionCommand() *cobra.Command {
 	var format formats.Format
 	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the versions of Kelson and of the Kubernetes API it speaks",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the versions of Kelson and of the Kubernetes API it speaks",
+		Example: "  kelson version\n  kelson version -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if format != formats.Text {

@@ -68,8 +68,11 @@ func TestVetCommand(t *testing.T) {
 		len(report.Rules) != 2 {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, err := runVet(t, "-k", "nowhere"); err == nil || errors.As(err, new(exit.Code)) {
-		t.Errorf("a kustomization that does not exist: %v", err)
+	for _, args := range [][]string{{"-k", "nowhere"}, {"nowhere.yaml"}} {
+		var failure *exit.Failure
+		if _, err := runVet(t, args...); !errors.As(err, &failure) || failure.Code != 2 {
+			t.Errorf("%v: %v, want an error with exit code 2", args, err)
+		}
 	}
 }
 

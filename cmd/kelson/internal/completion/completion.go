@@ -12,10 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/kubernetes/emulation"
 )
 
-// Register adds completions to the commands below root: the values of the flags --context and
-// --namespace. It turns off the completion of files for commands without arguments.
+// Register adds completions to the commands below root: the values of the flags --context,
+// --namespace, --node and --emulated-version, and the kinds of a project. It turns off the
+// completion of files for commands without arguments.
 func Register(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		Register(c)
@@ -23,7 +26,7 @@ func Register(root *cobra.Command) {
 	if root.ValidArgsFunction == nil && !root.HasAvailableSubCommands() && !strings.Contains(root.Use, " ") {
 		root.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	for name, complete := range map[string]cobra.CompletionFunc{"context": contexts, "namespace": namespaces} {
+	for name, complete := range completed {
 		if root.LocalNonPersistentFlags().Lookup(name) == nil && root.PersistentFlags().Lookup(name) == nil {
 			continue
 		}
@@ -31,6 +34,20 @@ func Register(root *cobra.Command) {
 			_ = root.RegisterFlagCompletionFunc(name, complete) // the flag exists
 		}
 	}
+}
+
+// completed are the completions of the values of flags, by the names of these.
+var completed = map[string]cobra.CompletionFunc{
+	"context": contexts, "namespace": namespaces, "emulated-version": releases,
+	"node": cobra.FixedCompletions([]string{
+		"simulated\tpods run by declaration", "process\tpods run as processes of this machine",
+		"containers\tpods run in containers", "none\tpods do not run",
+	}, cobra.ShellCompDirectiveNoFileComp),
+}
+
+// releases completes the releases of Kubernetes that a control plane can emulate, the newest first.
+func releases(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return emulation.Releases(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
 // contexts completes the contexts of the kubeconfig.

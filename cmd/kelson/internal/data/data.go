@@ -48,7 +48,8 @@ It reads all of the directory and changes nothing. No server must be using the
 directory. If one object is the reason why a server cannot read the directory, the
 error names the object, and the command that takes it out. Objects that exceed the
 present limits of a server, such as 1.5 MiB, are listed; a server can read them.`,
-		Args: cobra.MaximumNArgs(1),
+		Example: "  kelson data check ./state",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			progress := output.NewProgress(c.ErrOrStderr())
 			progress.Step("reading %s", dataDir(args))
@@ -232,7 +233,8 @@ The directory must not contain a state. The restored control plane must not
 assign a revision that the original one assigned after the backup: clients that
 saw it would miss changes. So the restored state starts --bump-revision after the
 backup's revision, and clients that watch from older revisions have to list again.`,
-		Args: cobra.RangeArgs(1, 2),
+		Example: "  kelson data restore kelson.backup ./state",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
 			if err != nil {

@@ -51,10 +51,14 @@ func deleteCommand(use, short string, read func(dir string) (manifests.Objects, 
 	var cluster clusterFlags
 	var ignore bool
 	c := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  cobra.MaximumNArgs(1),
+		Use:     use,
+		Short:   short,
+		Example: "  kelson " + strings.Fields(use)[0] + " ./welcome --kubeconfig ~/.kube/config",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := project.Check(project.Folder(args)); err != nil {
+				return err
+			}
 			objects, err := read(project.Folder(args))
 			if err != nil || len(objects) == 0 {
 				return err
@@ -120,6 +124,9 @@ func (c *clusterFlags) kubectl(ctx context.Context, objects manifests.Objects, o
 // config returns the client configuration of the cluster.
 func (c *clusterFlags) config() (*rest.Config, error) {
 	config, _, err := kubeconfig.Load(c.kubeconfig, c.context)
+	if err == nil {
+		config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	}
 	return config, err
 }
 

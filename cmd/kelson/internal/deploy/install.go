@@ -21,7 +21,8 @@ func InstallCommand() *cobra.Command {
 
 It generates the definitions, applies them with server-side apply, and waits
 until they are established.`,
-		Args: cobra.MaximumNArgs(1),
+		Example: "  kelson install\n  kelson install ./welcome --kubeconfig ~/.kube/config",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			objects, err := generated(c, args, gens, manifests.Definitions)
 			if err != nil {

@@ -56,6 +56,7 @@ func APIServerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "kube-apiserver",
 		Short:   "Replacement for the kube-apiserver that envtest starts",
+		Example: "  kelson envtest   # prints the folder with the programs; envtest starts them",
 		Args:    cobra.NoArgs,
 		Version: version.Get().GitVersion, // with kube-apiserver's text
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -16,9 +16,10 @@ import (
 // the small program.
 func EtcdCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "etcd",
-		Short: "Replacement for the etcd that envtest starts",
-		Args:  cobra.NoArgs,
+		Use:     "etcd",
+		Short:   "Replacement for the etcd that envtest starts",
+		Example: "  kelson envtest   # prints the folder with the programs; envtest starts them",
+		Args:    cobra.NoArgs,
 	}
 	clients := etcd.Flags(c.Flags())
 	c.FParseErrWhitelist.UnknownFlags = true

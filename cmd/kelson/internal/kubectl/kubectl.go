@@ -93,6 +93,7 @@ func Command() *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",
 		Short:              "The upstream kubectl, linked in",
+		Example:            "  kelson kubectl get pods -A\n  KUBECONFIG=./kubeconfig kelson kubectl apply -f pod.yaml",
 		DisableFlagParsing: true,
 		ValidArgsFunction:  complete,
 		Run:                func(*cobra.Command, []string) {},

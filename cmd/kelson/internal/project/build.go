@@ -28,9 +28,10 @@ func BuildCommand() *cobra.Command {
 	var output string
 	var gens Generators
 	c := &cobra.Command{
-		Use:   "build [DIR]",
-		Short: "Run a project's generators and build its operator",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "build [DIR]",
+		Short:   "Run a project's generators and build its operator",
+		Example: "  kelson build\n  kelson build ./welcome --output bin/welcome",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := output
 			if name == "" {

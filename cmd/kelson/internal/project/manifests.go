@@ -15,8 +15,9 @@ func ManifestsCommand() *cobra.Command {
 		Long: `Generate CustomResourceDefinitions, roles and webhook configurations from Go types.
 
 It does the same as kelson generate crd rbac webhook and does not change code.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return GenerateManifests(c, Folder(args), gens) },
+		Example: "  kelson manifests\n  kelson manifests ./welcome",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return GenerateManifests(c, Folder(args), gens) },
 	}
 	gens.AddFlags(c.Flags())
 	return c

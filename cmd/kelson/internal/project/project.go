@@ -87,6 +87,9 @@ func Open(dir string) (*Project, error) {
 			return p, nil
 		}
 	}
+	if !inModule(abs) {
+		return nil, fmt.Errorf("open project %s: %w", dir, ErrNone)
+	}
 	return nil, fmt.Errorf("open project %s: no main.go in this folder, in cmd or in a folder below cmd: use the folder of a project", dir)
 }
 

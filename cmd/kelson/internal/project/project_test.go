@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,10 @@ func TestOpenFindsMainPackage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, dir, "lib/lib.go", "package lib")
+	if _, err := Open(dir); !errors.Is(err, ErrNone) {
+		t.Errorf("a folder without a project: %v", err)
+	}
+	write(t, dir, "go.mod", "module example.com/p\n")
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "no main.go") {
 		t.Errorf("without a main package: %v", err)
 	}

@@ -25,7 +25,8 @@ lines, the file gets conflict markers as in git, and the exit code is 1. It
 updates go.mod to what this kelson needs, unless the project is part of a larger
 module. The project must be in git without uncommitted changes, so that you can
 undo the upgrade.`,
-		Args: cobra.MaximumNArgs(1),
+		Example: "  kelson upgrade\n  kelson upgrade ./welcome",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			source, err := scaffold.SourceOf(given, release.Published())
 			if err != nil {

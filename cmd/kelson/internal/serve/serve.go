@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,8 @@ type Options struct {
 	withStdin   bool
 	console     console.Options
 	page        bool
+	named       namedOptions
+	command     string // serve or fork
 }
 
 // InMemory returns the options of a control plane on loopback whose state is in memory. If the
@@ -87,6 +90,7 @@ requests in flight and exits.`,
 		Example: `  kelson serve
   kelson serve --in-memory --secure-port 0 --kubeconfig /tmp/kubeconfig
   kelson serve --data-dir ./state --node=process
+  kelson serve --name shop --detach   # in the background; see kelson list and kelson stop
   kelson serve --in-memory --nodes 3,zone=a/b/c --nodes 1,name=db,cpu=4,taint=db=:NoSchedule
   kelson serve --data-dir ./state --node=containers -- --images ./images
   kelson serve --data-dir ./state --history 24h,10GiB
@@ -122,6 +126,15 @@ func (o *Options) complete(c *cobra.Command) {
 			return errors.New("--console-write has no effect with --at: a past state does not change")
 		}
 		ctx := c.Context()
+		if err := o.prepare(ctx, c.Flags().Changed); err != nil {
+			return err
+		}
+		if o.command = c.Name(); o.named.detach {
+			if o.withStdin {
+				return errors.New("--detach and --exit-with-stdin cannot be used together")
+			}
+			return o.detached(ctx, c.OutOrStdout())
+		}
 		if o.nodeArgs = args; o.Node == nodeContainers && !c.Flags().Changed("bind-address") {
 			o.bindAddress = "0.0.0.0" // pods must reach the server
 		}
@@ -167,6 +180,7 @@ func (o *Options) complete(c *cobra.Command) {
 	f.BoolVar(&o.withStdin, "exit-with-stdin", false,
 		"exit when standard input is closed, so that the server ends with the process that started it")
 	o.planes.addFlags(f)
+	o.named.addFlags(f)
 	f.BoolVar(&o.page, "console", false, "serve the console, a web page that shows the cluster, with administrator rights on a port of its own; its address is printed")
 	o.console.AddFlags(f, "console-")
 	o.endpoints.AddFlags(f)
@@ -209,8 +223,10 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		fmt.Fprintln(out, p.from)
 	}
 	fmt.Fprintln(out, clientconfig.Export(p.Kubeconfig))
+	record := Record{Name: opts.named.name, URL: p.URL(), Kubeconfig: p.Kubeconfig, PID: os.Getpid(),
+		Started: begin.UTC()}
 	if !opts.page {
-		return p.Run(ctx)
+		return runNamed(ctx, p, record, func() {})
 	}
 	name := "kelson serve"
 	if opts.state.past.fork {
@@ -226,9 +242,25 @@ func run(ctx context.Context, opts Options, out, errOut io.Writer) error {
 		return errors.Join(err, p.Run(ended))
 	}
 	fmt.Fprintf(out, "console: %s\n", url)
-	// stop the console first: the plane waits for its watches to end
-	context.AfterFunc(ctx, func() { _ = stop() })
-	return p.Run(ctx)
+	record.Console = url
+	return runNamed(ctx, p, record, func() { _ = stop() })
+}
+
+// runNamed runs a plane, registered with the name of the record if it has one. It first calls
+// before when the plane must stop.
+func runNamed(ctx context.Context, p *Plane, r Record, before func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	context.AfterFunc(ctx, before) // the plane waits for the watches of the console to end
+	if r.Name == "" {
+		return p.Run(ctx)
+	}
+	registered, err := register(r, cancel)
+	if err != nil {
+		cancel()
+	}
+	defer registered.end()
+	return errors.Join(err, p.Run(ctx))
 }
 
 // untilEOF returns a context that ends when reading from in fails or ends.

@@ -174,9 +174,10 @@ func verify(ctx context.Context, cfg *rest.Config, token string) error {
 func listCommand(cluster *cluster) *cobra.Command {
 	var format output.Format
 	c := &cobra.Command{
-		Use:   "list",
-		Short: "List the tokens, without their secrets",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List the tokens, without their secrets",
+		Example: "  kelson token list --kubeconfig ./state/kubeconfig",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cl, _, err := cluster.connect()
 			if err != nil {
@@ -243,9 +244,10 @@ func printTokens(w io.Writer, secrets []corev1.Secret, now time.Time) error {
 
 func deleteCommand(cluster *cluster) *cobra.Command {
 	return &cobra.Command{
-		Use:   "delete ID...",
-		Short: "Delete tokens; nodes that have joined stay",
-		Args:  cobra.MinimumNArgs(1),
+		Use:     "delete ID...",
+		Short:   "Delete tokens; nodes that have joined stay",
+		Example: "  kelson token delete 07401b",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			cl, _, err := cluster.connect()
 			if err != nil {

@@ -178,7 +178,7 @@ var groups = []struct {
 	id, title string
 	commands  []string
 }{
-	{"run", "Run a cluster:", []string{"serve", "fork", "data", "token", "kubectl", "kubectl-plugin"}},
+	{"run", "Run a cluster:", []string{"serve", "list", "stop", "fork", "data", "token", "kubectl", "kubectl-plugin"}},
 	{"write", "Write an operator:", []string{"init", "create", "edit", "delete", "upgrade", "generate", "manifests",
 		"build", "dev", "run"}},
 	{"ship", "Ship it:", []string{"vet", "image", "install", "uninstall", "deploy", "undeploy", "package"}},

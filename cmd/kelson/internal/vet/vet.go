@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/output"
+	"kelson.dev/cmd/kelson/internal/usage"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/toolchain/vet"
 	"kelson.dev/toolchain/vet/migrate"
@@ -63,7 +64,7 @@ reports which code moves to the operator library unchanged, which needs a change
 and which does not move.
 
 The exit code is 1 if there are errors, and with --strict also if there are
-warnings.`,
+warnings. It is 2 if the manifests could not be checked.`,
 		Example: `  kelson vet
   kelson vet config/crd config/samples --against v1.2.0
   kelson vet -k config/default
@@ -72,7 +73,11 @@ warnings.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			progress := output.NewProgress(c.ErrOrStderr())
 			defer progress.Done()
-			return run(c.Context(), o, args, c.OutOrStdout(), progress)
+			err := run(c.Context(), o, args, c.OutOrStdout(), progress)
+			if err == nil || errors.As(err, new(exit.Code)) {
+				return err
+			}
+			return &exit.Failure{Code: usage.Code, Err: err}
 		},
 	}
 	c.Flags().StringVar(&o.migrate, "migrate", "",
