@@ -37,7 +37,8 @@ func TestMap(t *testing.T) {
 
 	// health: the Pod that no node can run, and its owners
 	large := deployment("large", 1)
-	large.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
+	large.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1000")}
 	env.Create(t, large)
 	b.until(`[...document.querySelectorAll('.node.bad, .node.wait')].some((n) => n.textContent.includes('Pod large'))`)
 	b.goTo("/map?namespace=default&problems=true")

@@ -83,7 +83,8 @@ type screen struct {
 func screenOf(t *testing.T, fill func(t *testing.T, c client.Client)) *screen {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	_, server, _ := printed(t, `ready in (\S+)`, "serve", "--in-memory", "--nodes=4", "--secure-port=0", "--kubeconfig", kubeconfig)
+	_, server, _ := printed(t, `ready in (\S+)`, "serve", "--in-memory", "--nodes=4", "--secure-port=0", "--kubeconfig",
+		kubeconfig)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +135,8 @@ func printed(t *testing.T, pattern string, args ...string) (found string, stop f
 // views takes screenshots of the main views.
 func (s *screen) views(name, object string) {
 	s.t.Helper()
-	for view, path := range map[string]string{"now": "/", "why": "/object/" + object, "map": "/map", "history": "/history", "pods": "/objects/pods"} {
+	for view, path := range map[string]string{"now": "/", "why": "/object/" + object, "map": "/map",
+		"history": "/history", "pods": "/objects/pods"} {
 		s.b.goTo(path)
 		s.b.until(`document.querySelector('main h1') && !document.querySelector('.loading')`)
 		s.shot(name + "-" + view)
@@ -187,7 +189,8 @@ func running(namespace, name string, replicas int32, command string) *appsv1.Dep
 // eightProblems creates eight objects with different problems.
 func eightProblems(t *testing.T, c client.Client) {
 	tooLarge := running("default", "too-large", 20, "sleep 3600")
-	tooLarge.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
+	tooLarge.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1000")}
 	missing := running("default", "no-volume", 1, "sleep 3600")
 	missing.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "absent"}}}}
@@ -196,18 +199,25 @@ func eightProblems(t *testing.T, c client.Client) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leaving"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "small"}})
 	create(t, c,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "leaving", Name: "held", Finalizers: []string{"example.com/cleanup"}}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "leaving", Name: "held",
+			Finalizers: []string{"example.com/cleanup"}}},
 		&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "small", Name: "few"},
 			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}},
-		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: new("absent"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}},
-		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "migrate"}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)),
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{
-				{Name: "migrate", Image: "busybox:1.37", Command: []string{"sh", "-c", "echo table is locked; exit 1"}}}}}}},
+		&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: new("absent"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}},
+		&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "migrate"},
+			Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)),
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+					Containers: []corev1.Container{
+						{Name: "migrate", Image: "busybox:1.37",
+							Command: []string{"sh", "-c", "echo table is locked; exit 1"}}}}}}},
 		running("small", "many", 5, "sleep 3600"),
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "alone"}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"disk": "ssd"},
-			Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "alone"},
+			Spec: corev1.PodSpec{NodeSelector: map[string]string{"disk": "ssd"},
+				Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
 	leaving := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leaving"}}
 	if err := c.Delete(t.Context(), leaving); err != nil {
 		t.Error(err)
@@ -223,7 +233,8 @@ func tenThousand(t *testing.T, c client.Client) {
 	}
 	for i := range 8 {
 		d := running("shop-1", fmt.Sprintf("too-large-%d", i), 20, "sleep 3600")
-		d.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
+		d.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("1000")}
 		create(t, c, d)
 	}
 	for i := range 80 {
@@ -233,15 +244,20 @@ func tenThousand(t *testing.T, c client.Client) {
 	for part := range 16 {
 		parts.Go(func() {
 			for i := part; i < configs; i += 16 {
-				create(t, c, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("shop-%d", i%namespaces), Name: fmt.Sprintf("settings-%d", i),
-					Labels: map[string]string{"app": "app"}}, Data: map[string]string{"text": strings.Repeat("x", 500)}})
+				create(t, c, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("shop-%d",
+					i%namespaces), Name: fmt.Sprintf("settings-%d", i),
+					Labels: map[string]string{"app": "app"}},
+					Data: map[string]string{"text": strings.Repeat("x", 500)}})
 			}
 			now := metav1.NewTime(time.Now())
 			for i := part; i < events; i += 16 {
 				namespace := fmt.Sprintf("shop-%d", i%namespaces)
-				create(t, c, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("e-%d", i)}, Type: "Normal", Reason: "Recorded",
-					Message: "the settings have been read by " + strconv.Itoa(i), FirstTimestamp: now, LastTimestamp: now, Count: 1,
-					InvolvedObject: corev1.ObjectReference{Kind: "ConfigMap", APIVersion: "v1", Namespace: namespace, Name: fmt.Sprintf("settings-%d", i%configs)}})
+				create(t, c, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+					Name: fmt.Sprintf("e-%d", i)}, Type: "Normal", Reason: "Recorded",
+					Message: "the settings have been read by " + strconv.Itoa(i), FirstTimestamp: now,
+					LastTimestamp: now, Count: 1,
+					InvolvedObject: corev1.ObjectReference{Kind: "ConfigMap", APIVersion: "v1", Namespace: namespace,
+						Name: fmt.Sprintf("settings-%d", i%configs)}})
 			}
 		})
 	}

@@ -57,7 +57,9 @@ func (s *Server) recent(w http.ResponseWriter, r *http.Request) {
 		if s.Source == "" {
 			return recentWrites(s.Inventory.Snapshot(), namespace, since), nil
 		}
-		return s.source.read(s.Source, func(h *history.History) (any, error) { return recentVersions(h, namespace, since) })
+		return s.source.read(s.Source, func(h *history.History) (any, error) {
+			return recentVersions(h, namespace, since)
+		})
 	})
 }
 
@@ -74,7 +76,8 @@ func recentState(all []Recent, connected, synced bool) map[string]any {
 		return strings.Compare(a.Resource+"/"+a.Namespace+"/"+a.Name, b.Resource+"/"+b.Namespace+"/"+b.Name)
 	})
 	total := len(all)
-	return map[string]any{"changes": all[:min(total, maxRecent)], "total": total, "connected": connected, "synced": synced}
+	return map[string]any{"changes": all[:min(total, maxRecent)], "total": total, "connected": connected,
+		"synced": synced}
 }
 
 // recentWrites returns the objects that were created or written since a time.

@@ -135,24 +135,33 @@ func TestFactsStandOnce(t *testing.T) {
 	now := time.Date(2030, 1, 2, 15, 4, 5, 0, time.UTC)
 	old := now.Add(-time.Minute)
 	const denied = ` is forbidden: exceeded quota: few, used: pods=1, limited: pods=1`
-	failure := []diagnosis.Condition{{Type: "ReplicaFailure", Status: "True", Reason: "FailedCreate", Message: `pods "many-a"` + denied, Since: old}}
+	failure := []diagnosis.Condition{{Type: "ReplicaFailure", Status: "True", Reason: "FailedCreate",
+		Message: `pods "many-a"` + denied, Since: old}}
 	owner := []inventory.Owner{{Kind: "Deployment", Name: "many", UID: "many", Controller: true}}
 	event := func(uid, message string) inventory.Event {
-		return inventory.Event{UID: uid, Time: old, Type: "Warning", Reason: "FailedCreate", Message: message, Kind: "ReplicaSet", Namespace: "small", Name: "many-x"}
+		return inventory.Event{UID: uid, Time: old, Type: "Warning", Reason: "FailedCreate", Message: message,
+			Kind: "ReplicaSet", Namespace: "small", Name: "many-x"}
 	}
 	job := []diagnosis.Condition{
-		{Type: "FailureTarget", Status: "True", Reason: "BackoffLimitExceeded", Message: "Job has reached the specified backoff limit", Since: old},
-		{Type: "Failed", Status: "True", Reason: "BackoffLimitExceeded", Message: "Job has reached the specified backoff limit", Since: old},
+		{Type: "FailureTarget", Status: "True", Reason: "BackoffLimitExceeded",
+			Message: "Job has reached the specified backoff limit", Since: old},
+		{Type: "Failed", Status: "True", Reason: "BackoffLimitExceeded",
+			Message: "Job has reached the specified backoff limit", Since: old},
 	}
 	state := find(inventory.Snapshot{
 		Objects: []*inventory.Object{
-			{Resource: "deployments.apps", Kind: "Deployment", Namespace: "small", Name: "many", UID: "many", Replicas: -1, Conditions: failure},
-			{Resource: "replicasets.apps", Kind: "ReplicaSet", Namespace: "small", Name: "many-x", UID: "many-x", Replicas: -1, Conditions: failure, Owners: owner},
-			{Resource: "jobs.batch", Kind: "Job", Namespace: "small", Name: "migrate", UID: "migrate", Replicas: -1, Conditions: job},
+			{Resource: "deployments.apps", Kind: "Deployment", Namespace: "small", Name: "many", UID: "many",
+				Replicas: -1, Conditions: failure},
+			{Resource: "replicasets.apps", Kind: "ReplicaSet", Namespace: "small", Name: "many-x", UID: "many-x",
+				Replicas: -1, Conditions: failure, Owners: owner},
+			{Resource: "jobs.batch", Kind: "Job", Namespace: "small", Name: "migrate", UID: "migrate", Replicas: -1,
+				Conditions: job},
 			{Resource: "pods", Kind: "Pod", Namespace: "small", Name: "two", UID: "two", Replicas: -1,
-				Waiting: []string{`a: CreateContainerConfigError: secret "a" not found`, `b: CreateContainerConfigError: secret "b" not found`}},
+				Waiting: []string{`a: CreateContainerConfigError: secret "a" not found`,
+					`b: CreateContainerConfigError: secret "b" not found`}},
 		},
-		Events: []inventory.Event{event("1", `Error creating: pods "many-b"`+denied), event("2", `(combined from similar events): Error creating: pods "many-c"`+denied)},
+		Events: []inventory.Event{event("1", `Error creating: pods "many-b"`+denied),
+			event("2", `(combined from similar events): Error creating: pods "many-c"`+denied)},
 	}, traces.New(nil), "", now)
 	want := map[string]int{"many": 1, "migrate": 1, "two": 2}
 	for _, i := range state.Items {

@@ -165,7 +165,8 @@ func (s *Server) logFile(w http.ResponseWriter, r *http.Request) {
 		}
 		if i == 0 {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name + ".log"}))
+			w.Header().Set("Content-Disposition",
+				mime.FormatMediaType("attachment", map[string]string{"filename": name + ".log"}))
 		}
 		if len(names) > 1 {
 			fmt.Fprintf(w, "==> %s <==\n", name)

@@ -124,7 +124,9 @@ func layout(objects []*inventory.Object, all, only bool, tone func(*inventory.Ob
 	represents := map[string]*tree{} // tree that represents an object, by UID
 	g.Folded = shown > maxNodes
 	roots = fold(roots, g.Folded, represents)
-	slices.SortStableFunc(roots, func(a, b *tree) int { return strings.Compare(a.object.Namespace, b.object.Namespace) })
+	slices.SortStableFunc(roots, func(a, b *tree) int {
+		return strings.Compare(a.object.Namespace, b.object.Namespace)
+	})
 	for i, t := range roots {
 		if i == 0 || t.object.Namespace != roots[i-1].object.Namespace {
 			g.Groups = append(g.Groups, Group{t.object.Namespace, g.Rows})

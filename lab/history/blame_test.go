@@ -141,7 +141,8 @@ func TestBlameOfSecrets(t *testing.T) {
 // The writers of a version are the managers whose entry is new or has a new time. If a manager
 // writes twice in a second, they are those that own the changed fields.
 func TestWriters(t *testing.T) {
-	const scaler, controller = `scaler Update 10:00:00 {"f:spec":{"f:replicas":{}}}`, `controller Update 10:00:00 {"f:status":{"f:ready":{}}}`
+	const scaler, controller = `scaler Update 10:00:00 {"f:spec":{"f:replicas":{}}}`,
+		`controller Update 10:00:00 {"f:status":{"f:ready":{}}}`
 	body := func(replicas, ready int) string {
 		return fmt.Sprintf(`"spec":{"replicas":%d},"status":{"ready":%d}`, replicas, ready)
 	}
@@ -153,9 +154,10 @@ func TestWriters(t *testing.T) {
 		at       time.Time
 		want     string
 	}{
-		"created":               {nil, first, at, "scaler"},
-		"a new entry":           {first, second, at, "controller"},
-		"a new time":            {second, deployment("u", 3, body(1, 1), strings.Replace(scaler, "10:00:00", "10:05:00", 1), controller), at, "scaler"},
+		"created":     {nil, first, at, "scaler"},
+		"a new entry": {first, second, at, "controller"},
+		"a new time": {second, deployment("u", 3, body(1, 1),
+			strings.Replace(scaler, "10:00:00", "10:05:00", 1), controller), at, "scaler"},
 		"twice in a second":     {second, deployment("u", 3, body(1, 2), scaler, controller), at, "controller"},
 		"by both":               {second, deployment("u", 3, body(2, 2), scaler, controller), at, "scaler controller"},
 		"by none, much later":   {second, deployment("u", 3, body(1, 2), scaler, controller), at.Add(time.Minute), ""},

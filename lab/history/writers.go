@@ -76,7 +76,8 @@ func leaves(data []byte, field func(path, value string, owners []Owner)) error {
 
 // equal reports whether two entries are those of one manager, with the same time.
 func (o Owner) equal(other Owner) bool {
-	return o.Manager == other.Manager && o.Operation == other.Operation && o.Subresource == other.Subresource && o.Time.Equal(other.Time)
+	return o.Manager == other.Manager && o.Operation == other.Operation && o.Subresource == other.Subresource &&
+		o.Time.Equal(other.Time)
 }
 
 // owners decodes the managers of an object, without their fields; nil has none.

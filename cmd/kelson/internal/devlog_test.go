@@ -152,7 +152,8 @@ func TestRepeatsAreFolded(t *testing.T) {
 		l.Printf("tea/a", "✉ Started: another entry")
 		time.Sleep(time.Minute)
 		lines := strings.Count(out.String(), "\n")
-		if lines != 20+1+1 || !strings.Contains(out.String(), "… and 4980 more like the last: ⟳ tea reconciled (updated) in 4999µs") ||
+		if lines != 20+1+1 || !strings.Contains(out.String(),
+			"… and 4980 more like the last: ⟳ tea reconciled (updated) in 4999µs") ||
 			!strings.Contains(out.String(), "another entry") {
 			t.Errorf("%d lines:\n%s", lines, out.String())
 		}
