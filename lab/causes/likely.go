@@ -255,6 +255,9 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 	case !collection && l.siblings(wo, vo):
 		because(15, "both have the same owner")
 	}
+	if !collection && w.actsFor(v.Resource) {
+		because(25, "Kubernetes' controllers create and delete %s for %s", w.Resource, v.Resource)
+	}
 	inBody := func(uid types.UID) bool { return bytes.Contains(w.body, []byte(`"`+uid+`"`)) }
 	if wo != vo && slices.ContainsFunc(l.uidsOf(vo), inBody) {
 		because(15, "the request contains its UID")
@@ -281,6 +284,29 @@ func (l *Log) judge(w, v *LoggedWrite, watching []*loggedWatch) candidate {
 	}
 	return c
 }
+
+// parents has the resources for which Kubernetes' controllers create and delete objects of another
+// resource.
+var parents = map[string][]string{
+	"pods": {"replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch",
+		"replicationcontrollers"},
+	"replicasets.apps":                {"deployments.apps"},
+	"jobs.batch":                      {"cronjobs.batch"},
+	"controllerrevisions.apps":        {"statefulsets.apps", "daemonsets.apps"},
+	"persistentvolumeclaims":          {"statefulsets.apps", "pods"},
+	"endpoints":                       {"services"},
+	"endpointslices.discovery.k8s.io": {"services", "endpoints"},
+}
+
+// actsFor reports whether a write is one that Kubernetes' controllers make because of objects of a
+// resource. An audit log at level Metadata does not have the owners of objects.
+func (w *LoggedWrite) actsFor(resource string) bool {
+	return (w.By.User == "system:kube-controller-manager" || strings.HasPrefix(w.By.User, controllerAccounts)) &&
+		(w.Verb == "create" || isDelete(w.Verb)) && slices.Contains(parents[w.Resource], resource)
+}
+
+// controllerAccounts begins the names of the users of Kubernetes' controllers.
+const controllerAccounts = "system:serviceaccount:kube-system:"
 
 func isDelete(verb string) bool { return verb == "delete" || verb == "deletecollection" }
 

@@ -221,6 +221,28 @@ func TestKubernetesControllers(t *testing.T) {
 	}
 }
 
+// In a log without the contents of objects, the owner of a Pod is not known. What Kubernetes'
+// controllers do counts more than a Service of the same name that was created a moment later.
+func TestKubernetesControllersWithMetadataOnly(t *testing.T) {
+	for _, user := range []string{"system:kube-controller-manager",
+		"system:serviceaccount:kube-system:statefulset-controller"} {
+		watch := logLine{user: user, agent: "kube-controller-manager/v1.37", verb: "watch", group: "apps",
+			plural: "statefulsets", stage: "ResponseStarted"}
+		services := watch
+		services.group, services.plural = "", "services"
+		l := readLog(t, []logLine{watch, services,
+			{at: 1000, user: "ann", agent: "kubectl/v1.37", verb: "create", group: "apps", plural: "statefulsets",
+				name: "web"},
+			{at: 1007, user: "ann", agent: "kubectl/v1.37", verb: "create", plural: "services", name: "web"},
+			{at: 1020, user: user, agent: watch.agent, verb: "create", plural: "pods", name: "web-0"},
+		})
+		s := lastStep(t, l, "pods", "web-0")
+		if s.Probably == nil || s.Probably.Earlier.Duration != 20*time.Millisecond { // the StatefulSet
+			t.Errorf("%s: the Pod: %+v", user, s.Probably)
+		}
+	}
+}
+
 // The deletion of an owner is the cause even if the owner was created again, with the same name and
 // another UID, before the garbage collector acted.
 func TestOwnerThatIsCreatedAgain(t *testing.T) {
