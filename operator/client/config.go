@@ -80,8 +80,6 @@ type restClient struct {
 	compress bool
 	steady   bool
 	off      Plain
-	texts    sync.Pool // of *sharing, for responses whose values callers may change
-	parts    sync.Pool // of *sharing, for responses whose values no caller changes
 	// by kind: whether creates in place of applies have only the fields of the document
 	plain  sync.Map
 	custom sync.Map // by kind: whether it is a custom resource
@@ -140,8 +138,6 @@ func New(cfg Config) (Client, error) {
 		warnings: cfg.Warnings,
 		off:      cfg.Plain,
 	}
-	c.texts.New = func() any { return newSharing(false) }
-	c.parts.New = func() any { return newSharing(true) }
 	if t, ok := cfg.REST.Transport.(interface{ Steady() bool }); ok {
 		c.steady = t.Steady()
 	}

@@ -350,9 +350,9 @@ func (c *restClient) exchange(ctx context.Context, r request, into runtime.Objec
 // Responses share names and labels, and also managedFields if immutable is set.
 func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime.Object, kind schema.GroupVersionKind,
 	check, immutable bool) error {
-	pool := &c.texts
+	pool := &texts
 	if immutable {
-		pool = &c.parts
+		pool = &parts
 	}
 	r.share = pool.Get().(*sharing)
 	defer pool.Put(r.share)
@@ -371,6 +371,14 @@ func (c *restClient) exchangeIfKind(ctx context.Context, r request, into runtime
 	}
 	return a.decode(a.data, into, kind)
 }
+
+// texts and parts hold *sharing for responses whose values callers may change, and for those that
+// no caller changes. All clients share them, because a process can have thousands of clients, such
+// as those of simulated nodes, that rarely send a request.
+var (
+	texts = sync.Pool{New: func() any { return newSharing(false) }}
+	parts = sync.Pool{New: func() any { return newSharing(true) }}
+)
 
 // answers holds buffers for responses; decoders read from them and don't retain them.
 var answers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, smallAnswer)) }}
