@@ -19,6 +19,9 @@ type Options struct {
 	For time.Duration
 	// OneFault ends the exploration when all plans with a single fault were tried.
 	OneFault bool
+	// Kinds, if not empty, restricts the plans with a single fault to these kinds of faults. Random
+	// orders are kinds, too.
+	Kinds []Kind
 	// UntilAlarm ends the exploration at the first alarm.
 	UntilAlarm bool
 	// Plans bounds how many plans are run, without those that shorten a plan or follow an alarm; 0
@@ -86,6 +89,9 @@ type Report struct {
 // Summary describes the explored runs.
 func (r Report) Summary() string {
 	if r.Checked {
+		if r.Points == 0 {
+			return "checked: the control plane accepts the manifests" + r.notes()
+		}
 		return fmt.Sprintf("checked: %d points, %d plans of one fault", r.Points, r.OneFault-r.Skipped) + r.notes()
 	}
 	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
@@ -216,6 +222,9 @@ type campaign struct {
 
 func (c *campaign) explore() {
 	plans, skipped := singles(c.base.first, len(c.scenario.Inputs))
+	if len(c.options.Kinds) > 0 {
+		plans, skipped = c.wanted(plans), 0 // those that were skipped are of all kinds
+	}
 	plans = append(c.downs(), c.possible(plans)...)
 	for range orders {
 		plans = append(plans, Plan{{Kind: Order, Seed: c.seed()}})
@@ -224,10 +233,13 @@ func (c *campaign) explore() {
 		plans = append(plans, Plan{{Kind: Priorities, Seed: c.seed()}})
 	}
 	plans = append(plans, c.actionsOf()...)
+	plans = c.wanted(plans)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	// These find bugs that others may find, too, and do not say as much about them.
 	slices.SortStableFunc(plans, func(a, b Plan) int { return compareBool(a.occupies(), b.occupies()) })
-	c.noteMissing(plans)
+	if len(c.options.Kinds) == 0 {
+		c.noteMissing(plans)
+	}
 	if c.options.Check {
 		return
 	}
@@ -274,6 +286,13 @@ func (c *campaign) explore() {
 				plans = append(plans, c.further(plan, r)...)
 			}
 		}
+	})
+}
+
+// wanted removes the plans with a kind of fault that Options.Kinds excludes.
+func (c *campaign) wanted(plans []Plan) []Plan {
+	return slices.DeleteFunc(plans, func(p Plan) bool {
+		return len(c.options.Kinds) > 0 && !slices.Contains(c.options.Kinds, p[0].Kind)
 	})
 }
 

@@ -145,13 +145,10 @@ func TestDoneLessOften(t *testing.T) {
 					t.Errorf("correct %v: %q, want %q\n%s", correct, got, test.want, steps)
 				}
 				if correct && !testing.Short() {
-					var kinds []explore.Kind // all
-					if test.nodes {
-						// These change how often Pods are created. Other tests have the rest.
-						kinds = []explore.Kind{explore.KillBefore, explore.KillAfter, explore.KillStale, explore.Lose,
-							explore.Conflict, explore.FailPod, explore.DeletePod, explore.LoseNode, explore.Recreate}
-					}
-					if alarms := alarmsOf(t, s, kinds...); len(alarms) > 0 {
+					// These faults change how often Pods are created. Other tests have the rest.
+					alarms := alarmsOf(t, s, explore.KillBefore, explore.KillAfter, explore.KillStale, explore.Lose,
+						explore.Conflict, explore.FailPod, explore.DeletePod, explore.LoseNode, explore.Recreate)
+					if len(alarms) > 0 {
 						t.Errorf("false alarms: %v", alarms)
 					}
 				}

@@ -198,7 +198,8 @@ func TestRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := scenario
 			s.Invariants = []explore.Invariant{{Name: "rule", Kind: test.kind, Rule: test.rule}}
-			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
+			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
+				Kinds: []explore.Kind{explore.Internal, explore.Lose}})
 			if err != nil {
 				t.Fatal(err)
 			}

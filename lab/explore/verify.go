@@ -8,6 +8,9 @@ import (
 	"kelson.dev/lab/testenv"
 )
 
+// Checked is the summary of a scenario that Check has checked, with the warnings about its project.
+func Checked(s Scenario) Report { return Report{Checked: true, Warnings: s.warnings} }
+
 // Check checks a scenario without its operator, in a moment: whether the control plane starts with
 // the definitions, rights and webhooks, accepts the prepared objects, and serves the kinds that the
 // scenario names. It also makes those inputs that create, apply or delete an object, if the
