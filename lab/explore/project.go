@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -95,6 +98,7 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	if s.Prepare, err = prepare(c.Prepare); err != nil {
 		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
+	s.addNamespaces()
 	return s, nil
 }
 
@@ -103,7 +107,10 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 func (s *Scenario) setRoles(dir string, c *config) error {
 	roles := c.Roles
 	if roles == nil {
-		roles = []string{filepath.Join(dir, "config", "rbac")}
+		var err error
+		if roles, err = rolesIn(filepath.Join(dir, "config", "rbac")); err != nil {
+			return fmt.Errorf("read the project's roles: %w", err)
+		}
 	}
 	if len(roles) == 0 {
 		return nil // roles: []
@@ -124,8 +131,70 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 	}
 	s.warnings = append(s.warnings, fmt.Sprintf(
 		"%s has no ServiceAccount, so the operator has all rights, and missing ones are not found (O12). "+
-			"Name the files of its rights in roles in %s, or confirm this with roles: []", roles[0], ConfigFile))
+			"Name the files of its rights in roles in %s, or confirm this with roles: []",
+		filepath.Join(dir, "config", "rbac"), ConfigFile))
 	return nil
+}
+
+// rolesIn returns the files with the operator's rights in a folder: those that its kustomization
+// lists if a ServiceAccount is among them, because a folder may contain other versions of a role,
+// otherwise the folder. A kustomization may name files of other repositories; these are left out.
+func rolesIn(dir string) ([]string, error) {
+	config, err := kustomizationOf(dir)
+	if err != nil || config == nil {
+		return []string{dir}, err
+	}
+	var listed []string
+	for _, name := range config.Resources {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			listed = append(listed, path)
+		} else if !strings.Contains(name, "//") && !strings.Contains(name, "?ref=") {
+			return nil, fmt.Errorf("the kustomization of %s lists a file: %w", dir, err)
+		}
+	}
+	if len(listed) == 0 || !hasAccount(listed) {
+		return []string{dir}, nil
+	}
+	return listed, nil
+}
+
+// addNamespaces has Prepare create the namespaces of objects of the inputs that no input creates.
+// Users create them before the samples, so it adds a warning about each.
+func (s *Scenario) addNamespaces() {
+	exist := []string{"", "default", "kube-system", "kube-public", "kube-node-lease", s.namespace}
+	for _, input := range s.Inputs {
+		if u, ok := input.apply.(*unstructured.Unstructured); ok && u.GetKind() == "Namespace" && u.GetAPIVersion() == "v1" {
+			exist = append(exist, u.GetName())
+		}
+	}
+	var missing []string
+	for _, input := range s.Inputs {
+		if input.apply != nil && !slices.Contains(exist, input.apply.GetNamespace()) {
+			missing = append(missing, input.apply.GetNamespace())
+			exist = append(exist, input.apply.GetNamespace())
+			s.warnings = append(s.warnings, fmt.Sprintf("no manifest creates the namespace %s of %q, so it exists before",
+				input.apply.GetNamespace(), input.String()))
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	before := s.Prepare
+	s.Prepare = func(ctx context.Context, c client.Client) error {
+		if before != nil {
+			if err := before(ctx, c); err != nil {
+				return err
+			}
+		}
+		for _, name := range missing {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("create namespace %s: %w", name, err)
+			}
+		}
+		return nil
+	}
 }
 
 // hasAccount reports whether a ServiceAccount is among manifests.

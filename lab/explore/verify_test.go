@@ -43,6 +43,36 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Of a folder with two versions of a role, the operator has that which the kustomization lists. A
+// namespace that no manifest creates exists before the samples.
+func TestCheckAsDeployed(t *testing.T) {
+	dir := projectWith(t, "", "config/samples/shop.yaml",
+		"{apiVersion: example.com/v1, kind: Shop, metadata: {name: a, namespace: tea}}")
+	write(t, dir, "config/rbac/account.yaml", "{apiVersion: v1, kind: ServiceAccount, metadata: {name: a, namespace: a}}")
+	for _, name := range []string{"role", "former"} {
+		write(t, dir, "config/rbac/"+name+".yaml",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}, rules: []}")
+	}
+	check := func() error {
+		s, err := explore.Project(dir, nil)
+		if err == nil {
+			err = explore.Check(t.Context(), s)
+		}
+		return err
+	}
+	if err := check(); err == nil || !strings.Contains(err.Error(), `"a" already exists`) {
+		t.Errorf("without a kustomization: %v, want that the role exists", err)
+	}
+	write(t, dir, "config/rbac/kustomization.yaml", "resources: [account.yaml, role.yaml]")
+	if err := check(); err != nil {
+		t.Errorf("the kustomization lists one role: %v", err)
+	}
+	write(t, dir, "config/rbac/kustomization.yaml", "resources: [account.yaml, other.yaml]")
+	if err := check(); err == nil || !strings.Contains(err.Error(), "other.yaml: no such file") {
+		t.Errorf("the kustomization lists a file that does not exist: %v", err)
+	}
+}
+
 // The conversion of a definition is read from patches for kustomize, also from those with the
 // fields of v1beta1. JSON patches beside them, which are lists, are skipped.
 func TestPatchesOfDefinitions(t *testing.T) {
@@ -86,6 +116,16 @@ func TestCheckedOnly(t *testing.T) {
 	if err != nil || report.Plans != 0 || report.OneFault == 0 || len(report.Alarms) > 0 ||
 		!strings.HasPrefix(report.Summary(), "checked: 8 points, ") {
 		t.Errorf("%v, %s", err, report.Summary())
+	}
+}
+
+// With Options.Kinds, only these kinds of faults are tried.
+func TestKinds(t *testing.T) {
+	report, err := explore.Explore(t, twoSecretsScenario(false), explore.Options{For: time.Hour, OneFault: true,
+		Kinds: []explore.Kind{explore.KillAfter}})
+	if err != nil || report.Plans != 2 || report.OneFault-report.Skipped != 2 || len(report.Alarms) != 1 ||
+		len(report.NotTried) > 0 {
+		t.Errorf("%v, %s, want a plan for each of two writes", err, report.Summary())
 	}
 }
 

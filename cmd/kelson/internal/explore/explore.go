@@ -131,7 +131,7 @@ runs as root on Linux, each process has its own network.`,
 	c.Flags().StringVar(&o.junit, "junit", "", "write the alarms to this file as a report of JUnit")
 	c.Flags().StringVar(&o.sarif, "sarif", "", "write the alarms to this file in SARIF")
 	c.Flags().BoolVar(&o.check, "check", false,
-		"do everything but explore: check the manifests, build the operator and run it without faults")
+		"check the manifests, rights and samples, and neither build nor run the operator")
 	c.Flags().BoolVar(&o.steps, "steps", false, "print the steps of the plan of --plan if it raises no alarm")
 	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
 	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as it is, in real time")
@@ -163,6 +163,9 @@ func run(c *cobra.Command, dir string, o options) error {
 		if err != nil {
 			return err
 		}
+		if o.check {
+			return check(c.Context(), abs, p)
+		}
 		p.asProcess([]string{"--binary", o.binary}, []string{"--binary", program}, o.args)
 		return exploreProcess(c, abs, program, o, p)
 	}
@@ -183,6 +186,9 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	if err := project.Generate(c, p.Dir, o.gens); err != nil {
 		return err
+	}
+	if o.check {
+		return check(c.Context(), p.Dir, out)
 	}
 	temp, err := os.MkdirTemp("", "kelson-explore-")
 	if err != nil {
@@ -221,6 +227,19 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	out.asProcess([]string{"--process"}, []string{"--process"}, o.args)
 	return exploreProcess(c, p.Dir, program, o, out)
+}
+
+// check checks the manifests of a folder, and neither builds nor runs the operator.
+func check(ctx context.Context, dir string, out *printer) error {
+	s, err := explore.Project(dir, nil)
+	if err != nil {
+		return err
+	}
+	if err := explore.Check(ctx, s); err != nil {
+		return err
+	}
+	r := explore.Checked(s)
+	return out.take(explore.Message{Kind: "done", Text: r.Summary(), Report: &r})
 }
 
 // exploreProcess explores a program with the manifests of a folder.
@@ -267,7 +286,7 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 
 // exploration returns the options of the exploration.
 func (o options) exploration() explore.Options {
-	return explore.Options{For: o.limit, Seed: o.seed, Check: o.check, Steps: o.steps}
+	return explore.Options{For: o.limit, Seed: o.seed, Steps: o.steps}
 }
 
 // unexplored is the reason why no plan of an operator could be run.

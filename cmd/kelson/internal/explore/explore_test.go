@@ -60,6 +60,47 @@ func TestTags(t *testing.T) {
 	}
 }
 
+// --check needs no operator that compiles. It finds samples that the control plane refuses, and
+// warns.
+func TestCheckBeforeBuild(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/shop\n\ngo 1.21\n")
+	write("PROJECT", "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/shop\nversion: \"3\"\n")
+	write("cmd/main.go", "package main\n\nfunc main() { missing() }\n")
+	write("config/rbac/role.yaml", "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}}\n")
+	check := func(sample string) (string, error) {
+		write("config/samples/a.yaml", sample)
+		var out bytes.Buffer
+		c := Command()
+		c.SetArgs([]string{dir, "--check", "--generate=false"})
+		c.SetOut(&out)
+		c.SilenceUsage, c.SilenceErrors = true, true
+		err := c.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	const sample = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: tea}}\n"
+	out, err := check(sample)
+	for _, want := range []string{"checked: the control plane accepts the manifests\n", "has no ServiceAccount",
+		"no manifest creates the namespace tea"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v, %s, want %q", err, out, want)
+		}
+	}
+	if out, err := check(strings.Replace(sample, "name: a", "name: A_", 1)); err == nil ||
+		!strings.Contains(err.Error(), `ConfigMap "A_" is invalid`) {
+		t.Errorf("%v, %s, want that the sample is invalid", err, out)
+	}
+}
+
 // With --process, the program of the same project runs unchanged, as a process.
 func TestProcess(t *testing.T) {
 	if testing.Short() {
