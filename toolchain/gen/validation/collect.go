@@ -45,8 +45,10 @@ type mode struct {
 	at    place
 }
 
-// metadata holds the results of the first pass, by path.
+// metadata collects what several markers say together, in a first pass: lists, unions and modes, by
+// path. It also finds the places and fields that markers name.
 type metadata struct {
+	api            *model.API
 	lists          map[string]*list
 	unions         map[string]*union       // by marker, path of the parent and name
 	discriminators map[string]*model.Field // of modes, by path of the parent and modality
@@ -55,24 +57,25 @@ type metadata struct {
 	learned        map[string]bool // types
 }
 
-func newMetadata() metadata {
-	return metadata{lists: map[string]*list{}, unions: map[string]*union{}, discriminators: map[string]*model.Field{},
-		modes:   map[string][]mode{},
-		updates: map[string][]string{}, learned: map[string]bool{}}
+func newMetadata(api *model.API) *metadata {
+	return &metadata{
+		api: api, lists: map[string]*list{}, unions: map[string]*union{}, discriminators: map[string]*model.Field{},
+		modes: map[string][]mode{}, updates: map[string][]string{}, learned: map[string]bool{},
+	}
 }
 
 // learn collects the metadata of a type and its fields.
-func (g *generator) learn(n *loader.Named) {
-	if g.meta.learned[n.String()] {
+func (md *metadata) learn(n *loader.Named) {
+	if md.learned[n.String()] {
 		return
 	}
-	g.meta.learned[n.String()] = true
-	for _, m := range g.API.Type(n.Decl).Markers {
-		g.collect(typePlace(n), m)
+	md.learned[n.String()] = true
+	for _, m := range md.api.Type(n.Decl).Markers {
+		md.collect(typePlace(n), m)
 	}
-	for _, f := range g.fields(n) {
+	for _, f := range md.fields(n) {
 		for _, m := range f.Markers {
-			g.collect(fieldPlace(n, f), m)
+			md.collect(fieldPlace(n, f), m)
 		}
 	}
 }
@@ -81,30 +84,30 @@ func unionKey(family, parent, name string) string { return family + "\n" + paren
 
 // collect adds the data of a marker to the metadata. It ignores errors in places, which the second
 // pass reports.
-func (g *generator) collect(p place, m *marker.Marker) {
+func (md *metadata) collect(p place, m *marker.Marker) {
 	if in := payload(m); in != nil {
-		at, err := g.inner(p, m)
+		at, err := md.inner(p, m)
 		if err != nil {
 			return
 		}
 		if m.Name == "k8s:ifMode" && p.field != nil {
 			key := p.path + "\n" + m.String("modality")
-			g.meta.modes[key] = append(g.meta.modes[key], mode{value: modeValue(m), rule: in, at: at})
+			md.modes[key] = append(md.modes[key], mode{value: modeValue(m), rule: in, at: at})
 		}
-		g.collect(at, in)
+		md.collect(at, in)
 		return
 	}
 	switch m.Name {
 	case "k8s:listType", "k8s:unique", "k8s:listMapKey", "k8s:customUnique":
-		g.collectList(p, m)
+		md.collectList(p, m)
 	case "k8s:unionMember", "k8s:zeroOrOneOfMember":
-		g.collectMember(p, m)
+		md.collectMember(p, m)
 	case "k8s:unionDiscriminator":
-		g.union("k8s:unionMember", p.parentPath, m.String("union")).discriminator = p.field
+		md.union("k8s:unionMember", p.parentPath, m.String("union")).discriminator = p.field
 	case "k8s:modeDiscriminator":
-		g.meta.discriminators[p.parentPath+"\n"+m.String("modality")] = p.field
+		md.discriminators[p.parentPath+"\n"+m.String("modality")] = p.field
 	case "k8s:update":
-		g.meta.updates[p.path] = append(g.meta.updates[p.path], m.Text())
+		md.updates[p.path] = append(md.updates[p.path], m.Text())
 	}
 }
 
@@ -115,18 +118,18 @@ func modeValue(m *marker.Marker) string {
 	return m.String("")
 }
 
-func (g *generator) union(family, parent, name string) *union {
+func (md *metadata) union(family, parent, name string) *union {
 	key := unionKey(family, parent, name)
-	u := g.meta.unions[key]
+	u := md.unions[key]
 	if u == nil {
 		u = &union{}
-		g.meta.unions[key] = u
+		md.unions[key] = u
 	}
 	return u
 }
 
-func (g *generator) collectMember(p place, m *marker.Marker) {
-	u := g.union(m.Name, p.parentPath, m.String("union"))
+func (md *metadata) collectMember(p place, m *marker.Marker) {
+	u := md.union(m.Name, p.parentPath, m.String("union"))
 	mem := member{field: p.field, terms: p.selector}
 	if p.field != nil {
 		mem.name, mem.value = jsonName(p.field), p.field.Name
@@ -139,11 +142,11 @@ func (g *generator) collectMember(p place, m *marker.Marker) {
 	u.members = append(u.members, mem)
 }
 
-func (g *generator) collectList(p place, m *marker.Marker) {
-	l := g.meta.lists[p.path]
+func (md *metadata) collectList(p place, m *marker.Marker) {
+	l := md.lists[p.path]
 	if l == nil {
 		l = &list{}
-		g.meta.lists[p.path] = l
+		md.lists[p.path] = l
 	}
 	fail := func(format string, args ...any) {
 		if l.err == nil {
@@ -159,7 +162,7 @@ func (g *generator) collectList(p place, m *marker.Marker) {
 	case "k8s:customUnique":
 		l.custom = true
 	case "k8s:listMapKey":
-		f := g.fieldByJSON(elem, m.Text())
+		f := md.fieldByJSON(elem, m.Text())
 		switch {
 		case f == nil:
 			fail("names the key %q, which %s does not have", m.Text(), elem)
@@ -205,13 +208,13 @@ func (l *list) check() error {
 }
 
 // listOf returns the metadata of the list at a place, its own or that of its type, or nil.
-func (g *generator) listOf(p place) *list {
-	if l := g.meta.lists[p.path]; l != nil {
+func (md *metadata) listOf(p place) *list {
+	if l := md.lists[p.path]; l != nil {
 		return l
 	}
 	if n := named(p.typ); n != nil {
-		g.learn(n)
-		return g.meta.lists[n.String()]
+		md.learn(n)
+		return md.lists[n.String()]
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package validation
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -34,15 +33,7 @@ type Config struct {
 // Generate returns the Go source, or nil if no type of the package has rules. The error joins all
 // errors, each a *loader.Error with the position of a marker or field.
 func Generate(cfg Config) ([]byte, error) {
-	path, name := cfg.Package.Path, cfg.Package.Name
-	if cfg.Output != nil {
-		path, name = cfg.Output(cfg.Package.Package)
-	}
-	g := &generator{Config: cfg, File: source.New(path, name), registry: marker.Standard(), meta: newMetadata(),
-		nodes:   map[string]*node{},
-		checked: map[string]bool{}, inherited: map[string]bool{}, claimed: map[string]bool{},
-		values: map[string]string{}, files: map[string][]byte{}}
-	g.reserve("context", "field", "operation", "safe", "validate", "equality", "sets", "runtime")
+	g := newGenerator(cfg)
 	var written []*node
 	for _, t := range cfg.Package.Types {
 		if t.Generic() || t.Alias {
@@ -52,78 +43,56 @@ func Generate(cfg Config) ([]byte, error) {
 			written = append(written, g.node(n))
 		}
 	}
-	g.checkCustom()
-	if err := errors.Join(g.errs...); err != nil {
+	g.rules.checkCustom()
+	if err := errors.Join(*g.problems...); err != nil {
 		return nil, err
 	}
 	if len(written) == 0 {
 		return nil, nil
 	}
 	slices.SortFunc(written, func(a, b *node) int { return strings.Compare(a.typ.Decl.Name, b.typ.Decl.Name) })
-	for _, v := range g.variables {
-		g.Printf("var %s = %s\n", v, g.values[v])
+	for _, v := range g.code.variables {
+		g.code.Printf("var %s = %s\n", v, g.code.values[v])
 	}
 	for _, n := range written {
 		g.method(n)
 		g.write(n)
 	}
-	return g.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
+	return g.code.Bytes(source.Options{Header: cfg.Header, Constraint: source.Constraint})
 }
 
+// problems are the errors of a package, in the order in which they are found.
+type problems []error
+
+func (p *problems) add(err error) { *p = append(*p, err) }
+
+// generator writes the functions of a package. It has the types with rules, as a graph; what the
+// markers of a value mean is the matter of ruleCompiler, and how calls look in Go that of writer.
 type generator struct {
-	Config
-	*source.File
-	registry  *marker.Registry
-	meta      metadata
-	nodes     map[string]*node
-	checked   map[string]bool // results of the first pass; each is written once
-	inherited map[string]bool // subfields whose own rules, such as required, are written already
-	claimed   map[string]bool // hand-written functions that markers call
-	variables []string        // in order
-	values    map[string]string
-	files     map[string][]byte // by directory, the functions that it declares
-	errs      []error
+	cfg      Config
+	meta     *metadata
+	rules    *ruleCompiler
+	code     *writer
+	nodes    map[string]*node
+	problems *problems
 }
 
-// fail records an error of a marker.
-func (g *generator) fail(m *marker.Marker, err error) {
-	g.errs = append(g.errs, loader.Errorf(m.Pos, "+%s %v", m.Name, err))
-}
-
-// reserve chooses names of imports that the package does not declare itself.
-func (g *generator) reserve(aliases ...string) {
-	for _, alias := range aliases {
-		p, name := source.Packages[alias], alias
-		for g.Package.Declares(name) {
-			name += "_"
-		}
-		g.Use(p.Path, p.Clause, name)
-	}
-}
-
-var notIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]+`)
-
-// variable declares a variable of the package and returns its name.
-func (g *generator) variable(name, value string) string {
-	name = g.Prefix + strings.TrimRight(notIdentifier.ReplaceAllString(name, "_"), "_")
-	for g.Package.Declares(name) || g.values[name] != "" && g.values[name] != value {
-		name += "_"
-	}
-	if g.values[name] == "" {
-		g.variables = append(g.variables, name)
-	}
-	g.values[name] = value
-	return name
+func newGenerator(cfg Config) *generator {
+	g := &generator{cfg: cfg, meta: newMetadata(cfg.API), code: newWriter(cfg), nodes: map[string]*node{},
+		problems: &problems{}}
+	g.rules = &ruleCompiler{cfg: cfg, meta: g.meta, code: g.code, registry: marker.Standard(), problems: g.problems,
+		checked: map[string]bool{}, inherited: map[string]bool{}, claimed: map[string]bool{}}
+	return g
 }
 
 // method writes the method by which servers validate a kind.
 func (g *generator) method(n *node) {
-	t := g.API.Type(n.typ.Decl)
-	if !t.IsRoot() || t.IsList() || g.Output != nil || g.Prefix != "" ||
+	t := g.cfg.API.Type(n.typ.Decl)
+	if !t.IsRoot() || t.IsList() || g.cfg.Output != nil || g.cfg.Prefix != "" ||
 		loader.FindMethod(n.typ, "ValidateDeclaratively") != nil {
 		return
 	}
-	g.Expand(fmt.Sprintf(`// ValidateDeclaratively checks the rules of the markers. old is nil for a create.
+	g.code.Expand(fmt.Sprintf(`// ValidateDeclaratively checks the rules of the markers. old is nil for a create.
 func (in *%s) ValidateDeclaratively(ctx $context.Context, op $operation.Operation, old $runtime.Object) $field.ErrorList {
 	before, _ := old.(*%s)
 	return Validate_%s(ctx, op, nil, in, before)

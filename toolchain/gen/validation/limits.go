@@ -16,7 +16,7 @@ func word(m *marker.Marker) string {
 }
 
 // limit returns the rule of a maximum or minimum of a number, string, list or map.
-func (g *generator) limit(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) limit(p place, m *marker.Marker) (rules, error) {
 	name := strings.TrimPrefix(m.Name, "k8s:")
 	fn := strings.ToUpper(name[:1]) + name[1:]
 	if name == "minimum" || name == "maximum" {
@@ -24,13 +24,13 @@ func (g *generator) limit(p place, m *marker.Marker) (rules, error) {
 		if err != nil {
 			return rules{}, err
 		}
-		return one(g.lib(fn, n)), nil
+		return one(rc.code.lib(fn, n)), nil
 	}
 	n, _ := m.Value.(int64)
 	if n < 0 {
 		return rules{}, fmt.Errorf("must not be negative")
 	}
-	c := g.lib(fn, strconv.FormatInt(n, 10))
+	c := rc.code.lib(fn, strconv.FormatInt(n, 10))
 	switch name[3:] {
 	case "Items":
 		if !isSlice(p.typ) {
@@ -71,7 +71,7 @@ var formats = map[string]string{
 	"k8s-uuid":                          "UUID",
 }
 
-func (g *generator) format(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) format(p place, m *marker.Marker) (rules, error) {
 	if basic(p.typ) != "string" {
 		return rules{}, fmt.Errorf("applies to strings, not to %s", p.typ)
 	}
@@ -79,12 +79,12 @@ func (g *generator) format(p place, m *marker.Marker) (rules, error) {
 	if !ok {
 		return rules{}, fmt.Errorf("has the unknown format %q", m.Text())
 	}
-	return one(g.lib(fn)), nil
+	return one(rc.code.lib(fn)), nil
 }
 
 var neqValue = regexp.MustCompile("^(\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|[^ #]*)\\s*(?:#.*)?$")
 
-func (g *generator) neq(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) neq(p place, m *marker.Marker) (rules, error) {
 	match := neqValue.FindStringSubmatch(strings.TrimSpace(m.Raw))
 	if match == nil {
 		return rules{}, fmt.Errorf("has the malformed value %s", m.Raw)
@@ -101,5 +101,5 @@ func (g *generator) neq(p place, m *marker.Marker) (rules, error) {
 	if err != nil {
 		return rules{}, err
 	}
-	return one(g.lib("NEQ", value)), nil
+	return one(rc.code.lib("NEQ", value)), nil
 }

@@ -17,7 +17,7 @@ func pointerSlice(t loader.Type) string {
 }
 
 // sameKeys returns the function that reports whether two elements of a map list have equal keys.
-func (g *generator) sameKeys(l *list, elem loader.Type) string {
+func (rc *ruleCompiler) sameKeys(l *list, elem loader.Type) string {
 	var tests []string
 	for _, k := range l.keys {
 		a, b := "a."+k.Name, "b."+k.Name
@@ -28,31 +28,31 @@ func (g *generator) sameKeys(l *list, elem loader.Type) string {
 			tests = append(tests, a+" == "+b)
 		}
 	}
-	return fmt.Sprintf("func(a, b *%s) bool { return %s }", g.Type(named(elem)), strings.Join(tests, " && "))
+	return fmt.Sprintf("func(a, b *%s) bool { return %s }", rc.code.Type(named(elem)), strings.Join(tests, " && "))
 }
 
 // identity returns the function that finds the old element of a new one, and whether it compares
 // the elements completely. It returns nil for lists whose elements have no identity.
-func (g *generator) identity(l *list, elem loader.Type) (match string, complete bool) {
+func (rc *ruleCompiler) identity(l *list, elem loader.Type) (match string, complete bool) {
 	switch {
 	case l == nil || l.check() != nil && l.semantic() == "map" && len(l.keys) == 0:
 		return "nil", true
 	case l.semantic() == "map":
-		return g.sameKeys(l, elem), false
+		return rc.sameKeys(l, elem), false
 	case l.semantic() == "set":
-		return g.equal(elem), true
+		return rc.code.equal(elem), true
 	}
 	return "nil", true
 }
 
 // uniqueness returns the uniqueness check of a set or map list when it is first called for the
 // list.
-func (g *generator) uniqueness(p place) (rules, error) {
-	if g.checked[p.path] {
+func (rc *ruleCompiler) uniqueness(p place) (rules, error) {
+	if rc.checked[p.path] {
 		return rules{}, nil
 	}
-	g.checked[p.path] = true
-	l := g.meta.lists[p.path]
+	rc.checked[p.path] = true
+	l := rc.meta.lists[p.path]
 	if l == nil {
 		return rules{}, nil
 	}
@@ -60,47 +60,47 @@ func (g *generator) uniqueness(p place) (rules, error) {
 		return rules{}, err
 	}
 	if n, ok := p.typ.(*loader.Named); ok && p.scope == onField {
-		if g.learn(n); g.meta.lists[n.String()] != nil {
+		if rc.meta.learn(n); rc.meta.lists[n.String()] != nil {
 			return rules{}, fmt.Errorf("is declared on the field and on its type %s", n.Decl.Name)
 		}
 	}
 	if l.custom || l.semantic() == "atomic" {
 		return rules{}, nil
 	}
-	match, _ := g.identity(l, element(p.typ))
-	return one(g.lib(pointerSlice(p.typ)+"SliceUnique", match)), nil
+	match, _ := rc.identity(l, element(p.typ))
+	return one(rc.code.lib(pointerSlice(p.typ)+"SliceUnique", match)), nil
 }
 
 // eachVal applies rules to the elements of a list or map.
-func (g *generator) eachVal(p, in place, r rules) (rules, error) {
+func (rc *ruleCompiler) eachVal(p, in place, r rules) (rules, error) {
 	if len(r.parent) > 0 {
 		return rules{}, fmt.Errorf("cannot apply to all elements; use +k8s:item")
 	}
-	return rules{calls: each(r.calls, func(c call) call { return g.forEach(p, c) }), opaqueVals: r.opaque}, nil
+	return rules{calls: each(r.calls, func(c call) call { return rc.forEach(p, c) }), opaqueVals: r.opaque}, nil
 }
 
 // forEach returns the call that makes a call for each element of a list or map.
-func (g *generator) forEach(p place, c call) call {
+func (rc *ruleCompiler) forEach(p place, c call) call {
 	elem := element(p.typ)
-	run := g.function(c, elem)
+	run := rc.code.function(c, elem)
 	if isMap(p.typ) {
-		return around(g.lib("EachMapVal", g.equal(elem), run), c)
+		return around(rc.code.lib("EachMapVal", rc.code.equal(elem), run), c)
 	}
-	match, complete := g.identity(g.listOf(p), elem)
+	match, complete := rc.identity(rc.meta.listOf(p), elem)
 	equal := "nil"
 	if !complete {
-		equal = g.equal(elem)
+		equal = rc.code.equal(elem)
 	}
 	fn := "EachValSliceVal"
 	if pointerSlice(p.typ) == "Ptr" {
 		fn = "EachPtrSliceVal"
 	}
-	return around(g.lib(fn, match, equal, run), c)
+	return around(rc.code.lib(fn, match, equal, run), c)
 }
 
 // item applies rules to the element of a map list with the keys of in.
-func (g *generator) item(p, in place, r rules) (rules, error) {
-	l := g.listOf(p)
+func (rc *ruleCompiler) item(p, in place, r rules) (rules, error) {
+	l := rc.meta.listOf(p)
 	if l == nil || l.semantic() != "map" {
 		return rules{}, fmt.Errorf("needs a list with +k8s:listType=map or +k8s:unique=map, and +k8s:listMapKey")
 	}
@@ -118,9 +118,10 @@ func (g *generator) item(p, in place, r rules) (rules, error) {
 	if len(terms) != len(in.selector) {
 		return rules{}, fmt.Errorf("has %d keys, and the list has %d", len(in.selector), len(terms))
 	}
-	match := fmt.Sprintf("func(item *%s) bool { return %s }", g.Type(in.typ), matches("item", terms))
+	match := fmt.Sprintf("func(item *%s) bool { return %s }", rc.code.Type(in.typ), matches("item", terms))
 	calls := each(r.calls, func(c call) call {
-		outer := around(g.lib(pointerSlice(p.typ)+"SliceItem", match, g.equal(in.typ), g.function(c, in.typ)), c)
+		find := rc.code.lib(pointerSlice(p.typ)+"SliceItem", match, rc.code.equal(in.typ), rc.code.function(c, in.typ))
+		outer := around(find, c)
 		outer.cohort = strings.TrimPrefix(in.path, p.path)
 		return outer
 	})

@@ -1,12 +1,7 @@
 package validation
 
 import (
-	"bytes"
-	"fmt"
 	"go/ast"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -44,19 +39,19 @@ func (g *generator) node(t *loader.Named) *node {
 	}
 	n := &node{typ: t}
 	g.nodes[t.String()] = n
-	g.learn(t)
-	n.rules = g.rulesOf(typePlace(t), g.API.Type(t.Decl).Markers)
+	g.meta.learn(t)
+	n.rules = g.rules.rulesOf(typePlace(t), g.cfg.API.Type(t.Decl).Markers)
 	n.rules.parent = nil
 	if st := structOf(t); st == nil {
 		n.parts = g.partsOf(typePlace(t), n.rules)
 		return n
 	}
-	for _, mf := range g.fields(t) {
+	for _, mf := range g.meta.fields(t) {
 		if !ast.IsExported(mf.Name) || mf.Tag.Get("json") == "-" {
 			continue
 		}
 		p := fieldPlace(t, mf)
-		f := &field{Field: mf, rules: g.rulesOf(p, mf.Markers)}
+		f := &field{Field: mf, rules: g.rules.rulesOf(p, mf.Markers)}
 		n.rules.calls = append(n.rules.calls, f.rules.parent...)
 		if used := named(mf.Type()); used != nil && !f.rules.opaque && !isPointer(used) {
 			f.typ = g.callable(p, used)
@@ -78,15 +73,15 @@ func (g *generator) partsOf(p place, r rules) (parts []part) {
 	add := func(t loader.Type, wrap func(call) call) {
 		if n := named(t); n != nil {
 			if n = g.callable(p, n); n != nil {
-				parts = append(parts, part{n, wrap(call{fn: g.functionName(n.Decl)})})
+				parts = append(parts, part{n, wrap(call{fn: g.code.functionName(n.Decl)})})
 			}
 		}
 	}
 	if m, ok := native(p.typ).(*loader.Map); ok && !r.opaqueKeys {
-		add(m.Key, func(c call) call { return g.lib("EachMapKey", c.fn) })
+		add(m.Key, func(c call) call { return g.code.lib("EachMapKey", c.fn) })
 	}
 	if elem := element(p.typ); elem != nil && !r.opaqueVals {
-		add(elem, func(c call) call { return g.forEach(p, c) })
+		add(elem, func(c call) call { return g.rules.forEach(p, c) })
 	}
 	return parts
 }
@@ -113,7 +108,7 @@ func (g *generator) checkShape(p place, ruled bool) {
 		what = "arrays"
 	}
 	if what != "" {
-		g.errs = append(g.errs, loader.Errorf(p.field.Pos(), "%s: rules of %s are not supported", p.field.Name, what))
+		g.problems.add(loader.Errorf(p.field.Pos(), "%s: rules of %s are not supported", p.field.Name, what))
 	}
 }
 
@@ -129,9 +124,9 @@ func (g *generator) checkUnnamed(pkg *loader.Package, t loader.Type) {
 	case *loader.Map:
 		g.checkUnnamed(pkg, t.Elem)
 	case *loader.Struct:
-		for _, f := range g.API.Fields(pkg, t) {
+		for _, f := range g.cfg.API.Fields(pkg, t) {
 			if hasRules(f.Markers) || !f.Markers.Has("k8s:opaqueType") && g.ruled(f.Type(), map[string]bool{}) {
-				g.errs = append(g.errs, loader.Errorf(f.Pos(),
+				g.problems.add(loader.Errorf(f.Pos(),
 					"%s: +k8s: rules in unnamed structs are not supported; give the struct a name, or +k8s:opaqueType ignores them", f.Name))
 			} else {
 				g.checkUnnamed(pkg, f.Type())
@@ -144,7 +139,7 @@ func (g *generator) checkUnnamed(pkg *loader.Package, t loader.Type) {
 // type has rules that cannot be called.
 func (g *generator) callable(p place, n *loader.Named) *loader.Named {
 	if len(n.Args) == 0 && !n.Decl.Alias {
-		if g.Generated(n.Decl.Pkg) || g.declared(n.Decl) != "" {
+		if g.cfg.Generated(n.Decl.Pkg) || g.code.declared(n.Decl) != "" {
 			return n
 		}
 	}
@@ -153,7 +148,7 @@ func (g *generator) callable(p place, n *loader.Named) *loader.Named {
 		if len(n.Args) > 0 {
 			reason = "functions of generic types are not supported"
 		}
-		g.errs = append(g.errs, loader.Errorf(p.field.Pos(),
+		g.problems.add(loader.Errorf(p.field.Pos(),
 			"%s: %s has +k8s: rules, but %s; +k8s:opaqueType ignores them", p.field.Name, n, reason))
 	}
 	return nil
@@ -173,13 +168,13 @@ func (g *generator) ruled(t loader.Type, seen map[string]bool) bool {
 			return false
 		}
 		seen[t.String()] = true
-		if hasRules(g.API.Type(t.Decl).Markers) {
+		if hasRules(g.cfg.API.Type(t.Decl).Markers) {
 			return true
 		}
 		if structOf(t) == nil {
 			return g.ruled(t.Underlying(), seen)
 		}
-		for _, f := range g.fields(t) {
+		for _, f := range g.meta.fields(t) {
 			if hasRules(f.Markers) || !f.Markers.Has("k8s:opaqueType") && g.ruled(f.Type(), seen) {
 				return true
 			}
@@ -206,7 +201,7 @@ func hasRules(ms marker.Markers) bool {
 
 // has reports whether a type has rules that its function checks.
 func (g *generator) has(t *loader.Named, seen map[string]bool) bool {
-	if !g.Generated(t.Decl.Pkg) {
+	if !g.cfg.Generated(t.Decl.Pkg) {
 		return true // the type of a value in another package is listed only if it has a function
 	}
 	if seen[t.String()] {
@@ -229,52 +224,4 @@ func (g *generator) has(t *loader.Named, seen map[string]bool) bool {
 	return slices.ContainsFunc(n.fields, func(f *field) bool {
 		return len(f.rules.calls) > 0 || in(f.parts) || f.typ != nil && g.has(f.typ, seen)
 	})
-}
-
-// functionName returns the function of a type.
-func (g *generator) functionName(d *loader.Decl) string {
-	name := functionPrefix + d.Name
-	switch {
-	case d.Pkg == g.Package.Package:
-		return g.Prefix + name
-	case g.Generated(d.Pkg):
-		path, pkg := d.Pkg.Path, d.Pkg.Name
-		if g.Output != nil {
-			path, pkg = g.Output(d.Pkg)
-		}
-		return g.Qualified(path, pkg, g.Prefix+name)
-	}
-	path := g.declared(d)
-	return g.Qualified(path, path[strings.LastIndexByte(path, '/')+1:], name)
-}
-
-const functionPrefix = "Validate_"
-
-var functionLine = regexp.MustCompile(`(?m)^func Validate_\w+\(`)
-
-// declared returns the import path of the package with the function of a type of another project:
-// the type's own package or its subdirectory validation. It returns "" if there is none.
-func (g *generator) declared(d *loader.Decl) string {
-	if !strings.Contains(d.Pkg.Path, ".") {
-		return "" // the standard library
-	}
-	for _, sub := range []string{"", "/validation"} {
-		dir := filepath.Join(d.Pkg.Dir, filepath.FromSlash(sub))
-		lines, read := g.files[dir]
-		if !read {
-			for _, pattern := range []string{"zz_generated*.go", "generated*.go"} {
-				files, _ := filepath.Glob(filepath.Join(dir, pattern))
-				for _, file := range files {
-					data, err := os.ReadFile(file)
-					g.Fail(err)
-					lines = append(lines, bytes.Join(functionLine.FindAll(data, -1), nil)...)
-				}
-			}
-			g.files[dir] = lines
-		}
-		if bytes.Contains(lines, fmt.Appendf(nil, "func %s%s(", functionPrefix, d.Name)) {
-			return d.Pkg.Path + sub
-		}
-	}
-	return ""
 }

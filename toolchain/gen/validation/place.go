@@ -54,7 +54,7 @@ func fieldPlace(owner *loader.Named, f *model.Field) place {
 }
 
 // inner returns the place of the marker that another marker has as its value.
-func (g *generator) inner(p place, m *marker.Marker) (place, error) {
+func (md *metadata) inner(p place, m *marker.Marker) (place, error) {
 	switch m.Name {
 	case "k8s:alpha", "k8s:beta":
 		p.level = strings.ToUpper(m.Name[4:5]) + m.Name[5:]
@@ -78,14 +78,14 @@ func (g *generator) inner(p place, m *marker.Marker) (place, error) {
 		return place{scope: onKey, typ: m.Key, path: p.path + "[keys]", parent: p.typ, parentPath: p.path,
 			level: p.level}, nil
 	case "k8s:subfield":
-		return g.subfieldPlace(p, m)
+		return md.subfieldPlace(p, m)
 	case "k8s:item":
-		return g.itemPlace(p, m)
+		return md.itemPlace(p, m)
 	}
 	return p, nil
 }
 
-func (g *generator) subfieldPlace(p place, m *marker.Marker) (place, error) {
+func (md *metadata) subfieldPlace(p place, m *marker.Marker) (place, error) {
 	for in := payload(m); in != nil; in = payload(in) {
 		if in.Name == "k8s:subfield" {
 			return p, fmt.Errorf("cannot contain another +k8s:subfield; declare the rule on the type of the field")
@@ -95,7 +95,7 @@ func (g *generator) subfieldPlace(p place, m *marker.Marker) (place, error) {
 		return p, fmt.Errorf("applies to structs, not to %s", p.typ)
 	}
 	name := m.String("")
-	f := g.fieldByJSON(p.typ, name)
+	f := md.fieldByJSON(p.typ, name)
 	if f == nil {
 		return p, fmt.Errorf("names the field %q, which %s does not have", name, p.typ)
 	}
@@ -103,7 +103,7 @@ func (g *generator) subfieldPlace(p place, m *marker.Marker) (place, error) {
 		level: p.level}, nil
 }
 
-func (g *generator) itemPlace(p place, m *marker.Marker) (place, error) {
+func (md *metadata) itemPlace(p place, m *marker.Marker) (place, error) {
 	elem := element(p.typ)
 	if !isSlice(p.typ) || structOf(elem) == nil || named(elem) == nil {
 		return p, fmt.Errorf("applies to lists of structs, not to %s", p.typ)
@@ -111,7 +111,7 @@ func (g *generator) itemPlace(p place, m *marker.Marker) (place, error) {
 	in := place{scope: onElement, typ: named(elem), parent: p.typ, parentPath: p.path, level: p.level}
 	var names []string
 	for _, name := range m.ArgNames() {
-		f := g.fieldByJSON(elem, name)
+		f := md.fieldByJSON(elem, name)
 		if f == nil {
 			return p, fmt.Errorf("names the key %q, which %s does not have", name, elem)
 		}

@@ -26,13 +26,13 @@ func form(t loader.Type) (string, error) {
 }
 
 // presence returns the rules of required, optional and forbidden fields.
-func (g *generator) presence(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) presence(p place, m *marker.Marker) (rules, error) {
 	suffix, err := form(p.typ)
 	if err != nil {
 		return rules{}, err
 	}
 	rule := func(what string, silent bool) call {
-		c := g.lib(what + suffix)
+		c := rc.code.lib(what + suffix)
 		c.short, c.silent = true, silent
 		return c
 	}
@@ -76,7 +76,7 @@ func zeroDefault(d *marker.Marker) (bool, error) {
 }
 
 // isSet returns the function that reports whether a field of a struct is set.
-func (g *generator) isSet(owner loader.Type, f *model.Field) (string, error) {
+func (rc *ruleCompiler) isSet(owner loader.Type, f *model.Field) (string, error) {
 	test := "len(obj." + f.Name + ") != 0"
 	switch native(f.Type()).(type) {
 	case *loader.Pointer, *loader.Interface:
@@ -91,28 +91,28 @@ func (g *generator) isSet(owner loader.Type, f *model.Field) (string, error) {
 	default:
 		return "", fmt.Errorf("does not apply to structs without a pointer, which are always set: %s", f.Name)
 	}
-	return fmt.Sprintf("func(obj %s) bool { return obj != nil && %s }", g.nilForm(owner), test), nil
+	return fmt.Sprintf("func(obj %s) bool { return obj != nil && %s }", rc.code.nilForm(owner), test), nil
 }
 
 // dependent returns the rule of a field that requires or forbids another one.
-func (g *generator) dependent(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) dependent(p place, m *marker.Marker) (rules, error) {
 	name := m.String("")
-	other := g.fieldByJSON(p.parent, name)
+	other := rc.meta.fieldByJSON(p.parent, name)
 	switch {
 	case other == nil:
 		return rules{}, fmt.Errorf("names the field %q, which %s does not have", name, p.parent)
 	case other.Name == p.field.Name:
 		return rules{}, fmt.Errorf("names the field itself")
 	}
-	trigger, err := g.isSet(p.parent, p.field)
+	trigger, err := rc.isSet(p.parent, p.field)
 	if err != nil {
 		return rules{}, err
 	}
-	dependent, err := g.isSet(p.parent, other)
+	dependent, err := rc.isSet(p.parent, other)
 	if err != nil {
 		return rules{}, err
 	}
 	fn := "Dependent" + strings.TrimPrefix(m.Name, "k8s:dependent")
-	return rules{parent: []call{g.lib(fn, fmt.Sprintf("%q", jsonName(p.field)), trigger, fmt.Sprintf("%q", name),
+	return rules{parent: []call{rc.code.lib(fn, fmt.Sprintf("%q", jsonName(p.field)), trigger, fmt.Sprintf("%q", name),
 		dependent)}}, nil
 }

@@ -46,11 +46,6 @@ func (r *rules) add(o rules) {
 // one returns the rules with one call.
 func one(c call) rules { return rules{calls: []call{c}} }
 
-// lib returns a call of a function of the package validate.
-func (g *generator) lib(fn string, args ...string) call {
-	return call{fn: g.Expanded("$validate."+fn, nil), args: args, extensible: true}
-}
-
 // each returns the calls changed by f.
 func each(calls []call, f func(call) call) []call {
 	out := make([]call, len(calls))
@@ -66,20 +61,38 @@ func around(outer, c call) call {
 	return outer
 }
 
+// ruleCompiler turns the markers of a value into calls of validation functions. It reads what the
+// first pass has collected about lists, unions and modes.
+type ruleCompiler struct {
+	cfg       Config
+	meta      *metadata
+	code      *writer
+	registry  *marker.Registry
+	checked   map[string]bool // results of the first pass; each is written once
+	inherited map[string]bool // subfields whose own rules, such as required, are written already
+	claimed   map[string]bool // hand-written functions that markers call
+	problems  *problems
+}
+
+// fail records an error of a marker.
+func (rc *ruleCompiler) fail(m *marker.Marker, err error) {
+	rc.problems.add(loader.Errorf(m.Pos, "+%s %v", m.Name, err))
+}
+
 // notRules are the markers that are not rules or that the first pass reads.
 var notRules = []string{"k8s:listMapKey", "k8s:customUnique", "k8s:unionDiscriminator", "k8s:modeDiscriminator",
 	"k8s:enumExclude",
 	"k8s:validation-gen", "k8s:validation-gen-nolint", "k8s:isSubresource", "k8s:supportsSubresource"}
 
 // rulesOf returns the rules of the markers at a place. It records errors and continues.
-func (g *generator) rulesOf(p place, ms marker.Markers) rules {
+func (rc *ruleCompiler) rulesOf(p place, ms marker.Markers) rules {
 	sorted := slices.Clone(ms)
 	slices.SortStableFunc(sorted, func(a, b *marker.Marker) int { return strings.Compare(a.Name, b.Name) })
 	var all rules
 	for _, m := range sorted {
-		r, err := g.rule(p, m)
+		r, err := rc.rule(p, m)
 		if err != nil {
-			g.fail(m, err)
+			rc.fail(m, err)
 			continue
 		}
 		all.add(r)
@@ -99,7 +112,7 @@ var allowed = map[string][]scope{
 }
 
 // rule returns the rules of one marker. Markers of other generators have none.
-func (g *generator) rule(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) rule(p place, m *marker.Marker) (rules, error) {
 	if !strings.HasPrefix(m.Name, "k8s:") || slices.Contains(notRules, m.Name) {
 		return rules{}, nil
 	}
@@ -109,45 +122,45 @@ func (g *generator) rule(p place, m *marker.Marker) (rules, error) {
 	switch m.Name {
 	case "k8s:minimum", "k8s:maximum", "k8s:maxLength", "k8s:minLength", "k8s:maxBytes", "k8s:maxItems", "k8s:minItems",
 		"k8s:maxProperties", "k8s:minProperties":
-		return g.limit(p, m)
+		return rc.limit(p, m)
 	case "k8s:format":
-		return g.format(p, m)
+		return rc.format(p, m)
 	case "k8s:neq":
-		return g.neq(p, m)
+		return rc.neq(p, m)
 	case "k8s:monotonic":
 		if size, _ := bits(p.typ); size == 0 {
 			return rules{}, fmt.Errorf("applies to integers, not to %s", p.typ)
 		}
-		return one(g.lib("Monotonic")), nil
+		return one(rc.code.lib("Monotonic")), nil
 	case "k8s:immutable":
-		c := g.lib("Immutable")
+		c := rc.code.lib("Immutable")
 		c.short = true
 		return one(c), nil
 	case "k8s:required", "k8s:optional", "k8s:forbidden":
-		return g.presence(p, m)
+		return rc.presence(p, m)
 	case "k8s:dependentRequired", "k8s:dependentForbidden":
-		return g.dependent(p, m)
+		return rc.dependent(p, m)
 	case "k8s:listType", "k8s:unique":
-		return g.uniqueness(p)
+		return rc.uniqueness(p)
 	case "k8s:enum":
-		return g.enum(p)
+		return rc.enum(p)
 	case "k8s:unionMember", "k8s:zeroOrOneOfMember":
-		return g.unionRule(p, m)
+		return rc.unionRule(p, m)
 	case "k8s:ifMode":
-		return g.modeRule(p, m)
+		return rc.modeRule(p, m)
 	case "k8s:update":
-		return g.update(p, m)
+		return rc.update(p, m)
 	case "k8s:customValidation":
-		return g.custom(p)
+		return rc.custom(p)
 	case "k8s:opaqueType":
 		return rules{opaque: true}, nil
 	case "k8s:validateTrue", "k8s:validateFalse", "k8s:validateTrueAlpha", "k8s:validateTrueBeta":
-		return g.fixed(m)
+		return rc.fixed(m)
 	case "k8s:validateError":
 		return rules{}, fmt.Errorf("%q", m.Text())
 	}
 	if payload(m) != nil {
-		return g.wrapper(p, m)
+		return rc.wrapper(p, m)
 	}
 	return rules{}, nil
 }
@@ -155,12 +168,12 @@ func (g *generator) rule(p place, m *marker.Marker) (rules, error) {
 var sinceVersion = regexp.MustCompile(`^\d+\.\d+$`)
 
 // wrapper returns the rules of a marker whose value is another marker.
-func (g *generator) wrapper(p place, m *marker.Marker) (rules, error) {
-	in, err := g.inner(p, m)
+func (rc *ruleCompiler) wrapper(p place, m *marker.Marker) (rules, error) {
+	in, err := rc.meta.inner(p, m)
 	if err != nil {
 		return rules{}, err
 	}
-	r, err := g.rule(in, payload(m))
+	r, err := rc.rule(in, payload(m))
 	if err != nil {
 		return rules{}, fmt.Errorf("+%s %w", payload(m).Name, err)
 	}
@@ -178,26 +191,28 @@ func (g *generator) wrapper(p place, m *marker.Marker) (rules, error) {
 		r.calls, r.parent = each(r.calls, leveled), each(r.parent, leveled)
 		return r, nil
 	case "k8s:ifEnabled", "k8s:ifDisabled":
-		return g.ifOption(p, m, r), nil
+		return rc.ifOption(p, m, r), nil
 	case "k8s:eachVal":
-		return g.eachVal(p, in, r)
+		return rc.eachVal(p, in, r)
 	case "k8s:eachKey":
-		r.calls = each(r.calls, func(c call) call { return around(g.lib("EachMapKey", g.function(c, in.typ)), c) })
+		r.calls = each(r.calls, func(c call) call {
+			return around(rc.code.lib("EachMapKey", rc.code.function(c, in.typ)), c)
+		})
 		return rules{calls: r.calls, opaqueKeys: r.opaque}, nil
 	case "k8s:subfield":
-		return g.subfield(p, in, r), nil
+		return rc.subfield(p, in, r), nil
 	case "k8s:item":
-		return g.item(p, in, r)
+		return rc.item(p, in, r)
 	}
 	return rules{}, fmt.Errorf("cannot have another marker as its value")
 }
 
 // ifOption makes rules depend on an option.
-func (g *generator) ifOption(p place, m *marker.Marker, r rules) rules {
+func (rc *ruleCompiler) ifOption(p place, m *marker.Marker, r rules) rules {
 	enabled := fmt.Sprint(m.Name == "k8s:ifEnabled")
 	when := func(t loader.Type) func(call) call {
 		return func(c call) call {
-			outer := around(g.lib("IfOption", fmt.Sprintf("%q", m.String("")), enabled, g.function(c, t)), c)
+			outer := around(rc.code.lib("IfOption", fmt.Sprintf("%q", m.String("")), enabled, rc.code.function(c, t)), c)
 			outer.cohort = c.cohort
 			return outer
 		}
@@ -211,16 +226,18 @@ func (g *generator) ifOption(p place, m *marker.Marker, r rules) rules {
 
 // subfield applies rules to a field of the struct at p. The field's own markers, such as required
 // and optional, also decide whether the rules apply.
-func (g *generator) subfield(p, in place, r rules) rules {
+func (rc *ruleCompiler) subfield(p, in place, r rules) rules {
 	calls := r.calls
-	if !g.opaqueAt(p) && !g.inherited[in.path] {
-		g.inherited[in.path] = true
-		calls = append(calls, g.inherit(in)...)
+	if !rc.opaqueAt(p) && !rc.inherited[in.path] {
+		rc.inherited[in.path] = true
+		calls = append(calls, rc.inherit(in)...)
 	}
-	get := fmt.Sprintf("func(o %s) %s { return %s }", g.nilForm(p.typ), g.nilForm(in.typ), address("o", in.field))
+	get := fmt.Sprintf("func(o %s) %s { return %s }", rc.code.nilForm(p.typ), rc.code.nilForm(in.typ),
+		address("o", in.field))
 	name := jsonName(in.field)
 	calls = each(calls, func(c call) call {
-		outer := around(g.lib("Subfield", fmt.Sprintf("%q", name), get, g.equal(in.typ), g.function(c, in.typ)), c)
+		outer := around(rc.code.lib("Subfield", fmt.Sprintf("%q", name), get, rc.code.equal(in.typ),
+			rc.code.function(c, in.typ)), c)
 		outer.cohort, outer.ifSet = name, isPointer(p.typ)
 		return outer
 	})
@@ -229,7 +246,7 @@ func (g *generator) subfield(p, in place, r rules) rules {
 
 // inherit returns the calls of a field's own markers that end its validation. The calls do not
 // report their errors, because the type of the struct reports them.
-func (g *generator) inherit(p place) (calls []call) {
+func (rc *ruleCompiler) inherit(p place) (calls []call) {
 	var ms marker.Markers
 	for _, m := range p.field.Markers {
 		last := m
@@ -241,13 +258,13 @@ func (g *generator) inherit(p place) (calls []call) {
 			"k8s:dependentForbidden":
 			continue // these calls belong to the struct, or do not end the validation
 		case "k8s:update":
-			g.collect(p, m)
+			rc.meta.collect(p, m)
 		}
 		if m.Name != "k8s:ifMode" && m.Name != "k8s:subfield" {
 			ms = append(ms, m)
 		}
 	}
-	for _, c := range g.rulesOf(p, ms).calls {
+	for _, c := range rc.rulesOf(p, ms).calls {
 		if c.short {
 			c.silent = true
 			calls = append(calls, c)
@@ -257,12 +274,12 @@ func (g *generator) inherit(p place) (calls []call) {
 }
 
 // opaqueAt reports whether the rules of the type at a place do not apply.
-func (g *generator) opaqueAt(p place) bool {
+func (rc *ruleCompiler) opaqueAt(p place) bool {
 	if p.field != nil && slices.ContainsFunc(p.field.Markers, opaque) {
 		return true
 	}
 	n := named(p.typ)
-	return n != nil && slices.ContainsFunc(g.API.Type(n.Decl).Markers, opaque)
+	return n != nil && slices.ContainsFunc(rc.cfg.API.Type(n.Decl).Markers, opaque)
 }
 
 // opaque reports whether a marker is k8s:opaqueType, perhaps at a level.
@@ -273,56 +290,13 @@ func opaque(m *marker.Marker) bool {
 	return m.Name == "k8s:opaqueType"
 }
 
-// equal returns the function that compares two values of a type.
-func (g *generator) equal(t loader.Type) string {
-	if isComparable(valueType(t)) {
-		return g.Expanded("$validate.DirectEqual", nil)
-	}
-	return g.Expanded("$validate.SemanticDeepEqual", nil)
-}
-
-// expression returns a call as Go source.
-func (g *generator) expression(c call) string {
-	s := c.fn + "(ctx, op, fldPath, obj, oldObj"
-	for _, a := range c.args {
-		s += ", " + a
-	}
-	s += ")"
-	if c.level != "" {
-		s += ".Mark" + c.level + "()"
-	}
-	if c.ifSet {
-		return g.Expanded("func() $field.ErrorList {\nif obj == nil {\nreturn nil\n}\nreturn ", nil) + s + "\n}()"
-	}
-	return s
-}
-
-// function returns a call as a function of a value: the called function itself if it is a generated
-// one that needs no other arguments.
-func (g *generator) function(c call, t loader.Type) string {
-	if len(c.args) == 0 && c.level == "" && !c.extensible {
-		return c.fn
-	}
-	return g.signature(g.nilForm(t), "") + " { return " + g.expression(c) + " }"
-}
-
-// signature returns the head of a function literal.
-func (g *generator) signature(value, result string) string {
-	list := g.Expanded("$field.ErrorList", nil)
-	if result != "" {
-		list = "(" + result + " " + list + ")"
-	}
-	return g.Expanded("func(ctx $context.Context, op $operation.Operation, fldPath *$field.Path, obj, oldObj ", nil) +
-		value + ") " + list
-}
-
 // fixed returns a rule that always or never fails.
-func (g *generator) fixed(m *marker.Marker) (rules, error) {
-	c := g.lib("FixedResult", fmt.Sprint(m.Name != "k8s:validateFalse"), fmt.Sprintf("%q", m.Text()))
+func (rc *ruleCompiler) fixed(m *marker.Marker) (rules, error) {
+	c := rc.code.lib("FixedResult", fmt.Sprint(m.Name != "k8s:validateFalse"), fmt.Sprintf("%q", m.Text()))
 	if t := m.String("typeArg"); t != "" {
 		t = strings.TrimPrefix(t, "*")
 		if dot := strings.LastIndexByte(t, '.'); dot > 0 {
-			t = g.Qualified(t[:dot], t[strings.LastIndexByte(t[:dot], '/')+1:dot], t[dot+1:])
+			t = rc.code.Qualified(t[:dot], t[strings.LastIndexByte(t[:dot], '/')+1:dot], t[dot+1:])
 		}
 		c.fn += "[*" + t + "]"
 	}

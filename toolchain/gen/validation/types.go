@@ -144,15 +144,6 @@ func jsonName(f *model.Field) string {
 	return name
 }
 
-// nilForm returns the type by which validation functions get a value: itself if it can be nil, or
-// else a pointer to it.
-func (g *generator) nilForm(t loader.Type) string {
-	if nilable(t) {
-		return g.Type(t)
-	}
-	return "*" + g.Type(t)
-}
-
 // address returns an expression of the nilForm of a field.
 func address(owner string, f *model.Field) string {
 	if nilable(f.Type()) {
@@ -162,7 +153,7 @@ func address(owner string, f *model.Field) string {
 }
 
 // fields returns the fields of a struct type with their markers.
-func (g *generator) fields(t loader.Type) []*model.Field {
+func (md *metadata) fields(t loader.Type) []*model.Field {
 	n := named(t)
 	if n == nil {
 		return nil
@@ -171,12 +162,12 @@ func (g *generator) fields(t loader.Type) []*model.Field {
 	if st == nil {
 		return nil
 	}
-	return g.API.Fields(n.Decl.Origin().Pkg, st)
+	return md.api.Fields(n.Decl.Origin().Pkg, st)
 }
 
 // fieldByJSON returns the field of a struct with a JSON name, or nil.
-func (g *generator) fieldByJSON(t loader.Type, name string) *model.Field {
-	for _, f := range g.fields(t) {
+func (md *metadata) fieldByJSON(t loader.Type, name string) *model.Field {
+	for _, f := range md.fields(t) {
 		if jsonName(f) == name {
 			return f
 		}

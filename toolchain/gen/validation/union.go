@@ -20,34 +20,34 @@ func lastElement(path string) string {
 
 // unionRule returns the check of the union that a marker's value is a member of, at its first
 // member.
-func (g *generator) unionRule(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) unionRule(p place, m *marker.Marker) (rules, error) {
 	if p.scope == onElement && p.selector == nil {
 		return rules{}, fmt.Errorf("cannot apply to all elements; use +k8s:item")
 	}
 	if p.field != nil {
-		if _, err := g.isSet(p.parent, p.field); err != nil {
+		if _, err := rc.isSet(p.parent, p.field); err != nil {
 			return rules{}, err
 		}
 	}
 	key := unionKey(m.Name, p.parentPath, m.String("union"))
-	u := g.meta.unions[key]
-	if u == nil || g.checked[key] {
+	u := rc.meta.unions[key]
+	if u == nil || rc.checked[key] {
 		return rules{}, nil
 	}
-	g.checked[key] = true
+	rc.checked[key] = true
 	var members, extractors []string
 	for _, mem := range u.members {
 		var set string
 		if mem.field != nil {
 			var err error
-			if set, err = g.isSet(p.parent, mem.field); err != nil {
+			if set, err = rc.isSet(p.parent, mem.field); err != nil {
 				return rules{}, err
 			}
 		} else {
-			set = fmt.Sprintf("func(list %s) bool {\nfor i := range list {\nif %s {\nreturn true\n}\n}\nreturn false\n}", g.Type(p.parent), matches("list[i]", mem.terms))
+			set = fmt.Sprintf("func(list %s) bool {\nfor i := range list {\nif %s {\nreturn true\n}\n}\nreturn false\n}", rc.code.Type(p.parent), matches("list[i]", mem.terms))
 		}
 		extractors = append(extractors, set)
-		members = append(members, g.newMember(u, mem))
+		members = append(members, rc.newMember(u, mem))
 	}
 	fn, args := "Union", extractors
 	if m.Name == "k8s:zeroOrOneOfMember" {
@@ -60,44 +60,44 @@ func (g *generator) unionRule(p place, m *marker.Marker) (rules, error) {
 		}
 		fn, create = "DiscriminatedUnion", "$validate.NewDiscriminatedUnionMembership"
 		members = slices.Insert(members, 0, fmt.Sprintf("%q", jsonName(u.discriminator)))
-		args = slices.Insert(slices.Clone(extractors), 0, g.discriminatorValue(p.parent, u))
+		args = slices.Insert(slices.Clone(extractors), 0, rc.discriminatorValue(p.parent, u))
 	}
-	name := g.variable(fmt.Sprintf("%sOf_%s_%s", strings.TrimSuffix(strings.TrimPrefix(m.Name, "k8s:"), "Member"),
+	name := rc.code.variable(fmt.Sprintf("%sOf_%s_%s", strings.TrimSuffix(strings.TrimPrefix(m.Name, "k8s:"), "Member"),
 		p.parentPath[strings.LastIndexByte(p.parentPath, '/')+1:],
-		m.String("union")), g.Expanded(create, nil)+"("+strings.Join(members, ", ")+")")
-	return rules{parent: []call{g.lib(fn, slices.Insert(args, 0, name)...)}}, nil
+		m.String("union")), rc.code.Expanded(create, nil)+"("+strings.Join(members, ", ")+")")
+	return rules{parent: []call{rc.code.lib(fn, slices.Insert(args, 0, name)...)}}, nil
 }
 
-func (g *generator) newMember(u *union, m member) string {
+func (rc *ruleCompiler) newMember(u *union, m member) string {
 	if u.discriminator != nil {
-		return g.Expanded("$validate.NewDiscriminatedUnionMember", nil) + fmt.Sprintf("(%q, %q)", m.name, m.value)
+		return rc.code.Expanded("$validate.NewDiscriminatedUnionMember", nil) + fmt.Sprintf("(%q, %q)", m.name, m.value)
 	}
-	return g.Expanded("$validate.NewUnionMember", nil) + fmt.Sprintf("(%q)", m.name)
+	return rc.code.Expanded("$validate.NewUnionMember", nil) + fmt.Sprintf("(%q)", m.name)
 }
 
 // discriminatorValue returns the function that returns the value of the discriminator.
-func (g *generator) discriminatorValue(owner loader.Type, u *union) string {
+func (rc *ruleCompiler) discriminatorValue(owner loader.Type, u *union) string {
 	f := u.discriminator
 	if isPointer(f.Type()) {
-		return fmt.Sprintf("func(obj %s) string {\nif obj == nil || obj.%s == nil {\nreturn \"\"\n}\nreturn string(*obj.%s)\n}", g.nilForm(owner), f.Name, f.Name)
+		return fmt.Sprintf("func(obj %s) string {\nif obj == nil || obj.%s == nil {\nreturn \"\"\n}\nreturn string(*obj.%s)\n}", rc.code.nilForm(owner), f.Name, f.Name)
 	}
 	return fmt.Sprintf("func(obj %s) string {\nif obj == nil {\nreturn \"\"\n}\nreturn string(obj.%s)\n}",
-		g.nilForm(owner), f.Name)
+		rc.code.nilForm(owner), f.Name)
 }
 
 // modeRule returns the rules of a field for the modes of a discriminator, at the first of its
 // markers: in other modes the field is forbidden.
-func (g *generator) modeRule(p place, m *marker.Marker) (rules, error) {
+func (rc *ruleCompiler) modeRule(p place, m *marker.Marker) (rules, error) {
 	if modeValue(m) == "" && !m.Has("") && !m.Has("mode") {
 		return rules{}, fmt.Errorf("needs a mode")
 	}
 	key := p.path + "\n" + m.String("modality")
-	if g.checked["mode "+key] {
+	if rc.checked["mode "+key] {
 		return rules{}, nil
 	}
-	g.checked["mode "+key] = true
-	modes := g.meta.modes[key]
-	by := g.meta.discriminators[p.parentPath+"\n"+m.String("modality")]
+	rc.checked["mode "+key] = true
+	modes := rc.meta.modes[key]
+	by := rc.meta.discriminators[p.parentPath+"\n"+m.String("modality")]
 	switch {
 	case by == nil:
 		return rules{}, fmt.Errorf("needs a field with +k8s:modeDiscriminator")
@@ -108,10 +108,10 @@ func (g *generator) modeRule(p place, m *marker.Marker) (rules, error) {
 	if err != nil {
 		return rules{}, err
 	}
-	value, disc := g.nilForm(p.typ), g.Type(by.Type())
+	value, disc := rc.code.nilForm(p.typ), rc.code.Type(by.Type())
 	byValue, order, level := map[string][]call{}, []string{}, p.level
 	for i, rule := range modes {
-		r, err := g.rule(rule.at, rule.rule)
+		r, err := rc.rule(rule.at, rule.rule)
 		if err != nil {
 			return rules{}, fmt.Errorf("+%s %w", rule.rule.Name, err)
 		}
@@ -135,22 +135,17 @@ func (g *generator) modeRule(p place, m *marker.Marker) (rules, error) {
 		})...)
 	}
 	slices.Sort(order)
-	ruleType := g.Expanded("$validate.DiscriminatedRule", nil) + "[" + value + ", " + disc + "]"
+	ruleType := rc.code.Expanded("$validate.DiscriminatedRule", nil) + "[" + value + ", " + disc + "]"
 	list := "[]" + ruleType + "{\n"
 	for _, v := range order {
-		list += "{Value: " + v + ", Validation: " + g.together(byValue[v], value) + "},\n"
+		list += "{Value: " + v + ", Validation: " + rc.code.together(byValue[v], value) + "},\n"
 	}
-	forbidden := g.lib("Forbidden" + suffix)
+	forbidden := rc.code.lib("Forbidden" + suffix)
 	forbidden.level = level
-	c := g.lib("Discriminated", fmt.Sprintf("%q", jsonName(p.field)),
-		fmt.Sprintf("func(obj %s) %s { return %s }", g.nilForm(p.parent), value, address("obj", p.field)),
-		fmt.Sprintf("func(obj %s) %s { return obj.%s }", g.nilForm(p.parent), disc, by.Name),
-		g.equal(p.typ), g.together([]call{forbidden}, value), list+"}")
+	c := rc.code.lib("Discriminated", fmt.Sprintf("%q", jsonName(p.field)),
+		fmt.Sprintf("func(obj %s) %s { return %s }", rc.code.nilForm(p.parent), value, address("obj", p.field)),
+		fmt.Sprintf("func(obj %s) %s { return obj.%s }", rc.code.nilForm(p.parent), disc, by.Name),
+		rc.code.equal(p.typ), rc.code.together([]call{forbidden}, value), list+"}")
 	c.ownLevel = true
 	return rules{parent: []call{c}}, nil
-}
-
-// together combines calls into one function of a value.
-func (g *generator) together(calls []call, value string) string {
-	return g.signature(value, "errs") + " {\n" + g.statements(calls) + "return errs\n}"
 }

@@ -16,21 +16,21 @@ var constraints = []string{"NoSet", "NoUnset", "NoModify", "NoAddItem", "NoRemov
 
 // update returns one rule for all update markers of a value. It returns the rule for the first of
 // these markers, and no rules for the others.
-func (g *generator) update(p place, m *marker.Marker) (rules, error) {
-	all := g.meta.updates[p.path]
+func (rc *ruleCompiler) update(p place, m *marker.Marker) (rules, error) {
+	all := rc.meta.updates[p.path]
 	for _, c := range all {
-		if err := g.checkConstraint(p, c); err != nil {
+		if err := rc.checkConstraint(p, c); err != nil {
 			return rules{}, err
 		}
 	}
-	if g.checked["update "+p.path] {
+	if rc.checked["update "+p.path] {
 		return rules{}, nil
 	}
-	g.checked["update "+p.path] = true
+	rc.checked["update "+p.path] = true
 	var args []string
 	for _, c := range constraints {
 		if slices.Contains(all, c) {
-			args = append(args, g.Expanded("$validate."+c, nil))
+			args = append(args, rc.code.Expanded("$validate."+c, nil))
 		}
 	}
 	var fn string
@@ -38,7 +38,7 @@ func (g *generator) update(p place, m *marker.Marker) (rules, error) {
 	case *loader.Slice:
 		match := "nil"
 		if slices.Contains(all, "NoAddItem") || slices.Contains(all, "NoRemoveItem") {
-			if match, _ = g.identity(g.listOf(p), element(p.typ)); match == "nil" {
+			if match, _ = rc.identity(rc.meta.listOf(p), element(p.typ)); match == "nil" {
 				return rules{}, fmt.Errorf("NoAddItem and NoRemoveItem need a set or map list: +k8s:listType or +k8s:unique")
 			}
 		}
@@ -55,13 +55,13 @@ func (g *generator) update(p place, m *marker.Marker) (rules, error) {
 			fn = "UpdateValueByCompare"
 		}
 	}
-	c := g.lib(fn, args...)
+	c := rc.code.lib(fn, args...)
 	c.short = true
 	return one(c), nil
 }
 
 // checkConstraint returns an error if a constraint does not apply to a value.
-func (g *generator) checkConstraint(p place, constraint string) error {
+func (rc *ruleCompiler) checkConstraint(p place, constraint string) error {
 	if !slices.Contains(constraints, constraint) {
 		return fmt.Errorf("has the unknown value %q; known values: %s", constraint, strings.Join(constraints, ", "))
 	}
@@ -71,7 +71,7 @@ func (g *generator) checkConstraint(p place, constraint string) error {
 		if constraint != "NoModify" || compound {
 			return fmt.Errorf("%s does not apply to %s", constraint, p.scope)
 		}
-		if l := g.meta.lists[p.parentPath]; p.scope == onElement && l != nil && l.semantic() != "map" {
+		if l := rc.meta.lists[p.parentPath]; p.scope == onElement && l != nil && l.semantic() != "map" {
 			return fmt.Errorf("NoModify of elements needs +k8s:listType=map or +k8s:unique=map")
 		}
 		return nil
@@ -88,18 +88,18 @@ func (g *generator) checkConstraint(p place, constraint string) error {
 }
 
 // enum returns the rule of a string type whose constants are its values.
-func (g *generator) enum(p place) (rules, error) {
+func (rc *ruleCompiler) enum(p place) (rules, error) {
 	n := named(p.typ)
 	if basic(p.typ) != "string" {
 		return rules{}, fmt.Errorf("applies to string types, not to %s", p.typ)
 	}
 	var values, exclusions []string
-	typ := g.Type(n)
-	for _, c := range g.constants(n.Decl) {
+	typ := rc.code.Type(n)
+	for _, c := range rc.constants(n.Decl) {
 		if c.markers.Has("k8s:enumExclude") {
 			continue
 		}
-		value := g.Qualified(n.Decl.Pkg.Path, n.Decl.Pkg.Name, c.name)
+		value := rc.code.Qualified(n.Decl.Pkg.Path, n.Decl.Pkg.Name, c.name)
 		values = append(values, value)
 		for _, m := range c.markers {
 			if in := payload(m); in != nil && in.Name == "k8s:enumExclude" {
@@ -109,13 +109,14 @@ func (g *generator) enum(p place) (rules, error) {
 		}
 	}
 	slices.Sort(values)
-	set := g.variable("valuesOf_"+n.Decl.Name, g.Expanded("$sets.New", nil)+"["+typ+"]("+strings.Join(values, ", ")+")")
+	set := rc.code.variable("valuesOf_"+n.Decl.Name,
+		rc.code.Expanded("$sets.New", nil)+"["+typ+"]("+strings.Join(values, ", ")+")")
 	excluded := "nil"
 	if len(exclusions) > 0 {
-		excluded = g.variable("exclusionsFrom_"+n.Decl.Name,
-			"[]"+g.Expanded("$validate.EnumExclusion", nil)+"["+typ+"]{\n"+strings.Join(exclusions, "")+"}")
+		excluded = rc.code.variable("exclusionsFrom_"+n.Decl.Name,
+			"[]"+rc.code.Expanded("$validate.EnumExclusion", nil)+"["+typ+"]{\n"+strings.Join(exclusions, "")+"}")
 	}
-	return one(g.lib("Enum", set, excluded)), nil
+	return one(rc.code.lib("Enum", set, excluded)), nil
 }
 
 // constant is a constant of an enum.
@@ -126,7 +127,7 @@ type constant struct {
 
 // constants returns the constants of a type in its package, written with the type or as a
 // conversion to it.
-func (g *generator) constants(d *loader.Decl) (all []constant) {
+func (rc *ruleCompiler) constants(d *loader.Decl) (all []constant) {
 	for _, file := range d.Pkg.Files {
 		for _, decl := range file.Syntax.Decls {
 			gen, ok := decl.(*ast.GenDecl)
@@ -148,7 +149,7 @@ func (g *generator) constants(d *loader.Decl) (all []constant) {
 				}
 				for _, name := range v.Names {
 					if name.Name != "_" {
-						all = append(all, constant{name.Name, g.constantMarkers(file, doc)})
+						all = append(all, constant{name.Name, rc.constantMarkers(file, doc)})
 					}
 				}
 			}
@@ -172,7 +173,7 @@ func ofType(v *ast.ValueSpec, name string) bool {
 }
 
 // constantMarkers returns the markers in the comment of a constant.
-func (g *generator) constantMarkers(file *loader.File, doc *ast.CommentGroup) (ms marker.Markers) {
+func (rc *ruleCompiler) constantMarkers(file *loader.File, doc *ast.CommentGroup) (ms marker.Markers) {
 	if doc == nil {
 		return nil
 	}
@@ -181,12 +182,12 @@ func (g *generator) constantMarkers(file *loader.File, doc *ast.CommentGroup) (m
 		if !strings.HasPrefix(text, "+k8s:") {
 			continue
 		}
-		m, err := g.registry.Parse(text[1:], marker.OnType)
+		m, err := rc.registry.Parse(text[1:], marker.OnType)
 		switch {
 		case err != nil:
-			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "%v", err))
+			rc.problems.add(loader.Errorf(file.Position(c.Pos()), "%v", err))
 		case m != nil && payload(m) != nil && payload(m).Name != "k8s:enumExclude":
-			g.errs = append(g.errs, loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant",
+			rc.problems.add(loader.Errorf(file.Position(c.Pos()), "+%s does not apply to a constant",
 				payload(m).Name))
 		case m != nil: // others are reported as misplaced
 			m.Pos = file.Position(c.Pos())
@@ -199,7 +200,7 @@ func (g *generator) constantMarkers(file *loader.File, doc *ast.CommentGroup) (m
 const customPrefix = "ValidateCustom_"
 
 // custom returns the call of a hand-written function.
-func (g *generator) custom(p place) (rules, error) {
+func (rc *ruleCompiler) custom(p place) (rules, error) {
 	owner := named(p.typ)
 	if p.scope == onField {
 		owner = named(p.parent)
@@ -212,9 +213,9 @@ func (g *generator) custom(p place) (rules, error) {
 	if !nilable(p.typ) {
 		value = "*" + value
 	}
-	if g.Output != nil {
-		path, pkg := g.Output(owner.Decl.Pkg)
-		return one(call{fn: g.Qualified(path, pkg, name)}), nil
+	if rc.cfg.Output != nil {
+		path, pkg := rc.cfg.Output(owner.Decl.Pkg)
+		return one(call{fn: rc.code.Qualified(path, pkg, name)}), nil
 	}
 	want := fmt.Sprintf("func %s(ctx context.Context, op operation.Operation, fldPath *field.Path, obj, oldObj %s) field.ErrorList", name, value)
 	for _, f := range owner.Decl.Pkg.Funcs() {
@@ -225,17 +226,17 @@ func (g *generator) custom(p place) (rules, error) {
 		if len(params) != 5 || params[3].String() != value || params[4].String() != value {
 			return rules{}, fmt.Errorf("needs %s", want)
 		}
-		g.claimed[name] = true
-		return one(call{fn: g.Qualified(owner.Decl.Pkg.Path, owner.Decl.Pkg.Name, name)}), nil
+		rc.claimed[name] = true
+		return one(call{fn: rc.code.Qualified(owner.Decl.Pkg.Path, owner.Decl.Pkg.Name, name)}), nil
 	}
 	return rules{}, fmt.Errorf("needs the function %s", want)
 }
 
 // checkCustom reports hand-written functions that no marker calls.
-func (g *generator) checkCustom() {
-	for _, f := range g.Package.Funcs() {
-		if strings.HasPrefix(f.Name(), customPrefix) && !g.claimed[f.Name()] {
-			g.errs = append(g.errs, loader.Errorf(f.Pos(), "%s: no marker +k8s:customValidation calls it", f.Name()))
+func (rc *ruleCompiler) checkCustom() {
+	for _, f := range rc.cfg.Package.Funcs() {
+		if strings.HasPrefix(f.Name(), customPrefix) && !rc.claimed[f.Name()] {
+			rc.problems.add(loader.Errorf(f.Pos(), "%s: no marker +k8s:customValidation calls it", f.Name()))
 		}
 	}
 }
