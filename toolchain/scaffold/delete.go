@@ -29,43 +29,46 @@ func DeleteAPI(dir, group, version, kind string, force bool) ([]Change, error) {
 		return nil, nil
 	}
 	if !w.project.IsServer() {
-		if err := w.checkStorage(r); err != nil {
+		if err := w.types().checkStorage(r); err != nil {
 			return nil, err
 		}
-		if err := w.keepController(r); err != nil {
+		if err := w.kinds().keepController(r); err != nil {
 			return nil, err
 		}
 	}
-	made, err := w.ownFiles(r)
+	made, err := w.deletion().ownFiles(r)
 	if err != nil {
 		return nil, err
 	}
 	if !force {
-		if err := w.guard(made); err != nil {
+		if err := w.deletion().guard(made); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.deleteAPI(r, made); err != nil {
+	if err := w.kinds().deleteAPI(r, made); err != nil {
 		return nil, err
 	}
 	return w.commit()
 }
 
+// deletion finds the files of a kind, and whether they have changes that would be lost.
+type deletion struct{ work *work }
+
 // ownFiles returns the files that belong only to the kind, with the content that the template gives
 // them.
-func (w *work) ownFiles(r *Resource) ([]file, error) {
-	v := w.valuesOf(r)
+func (d deletion) ownFiles(r *Resource) ([]file, error) {
+	v := d.work.valuesOf(r)
 	var all []file
 	step := func(name string) error {
-		files, err := render(w.template, name, v)
+		files, err := render(d.work.template, name, v)
 		all = append(all, files...)
 		return err
 	}
-	if w.project.IsServer() {
+	if d.work.project.IsServer() {
 		if err := step("server-types"); err != nil {
 			return nil, err
 		}
-		if v.versions(w.project) == 0 {
+		if v.versions(d.work.project) == 0 {
 			return all, step("server-kind")
 		}
 		return all, nil
@@ -74,7 +77,7 @@ func (w *work) ownFiles(r *Resource) ([]file, error) {
 		if err := step("kind"); err != nil {
 			return nil, err
 		}
-		if v.versions(w.project) > 0 {
+		if v.versions(d.work.project) > 0 {
 			all = slices.DeleteFunc(all, func(f file) bool { return strings.HasPrefix(f.name, "config/rbac/") })
 		}
 	}
@@ -98,9 +101,9 @@ func (w *work) ownFiles(r *Resource) ([]file, error) {
 			}
 		}
 	}
-	for _, hub := range w.project.others(r) {
+	for _, hub := range d.work.project.others(r) {
 		if slices.Contains(hub.Webhooks.Spokes, r.Version) {
-			hv := w.project.valuesOf(hub)
+			hv := d.work.project.valuesOf(hub)
 			v.HubAlias, v.HubPath = hv.Alias, hv.Path
 			if err := step("spoke"); err != nil {
 				return nil, err
@@ -111,14 +114,14 @@ func (w *work) ownFiles(r *Resource) ([]file, error) {
 }
 
 // guard returns an error if a deletion would lose uncommitted changes.
-func (w *work) guard(made []file) error {
+func (d deletion) guard(made []file) error {
 	var lost []string
 	for _, f := range made {
-		data, err := w.stage.onDisk(f.name)
+		data, err := d.work.stage.onDisk(f.name)
 		if err != nil {
 			return err
 		}
-		if data == nil || string(w.plain(f.name, data)) == string(f.data) || w.committed(f.name) {
+		if data == nil || string(d.plain(f.name, data)) == string(f.data) || d.committed(f.name) {
 			continue
 		}
 		lost = append(lost, f.name)
@@ -131,11 +134,11 @@ func (w *work) guard(made []file) error {
 }
 
 // plain returns a file without the additions of other commands.
-func (w *work) plain(name string, data []byte) []byte {
+func (d deletion) plain(name string, data []byte) []byte {
 	if kind, ok := strings.CutSuffix(path.Base(name), "_types.go"); ok {
-		for i := range w.project.Resources {
-			if strings.ToLower(w.project.Resources[i].Kind) == kind {
-				if without, err := goedit.RemoveMarker(data, w.project.Resources[i].Kind, storageMarker); err == nil {
+		for i := range d.work.project.Resources {
+			if strings.ToLower(d.work.project.Resources[i].Kind) == kind {
+				if without, err := goedit.RemoveMarker(data, d.work.project.Resources[i].Kind, storageMarker); err == nil {
 					return without
 				}
 			}
@@ -145,29 +148,29 @@ func (w *work) plain(name string, data []byte) []byte {
 }
 
 // committed reports whether git has a commit with the file's current content.
-func (w *work) committed(name string) bool {
+func (d deletion) committed(name string) bool {
 	status := exec.Command("git", "status", "--porcelain", "--ignored", "--", name)
-	status.Dir = w.stage.dir
+	status.Dir = d.work.stage.dir
 	out, err := status.Output()
 	return err == nil && len(out) == 0
 }
 
-func (w *work) deleteAPI(r *Resource, made []file) error {
-	p := w.project
+func (k operatorKinds) deleteAPI(r *Resource, made []file) error {
+	p := k.work.project
 	if p.IsServer() {
-		return w.deleteServed(r, made)
+		return k.work.served().deleteServed(r, made)
 	}
 	v := p.valuesOf(r)
 	for _, f := range made {
-		if w.stage.exists(f.name) {
-			w.stage.remove(f.name)
+		if k.work.stage.exists(f.name) {
+			k.work.stage.remove(f.name)
 		}
 	}
-	if err := w.deleteWebhooks(r); err != nil {
+	if err := k.work.webhooks().deleteWebhooks(r); err != nil {
 		return err
 	}
 	if r.Controller {
-		if err := w.removeController(v); err != nil {
+		if err := k.work.main().removeController(v); err != nil {
 			return err
 		}
 	}
@@ -178,79 +181,28 @@ func (w *work) deleteAPI(r *Resource, made []file) error {
 	alone := !slices.ContainsFunc(p.Resources, func(o Resource) bool {
 		return o.API && o.Path == r.Path && o.Kind != r.Kind
 	})
-	if err := w.deleteTypes(v, alone); err != nil {
+	if err := k.work.types().deleteTypes(v, alone); err != nil {
 		return err
 	}
-	if err := w.removeFromScheme(v, alone); err != nil {
+	if err := k.work.main().removeFromScheme(v, alone); err != nil {
 		return err
 	}
-	if err := w.markStorage(r, false); err != nil {
+	if err := k.work.types().markStorage(r, false); err != nil {
 		return err
 	}
-	lists := w.lists(v)
+	lists := k.lists(v)
 	if v.versions(p) == 0 {
-		w.drop("config/crd/bases/" + definitionFile(v))
+		k.work.drop("config/crd/bases/" + definitionFile(v))
 	}
 	p.remove(r)
 	ours := slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API })
 	if !ours {
-		w.drop("config/crd/bases/.gitkeep")
+		k.work.drop("config/crd/bases/.gitkeep")
 	}
 	if ours {
 		lists = slices.DeleteFunc(lists, func(l listed) bool { return l.item == "../crd" })
 	}
-	return w.unlist("resources", lists...)
-}
-
-// deleteTypes removes the package of a version if the kind is alone there, or else the registration
-// of its types.
-func (w *work) deleteTypes(v values, alone bool) error {
-	group := v.typesDir() + "/groupversion_info.go"
-	if alone {
-		w.drop(group)
-		w.drop(v.fileName("config/apiservice/GROUP_VERSION.yaml"))
-		for _, name := range w.stage.glob(v.typesDir() + "/zz_generated.*") {
-			w.stage.remove(name)
-		}
-		return nil
-	}
-	for _, name := range []string{"&" + v.Kind + "{}", "&" + v.Kind + "List{}"} {
-		if err := w.stage.edit(group, func(src []byte) ([]byte, error) {
-			return goedit.RemoveArgument(src, typesCall, name)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drop removes a file if it exists.
-func (w *work) drop(name string) {
-	if w.stage.exists(name) {
-		w.stage.remove(name)
-	}
-}
-
-func (w *work) removeFromScheme(v values, alone bool) error {
-	if !alone {
-		return nil
-	}
-	return w.stage.edit(mainFile, func(src []byte) ([]byte, error) {
-		src, err := goedit.RemoveArgument(src, schemeCall, goedit.ImportName(src, v.Path)+".AddToScheme")
-		if err != nil {
-			return nil, err
-		}
-		args, err := goedit.Arguments(src, schemeCall)
-		if err != nil {
-			return nil, err
-		}
-		if len(args) == 0 {
-			if src, err = goedit.RemoveArgument(src, mainCall, "operator.AddToScheme()"); err != nil {
-				return nil, err
-			}
-		}
-		return goedit.RemoveImport(src, v.Path)
-	})
+	return k.work.unlist("resources", lists...)
 }
 
 // remove removes a resource from the PROJECT file.

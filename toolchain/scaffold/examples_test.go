@@ -44,10 +44,10 @@ func TestExamplesFollowTheTemplate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v := w.project.template(); v != TemplateVersion {
-				t.Fatalf("its template version is %d, not %d: run kelson upgrade examples/%s", v, TemplateVersion, name)
+			if v := w.project.template(); v != templateVersion {
+				t.Fatalf("its template version is %d, not %d: run kelson upgrade examples/%s", v, templateVersion, name)
 			}
-			files, err := w.replayed(TemplateVersion, w.project.values(), templateOf)
+			files, err := w.replayed(templateVersion, w.project.values(), templateOf)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 	"kelson.dev/toolchain/scaffold/goedit"
 )
 
-// ServerLayout is the layout in the PROJECT files of custom API servers.
-const ServerLayout = "apiserver." + Layout
+// serverLayout is the layout in the PROJECT files of custom API servers.
+const serverLayout = "apiserver." + Layout
 
 const (
 	serverLibrary = "kelson.dev/apiserver"
@@ -26,7 +26,7 @@ var (
 )
 
 // IsServer reports whether the project is a custom API server, not an operator.
-func (p *Project) IsServer() bool { return len(p.Layout) == 1 && p.Layout[0] == ServerLayout }
+func (p *Project) IsServer() bool { return len(p.Layout) == 1 && p.Layout[0] == serverLayout }
 
 // base returns the template step of the project itself.
 func (p *Project) base() string {
@@ -36,38 +36,41 @@ func (p *Project) base() string {
 	return "project"
 }
 
+// servedKinds adds and deletes the kinds of a custom API server.
+type servedKinds struct{ work *work }
+
 // createServed adds a kind, or another version of a kind, to a custom API server. The first version
 // is the hub; generated functions convert the others to and from it.
-func (w *work) createServed(api API) error {
+func (s servedKinds) createServed(api API) error {
 	if api.Controller {
 		return errors.New("--controller: the project is a custom API server: create controllers in a project of their own")
 	}
-	p := w.project
+	p := s.work.project
 	r := p.Find(api.Group, api.Version, api.Kind)
 	isNew := r == nil
 	if isNew {
 		r = &Resource{Group: api.Group, Version: api.Version, Kind: api.Kind, Domain: p.Domain, Plural: api.Plural,
 			ClusterScoped: api.ClusterScoped}
 	}
-	if err := w.checkResource(r, api, isNew); err != nil || !isNew {
+	if err := s.work.types().checkResource(r, api, isNew); err != nil || !isNew {
 		return err
 	}
 	r.API, r.Path = true, cmp.Or(api.path, p.apiPath(r))
-	v := w.valuesOf(r)
-	if err := w.addFiles("server-types", v, api.Force); err != nil {
+	v := s.work.valuesOf(r)
+	if err := s.work.addFiles("server-types", v, api.Force); err != nil {
 		return err
 	}
-	if err := w.createTypes("server-version", v); err != nil {
+	if err := s.work.types().createTypes("server-version", v); err != nil {
 		return err
 	}
-	if hub := w.hub(r); hub != nil {
-		if err := w.addVersion(v, p.valuesOf(hub)); err != nil {
+	if hub := s.hub(r); hub != nil {
+		if err := s.addVersion(v, p.valuesOf(hub)); err != nil {
 			return err
 		}
-	} else if err := w.addKind(v, api.Force); err != nil {
+	} else if err := s.addKind(v, api.Force); err != nil {
 		return err
 	}
-	if err := w.list("resources", w.servedLists(v)...); err != nil {
+	if err := s.work.list("resources", s.servedLists(v)...); err != nil {
 		return err
 	}
 	p.Resources = append(p.Resources, *r)
@@ -76,10 +79,10 @@ func (w *work) createServed(api API) error {
 
 // hub returns the version that others are converted to and from: the first one that was created. It
 // is nil if r is the only version.
-func (w *work) hub(r *Resource) *Resource {
-	if others := w.project.others(r); len(others) > 0 {
+func (s servedKinds) hub(r *Resource) *Resource {
+	if others := s.work.project.others(r); len(others) > 0 {
 		first := others[0]
-		if at := w.project.Find(r.Group, r.Version, r.Kind); at != nil && w.before(at, first) {
+		if at := s.work.project.Find(r.Group, r.Version, r.Kind); at != nil && s.before(at, first) {
 			return at
 		}
 		return first
@@ -88,9 +91,9 @@ func (w *work) hub(r *Resource) *Resource {
 }
 
 // before reports whether a resource is listed before another in the PROJECT file.
-func (w *work) before(a, b *Resource) bool {
-	for i := range w.project.Resources {
-		switch &w.project.Resources[i] {
+func (s servedKinds) before(a, b *Resource) bool {
+	for i := range s.work.project.Resources {
+		switch &s.work.project.Resources[i] {
 		case a:
 			return true
 		case b:
@@ -101,12 +104,12 @@ func (w *work) before(a, b *Resource) bool {
 }
 
 // addKind adds the rules of a kind, and the kind to the server.
-func (w *work) addKind(v values, force bool) error {
-	if err := w.addFiles("server-kind", v, force); err != nil {
+func (s servedKinds) addKind(v values, force bool) error {
+	if err := s.work.addFiles("server-kind", v, force); err != nil {
 		return err
 	}
-	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {
-		name, importPath := w.kindsImport(v)
+	return s.work.stage.edit(serverFile, func(src []byte) ([]byte, error) {
+		name, importPath := s.kindsImport(v)
 		src, name, err := goedit.Import(src, name, importPath)
 		if err != nil {
 			return nil, err
@@ -120,8 +123,8 @@ func (w *work) addKind(v values, force bool) error {
 
 // kindsImport returns the import of the package with the rules of a kind in server.go, where the
 // name may be taken.
-func (w *work) kindsImport(v values) (name, importPath string) {
-	importPath = path.Join(w.project.Repo, "internal/kinds", v.InGroup)
+func (s servedKinds) kindsImport(v values) (name, importPath string) {
+	importPath = path.Join(s.work.project.Repo, "internal/kinds", v.InGroup)
 	if v.Kinds != path.Base(importPath) {
 		name = v.Kinds
 	}
@@ -133,8 +136,8 @@ func kindsPart(name string, v values) string { return name + "." + v.Kind + "Kin
 func kindsFile(v values) string { return v.fileName("internal/kinds/INGROUP/KIND.go") }
 
 // addVersion adds a version to a kind whose hub exists.
-func (w *work) addVersion(v, hub values) error {
-	target, err := w.stage.read(hub.typesDir() + "/groupversion_info.go")
+func (s servedKinds) addVersion(v, hub values) error {
+	target, err := s.work.stage.read(hub.typesDir() + "/groupversion_info.go")
 	if err != nil {
 		return err
 	}
@@ -142,13 +145,13 @@ func (w *work) addVersion(v, hub values) error {
 		return fmt.Errorf("%s %s is the hub of the kind, but its package converts to another one: create the versions of all kinds in the same order",
 			hub.Version, hub.Kind)
 	}
-	err = w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) {
+	err = s.work.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) {
 		return addConversion(src, hub.Path)
 	})
 	if err != nil {
 		return err
 	}
-	return w.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
+	return s.work.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
 		src, name, err := goedit.Import(src, v.Alias, v.Path)
 		if err != nil {
 			return nil, err
@@ -194,61 +197,54 @@ func removeConversion(src []byte, hub string) ([]byte, error) {
 }
 
 // servedLists returns the kustomization entries of a version of a served kind, the outermost last.
-func (w *work) servedLists(v values) []listed {
+func (s servedKinds) servedLists(v values) []listed {
 	all := []listed{{"config/samples/kustomization.yaml", v.fileName("GROUP_VERSION_KIND.yaml")}}
-	if !w.sharesVersion(v) {
+	if !s.work.sharesVersion(v) {
 		all = append(all, listed{"config/apiservice/kustomization.yaml", v.fileName("GROUP_VERSION.yaml")})
 	}
-	if v.versions(w.project) == 0 {
+	if v.versions(s.work.project) == 0 {
 		all = append(all, listed{"config/rbac/kustomization.yaml", v.fileName("GROUP_KIND_roles.yaml")})
 	}
 	return append(all, listed{"config/default/kustomization.yaml", "../apiservice"})
 }
 
-// sharesVersion reports whether the project has other kinds in the same version of the group.
-func (w *work) sharesVersion(v values) bool {
-	return slices.ContainsFunc(w.project.Resources, func(o Resource) bool {
-		return o.API && o.Path == v.Path && o.Kind != v.Kind
-	})
-}
-
 // deleteServed removes a version of a kind from a custom API server.
-func (w *work) deleteServed(r *Resource, made []file) error {
-	p := w.project
-	v := w.valuesOf(r)
+func (s servedKinds) deleteServed(r *Resource, made []file) error {
+	p := s.work.project
+	v := s.work.valuesOf(r)
 	others := v.versions(p)
-	if hub := w.hub(r); others > 0 && hub == r {
+	if hub := s.hub(r); others > 0 && hub == r {
 		return fmt.Errorf("%s is the hub of the kind: delete its other versions first", r)
-	} else if err := w.checkStorage(r); err != nil {
+	} else if err := s.work.types().checkStorage(r); err != nil {
 		return err
 	} else if others > 0 {
-		if err := w.removeVersion(v, p.valuesOf(hub)); err != nil {
+		if err := s.removeVersion(v, p.valuesOf(hub)); err != nil {
 			return err
 		}
-	} else if err := w.removeKind(v); err != nil {
+	} else if err := s.removeKind(v); err != nil {
 		return err
 	}
 	for _, f := range made {
-		w.drop(f.name)
+		s.work.drop(f.name)
 	}
-	if err := w.markStorage(r, false); err != nil {
+	if err := s.work.types().markStorage(r, false); err != nil {
 		return err
 	}
-	if err := w.deleteTypes(v, !w.sharesVersion(v)); err != nil {
+	if err := s.work.types().deleteTypes(v, !s.work.sharesVersion(v)); err != nil {
 		return err
 	}
-	lists := w.servedLists(v)
+	lists := s.servedLists(v)
 	p.remove(r)
 	if slices.ContainsFunc(p.Resources, func(o Resource) bool { return o.API }) {
 		lists = slices.DeleteFunc(lists, func(l listed) bool { return l.item == "../apiservice" })
 	}
-	return w.unlist("resources", lists...)
+	return s.work.unlist("resources", lists...)
 }
 
 // removeKind undoes the change of the server by addKind.
-func (w *work) removeKind(v values) error {
-	return w.stage.edit(serverFile, func(src []byte) ([]byte, error) {
-		_, importPath := w.kindsImport(v)
+func (s servedKinds) removeKind(v values) error {
+	return s.work.stage.edit(serverFile, func(src []byte) ([]byte, error) {
+		_, importPath := s.kindsImport(v)
 		src, err := goedit.RemoveArgument(src, partsCall, kindsPart(goedit.ImportName(src, importPath), v))
 		if err != nil {
 			return nil, err
@@ -258,8 +254,8 @@ func (w *work) removeKind(v values) error {
 }
 
 // removeVersion undoes addVersion.
-func (w *work) removeVersion(v, hub values) error {
-	err := w.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
+func (s servedKinds) removeVersion(v, hub values) error {
+	err := s.work.stage.edit(kindsFile(hub), func(src []byte) ([]byte, error) {
 		src, err := goedit.RemoveArgument(src, kindCall, spokePart(goedit.ImportName(src, v.Path), v))
 		if err != nil {
 			return nil, err
@@ -269,13 +265,13 @@ func (w *work) removeVersion(v, hub values) error {
 	if err != nil {
 		return err
 	}
-	for i := range w.project.Resources {
-		o := &w.project.Resources[i]
-		if o.Path == v.Path && o.Kind != v.Kind && w.hub(o) != nil && w.hub(o) != o {
+	for i := range s.work.project.Resources {
+		o := &s.work.project.Resources[i]
+		if o.Path == v.Path && o.Kind != v.Kind && s.hub(o) != nil && s.hub(o) != o {
 			return nil // another kind of the package has the same hub
 		}
 	}
-	return w.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) {
+	return s.work.stage.edit(v.typesDir()+"/groupversion_info.go", func(src []byte) ([]byte, error) {
 		return removeConversion(src, hub.Path)
 	})
 }

@@ -16,11 +16,11 @@ import (
 //go:embed all:_template
 var embedded embed.FS
 
-// TemplateVersion is the version of the template. After the first release, every change increments
+// templateVersion is the version of the template. After the first release, every change increments
 // it. The previous content of changed files is then kept in the folder _former/VERSION, which is
 // embedded too, for the three-way merge of kelson upgrade; the file .absent there lists files that
 // the version did not have.
-const TemplateVersion = 5
+const templateVersion = 5
 
 // oldestTemplate is the version of the first release. No project has an older one.
 const oldestTemplate = 5
@@ -52,11 +52,11 @@ func currentTemplate() blueprint {
 
 // templateOf returns a version of the template.
 func templateOf(version int) (blueprint, error) {
-	if version < oldestTemplate || version > TemplateVersion {
+	if version < oldestTemplate || version > templateVersion {
 		return nil, fmt.Errorf("unknown template version %d: this kelson has versions %d to %d", version,
-			oldestTemplate, TemplateVersion)
+			oldestTemplate, templateVersion)
 	}
-	return former(embedded, currentTemplate(), version, TemplateVersion)
+	return former(embedded, currentTemplate(), version, templateVersion)
 }
 
 // former returns a version of the template: the current one with the former content, in files, of

@@ -11,16 +11,16 @@ import (
 )
 
 // templateSum is the checksum of the current template. After the first release, a change of the
-// template also increments TemplateVersion.
+// template also increments templateVersion.
 const templateSum = "20f7149b62204cdf"
 
 // A changed template has a new version, and the old one is kept.
 func TestChangedTemplateHasNewVersion(t *testing.T) {
 	if sum := sumOf(currentTemplate()); sum != templateSum {
 		t.Errorf("the template has changed: put the former content of its changed files into _former/%d and embed "+
-			"it, increment TemplateVersion, and set templateSum = %q", TemplateVersion, sum)
+			"it, increment templateVersion, and set templateSum = %q", templateVersion, sum)
 	}
-	for v := oldestTemplate; v < TemplateVersion; v++ {
+	for v := oldestTemplate; v < templateVersion; v++ {
 		before, err := templateOf(v)
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +33,7 @@ func TestChangedTemplateHasNewVersion(t *testing.T) {
 			t.Errorf("versions %d and %d of the template are the same", v, v+1)
 		}
 	}
-	for _, v := range []int{oldestTemplate - 1, TemplateVersion + 1} {
+	for _, v := range []int{oldestTemplate - 1, templateVersion + 1} {
 		if _, err := templateOf(v); err == nil || !strings.Contains(err.Error(), "this kelson has versions 5 to") {
 			t.Errorf("version %d: %v", v, err)
 		}

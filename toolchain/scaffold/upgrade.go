@@ -29,7 +29,7 @@ type Upgraded struct {
 // Without force the project must be in git without uncommitted changes, so that the upgrade can be
 // undone.
 func Upgrade(dir string, source Source, force bool) (*Upgraded, error) {
-	return upgrade(dir, source, force, TemplateVersion, templateOf)
+	return upgrade(dir, source, force, templateVersion, templateOf)
 }
 
 func upgrade(dir string, source Source, force bool, to int, templates func(int) (blueprint, error)) (*Upgraded, error) {
@@ -123,7 +123,7 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 		if !r.API && !r.Controller {
 			continue
 		}
-		err := replay.createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural,
+		err := replay.kinds().createAPI(API{Group: r.Group, Version: r.Version, Kind: r.Kind, Plural: r.Plural,
 			ClusterScoped: r.ClusterScoped,
 			Resource:      r.API, Controller: r.Controller, path: r.Path})
 		if err != nil {
@@ -136,7 +136,7 @@ func (w *work) replayed(version int, v values, templates func(int) (blueprint, e
 		if r.Webhooks.None() {
 			continue
 		}
-		err := replay.createWebhook(Webhook{Group: r.Group, Version: r.Version, Kind: r.Kind,
+		err := replay.webhooks().createWebhook(Webhook{Group: r.Group, Version: r.Version, Kind: r.Kind,
 			Defaulting: r.Webhooks.Defaulting,
 			Validation: r.Webhooks.Validation, Conversion: r.Webhooks.Conversion, Spokes: r.Webhooks.Spokes})
 		if err != nil {

@@ -79,14 +79,14 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 	to := next(t)
 	templates := func(version int) (blueprint, error) {
-		if version == TemplateVersion+1 {
+		if version == templateVersion+1 {
 			return to, nil
 		}
 		return templateOf(version)
 	}
 
 	// Upgrade refuses projects outside of git, and those with uncommitted files.
-	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil ||
+	if _, err := upgrade(dir, source, false, templateVersion+1, templates); err == nil ||
 		!strings.Contains(err.Error(), "not in git") {
 		t.Fatalf("outside of git: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		}
 	}
 	git("init", "-q")
-	if _, err := upgrade(dir, source, false, TemplateVersion+1, templates); err == nil ||
+	if _, err := upgrade(dir, source, false, templateVersion+1, templates); err == nil ||
 		!strings.Contains(err.Error(), "not committed") {
 		t.Fatalf("not committed: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	if done, err := Upgrade(dir, source, false); err != nil || len(done.Changes) > 0 {
 		t.Fatalf("%+v %v", done, err)
 	}
-	done, err := upgrade(dir, source, false, TemplateVersion+1, templates)
+	done, err := upgrade(dir, source, false, templateVersion+1, templates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		"CONTRIBUTING.md":         {"# p"},
 		"api/v2/welcome_types.go": {"// foo is only an example. Replace"},
 		"api/v1/welcome_types.go": {"<<<<<<< yours\n\t// foo is mine. Replace", ">>>>>>> template"},
-		"PROJECT":                 {fmt.Sprint("template: ", TemplateVersion+1)},
+		"PROJECT":                 {fmt.Sprint("template: ", templateVersion+1)},
 	} {
 		for _, part := range parts {
 			if text := read(name); !strings.Contains(text, part) {

@@ -13,9 +13,9 @@ import (
 
 // Conflict markers.
 const (
-	Begin  = "<<<<<<< yours\n"
-	Middle = "=======\n"
-	End    = ">>>>>>> template\n"
+	begin  = "<<<<<<< yours\n"
+	middle = "=======\n"
+	end    = ">>>>>>> template\n"
 )
 
 // Merge returns the merged text and the number of conflicts in it.
@@ -42,11 +42,11 @@ func Merge(base, ours, theirs []byte) (merged []byte, conflicts int) {
 			write(&out, new)
 		default:
 			conflicts++
-			out.WriteString(Begin)
+			out.WriteString(begin)
 			write(&out, mine)
-			out.WriteString(Middle)
+			out.WriteString(middle)
 			write(&out, new)
-			out.WriteString(End)
+			out.WriteString(end)
 		}
 		if next == len(b) {
 			return []byte(out.String()), conflicts

@@ -63,19 +63,6 @@ func RemoveItem(src []byte, key, item string) ([]byte, error) {
 	return src, nil
 }
 
-// Items returns the items of the list below a key.
-func Items(src []byte, key string) ([]string, error) {
-	list, err := find(src, key)
-	if err != nil || list == nil {
-		return nil, err
-	}
-	var all []string
-	for _, n := range list.Content {
-		all = append(all, textOf(n))
-	}
-	return all, nil
-}
-
 // textOf returns an item as text: a string, or a key with its value.
 func textOf(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 {
