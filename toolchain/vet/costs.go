@@ -16,12 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Limits of the estimated cost of one rule, and of all rules of a version. Source: Kubernetes'
-// validation of CustomResourceDefinitions.
-const (
-	RuleLimit    = validation.StaticEstimatedCostLimit
-	VersionLimit = validation.StaticEstimatedCRDCostLimit
-)
+// RuleLimit limits the estimated cost of one rule. Source: Kubernetes' validation of
+// CustomResourceDefinitions.
+const RuleLimit = validation.StaticEstimatedCostLimit
 
 // Rule is a CEL rule of a definition with its worst-case cost, in CEL cost units.
 type Rule struct {

@@ -12,8 +12,8 @@ import (
 // Fakes is the import path of the fake clientset.
 func (o Output) Fakes() string { return o.Clientset() + "/fake" }
 
-// TypedFakes is the import path of the fake clients of a version.
-func (o Output) TypedFakes(v *model.ClientVersion) string { return o.Typed(v) + "/fake" }
+// typedFakes is the import path of the fake clients of a version.
+func (o Output) typedFakes(v *model.ClientVersion) string { return o.Typed(v) + "/fake" }
 
 func (g *generator) fakeClientset(groups []*model.ClientGroup) {
 	f := source.New(g.out.Fakes(), "fake")
@@ -22,7 +22,7 @@ func (g *generator) fakeClientset(groups []*model.ClientGroup) {
 		for _, v := range group.Versions {
 			name := group.GoName + v.GoName
 			typed, fakes := f.Use(g.out.Typed(v), v.Name, group.Package+v.Name),
-				f.Use(g.out.TypedFakes(v), "fake", "fake"+group.Package+v.Name)
+				f.Use(g.out.typedFakes(v), "fake", "fake"+group.Package+v.Name)
 			fmt.Fprintf(&methods, "\n// %s is the client of %s/%s.\nfunc (c *Clientset) %s() %s.%sInterface { return &%s.Fake%s{Fake: &c.Fake} }\n",
 				name, group.Name, v.Name, name, typed, name, fakes, name)
 			for _, k := range v.Kinds {
@@ -73,7 +73,7 @@ func NewClientset(objects ...$runtime.Object) *Clientset {
 
 func (g *generator) fakeVersion(v *model.ClientVersion) {
 	name := v.Group.GoName + v.GoName
-	f := source.New(g.out.TypedFakes(v), "fake")
+	f := source.New(g.out.typedFakes(v), "fake")
 	typed := f.Use(g.out.Typed(v), v.Name, v.Group.Package+v.Name)
 	var methods strings.Builder
 	for _, k := range v.Kinds {
@@ -99,7 +99,7 @@ func (c *Fake$name) RESTClient() $rest.Interface {
 // fakeKind generates the fake client of a kind.
 func (g *generator) fakeKind(k *model.ClientKind) {
 	v := k.Version
-	f := source.New(g.out.TypedFakes(v), "fake")
+	f := source.New(g.out.typedFakes(v), "fake")
 	api := f.Use(v.Package.Path, v.Package.Name, v.Group.Package+v.Name)
 	typed := f.Use(g.out.Typed(v), v.Name, "typed"+v.Group.Package+v.Name)
 	apply := g.out.Apply && (k.Has("apply") || k.Has("applyStatus"))

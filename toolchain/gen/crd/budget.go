@@ -18,14 +18,14 @@ type Budget struct {
 	// PerField is the maximum number of bytes of a description. 0 means no limit, and a
 	// negative number omits all descriptions.
 	PerField int
-	// Size is the maximum size of a definition's file in bytes. 0 means DefaultSize, and a negative
+	// Size is the maximum size of a definition's file in bytes. 0 means defaultSize, and a negative
 	// number no limit. If a definition is larger, all descriptions are shortened to the same
 	// maximum length, the longest with which the definition fits.
 	Size int
 }
 
-// DefaultSize is a little less than etcd's maximum request size.
-const DefaultSize = 1 << 20
+// defaultSize is a little less than etcd's maximum request size.
+const defaultSize = 1 << 20
 
 // File returns the definition of a resource as YAML, within the budget. note is a warning if
 // descriptions were shortened to fit.
@@ -41,7 +41,7 @@ func (g *Generator) File(r *model.Resource) (doc []byte, note, err error) {
 	doc, err = g.emit.definition(def)
 	limit := budget.Size
 	if limit == 0 {
-		limit = DefaultSize
+		limit = defaultSize
 	}
 	if err != nil || limit < 0 || len(doc) <= limit {
 		return doc, nil, err

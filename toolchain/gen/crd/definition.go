@@ -112,8 +112,8 @@ func (g *Generator) schema(root *model.Type) *props {
 	return schema
 }
 
-// YAML encodes a definition as a YAML document without its status, which only servers write.
-func YAML(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
+// marshal encodes a definition as a YAML document without its status, which only servers write.
+func marshal(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 	meta := map[string]any{"name": crd.Name}
 	if len(crd.Labels) > 0 {
 		meta["labels"] = crd.Labels

@@ -371,7 +371,7 @@ func (e *emitter) definition(crd *apiextensionsv1.CustomResourceDefinition) ([]b
 	e.mapping([]pair{{"apiVersion", crd.APIVersion}, {"kind", crd.Kind}, {"metadata", meta}, {"spec", members}}, "")
 	if e.odd {
 		e.odd = false
-		return YAML(crd)
+		return marshal(crd)
 	}
 	return bytes.Clone(e.b.Bytes()), e.err
 }

@@ -51,7 +51,7 @@ func TestEmitterMatchesYAMLPackage(t *testing.T) {
 				def.Spec.Versions[i].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &props{}}
 			}
 		}
-		want, err := YAML(def)
+		want, err := marshal(def)
 		if err != nil {
 			t.Fatal(err)
 		}
