@@ -55,7 +55,7 @@ func Find(dir string) (Plan, error) {
 		return Plan{Calls: own}, err
 	}
 	f := &finder{dir: dir, seen: map[string]bool{}, read: map[string]bool{}}
-	for _, find := range []func() error{f.makefiles, f.taskfiles, f.scripts, f.directives} {
+	for _, find := range []func() error{f.makefiles, f.taskfile, f.scripts, f.directives} {
 		if err := find(); err != nil {
 			return Plan{}, fmt.Errorf("find the calls of controller-gen: %w", err)
 		}
@@ -100,7 +100,7 @@ type finder struct {
 	dir  string
 	plan Plan
 	seen map[string]bool // calls, by folder and arguments
-	read map[string]bool // scripts that a Makefile runs, and Taskfiles
+	read map[string]bool // scripts that a Makefile runs
 }
 
 // add records a call unless it generates nothing or is already known.

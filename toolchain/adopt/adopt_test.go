@@ -162,50 +162,24 @@ crds:
 			"Makefile:3 .: crd paths=./api/... output:crd:dir=config/crd",
 			"Makefile:4 .: object:headerFile=hack/header.txt paths=./...",
 		}, unknown: []string{"Makefile:5 .: rbac:roleName=$(…) paths=./..."}},
-		"a Taskfile": {archive: `
--- Makefile --
-all:
-	go test ./...
+		"a Taskfile, which is not read": {archive: `
 -- Taskfile.yml --
 version: '3'
-includes:
-  api:
-    taskfile: ./api
-    dir: ./api
-  missing: {taskfile: other.yml, optional: true}
 vars:
-  LOCALBIN: "$(pwd)/bin"
   CONTROLLER_GEN: "{{.LOCALBIN}}/controller-gen-{{.VERSION}}"
-  VERSION: '{{.VERSION | default "v0.19.0"}}'
-  ROOT: {sh: git rev-parse --show-toplevel}
-  CRDS: config/crd
 tasks:
   manifests:
     cmd: '{{.CONTROLLER_GEN}} rbac:roleName=manager-role crd paths=./... output:crd:dir={{.CRDS}}/bases'
   generate:
-    deps: [manifests]
-    vars: {HEADER: "{{.ROOT}}/hack/header.txt"}
     cmds:
-      - task: other
-      - cmd: |
-          echo generate
-          cd pkg
-          go tool controller-gen object:headerFile="{{ .HEADER }}" \
-            paths=./...
-        silent: true
-      - controller-gen webhook paths={{.PATHS | default "./internal/..."}}
-  other: controller-gen rbac:roleName={{.NAME}} paths=./...
--- api/Taskfile.yaml --
-tasks:
-  crds: ["{{.CONTROLLER_GEN}} crd paths=./... output:crd:dir=../{{.CRDS}}"]
+      - go tool controller-gen object paths="./..."
+      - go install sigs.k8s.io/controller-tools/cmd/controller-gen@latest
 -- hack/update.sh --
-controller-gen crd paths=./never
-`, want: []string{
-			"api/Taskfile.yaml:2 api: crd paths=./... output:crd:dir=../config/crd",
-			"Taskfile.yml:15 .: rbac:roleName=manager-role crd paths=./... output:crd:dir=config/crd/bases",
-			"Taskfile.yml:24 pkg: object:headerFile=DIR/hack/header.txt paths=./...",
-			"Taskfile.yml:27 .: webhook paths=./internal/...",
-		}, unknown: []string{"Taskfile.yml:28 .: rbac:roleName=$(…) paths=./..."}},
+controller-gen crd paths=./api/...
+`, want: []string{"hack/update.sh:1 .: crd paths=./api/..."}, unknown: []string{
+			"Taskfile.yml:6 .: rbac:roleName=manager-role crd paths=./... output:crd:dir={{.CRDS}}/bases",
+			`Taskfile.yml:9 .: object paths="./..."`,
+		}},
 		"its own list": {archive: `
 -- .kelson.yaml --
 controllerGen:

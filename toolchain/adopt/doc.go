@@ -14,11 +14,10 @@
 //  1. File, the project's own list of calls;
 //  2. its Makefiles with the files that they include, and the shell scripts that these run with
 //     their arguments;
-//  3. its Taskfile with the files that it includes;
-//  4. the scripts in hack, scripts, build and tools;
-//  5. the go:generate directives of its Go files.
+//  3. the scripts in hack, scripts, build and tools;
+//  4. the go:generate directives of its Go files.
 //
 // It runs no program: it expands the variables that the files assign, the make functions that only
-// change text, and the usual ways to name the project's folder. Calls with other variables are in
-// Plan.Unknown.
+// change text, and the usual ways to name the project's folder. Calls with other variables, and
+// those in a Taskfile, are in Plan.Unknown.
 package adopt

@@ -18,7 +18,7 @@ kelson generate --watch                generate again after every edit
 kelson generate crd paths=./api/...    with arguments of controller-gen: paths, options and outputs
 ` + "```" + `
 
-[Projects that Kelson did not create](../guides/existing-projects.md) generate what their Makefile, Taskfile and scripts pass to controller-gen.
+[Projects that Kelson did not create](../guides/existing-projects.md) generate what their Makefile and scripts pass to controller-gen.
 
 The generators read the packages below DIR once and share one model of the API. They run no other program and write only files whose content
 changes. If there are errors, they write nothing and report all errors with their positions.

@@ -42,7 +42,7 @@ error. It runs no other programs.
 Arguments of controller-gen select packages, options and outputs:
 paths=./api/..., crd:maxDescLen=0, rbac:roleName=NAME, output:crd:dir=DIR. In a
 project that Kelson did not create, kelson without such arguments uses those in
-the project's Makefile, Taskfile and scripts, or its file .kelson.yaml. There,
+the project's Makefile and scripts, or its file .kelson.yaml. There,
 mistakes in markers are only warnings, as far as controller-gen accepts them, and
 files that already mean the same are not rewritten.`,
 		Example: `  kelson generate                       # the project here

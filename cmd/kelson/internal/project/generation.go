@@ -39,7 +39,7 @@ type Generators struct {
 
 // AddFlags adds the flags that all of the commands have.
 func (g *Generators) AddFlags(f *pflag.FlagSet) {
-	f.BoolVar(&g.Adopt, "adopt", true, "in projects that Kelson did not create, generate what their Makefile, Taskfile and scripts pass to controller-gen")
+	f.BoolVar(&g.Adopt, "adopt", true, "in projects that Kelson did not create, generate what their Makefile and scripts pass to controller-gen")
 	f.BoolVar(&g.Strict, "strict", false, "treat markers that controller-gen ignores as errors, as in projects that Kelson created")
 	f.BoolVar(&g.Outside, "write-outside", false,
 		"write generated files also where the project's Makefile or symbolic links lead outside of its checkout")
