@@ -41,6 +41,26 @@ func TestBuildNamesMissingFile(t *testing.T) {
 			},
 			"build DIR/base: DIR/base/gone.yaml does not exist, but kustomization.yml lists gone.yaml: create it, or remove the line",
 		},
+		"a generated role": {
+			map[string]string{"top/kustomization.yaml": "resources: [../rbac]\n", "rbac/kustomization.yaml": "resources: [role.yaml]\n"},
+			"build DIR/rbac: DIR/rbac/role.yaml does not exist, but kustomization.yaml lists role.yaml: kelson generate writes it from markers +kubebuilder:rbac; without such markers, remove the line",
+		},
+		"a generated definition": {
+			map[string]string{"top/kustomization.yaml": "resources: [../crd]\n", "crd/kustomization.yaml": "resources: [bases/a.yaml]\n"},
+			"lists bases/a.yaml: kelson generate writes it from a type",
+		},
+		"generated webhooks": {
+			map[string]string{"top/kustomization.yaml": "resources: [../webhook]\n", "webhook/kustomization.yaml": "resources: [manifests.yaml]\n"},
+			"lists manifests.yaml: kelson generate writes it from markers +kubebuilder:webhook",
+		},
+		"a file of a secret": {
+			map[string]string{"top/kustomization.yaml": "secretGenerator: [{name: a, envs: [.env]}]\n"},
+			"DIR/top/.env does not exist, but kustomization.yaml lists .env: create it, or remove the line",
+		},
+		"a file of a config map": {
+			map[string]string{"top/kustomization.yaml": "configMapGenerator: [{name: a, files: [key=gone.txt]}]\n"},
+			"DIR/top/gone.txt does not exist",
+		},
 		"another error": {
 			map[string]string{"top/kustomization.yaml": "resources: [a.yaml]\nunknown: 1\n", "top/a.yaml": ""},
 			"unknown",

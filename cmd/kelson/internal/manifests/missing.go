@@ -23,6 +23,15 @@ type kustomization struct {
 	PatchesStrategicMerge []string    `json:"patchesStrategicMerge"`
 	PatchesJSON6902       []namedFile `json:"patchesJson6902"`
 	Patches               []namedFile `json:"patches"`
+	ConfigMapGenerator    []generator `json:"configMapGenerator"`
+	SecretGenerator       []generator `json:"secretGenerator"`
+}
+
+// generator has the parts of a generator of ConfigMaps or Secrets that name files.
+type generator struct {
+	Env   string   `json:"env"`
+	Envs  []string `json:"envs"`
+	Files []string `json:"files"` // PATH or KEY=PATH
 }
 
 type namedFile struct {
@@ -45,6 +54,15 @@ func (k kustomization) files() (all []string) {
 	for _, entries := range [][]namedFile{k.PatchesJSON6902, k.Patches} {
 		for _, entry := range entries {
 			all = append(all, entry.Path)
+		}
+	}
+	for _, g := range append(k.ConfigMapGenerator, k.SecretGenerator...) {
+		all = append(append(all, g.Env), g.Envs...)
+		for _, file := range g.Files {
+			if _, path, named := strings.Cut(file, "="); named {
+				file = path
+			}
+			all = append(all, file)
 		}
 	}
 	return all
@@ -100,10 +118,21 @@ func local(entry string) bool {
 type missingError struct{ file, entry, path string }
 
 func (e *missingError) Error() string {
-	advice := "create it, or remove the line"
-	if filepath.ToSlash(e.entry) == "../crd" {
-		advice = "kelson create api adds a kind and the folder; in a project without kinds, remove the line"
-	}
 	return fmt.Sprintf("build %s: %s does not exist, but %s lists %s: %s",
-		filepath.Dir(e.file), e.path, filepath.Base(e.file), e.entry, advice)
+		filepath.Dir(e.file), e.path, filepath.Base(e.file), e.entry, e.advice())
+}
+
+// advice returns the next step, which depends on what usually creates the file.
+func (e *missingError) advice() string {
+	switch in := filepath.Base(filepath.Dir(e.file)); {
+	case filepath.ToSlash(e.entry) == "../crd":
+		return "kelson create api adds a kind and the folder; in a project without kinds, remove the line"
+	case in == "rbac" && e.entry == "role.yaml":
+		return "kelson generate writes it from markers +kubebuilder:rbac; without such markers, remove the line"
+	case in == "webhook" && e.entry == "manifests.yaml":
+		return "kelson generate writes it from markers +kubebuilder:webhook; without such markers, remove the line"
+	case in == "crd" && strings.HasPrefix(filepath.ToSlash(e.entry), "bases/"):
+		return "kelson generate writes it from a type with +kubebuilder:object:root; without the type, remove the line"
+	}
+	return "create it, or remove the line"
 }
