@@ -106,6 +106,11 @@ func (f *feed) put(obj *store.Object) {
 	if f.nodes[node] == nil {
 		f.nodes[node] = map[store.Key]*corev1.Pod{}
 	}
+	// The decoded pod is shared. Agents keep their pods, and do not need managedFields, which are a
+	// quarter of the memory of a small pod.
+	kept := *pod
+	kept.ManagedFields = nil
+	pod = &kept
 	f.nodes[node][obj.Key], f.bound[obj.Key] = pod, node
 	if changed := f.changed[node]; changed != nil {
 		changed(old, pod)

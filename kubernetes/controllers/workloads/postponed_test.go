@@ -5,11 +5,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -17,6 +20,34 @@ import (
 type listing struct{ *cache.ListWatch }
 
 func (listing) IsWatchListSemanticsUnSupported() bool { return true }
+
+// The informers of controllers do not keep managedFields, as in kube-controller-manager.
+func TestInformersTrim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pods := &cache.ListWatch{
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []corev1.Pod{{
+					ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"a": "b"},
+						ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}}}}, nil
+			},
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				return watch.NewFake(), nil
+			},
+		}
+		s := &informers{}
+		read := lazily(s, func(kubernetes.Interface, string, time.Duration, cache.Indexers) cache.SharedIndexInformer {
+			return cache.NewSharedIndexInformer(listing{pods}, &corev1.Pod{}, 0, cache.Indexers{})
+		}, corelisters.NewPodLister)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go read().Informer().RunWithContext(ctx)
+		synctest.Wait()
+		items := read().Informer().GetStore().List()
+		if len(items) != 1 || items[0].(*corev1.Pod).ManagedFields != nil || items[0].(*corev1.Pod).Labels["a"] != "b" {
+			t.Errorf("%+v", items)
+		}
+	})
+}
 
 // A running informer does not call the handlers of a controller that is still being constructed:
 // its constructor may set what they need after it has registered them, as that of StatefulSets
