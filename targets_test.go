@@ -23,6 +23,7 @@ var compiledApart = map[string]string{
 	"bench-million":     "measures the release",
 	"bench-nodes":       "measures the release",
 	"bench-operator":    "measures the release",
+	"bench-scale":       "measures the release",
 	"race":              "the race detector needs cgo, and instruments every package",
 	"vet-darwin":        "another system, with the flags of its release",
 	"vet-windows":       "another system, with the flags of its release",

@@ -72,7 +72,8 @@ func scanHead(data []byte) (Head, span, error) {
 }
 
 // Metadata returns the JSON of the object's metadata. It is a part of Data: never change it.
-func (o *Object) Metadata() []byte { return o.Member("metadata") } // every stored object has it, see scanHead
+// Every stored object has metadata, see scanHead.
+func (o *Object) Metadata() []byte { return o.Member("metadata") }
 
 // Member returns the JSON of a member of the object, or nil if the object does not have it. It is a
 // part of Data: never change it.

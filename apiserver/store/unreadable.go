@@ -14,7 +14,8 @@ const unreadablePrefix = `{"unreadable":`
 // of no kind: every codec returns an error for it. So reads and changes of the object and lists of
 // its resource fail, all other resources can be used, and the object can be deleted unsafely.
 func Unreadable(key Key, cause error) []byte {
-	metadata := map[string]string{"name": key.Name, "annotations": "unreadable"} // a map in every kind
+	// The annotations of every kind are a map.
+	metadata := map[string]string{"name": key.Name, "annotations": "unreadable"}
 	if key.Namespace != "" {
 		metadata["namespace"] = key.Namespace
 	}

@@ -244,7 +244,8 @@ func waitNodes(ctx context.Context, c *kubernetes.Clientset, want int) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d nodes are Ready: %w", count, want, ctx.Err())
-		case <-time.After(max(100*time.Millisecond, time.Duration(want)*time.Millisecond)): // the list costs the server time
+		// The list costs the server time.
+		case <-time.After(max(100*time.Millisecond, time.Duration(want)*time.Millisecond)):
 		}
 	}
 }

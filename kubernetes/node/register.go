@@ -267,8 +267,8 @@ func (a *Agent) heartbeat(ctx context.Context) {
 		return
 	}
 	every := a.config.LeaseDuration / 4
-	// The second heartbeat comes earlier, so that those of many nodes that start together do not all
-	// come at the same time.
+	// The second heartbeat comes earlier, so that those of many nodes that start together do not
+	// all come at the same time.
 	timer := time.NewTimer(phase(a.config.Name, every))
 	defer timer.Stop()
 	statusAt := time.Now().Add(statusEvery)

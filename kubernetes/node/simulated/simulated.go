@@ -48,9 +48,9 @@ const Scheme = "simulated://"
 
 // Config configures a Runtime. All fields are optional.
 type Config struct {
-	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/14, which
-	// has more addresses than Kubernetes supports pods. If several runtimes serve one control plane,
-	// each needs its own network.
+	// PodNetwork is the network of the pods' addresses; the zero value means 10.244.0.0/14,
+	// which has more addresses than Kubernetes supports pods. If several runtimes serve one
+	// control plane, each needs its own network.
 	PodNetwork netip.Prefix
 	// LogBytes is the maximum size of a container's log, which is in memory; 0 means 256 KiB.
 	LogBytes int64
