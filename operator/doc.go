@@ -57,8 +57,8 @@
 //
 // Some packages are parts of the others that are also useful on their own: reflector, delta, store,
 // discovery and tree. Their documentation is their contract, as with the packages above. footprint
-// and client/clienttest serve this repository, and may change at any time. The file api.txt lists
-// what the module exports; a test compares it with the code, so that reviews show every change.
+// serves this repository, and may change at any time. The file api.txt lists what the module
+// exports; a test compares it with the code, so that reviews show every change.
 //
 // # Testing
 //

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/internal/apitest/apiserver"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // lists records the token and limit of each list request, and rejects some.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 var (

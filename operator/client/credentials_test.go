@@ -30,7 +30,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // All credentials of a kubeconfig work: a token, a password, an exec plugin (called again after a

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/discovery"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 var widgetOfDiscovery = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 func Example() {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // The transport settings of a rest.Config take effect.

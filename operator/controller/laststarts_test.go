@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/clienttest"
 	"kelson.dev/operator/reconcile"
 )
 

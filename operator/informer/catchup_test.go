@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // seen returns the objects of an informer as name=label.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // knowing also records the time since which each change could be read.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // newLagging returns a fixture whose informers receive each event a minute late.

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // The cache has writes of others once the watch has delivered them; live reads have them

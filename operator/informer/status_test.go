@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // forbid rejects a verb on pods.

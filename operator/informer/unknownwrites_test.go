@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/client/clienttest"
 	"kelson.dev/operator/informer"
+	"kelson.dev/operator/internal/clienttest"
 )
 
 // losing is a transport that loses the responses to some writes, which the server has executed.
