@@ -338,6 +338,9 @@ bench-adapter: release ## other projects' programs on the operator library's ada
 explore-corpus: ## find bugs of real operators with kelson explore: a minute after the build; writes docs/internals/explore.md
 	$(GO) test -count=1 -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
 
+explore-kubernetes: ## explore Kubernetes' own controllers, up to three minutes each, half an hour in all; writes docs/internals/explore.md
+	$(GO) test -count=1 -timeout 60m -v -run TestControllers ./bench/explore/kubernetes -for 3m -docs $(CURDIR)/docs/internals/explore.md
+
 explore-versions: build ## explore operators on releases of controller-runtime and client-go since 2022, each with a bug that kelson explore must find: a few minutes for the first build
 	@rm -rf bin/versions && cp -r bench/explore/versions bin/versions
 	@find bin/versions -name '*.go.txt' | while read -r file; do mv "$$file" "$${file%.txt}"; done

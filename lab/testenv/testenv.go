@@ -85,6 +85,7 @@ type options struct {
 	loadBalancers   string   // the CIDRs of LoadBalancers
 	stages          []string // files and folders
 	version         string   // of EmulatedVersion
+	controllers     []string // of Controllers
 
 	webhooks  bool   // of Webhooks
 	hooks     *hooks // shared by forks; nil without Webhooks
@@ -159,6 +160,13 @@ func Workloads() Option {
 	return func(o *options) { o.plane.Workloads = true }
 }
 
+// Controllers selects Kubernetes' controllers by name, as kube-controller-manager's --controllers
+// does: NAME, -NAME or *. With "*" and "-replicaset-controller", for example, a test can run that
+// controller as its operator.
+func Controllers(names ...string) Option {
+	return func(o *options) { o.controllers = names }
+}
+
 // SchedulerConfig configures the scheduler, which runs with [Workloads] or [Nodes], by a file that
 // contains a KubeSchedulerConfiguration.
 func SchedulerConfig(file string) Option {
@@ -178,7 +186,7 @@ func NoControllers() Option {
 }
 
 // EmulatedVersion makes the control plane behave like a release of Kubernetes, "1.34" to "1.37";
-// see docs/guides/versions.md. The default is the environment variable KELSON_EMULATED_VERSION, or
+// see docs/guides/envtest.md. The default is the environment variable KELSON_EMULATED_VERSION, or
 // the latest. Only one release can be emulated in a process at a time: parallel tests must use the
 // same.
 func EmulatedVersion(release string) Option {
@@ -238,6 +246,11 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	}
 	if o.schedulerConfig != "" {
 		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
+			t.Fatalf("testenv: %v", err)
+		}
+	}
+	if o.controllers != nil {
+		if o.plane.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {
 			t.Fatalf("testenv: %v", err)
 		}
 	}
