@@ -237,7 +237,8 @@ func TestKubernetesControllersWithMetadataOnly(t *testing.T) {
 			{at: 1020, user: user, agent: watch.agent, verb: "create", plural: "pods", name: "web-0"},
 		})
 		s := lastStep(t, l, "pods", "web-0")
-		if s.Probably == nil || s.Probably.Earlier.Duration != 20*time.Millisecond { // the StatefulSet
+		// The StatefulSet was created 20 ms before.
+		if s.Probably == nil || s.Probably.Earlier.Duration != 20*time.Millisecond {
 			t.Errorf("%s: the Pod: %+v", user, s.Probably)
 		}
 	}

@@ -39,9 +39,9 @@ type Request struct {
 // test and a cluster, and a create has none that could be checked.
 //
 // The scope follows the watches: if an operator watches a resource in all namespaces, and has sent
-// requests for it in one namespace, it acts where the objects of that resource are. Its requests for
-// other resources in that namespace then go to the ClusterRole, too. Leases, of leader election, do
-// not follow.
+// requests for it in one namespace, it acts where the objects of that resource are. Its requests
+// for other resources in that namespace then go to the ClusterRole, too. Leases, of leader
+// election, do not follow.
 //
 // A rule that allows watch also allows list: clients list if a server, such as an older release of
 // Kubernetes, does not support watches that begin with the state.
