@@ -84,7 +84,7 @@ type activity struct {
 // flap records the changes of a field.
 type flap struct {
 	values   []string // the last few, oldest first
-	managers []string // that made the changes
+	managers []string // that made the changes; none if they are unknown
 	changes  int
 	returns  int // how often the new value was one of values
 }
@@ -254,7 +254,7 @@ func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, c
 // and is not a loop; if the writer causes the changes itself, its reconciles are a chain.
 func (a *activity) flapping() bool {
 	for _, f := range a.fields {
-		if f.returns >= loopReturns && (len(f.managers) > 1 || len(a.writers) > 1) {
+		if f.returns >= loopReturns && (len(f.managers) != 1 || len(a.writers) > 1) {
 			return true
 		}
 	}
