@@ -20,7 +20,7 @@ var (
 )
 
 // ErrNotExecuted means that a command can't be simulated.
-var ErrNotExecuted = errors.New("the simulated runtime can't run this command: it simulates only echo, sleep, true, false and exit")
+var ErrNotExecuted = errors.New("the simulated runtime can't run this command: it simulates only echo, sleep, true, false and exit; " + HowToRun)
 
 // Exec simulates a command in the same way as a container's own command (see command.go), or
 // returns ErrNotExecuted.

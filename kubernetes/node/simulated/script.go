@@ -44,6 +44,7 @@ type script struct {
 	reason    string
 	message   string
 	stopAfter time.Duration
+	notRun    bool // the container has a program that is not simulated, and no declared log
 }
 
 // line is a line of output and its time after the start.
@@ -60,13 +61,14 @@ func scriptOf(spec node.ContainerSpec) (script, error) {
 	if restartsAlways(spec) {
 		s.runFor = forever
 	}
+	s.notRun = true
 	if command := append(append([]string(nil), spec.Command...), spec.Args...); len(command) > 0 {
 		if run, ok := interpret(command, spec.Env); ok {
-			s.lines, s.runFor, s.code = run.lines, run.at, run.code
+			s.lines, s.runFor, s.code, s.notRun = run.lines, run.at, run.code, false
 		}
 	}
 	if text, ok := annotation(spec, AnnotationLog); ok {
-		s.lines = nil
+		s.lines, s.notRun = nil, false
 		for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 			s.lines = append(s.lines, line{text: l})
 		}

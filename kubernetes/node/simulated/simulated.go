@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -322,5 +323,23 @@ func (c *container) end(exit node.Exit) {
 }
 
 func (c *container) Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
-	return c.log.Read(ctx, containerlog.FromPodLogOptions(opts, time.Now())), nil
+	log := c.log.Read(ctx, containerlog.FromPodLogOptions(opts, time.Now()))
+	if !c.script.notRun || opts.TailLines != nil && *opts.TailLines == 0 {
+		return log, nil
+	}
+	text := notRun
+	if opts.Timestamps {
+		text = c.started.UTC().Format(time.RFC3339Nano) + " " + text
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(strings.NewReader(text), log), log}, nil
 }
+
+// notRun is the log of containers whose program is not simulated. It is not in the memory of the
+// log, of which there are as many as containers.
+const notRun = "[kelson] this container is simulated: its program does not run, so it has no output; " + HowToRun + "\n"
+
+// HowToRun says which nodes run the programs of containers.
+const HowToRun = "kelson serve --node=process runs commands as processes of this machine, --node=containers runs images"

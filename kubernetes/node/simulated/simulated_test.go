@@ -250,14 +250,26 @@ func TestEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		spec := specOf("Always", nil)
 		s := sandboxOf(t, ctx, spec)
+		begin := time.Now()
 		c, err := s.Start(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cancel()
 		<-c.Done()
-		if got := logOf(t, c, corev1.PodLogOptions{Follow: true}); got != "" {
+		// the container has a program that is not simulated
+		if got := logOf(t, c, corev1.PodLogOptions{Follow: true}); got != notRun {
 			t.Errorf("log %q", got)
+		}
+		if got := logOf(t, c, corev1.PodLogOptions{TailLines: new(int64)}); got != "" {
+			t.Errorf("no line of the log: %q", got)
+		}
+		want := begin.UTC().Format(time.RFC3339Nano) + " " + notRun
+		if got := logOf(t, c, corev1.PodLogOptions{Timestamps: true}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if err := c.(node.Executor).Exec(t.Context(), []string{"bash"}, node.Streams{}); err == nil || !strings.Contains(err.Error(), "--node=containers runs images") {
+			t.Errorf("exec: %v", err)
 		}
 	})
 }
