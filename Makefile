@@ -472,12 +472,16 @@ generators: ## compare the generators' output for real projects with controller-
 operators: build ## run the generators on public projects as they are: a minute after the clones; writes docs/internals/operators.md; SOURCES is a folder with clones
 	$(GO) run ./test/operators -kelson $(KELSON) -docs docs/internals/operators.md
 
-projects: build bin/peers/helm ## run kelson generate, vet and package in public projects as they are, and compare their charts with their installers through Helm: two minutes after the clones; writes docs/internals/projects.md; SOURCES is a folder with clones
-	$(GO) run ./test/projects -kelson $(KELSON) -helm bin/peers/helm -docs docs/internals/projects.md
+projects: build bin/peers/helm bin/peers/controller-gen ## run kelson generate, vet and package in public projects as they are, and compare their charts with their installers through Helm: a few minutes after the clones; writes docs/internals/projects.md; SOURCES is a folder with clones
+	$(GO) run ./test/projects -kelson $(KELSON) -helm bin/peers/helm -controller-gen bin/peers/controller-gen -docs docs/internals/projects.md
 
 bin/peers/helm:
 	@mkdir -p bin/peers
 	GOBIN=$(CURDIR)/bin/peers GOWORK=off $(GO) install -ldflags '-s -w' helm.sh/helm/v4/cmd/helm@v4.3.2
+
+bin/peers/controller-gen:
+	@mkdir -p bin/peers
+	GOBIN=$(CURDIR)/bin/peers GOWORK=off $(GO) install sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 
 operators-dev: build ## run public operators with kelson dev until each has reconciled a sample: an hour the first time, as it compiles them; writes docs/internals/operators-dev.md; SOURCES is a folder with clones
 	$(GO) run ./test/operators -dev -kelson $(KELSON) -docs docs/internals/operators-dev.md

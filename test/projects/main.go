@@ -2,11 +2,13 @@
 // docs/internals/projects.md: a row for each project, a cell for each command. It neither compiles
 // nor runs the projects.
 //
-//	go run ./test/projects -kelson bin/kelson -helm bin/peers/helm -docs docs/internals/projects.md
+//	go run ./test/projects -kelson bin/kelson -helm bin/peers/helm \
+//		-controller-gen bin/peers/controller-gen -docs docs/internals/projects.md
 //
 // The file projects.txt lists the projects and has the rule by which they were chosen. It clones
 // each at its commit to bin/projects. With -sources, the clones come from DIR/OWNER+NAME/repo
-// instead of GitHub. Projects that exist already are not cloned again.
+// instead of GitHub; files that such a copy lacks, which are binaries, are left out. Projects that
+// exist already are not cloned again.
 package main
 
 import (
@@ -21,9 +23,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"kelson.dev/test/section"
+	"kelson.dev/toolchain/adopt"
 )
 
 //go:embed projects.txt
@@ -51,6 +55,7 @@ func main() {
 	c := &checker{}
 	flag.StringVar(&c.kelson, "kelson", "bin/kelson", "kelson's binary")
 	flag.StringVar(&c.helm, "helm", "bin/peers/helm", "Helm's binary")
+	flag.StringVar(&c.controllerGen, "controller-gen", "bin/peers/controller-gen", "controller-gen's binary")
 	flag.StringVar(&c.sources, "sources", os.Getenv("SOURCES"),
 		"folder with OWNER+NAME/repo, git directories to clone from instead of GitHub")
 	flag.StringVar(&c.work, "work", "bin/projects", "folder of the clones")
@@ -73,10 +78,10 @@ func main() {
 }
 
 // checker runs the commands in the projects.
-type checker struct{ kelson, helm, sources, work string }
+type checker struct{ kelson, helm, controllerGen, sources, work string }
 
 func (c *checker) run(ctx context.Context, match *regexp.Regexp, docs string) error {
-	for _, path := range []*string{&c.kelson, &c.helm, &c.work} {
+	for _, path := range []*string{&c.kelson, &c.helm, &c.controllerGen, &c.work} {
 		abs, err := filepath.Abs(*path)
 		if err != nil {
 			return err
@@ -132,11 +137,13 @@ func (c *checker) clone(ctx context.Context, p project, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	const archive = `git -C "$1" archive "$2" | tar -x -C "$3"`
 	const fetch = `cd "$3" && git init -q && git fetch -q --depth=1 "$1" "$2" && git checkout -q --force FETCH_HEAD && rm -rf .git`
 	script, from := fetch, "https://github.com/"+p.repo
 	if c.sources != "" {
-		script, from = archive, filepath.Join(c.sources, strings.ReplaceAll(p.repo, "/", "+"), "repo")
+		script, from = checkout, filepath.Join(c.sources, strings.ReplaceAll(p.repo, "/", "+"), "repo")
+		if _, err := os.Stat(filepath.Join(from, ".git")); err == nil {
+			from = filepath.Join(from, ".git")
+		}
 	}
 	if out, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", from, p.commit,
 		dir).CombinedOutput(); err != nil {
@@ -144,6 +151,17 @@ func (c *checker) clone(ctx context.Context, p project, dir string) error {
 	}
 	return nil
 }
+
+// checkout writes the files of a commit, except for binaries that the copy of the repository lacks.
+const checkout = `export GIT_INDEX_FILE="$3/.index"
+git --git-dir="$1" --work-tree="$3" read-tree "$2" || exit 1
+git --git-dir="$1" --work-tree="$3" checkout-index -a -q
+rm "$GIT_INDEX_FILE"
+git --git-dir="$1" ls-tree -r --name-only "$2" | while IFS= read -r name; do
+	if [ ! -e "$3/$name" ] && [ ! -h "$3/$name" ]; then
+		case "$name" in *.go|*.yaml|*.yml|*.mod|*.sum|*Makefile*) echo "missing: $name"; exit 1;; esac
+	fi
+done`
 
 var requirement = regexp.MustCompile(`sigs\.k8s\.io/controller-runtime (v\S+)`)
 
@@ -188,7 +206,13 @@ func (c *checker) check(ctx context.Context, dir string) ([]cell, error) {
 	if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
 		return nil, err
 	}
-	cells := []cell{c.generate(ctx, work), c.vet(ctx, work)}
+	generated := c.generate(ctx, work)
+	if differing.MatchString(generated.text) {
+		if generated, err = c.regenerate(ctx, dir, generated); err != nil {
+			return nil, err
+		}
+	}
+	cells := []cell{generated, c.vet(ctx, work)}
 	installer, chart := filepath.Join(copied, "install.yaml"), filepath.Join(copied, "chart")
 	made := outcome(c.command(ctx, work, "package", "installer", "-o", installer))
 	cells = append(cells, made)
@@ -206,7 +230,7 @@ func (c *checker) check(ctx context.Context, dir string) ([]cell, error) {
 // command runs kelson in a project and returns what it prints.
 func (c *checker) command(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.kelson, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	cmd.Dir, cmd.Env = dir, environment()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -215,6 +239,9 @@ func (c *checker) command(ctx context.Context, dir string, args ...string) (stri
 	}
 	return out.String(), err
 }
+
+// environment makes the go command read projects as they are: with go.mod files that lack lines.
+func environment() []string { return append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod") }
 
 // outcome is "ok" or the error that kelson printed.
 func outcome(out string, err error) cell {
@@ -234,10 +261,16 @@ func message(out string, err error) string {
 
 var outdated = regexp.MustCompile(`(?m)^kelson: generated files are not up to date: \[(.*)\] \(run`)
 
-// generate compares the committed files with the generated ones. Files that differ are not an error
-// of kelson: projects change types without generating again, or edit generated files.
+// differing matches the cell of a project whose committed files are not those that Kelson
+// generates.
+var differing = regexp.MustCompile(`^differ: `)
+
+// generate compares the committed files with the generated ones.
 func (c *checker) generate(ctx context.Context, dir string) cell {
 	out, err := c.command(ctx, dir, "generate", "--check")
+	if err == nil && strings.Contains(out, "nothing to generate") {
+		return cell{true, "nothing to generate"}
+	}
 	if err == nil {
 		return cell{true, "equal"}
 	}
@@ -245,6 +278,53 @@ func (c *checker) generate(ctx context.Context, dir string) cell {
 		return cell{false, "differ: " + m[1]}
 	}
 	return cell{false, message(out, err)}
+}
+
+// regenerate tells files that are older than the project's types, or that somebody edited, from
+// files that Kelson generates differently: it runs controller-gen in a copy of a project as the
+// project does, and compares again. If controller-gen's files are the ones that Kelson generates,
+// the committed ones are stale.
+func (c *checker) regenerate(ctx context.Context, dir string, before cell) (cell, error) {
+	work, err := os.MkdirTemp(c.work, "regenerated-")
+	if err != nil {
+		return cell{}, err
+	}
+	defer os.RemoveAll(work)
+	if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
+		return cell{}, err
+	}
+	plan, err := adopt.Find(work)
+	if err != nil {
+		return cell{}, err
+	}
+	var failed []string
+	for _, call := range plan.Calls {
+		cmd := exec.CommandContext(ctx, c.controllerGen, current(call.Args)...)
+		cmd.Dir, cmd.Env = call.Dir, environment()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			failed = append(failed, fmt.Sprintf("controller-gen %s: %v\n%s", strings.Join(call.Args, " "), err, out))
+		}
+	}
+	after := c.generate(ctx, work)
+	if after.ok {
+		return cell{true, strings.Replace(before.text, "differ: ", "stale: ", 1)}, nil
+	}
+	after.text = strings.Join(append([]string{after.text}, failed...), "\n")
+	return after, nil
+}
+
+// current returns arguments without the options of former versions that controller-gen rejects.
+func current(args []string) (now []string) {
+	for _, arg := range args {
+		if name, options, ok := strings.Cut(arg, ":"); ok && name == "crd" {
+			kept := slices.DeleteFunc(strings.Split(options, ","), func(option string) bool {
+				return strings.HasPrefix(option, "trivialVersions=") || strings.HasPrefix(option, "preserveUnknownFields=")
+			})
+			arg = strings.TrimSuffix(name+":"+strings.Join(kept, ","), ":")
+		}
+		now = append(now, arg)
+	}
+	return now
 }
 
 // vet counts the findings, which are faults of the project.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,5 +63,103 @@ metadata: {name: a.b}
 			got != (cell{true, "2 equal objects"}) || want != "" && !strings.HasSuffix(found, "places: "+want) {
 			t.Errorf("%s\ngot  %s\nwant %s", chart, got.text, want)
 		}
+	}
+}
+
+// files writes files, of which those in bin are programs.
+func files(t *testing.T, texts map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range texts {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Files that controller-gen would write as Kelson does are stale; others differ.
+func TestRegenerate(t *testing.T) {
+	project := files(t, map[string]string{
+		"go.mod":   "module example.com/a\n",
+		"Makefile": "all:\n\tcontroller-gen crd:trivialVersions=true,maxDescLen=0 rbac:roleName=r paths=./...\n",
+	})
+	const kelson = `#!/bin/sh
+if [ -e role.yaml ]; then echo '3 generated files are up to date'; exit; fi
+echo 'kelson: generated files are not up to date: [role.yaml] (run kelson generate .)'
+exit 1
+`
+	for name, tt := range map[string]struct{ controllerGen, want string }{
+		"stale": {
+			"#!/bin/sh\n[ \"$*\" = 'crd:maxDescLen=0 rbac:roleName=r paths=./...' ] && touch role.yaml\n",
+			"stale: role.yaml",
+		},
+		"differ": {"#!/bin/sh\necho no such module; exit 1\n", "differ: role.yaml\n" +
+			"controller-gen crd:trivialVersions=true,maxDescLen=0 rbac:roleName=r paths=./...: exit status 1\nno such module\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin := files(t, map[string]string{"kelson": kelson, "controller-gen": tt.controllerGen})
+			c := &checker{kelson: filepath.Join(bin, "kelson"), work: t.TempDir(),
+				controllerGen: filepath.Join(bin, "controller-gen")}
+			got, err := c.regenerate(t.Context(), project, c.generate(t.Context(), project))
+			if err != nil || got != (cell{name == "stale", tt.want}) {
+				t.Errorf("got %+v, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// A copy of a repository that lacks a binary has all other files; one that lacks code is an error.
+func TestCloneOfIncompleteCopy(t *testing.T) {
+	repo := files(t, map[string]string{"owner+name/repo/.keep": ""}) + "/owner+name/repo"
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "-q")
+	for name, text := range map[string]string{
+		"go.mod": "module a\n", "bin/manager": "binary", "workload/a.go": "package workload\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(repo, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("add", ".")
+	git("commit", "-q", "-m", "all")
+	c := &checker{sources: filepath.Dir(filepath.Dir(repo))}
+	clone := func() (string, error) {
+		dir := filepath.Join(t.TempDir(), "clone")
+		return dir, c.clone(t.Context(), project{"owner/name", git("rev-parse", "HEAD")}, dir)
+	}
+	lose := func(name string) {
+		t.Helper()
+		blob := git("rev-parse", "HEAD:"+name)
+		if err := os.Remove(filepath.Join(repo, ".git/objects", blob[:2], blob[2:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose("bin/manager")
+	dir, err := clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "workload/a.go")); err != nil {
+		t.Error(err)
+	}
+	lose("workload/a.go")
+	if _, err := clone(); err == nil || !strings.Contains(err.Error(), "missing: workload/a.go") {
+		t.Errorf("without a Go file: %v", err)
 	}
 }
