@@ -56,7 +56,7 @@ func spliceFile(name string) int {
 }
 
 // splice replaces each declaration of src that the block has too, with its comments, and appends
-// the others. It adds and removes imports as needed.
+// the others. If the block has no imports, it adds and removes those of guideImports as needed.
 func splice(src, block []byte) ([]byte, error) {
 	block = append([]byte("package p\n"), block...)
 	files := token.NewFileSet()
@@ -72,6 +72,9 @@ func splice(src, block []byte) ([]byte, error) {
 		if src, err = replaceDecl(src, declName(decl), text); err != nil {
 			return nil, err
 		}
+	}
+	if len(parsed.Imports) > 0 {
+		return format.Source(src)
 	}
 	used := usedPackages(parsed)
 	for name, importPath := range guideImports {
@@ -141,6 +144,9 @@ func declName(decl ast.Decl) string {
 		}
 		return d.Name.Name
 	case *ast.GenDecl:
+		if d.Tok == token.IMPORT {
+			return "import"
+		}
 		if spec, ok := d.Specs[0].(*ast.TypeSpec); ok {
 			return spec.Name.Name
 		}
@@ -179,16 +185,24 @@ func F() error { return errors.New("x") }
 
 func G(context.Context) { client := f(); client.Do() }
 `
-	got, err := splice([]byte(src), []byte(block))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, holds := range map[string]bool{
-		"// T is old.": true, "// F is old.": false, "// a marker\n\n// F is new.": true, "func G(": true,
-		`"fmt"`: false, `"errors"`: true, `"context"`: true, `client"`: false,
-	} {
-		if strings.Contains(string(got), want) != holds {
-			t.Errorf("contains %q: %v, want %v:\n%s", want, !holds, holds, got)
+	contains := func(block string, parts map[string]bool) {
+		t.Helper()
+		got, err := splice([]byte(src), []byte(block))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want, holds := range parts {
+			if strings.Contains(string(got), want) != holds {
+				t.Errorf("contains %q: %v, want %v:\n%s", want, !holds, holds, got)
+			}
 		}
 	}
+	contains(block, map[string]bool{
+		"// T is old.": true, "// F is old.": false, "// a marker\n\n// F is new.": true, "func G(": true,
+		`"fmt"`: false, `"errors"`: true, `"context"`: true, `client"`: false,
+	})
+	// The imports of a block replace those of the file, so that a missing one does not compile.
+	contains("import (\n\t\"example.com/own\"\n)\n\n"+block, map[string]bool{
+		`"example.com/own"`: true, `"fmt"`: false, `"errors"`: false, `"context"`: false, "// F is new.": true,
+	})
 }
