@@ -27,11 +27,12 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// consoleMemory bounds the memory of kelson console with 10,000 objects and 17,000 Events, in bytes.
+// consoleMemory bounds the memory of kelson console with 10,000 objects and 17,000 Events, in
+// bytes.
 const consoleMemory = 200 << 20
 
-// make screens takes screenshots of the main views of four clusters, in the width of a screen and of
-// a phone, and measures the memory of kelson console.
+// make screens takes screenshots of the main views of four clusters, in the width of a screen and
+// of a phone, and measures the memory of kelson console.
 func TestScreens(t *testing.T) {
 	if os.Getenv("KELSON_SCREENSHOTS") == "" || os.Getenv("KELSON") == "" {
 		t.Skip("SKIPPED: KELSON_SCREENSHOTS and KELSON are not set; make screens sets them")
@@ -101,8 +102,8 @@ func screenOf(t *testing.T, fill func(t *testing.T, c client.Client)) *screen {
 	return &screen{t, openURL(t, url), process, server}
 }
 
-// printed starts kelson and returns the group of a pattern in its output. It stops kelson at the end
-// of the test, or when stop is called.
+// printed starts kelson and returns the group of a pattern in its output. It stops kelson at the
+// end of the test, or when stop is called.
 func printed(t *testing.T, pattern string, args ...string) (found string, stop func(), cmd *exec.Cmd) {
 	t.Helper()
 	cmd = exec.Command(os.Getenv("KELSON"), args...)

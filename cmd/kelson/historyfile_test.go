@@ -155,8 +155,8 @@ func TestHistoryAndDiffOfAFile(t *testing.T) {
 	}
 }
 
-// kelson diff --since shows the newest changes first, with their writers, and what has failed since.
-// The history has the writer of each version.
+// kelson diff --since shows the newest changes first, with their writers, and what has failed
+// since. The history has the writer of each version.
 func TestDiffSince(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "h")
 	f, err := os.Create(file)

@@ -79,9 +79,9 @@ func main() {
 		// kubectl parses its own flags and prints its own errors
 		os.Exit(kubectl.Run(invoked, os.Args[1:]))
 	}
-	// Kubernetes' libraries log through klog. Commands return their errors, and servers route the lines
-	// to their own log. Warnings of API servers are printed only by commands that act on a cluster for
-	// their user.
+	// Kubernetes' libraries log through klog. Commands return their errors, and servers route the
+	// lines to their own log. Warnings of API servers are printed only by commands that act on a
+	// cluster for their user.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// kelson serve --detach returns when the server is ready, kelson list shows it, and kelson stop ends
-// it. Its state stays for the next start with its name.
+// kelson serve --detach returns when the server is ready, kelson list shows it, and kelson stop
+// ends it. Its state stays for the next start with its name.
 func TestNamedServers(t *testing.T) {
 	data := t.TempDir()
 	kelson := func(code int, args ...string) outcome {

@@ -11,10 +11,10 @@ import (
 // writer first: those whose entry in metadata.managedFields is new or has a new time. from is nil
 // for an object that was created. at is the time of the version to.
 //
-// The times of entries are in seconds, so a manager that writes twice in a second has the same entry.
-// If no entry has changed, the writers are therefore those that own a changed field, and wrote in
-// the second of at. None means that the server made the change for a request that has no manager,
-// such as a deletion.
+// The times of entries are in seconds, so a manager that writes twice in a second has the same
+// entry. If no entry has changed, the writers are therefore those that own a changed field, and
+// wrote in the second of at. None means that the server made the change for a request that has no
+// manager, such as a deletion.
 func Writers(from, to []byte, at time.Time) ([]Owner, error) {
 	before, err := owners(from)
 	if err != nil {
@@ -39,7 +39,8 @@ func Writers(from, to []byte, at time.Time) ([]Owner, error) {
 	return written, nil
 }
 
-// changers returns the managers that own a field whose value differs from that in an earlier version.
+// changers returns the managers that own a field whose value differs from that in an earlier
+// version.
 func changers(from, to []byte) (found []Owner, err error) {
 	values := map[string]string{}
 	if err := leaves(from, func(path, value string, _ []Owner) { values[path] = value }); err != nil {
