@@ -53,7 +53,8 @@ func main() {
 		setupLog.Error(err, "create controller", "controller", "Fleet")
 		os.Exit(1)
 	}
-	if err := (&controller.ShipReconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme()}).SetupWithManager(mgr); err != nil {
+	if err := (&controller.ShipReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(),
+		Scheme: mgr.GetScheme()}).SetupWithManager(mgr); err != nil {
 		setupLog.Error(err, "create controller", "controller", "Ship")
 		os.Exit(1)
 	}

@@ -102,7 +102,7 @@ func runManager(ctx context.Context, rest *rest.Config) error {
 	}
 	for _, r := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&controller.FleetReconciler{Client: mgr.GetClient(), Scheme: scheme},
-		&controller.ShipReconciler{Client: mgr.GetClient(), Scheme: scheme},
+		&controller.ShipReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Scheme: scheme},
 		&controller.BerthReconciler{Client: mgr.GetClient(), Scheme: scheme},
 	} {
 		if err := r.SetupWithManager(mgr); err != nil {

@@ -14,12 +14,18 @@ import (
 	seav1 "kelson.dev/bench/explore/fleet/api/v1"
 )
 
-const berthFinalizer = "sea.example.com/berth"
+const (
+	berthFinalizer = "sea.example.com/berth"
+	// shipAnnotation is the UID of the Ship for which the reconciler has created a Berth.
+	shipAnnotation = "sea.example.com/ship"
+)
 
 // ShipReconciler creates a Berth for each Ship. A Berth has no owner reference, so the reconciler
-// deletes it before it removes the Ship's finalizer.
+// deletes it before it removes the Ship's finalizer. It neither uses nor deletes a Berth of the
+// same name that another client has created: the Ship then has no Berth until that one is gone.
 type ShipReconciler struct {
 	client.Client
+	Reader client.Reader // without a cache
 	Scheme *runtime.Scheme
 }
 
@@ -33,33 +39,52 @@ func (r *ShipReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Get(ctx, req.NamespacedName, &ship); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	berth := &seav1.Berth{ObjectMeta: metav1.ObjectMeta{Namespace: ship.Namespace, Name: ship.Name},
-		Spec: seav1.BerthSpec{Ship: ship.Name}}
 	if ship.DeletionTimestamp != nil {
-		if !controllerutil.ContainsFinalizer(&ship, berthFinalizer) {
-			return ctrl.Result{}, nil
-		}
-		if err := r.Delete(ctx, berth); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
-		}
-		controllerutil.RemoveFinalizer(&ship, berthFinalizer)
-		return ctrl.Result{}, client.IgnoreNotFound(r.Update(ctx, &ship))
+		return ctrl.Result{}, r.release(ctx, &ship)
 	}
 	if controllerutil.AddFinalizer(&ship, berthFinalizer) {
 		return ctrl.Result{}, r.Update(ctx, &ship)
 	}
-	if err := r.Get(ctx, client.ObjectKeyFromObject(berth), &seav1.Berth{}); apierrors.IsNotFound(err) {
-		if err := r.Create(ctx, berth); err != nil && !apierrors.IsAlreadyExists(err) {
+	berth := &seav1.Berth{}
+	if err := r.Get(ctx, req.NamespacedName, berth); apierrors.IsNotFound(err) {
+		berth = &seav1.Berth{ObjectMeta: metav1.ObjectMeta{Namespace: ship.Namespace, Name: ship.Name,
+			Annotations: map[string]string{shipAnnotation: string(ship.UID)}}, Spec: seav1.BerthSpec{Ship: ship.Name}}
+		if err := r.Create(ctx, berth); apierrors.IsAlreadyExists(err) {
+			return ctrl.Result{}, nil // its event comes, and shows whose it is
+		} else if err != nil {
 			return ctrl.Result{}, err
 		}
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if ship.Status.Berth == berth.Name {
+	if !isBerthOf(berth, &ship) || ship.Status.Berth == berth.Name {
 		return ctrl.Result{}, nil
 	}
 	ship.Status.Berth = berth.Name
 	return ctrl.Result{}, r.Status().Update(ctx, &ship)
+}
+
+// release deletes the Berth of a Ship that is deleted. It asks the API server for the Berth,
+// because the cache may lack one that the reconciler has just created.
+func (r *ShipReconciler) release(ctx context.Context, ship *seav1.Ship) error {
+	if !controllerutil.ContainsFinalizer(ship, berthFinalizer) {
+		return nil
+	}
+	berth := &seav1.Berth{}
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(ship), berth)
+	if err == nil && isBerthOf(berth, ship) {
+		err = r.Delete(ctx, berth, client.Preconditions{UID: &berth.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	controllerutil.RemoveFinalizer(ship, berthFinalizer)
+	return client.IgnoreNotFound(r.Update(ctx, ship))
+}
+
+// isBerthOf reports whether the reconciler has created a Berth for a Ship.
+func isBerthOf(berth *seav1.Berth, ship *seav1.Ship) bool {
+	return berth.Annotations[shipAnnotation] == string(ship.UID)
 }
 
 // SetupWithManager adds the controller to a manager.
