@@ -151,10 +151,21 @@ func TestForksOfABaseOutsideOfTheBubble(t *testing.T) {
 	}
 }
 
-// The garbage collector of a fork finds dependents that existed before the fork.
+// The garbage collector of a fork finds dependents that existed before the fork, unless
+// testenv.Controllers excludes it.
 func TestControllersOfAFork(t *testing.T) {
+	for name, stays := range map[string]string{"garbage-collector-controller": "x", "resourcequota-controller": ""} {
+		t.Run("without "+name, func(t *testing.T) {
+			testCollector(t, stays, testenv.Controllers("*", "-"+name))
+		})
+	}
+}
+
+// testCollector deletes the owner of an object in a fork. The value of the object becomes stays, or
+// "" if it is deleted.
+func testCollector(t *testing.T, stays string, opts ...testenv.Option) {
 	synctest.Test(t, func(t *testing.T) {
-		base := testenv.New(t)
+		base := testenv.New(t, opts...)
 		owner := configMap("owner", "x")
 		base.Create(t, owner)
 		owned := configMap("owned", "x")
@@ -166,7 +177,7 @@ func TestControllersOfAFork(t *testing.T) {
 			t.Fatal(err)
 		}
 		fork.Settle(t)
-		wantValue(t, fork, "owned", "")
+		wantValue(t, fork, "owned", stays)
 		wantValue(t, base, "owned", "x")
 	})
 }
