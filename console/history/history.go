@@ -117,7 +117,8 @@ func (s *Server) objects(r *http.Request) (any, error) {
 			}
 			all = append(all, o)
 		}
-		slices.SortStableFunc(all, func(a, b Object) int { return b.Time.Compare(a.Time) }) // the newest changes first
+		// the newest changes first
+		slices.SortStableFunc(all, func(a, b Object) int { return b.Time.Compare(a.Time) })
 		more := max(0, len(all)-maxObjects)
 		return map[string]any{"objects": all[:len(all)-more], "more": more}, nil
 	})

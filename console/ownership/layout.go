@@ -17,10 +17,12 @@ type Node struct {
 	Name      string `json:"name,omitempty"`
 	Count     int    `json:"count,omitempty"` // of objects, if the node represents several
 	Deleting  bool   `json:"deleting,omitempty"`
-	Tone      string `json:"tone,omitempty"`     // "bad" or "wait": the object, or some of several, has a problem
-	Problems  int    `json:"problems,omitempty"` // of objects with a problem, if the node represents several
-	X         int    `json:"x"`
-	Y         int    `json:"y"`
+	// Tone is "bad" or "wait" if the object, or some of several, has a problem.
+	Tone string `json:"tone,omitempty"`
+	// Problems is the number of objects with a problem, if the node represents several.
+	Problems int `json:"problems,omitempty"`
+	X        int `json:"x"`
+	Y        int `json:"y"`
 }
 
 // Edge leads from an owner to an object that it owns, or from an object to one to which it refers.

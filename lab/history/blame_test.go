@@ -158,10 +158,10 @@ func TestWriters(t *testing.T) {
 		"a new entry": {first, second, at, "controller"},
 		"a new time": {second, deployment("u", 3, body(1, 1),
 			strings.Replace(scaler, "10:00:00", "10:05:00", 1), controller), at, "scaler"},
-		"twice in a second":     {second, deployment("u", 3, body(1, 2), scaler, controller), at, "controller"},
-		"by both":               {second, deployment("u", 3, body(2, 2), scaler, controller), at, "scaler controller"},
-		"by none, much later":   {second, deployment("u", 3, body(1, 2), scaler, controller), at.Add(time.Minute), ""},
-		"nothing but a version": {second, deployment("u", 3, body(1, 1), scaler, controller), at, ""},
+		"twice in a second":   {second, deployment("u", 3, body(1, 2), scaler, controller), at, "controller"},
+		"by both":             {second, deployment("u", 3, body(2, 2), scaler, controller), at, "scaler controller"},
+		"by none, much later": {second, deployment("u", 3, body(1, 2), scaler, controller), at.Add(time.Minute), ""},
+		"only a version":      {second, deployment("u", 3, body(1, 1), scaler, controller), at, ""},
 	} {
 		owners, err := history.Writers(tt.from, tt.to, tt.at)
 		must(t, err)

@@ -57,8 +57,8 @@ func ExampleExpiring() {
 	// token 1 of ann
 }
 
-// Undelta is for consumers that always need everything: here, a proxy's configuration has a line for
-// each host and is written as a whole after each change.
+// Undelta is for consumers that always need everything: here, a proxy's configuration has a line
+// for each host and is written as a whole after each change.
 func ExampleUndelta() {
 	type host struct{ Name, Address string }
 	proxy := store.NewUndelta(func(h host) string { return h.Name }, func(all []host) {

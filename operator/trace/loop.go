@@ -250,8 +250,8 @@ func (t *Tracer) Changed(cluster, kind string, key client.Key, manager string, c
 }
 
 // flapping reports whether a field has often returned to an earlier value, because several writers
-// set it. A field that one writer sets follows something else, such as the status of another object,
-// and is not a loop; if the writer causes the changes itself, its reconciles are a chain.
+// set it. A field that one writer sets follows something else, such as the status of another
+// object, and is not a loop; if the writer causes the changes itself, its reconciles are a chain.
 func (a *activity) flapping() bool {
 	for _, f := range a.fields {
 		if f.returns >= loopReturns && (len(f.managers) != 1 || len(a.writers) > 1) {

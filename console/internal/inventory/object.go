@@ -35,7 +35,8 @@ type Object struct {
 	Phase      string                `json:"phase,omitempty"`
 	Conditions []diagnosis.Condition `json:"-"`
 	Waiting    []string              `json:"-"` // containers that wait, with the reason
-	// Written is the time of the last write of a field manager, and Writer the name of that manager.
+	// Written is the time of the last write of a field manager, and Writer the name of that
+	// manager.
 	Written time.Time `json:"-"`
 	Writer  string    `json:"-"`
 	// Wanted and ready replicas; -1 if the object has no such fields.
