@@ -25,7 +25,7 @@ func TestForget(t *testing.T) {
 				span.addWrite(Write{Verb: "update", Cluster: cluster, Kind: "ConfigMap", Key: key, Changed: true},
 					time.Time{})
 				span.End(reconcile.Result{}, nil)
-				tracer.Changed(cluster, "ConfigMap", key, "c",
+				tracer.Changed(cluster, "ConfigMap", key, []string{"c", "other"}[i%2],
 					[]Change{{Path: "data.x", Before: values[i%2], After: values[(i+1)%2]}})
 				tracer.known.wrote(author{reconcile: span.record.ID}, subject{cluster, "ConfigMap", key}, []string{"1"},
 					"2")
