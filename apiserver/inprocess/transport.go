@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 )
@@ -58,6 +59,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer cancel()
 		defer stop()
 		defer in.Body.Close()
+		growStack()
 		x.serve(t.Handler, in)
 	}()
 
@@ -80,6 +82,19 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.ContentLength = n
 	}
 	return resp, nil
+}
+
+// stackBytes is the stack that a write of an API server needs.
+const stackBytes = 24 << 10
+
+// growStack makes room on the goroutine's stack for a request. Go doubles a stack whenever a call
+// does not fit, and copies all frames; it starts with the average size, which is small in a process
+// with many idle goroutines. A server otherwise copies the stack of each write three or four times.
+//
+//go:noinline
+func growStack() {
+	var frame [stackBytes]byte
+	runtime.KeepAlive(&frame)
 }
 
 // exchange is the http.ResponseWriter of one request. Only the handler's goroutine uses it until
