@@ -29,6 +29,9 @@ func TestLoops(t *testing.T) {
 			if err != nil || !f(cm) {
 				return client.IgnoreNotFound(err)
 			}
+			cm.ManagedFields = []metav1.ManagedFieldsEntry{{ // as a server records the writer
+				Manager: c.FieldOwner(), Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: time.Now()},
+			}}
 			return c.Update(ctx, cm)
 		})
 	}
@@ -113,6 +116,8 @@ func TestLoops(t *testing.T) {
 						error) {
 						return tt.reconcile(ctx, m.Client(), req.NamespacedName)
 					})}))
+				other, err := client.New(client.Config{REST: s.REST(), FieldOwner: "other"})
+				must(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- m.Run(ctx) }()
@@ -120,7 +125,7 @@ func TestLoops(t *testing.T) {
 				must(t, m.LiveClient().Create(ctx, it))
 				for i := range 150 {
 					if tt.others != nil {
-						must(t, tt.others(ctx, m.LiveClient(), client.KeyOf(it), i))
+						must(t, tt.others(ctx, other, client.KeyOf(it), i))
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
