@@ -178,7 +178,7 @@ func controllerRuntime(dir string) string {
 }
 
 // columns are the commands, in the order of check.
-var columns = []string{"generate", "vet", "installer", "helm"}
+var columns = []string{"generate", "vet", "installer", "helm", "explore --check"}
 
 // cell is the outcome of a command in a project.
 type cell struct {
@@ -220,7 +220,7 @@ func (c *checker) check(ctx context.Context, dir string) ([]cell, error) {
 	if charted.ok && made.ok {
 		charted = c.compare(ctx, installer, chart)
 	}
-	cells = append(cells, charted)
+	cells = append(cells, charted, c.explore(ctx, work))
 	for i := range cells {
 		cells[i].text = strings.ReplaceAll(strings.ReplaceAll(cells[i].text, work+"/", ""), work, ".")
 	}
