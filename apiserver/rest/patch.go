@@ -140,7 +140,11 @@ func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Ob
 	case current == nil:
 		return nil, apierrors.NewNotFound(p.res.GroupResource(), p.name)
 	default:
-		if hub, err = p.merged(current); err == nil {
+		var done bool
+		if hub, done = p.mergedStatus(old, current); !done {
+			hub, err = p.merged(current)
+		}
+		if err == nil {
 			hub, err = p.managed(hub, old, current, p.opts.FieldManager)
 		}
 	}

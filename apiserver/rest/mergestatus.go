@@ -1,0 +1,89 @@
+package rest
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+
+	"kelson.dev/apiserver/resource"
+	"kelson.dev/apiserver/store"
+)
+
+// mergedStatus returns the hub that results from a strategic merge patch that changes only the
+// status of an object, as the reports of kubelets do. It merges and converts the status alone,
+// instead of the whole object. ok is false if the patch changes something else or causes errors or
+// warnings, which merged then reports.
+func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub runtime.Object, ok bool) {
+	if p.noFastPaths || p.kind != types.StrategicMergePatchType || p.view != nil || p.info.Subresource != "status" ||
+		p.version != p.res.StorageVersion || !verbatim(p.res, current, false) ||
+		mayBeSlow(len(current.Data)+len(p.body)) {
+		return nil, false
+	}
+	patch, ok := p.statusPatch(current)
+	if !ok {
+		return nil, false
+	}
+	object := map[string]any{}
+	if stored := current.Member("status"); stored != nil {
+		var status any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &status); err != nil {
+			return nil, false
+		}
+		object["status"] = status
+	}
+	merged, err := mergeStrategically(object, patch, p.patchMeta())
+	if err != nil {
+		return nil, false
+	}
+	if codec, ok := p.res.Codec.(resource.Affordable); ok && codec.CheckTree(merged, p.res.GVK(p.version)) != nil {
+		return nil, false
+	}
+	part, err := p.empty()
+	if err != nil {
+		return nil, false
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, part, true); err != nil {
+		return nil, false
+	}
+	versioned, err := p.res.Codec.ToVersion(old, p.version) // a copy
+	if err != nil || !setStatus(versioned, part) {
+		return nil, false
+	}
+	hub, err = p.fromVersion(versioned)
+	return hub, err == nil
+}
+
+// statusPatch returns the patch without its metadata, if it has only a status and the uid of the
+// current object.
+func (p *patcher) statusPatch(current *store.Object) (map[string]any, bool) {
+	patch := map[string]any{}
+	if strict, err := kjson.UnmarshalStrict(p.body, &patch); err != nil || len(strict) > 0 {
+		return nil, false
+	}
+	if metadata, has := patch["metadata"]; has {
+		fields, isMap := metadata.(map[string]any)
+		if !isMap || len(fields) != 1 || fields["uid"] != string(current.Head.UID) {
+			return nil, false
+		}
+		delete(patch, "metadata")
+	}
+	_, isMap := patch["status"].(map[string]any)
+	return patch, isMap && len(patch) == 1
+}
+
+// setStatus sets the status of an object to that of another. It returns false if they do not have
+// one type with a status.
+func setStatus(into, from runtime.Object) bool {
+	to, of := reflect.Indirect(reflect.ValueOf(into)), reflect.Indirect(reflect.ValueOf(from))
+	if to.Kind() != reflect.Struct || to.Type() != of.Type() {
+		return false
+	}
+	status := to.FieldByName("Status")
+	if !status.IsValid() {
+		return false
+	}
+	status.Set(of.FieldByName("Status"))
+	return true
+}
