@@ -85,12 +85,18 @@ func (t *tree) add(other *tree) {
 }
 
 // layout draws objects in the order of their names, and owners to the left of the objects that they
-// own. References and selections are edges.
-// tone returns the tone of an object. If only is true, it draws only trees that have problems.
+// own. References and selections are edges. tone returns the tone of an object. If only is true, it
+// draws only trees that have problems. Of objects with the same UID, which only a faulty server
+// returns, it draws the first: a tree must not be its own sibling.
 func layout(objects []*inventory.Object, all, only bool, tone func(*inventory.Object) string) Graph {
 	g := Graph{Nodes: []*Node{}, Edges: []Edge{}, Groups: []Group{}, Objects: len(objects)}
 	trees := map[string]*tree{} // by UID
 	byName := map[inventory.Reference]map[string]*tree{}
+	objects = slices.DeleteFunc(slices.Clone(objects), func(o *inventory.Object) bool {
+		_, known := trees[o.UID]
+		trees[o.UID] = nil
+		return known
+	})
 	for _, o := range objects {
 		t := &tree{object: o, count: 1, tone: tone(o)}
 		if t.tone != "" {
