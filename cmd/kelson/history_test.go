@@ -50,7 +50,8 @@ func TestRecordAndHistory(t *testing.T) {
 		t.Errorf("record: %v\n%s", err, errors.String())
 	}
 
-	wantContains(t, "history", shown("history", "cm/web", "-n", "default"), "configmaps/default/web\n", "  created\n",
+	wantContains(t, "history", shown("history", "cm/web", "-n", "default"), "configmaps/default/web\n",
+		"  created  by kubectl-create (Update)\n",
 		`.data.step: "one" → "two"`, "  deleted\n")
 	wantContains(t, "diff", shown("diff", "--from", "1", "cm"), "configmaps/default/early: created")
 	wantContains(t, "diff", shown("diff", "--from", "tomorrow"), "--from: invalid moment")

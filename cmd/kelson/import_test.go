@@ -32,7 +32,8 @@ func TestImportAuditLog(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	got := command(t, nil, kelson, "history", "configmap/web", "--file", file)
-	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", "  created\n",
+	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n",
+		"  created  by kubectl-create (Update)\n",
 		`.data.step: "one" → "two"`, "  deleted\n")
 	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "aHVzaC1odXNo") ||
 		strings.Contains(string(content), "hush-hush") {
