@@ -16,7 +16,6 @@ var realTime = map[string]string{
 	"apiserver/filters/tenants":                                      slowPart,
 	"apiserver/serving/coalesce/TestSendsInTurns":                    expiry,
 	"apiserver/serving/hijack/TestClose":                             moreTime,
-	"apiserver/store/encrypted/TestShared":                           expiry,
 	"apiserver/store/encrypted/until":                                "pauses between its attempts, for two minutes",
 	"apiserver/store/etcd/TestMemberLosesWatches":                    expiry,
 	"kubernetes/controllers/after":                                   "its callers run in a bubble, which the search does not see behind the helper that starts it",
