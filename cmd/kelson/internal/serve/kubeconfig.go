@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -146,19 +145,7 @@ func writeKubeconfig(file, server string, authority *pki.Authority) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(file), ".kubeconfig-") // mode 0600
-	if err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(data)
-	if closeErr := temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
+	if err := replaceFile(file, data); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return nil

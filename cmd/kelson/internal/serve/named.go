@@ -222,12 +222,9 @@ func register(r Record, stop func()) (*registration, error) {
 	return g, nil
 }
 
-// replaceFile writes a file atomically that only its owner can read.
+// replaceFile writes a file atomically that only its owner can read. The folder must exist.
 func replaceFile(name string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+"-") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-") // mode 0600
 	if err != nil {
 		return err
 	}
