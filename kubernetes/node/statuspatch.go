@@ -61,12 +61,12 @@ func statusChanges(from, to *corev1.PodStatus) (fields map[string]any, ok bool) 
 		return nil, false
 	}
 	c := statusDiff{fields: map[string]any{}}
-	c.number("observedGeneration", from.ObservedGeneration, to.ObservedGeneration)
-	c.text("phase", string(from.Phase), string(to.Phase))
-	c.text("message", from.Message, to.Message)
-	c.text("reason", from.Reason, to.Reason)
-	c.text("hostIP", from.HostIP, to.HostIP)
-	c.text("podIP", from.PodIP, to.PodIP)
+	member(&c, "observedGeneration", from.ObservedGeneration, to.ObservedGeneration)
+	member(&c, "phase", string(from.Phase), string(to.Phase))
+	member(&c, "message", from.Message, to.Message)
+	member(&c, "reason", from.Reason, to.Reason)
+	member(&c, "hostIP", from.HostIP, to.HostIP)
+	member(&c, "podIP", from.PodIP, to.PodIP)
 	c.time("startTime", from.StartTime, to.StartTime)
 	added(&c, "hostIPs", from.HostIPs, to.HostIPs)
 	added(&c, "podIPs", from.PodIPs, to.PodIPs)
@@ -92,20 +92,12 @@ type statusDiff struct {
 	failed bool
 }
 
-func (c *statusDiff) text(name, from, to string) {
+// member compares a member that JSON omits if it has the zero value.
+func member[T comparable](c *statusDiff, name string, from, to T) {
+	var zero T
 	switch {
 	case from == to:
-	case to == "":
-		c.fields[name] = nil
-	default:
-		c.fields[name] = to
-	}
-}
-
-func (c *statusDiff) number(name string, from, to int64) {
-	switch {
-	case from == to:
-	case to == 0:
+	case to == zero:
 		c.fields[name] = nil
 	default:
 		c.fields[name] = to
@@ -204,10 +196,10 @@ func (c *statusDiff) conditions(from, to []corev1.PodCondition) {
 // condition returns the changed members of a condition.
 func (c *statusDiff) condition(from, to *corev1.PodCondition) map[string]any {
 	d := statusDiff{fields: map[string]any{}}
-	d.number("observedGeneration", from.ObservedGeneration, to.ObservedGeneration)
-	d.text("status", string(from.Status), string(to.Status))
-	d.text("reason", from.Reason, to.Reason)
-	d.text("message", from.Message, to.Message)
+	member(&d, "observedGeneration", from.ObservedGeneration, to.ObservedGeneration)
+	member(&d, "status", string(from.Status), string(to.Status))
+	member(&d, "reason", from.Reason, to.Reason)
+	member(&d, "message", from.Message, to.Message)
 	d.time("lastProbeTime", &from.LastProbeTime, &to.LastProbeTime)
 	d.time("lastTransitionTime", &from.LastTransitionTime, &to.LastTransitionTime)
 	c.failed = c.failed || d.failed || to.Status == ""
