@@ -3,6 +3,7 @@ package kelson_test
 import (
 	"go/scanner"
 	"go/token"
+	"iter"
 	"os"
 	"os/exec"
 	"regexp"
@@ -20,23 +21,38 @@ const maxColumns = 100
 // output of examples cannot be wrapped either.
 var unwrappable = regexp.MustCompile(`^//(go:|lint:|nolint|export |\s*\+|\t|    |\s*\S+$)`)
 
-// TestCommentWidth rejects Go comments that are wider than maxColumns, except for those that cannot
-// be wrapped and generated files.
-func TestCommentWidth(t *testing.T) {
-	out, err := exec.Command("git", "ls-files", "*.go").Output()
+// trackedFiles yields the files that git tracks and a pattern matches. It skips the test outside of
+// a checkout.
+func trackedFiles(t *testing.T, pattern string) iter.Seq2[string, []byte] {
+	t.Helper()
+	out, err := exec.Command("git", "ls-files", pattern).Output()
 	if err != nil {
 		t.Skip("needs a git checkout: ", err)
 	}
-	for name := range strings.FieldsSeq(string(out)) {
-		src, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
-			continue // removed, but not committed
+	return func(yield func(string, []byte) bool) {
+		for name := range strings.FieldsSeq(string(out)) {
+			src, err := os.ReadFile(name)
+			if os.IsNotExist(err) {
+				continue // removed, but not committed
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(name, src) {
+				return
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(src), "\n// Code generated ") ||
-			strings.HasPrefix(string(src), "// Code generated ") {
+	}
+}
+
+// isGenerated reports whether a program has written a Go file.
+func isGenerated(src []byte) bool { return strings.Contains("\n"+string(src), "\n// Code generated ") }
+
+// TestCommentWidth rejects Go comments that are wider than maxColumns, except for those that cannot
+// be wrapped and generated files.
+func TestCommentWidth(t *testing.T) {
+	for name, src := range trackedFiles(t, "*.go") {
+		if isGenerated(src) {
 			continue
 		}
 		for _, line := range wideComments(src) {
@@ -104,20 +120,9 @@ var generatedDocs = []string{
 // TestMarkdownWidth rejects lines of text in Markdown that are wider than maxColumns. Tables, code,
 // lines with links and generated documents may be wider.
 func TestMarkdownWidth(t *testing.T) {
-	out, err := exec.Command("git", "ls-files", "*.md").Output()
-	if err != nil {
-		t.Skip("needs a git checkout: ", err)
-	}
-	for name := range strings.FieldsSeq(string(out)) {
+	for name, text := range trackedFiles(t, "*.md") {
 		if slices.ContainsFunc(generatedDocs, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			continue
-		}
-		text, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
-			continue // removed, but not committed
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 		for _, line := range wideText(string(text)) {
 			t.Errorf("%s:%d: wrap the text at %d columns", name, line, maxColumns)

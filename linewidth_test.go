@@ -1,8 +1,6 @@
 package kelson_test
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,22 +17,9 @@ const (
 // TestLineWidth counts the lines of Go code that are wider than maxCode, without generated files
 // and test data.
 func TestLineWidth(t *testing.T) {
-	out, err := exec.Command("git", "ls-files", "*.go").Output()
-	if err != nil {
-		t.Skip("needs a git checkout: ", err)
-	}
 	lines, wide, worst, most := 0, 0, "", 0
-	for name := range strings.FieldsSeq(string(out)) {
-		src, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
-			continue // removed, but not committed
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		written := !strings.Contains("\n"+string(src), "\n// Code generated ") &&
-			!strings.Contains(name, "testdata/") && !strings.Contains(name, "/_")
-		if !written {
+	for name, src := range trackedFiles(t, "*.go") {
+		if isGenerated(src) || strings.Contains(name, "testdata/") || strings.Contains(name, "/_") {
 			continue
 		}
 		inFile := 0

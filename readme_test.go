@@ -1,7 +1,6 @@
 package kelson_test
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,16 +9,9 @@ import (
 // TestReadmeFigures checks that the figures in the README's table are those of a row in
 // docs/internals/benchmarks.md, which make bench writes.
 func TestReadmeFigures(t *testing.T) {
-	read := func(name string) string {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	measured := strings.Split(read("docs/internals/benchmarks.md"), "\n")
+	measured := strings.Split(source(t, "docs/internals/benchmarks.md"), "\n")
 	rows := 0
-	for line := range strings.Lines(read("README.md")) {
+	for line := range strings.Lines(source(t, "README.md")) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 6 || !strings.Contains(cells[4], "×") {
 			continue

@@ -13,11 +13,7 @@ import (
 // recipe returns the blocks of Go code of a recipe in CONTRIBUTING.md, without their indentation.
 func recipe(t *testing.T, name string) []string {
 	t.Helper()
-	data, err := os.ReadFile("CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(data), "\n## Recipe: "+name+"\n")
+	_, section, found := strings.Cut(source(t, "CONTRIBUTING.md"), "\n## Recipe: "+name+"\n")
 	if !found {
 		t.Fatalf("CONTRIBUTING.md has no recipe %q", name)
 	}
