@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"kelson.dev/toolchain/similar"
 )
 
 // Examples of the grammar.
@@ -187,7 +189,7 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
-		if got := distance(tc.a, tc.b); got != tc.want {
+		if got := similar.Distance(tc.a, tc.b); got != tc.want {
 			t.Errorf("from %q to %q: %d, want %d", tc.a, tc.b, got, tc.want)
 		}
 	}

@@ -3,6 +3,8 @@ package marker
 import (
 	"fmt"
 	"strings"
+
+	"kelson.dev/toolchain/similar"
 )
 
 // Registry is a set of definitions. A name can be defined once per target.
@@ -149,7 +151,7 @@ func (r *Registry) nested(text string) (*Marker, error) {
 func suggestion(name string, names []string) string {
 	best, at := "", len(name)/3+2
 	for _, n := range names {
-		d := distance(strings.ToLower(name), strings.ToLower(n))
+		d := similar.Distance(strings.ToLower(name), strings.ToLower(n))
 		// the last part is right, but the family is wrong
 		if strings.EqualFold(lastPart(name), lastPart(n)) {
 			d = min(d, 2)
@@ -171,23 +173,3 @@ func suggestion(name string, names []string) string {
 }
 
 func lastPart(name string) string { return name[strings.LastIndexByte(name, ':')+1:] }
-
-// distance returns the Levenshtein distance of two strings, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost = 1 + min(diag, row[j], row[j+1])
-			}
-			diag, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
-}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"kelson.dev/toolchain/similar"
 )
 
 // Exit codes of wrong command lines. In plan and replay, 2 means changes and divergences, so these
@@ -145,32 +147,11 @@ func nearCommand(parent *cobra.Command, err error, given string) error {
 func nearest(given string, names []string) string {
 	best, least := "", max(1, len(given)/3)+1
 	for _, name := range names {
-		if n := distance(given, name); n < least {
+		if n := similar.Distance(given, name); n < least {
 			best, least = name, n
 		}
 	}
 	return best
-}
-
-// distance returns the number of characters to insert, remove or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // of the table: from a[:i] to b[:j]
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // groups are the groups of commands in the help of the program, in order. Others follow.
