@@ -16,7 +16,8 @@ type shared struct {
 	store.Shared
 	*source
 	log *slog.Logger
-	// lacking is set while some objects cannot be read, to the providers that lack their keys.
+	// lacking is set while some objects cannot be read, to the first providers since the last Load
+	// that lack a key. Later ones must not replace them: they may have the key of an earlier object.
 	lacking atomic.Pointer[providers]
 }
 
@@ -85,7 +86,7 @@ func (s *shared) read(now *providers, r *store.Record) error {
 	}
 	s.log.Error("an object cannot be read", "err", err)
 	r.Data = store.Unreadable(r.Key, err)
-	s.lacking.Store(now)
+	s.lacking.CompareAndSwap(nil, now)
 	return nil
 }
 
