@@ -17,7 +17,8 @@ type shared struct {
 	*source
 	log *slog.Logger
 	// lacking is set while some objects cannot be read, to the first providers since the last Load
-	// that lack a key. Later ones must not replace them: they may have the key of an earlier object.
+	// that lack a key. Later ones must not replace them: they may have the key of an earlier
+	// object.
 	lacking atomic.Pointer[providers]
 }
 
