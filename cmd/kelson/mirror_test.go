@@ -49,7 +49,7 @@ func (r *mirror) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		reconciles, applies := 0, 0
+		reconciles, applies, changes := 0, 0, 0
 		var wrong []string
 		env := testenv.New(t, testenv.Run(func(ctx context.Context, config *rest.Config) error {
 			sink := trace.Func(func(r trace.Record) {
@@ -62,6 +62,9 @@ func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 				for _, w := range r.Writes {
 					if w.Kind == "Deployment" {
 						applies++
+						if w.Changed {
+							changes++
+						}
 					}
 				}
 			})
@@ -92,6 +95,11 @@ func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 		defer mu.Unlock()
 		if reconciles < 20 || applies < 20 {
 			t.Errorf("only %d reconciles and %d writes of the Deployment", reconciles, applies)
+		}
+		// The first apply creates the Deployment, and the second one makes the owner of its fields an
+		// applier: see creation.go of package client.
+		if changes != 2 {
+			t.Errorf("%d applies of the same Deployment are recorded as changes, want 2", changes)
 		}
 		for _, text := range wrong {
 			t.Error(text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/operator/client"
@@ -82,6 +83,50 @@ func TestWriteThatChangesNothing(t *testing.T) {
 				(by == 1) != test.changed {
 				t.Errorf("the write resulted in %s, changed %v; reconcile %d is its author", w.ResourceVersion,
 					w.Changed, by)
+			}
+		})
+	}
+}
+
+// answers answers applies with managedFields.
+type answers struct {
+	client.Client
+	entries []metav1.ManagedFieldsEntry
+}
+
+func (a answers) Apply(_ context.Context, obj client.Object, _ ...client.WriteOption) error {
+	obj.SetResourceVersion("9")
+	obj.SetManagedFields(a.entries)
+	return nil
+}
+
+// The managedFields in the response show that an apply changed nothing, before any event arrives: the
+// newest entry is another manager's. An apply in the same second may be a change.
+func TestApplyOfAnEarlierSecond(t *testing.T) {
+	entry := func(manager string, second int64) metav1.ManagedFieldsEntry {
+		at := metav1.Unix(second, 0)
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, Time: &at}
+	}
+	for _, test := range []struct {
+		name    string
+		entries []metav1.ManagedFieldsEntry
+		changed bool
+	}{
+		{"another manager is newer", []metav1.ManagedFieldsEntry{entry("test", 1), entry("other", 2)}, false},
+		{"the own entry is the newest", []metav1.ManagedFieldsEntry{entry("test", 3), entry("other", 2)}, true},
+		{"the same second", []metav1.ManagedFieldsEntry{entry("test", 2), entry("other", 2)}, true},
+		{"no own fields are left", []metav1.ManagedFieldsEntry{entry("other", 2)}, true},
+		{"no managedFields", nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var records []trace.Record
+			tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
+			c := tracer.Client(answers{newClient(t, apitest.New(apitest.ConfigMaps)), test.entries})
+			ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
+			must(t, c.Apply(ctx, configMap("a"), client.FieldOwner("test")))
+			span.End(reconcile.Result{}, nil)
+			if w := records[0].Writes[0]; w.Changed != test.changed {
+				t.Errorf("recorded as %+v", w)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/operator/client"
@@ -101,6 +102,9 @@ func (r *recording) record(ctx context.Context, q request, obj client.Object, do
 			r.tracer.known.wrote(by, subject{cluster, kind, key}, nil, w.ResourceVersion)
 		default:
 			w.ResourceVersion = obj.GetResourceVersion()
+			if q.verb == "apply" && isOlderThanOthers(obj, q.owner) {
+				known = append(known, w.ResourceVersion)
+			}
 			w.Changed = r.tracer.known.wrote(by, subject{cluster, kind, key}, known, w.ResourceVersion)
 		}
 	}
@@ -108,6 +112,24 @@ func (r *recording) record(ctx context.Context, q request, obj client.Object, do
 		span.addWrite(w, began)
 	}
 	return err
+}
+
+// isOlderThanOthers reports whether the response to an apply shows that it changed nothing: the
+// server sets the time of the manager's entry in managedFields when an apply changes something, so
+// an entry that is older than another manager's is from an earlier request. This does not hold for
+// updates and patches: one that only removes fields leaves the time as it is.
+func isOlderThanOthers(obj client.Object, owner string) bool {
+	var own, others *metav1.Time
+	for _, e := range obj.GetManagedFields() {
+		newest := &others
+		if client.FieldManager(e) == owner {
+			newest = &own
+		}
+		if *newest == nil || (*newest).Before(e.Time) {
+			*newest = e.Time
+		}
+	}
+	return own != nil && own.Before(others)
 }
 
 func (r *recording) Create(ctx context.Context, obj client.Object, opts ...client.WriteOption) error {
