@@ -100,8 +100,8 @@ func (a answers) Apply(_ context.Context, obj client.Object, _ ...client.WriteOp
 	return nil
 }
 
-// The managedFields in the response show that an apply changed nothing, before any event arrives: the
-// newest entry is another manager's. An apply in the same second may be a change.
+// The managedFields in the response show that an apply changed nothing, before any event arrives:
+// the newest entry is another manager's. An apply in the same second may be a change.
 func TestApplyOfAnEarlierSecond(t *testing.T) {
 	entry := func(manager string, second int64) metav1.ManagedFieldsEntry {
 		at := metav1.Unix(second, 0)

@@ -36,9 +36,9 @@ type author struct {
 // A write that changes nothing returns the state that another writer made. No response says so, and
 // the event with that state may arrive before or after the response. So four rules decide, and each
 // is applied as soon as its facts are there: the state is the one that was known before the request
-// was sent (wrote); its managedFields show an apply of an earlier second (isOlderThanOthers); it was
-// delivered meanwhile, as the change of another manager (wrote); or it is delivered later, as such
-// (resolve, corrected).
+// was sent (wrote); its managedFields show an apply of an earlier second (isOlderThanOthers); it
+// was delivered meanwhile, as the change of another manager (wrote); or it is delivered later, as
+// such (resolve, corrected).
 type versions struct {
 	mu        sync.Mutex
 	writers   boundedmap.Map[written, author]
