@@ -129,6 +129,26 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// A report counts the plans with a single fault that did not run, and only these.
+func TestPlansLeft(t *testing.T) {
+	for _, test := range []struct {
+		options explore.Options
+		left    int // of the plans with one fault
+	}{
+		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, OneFault: true}, 0},
+		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, OneFault: true, Plans: 1}, 1},
+		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, Plans: 5}, 0}, // three of several faults
+	} {
+		test.options.For = time.Hour
+		report, err := explore.Explore(t, twoSecretsScenario(false), test.options)
+		if err != nil || report.Left != test.left ||
+			strings.Contains(report.Summary(), "not run because the time was over") != (test.left > 0) {
+			t.Errorf("%+v: %v, %d plans left, want %d: %s", test.options, err, report.Left, test.left,
+				report.Summary())
+		}
+	}
+}
+
 // Alarms about the same objects and fields have the same cause; others have another one.
 func TestCauses(t *testing.T) {
 	s := eachConfigMap(nil)

@@ -34,9 +34,10 @@ type Result struct {
 	Plans   int     `json:"plans"`
 	Seconds float64 `json:"seconds"`
 	// OneFault is the number of plans with a single fault. Skipped is the number of these that are
-	// equal to others.
+	// equal to others. Left is the number of these for which the time was too short.
 	OneFault int `json:"oneFault"`
 	Skipped  int `json:"skipped"`
+	Left     int `json:"left"`
 	// Points is the number of writes and events in the run without faults. States is the number of
 	// different states of the control plane.
 	Points int `json:"points"`
@@ -198,7 +199,8 @@ func (p *printer) summary(m explore.Message) Result {
 		r.Replays = append(r.Replays, p.replay(f.Plan))
 	}
 	if report := m.Report; report != nil {
-		r.Plans, r.Seconds, r.OneFault, r.Skipped = report.Plans, report.Took.Seconds(), report.OneFault, report.Skipped
+		r.Plans, r.Seconds, r.Left = report.Plans, report.Took.Seconds(), report.Left
+		r.OneFault, r.Skipped = report.OneFault, report.Skipped
 		r.Points, r.States, r.Unequal, r.Difference = report.Points, report.States, report.Unequal, report.Difference
 		r.Unconfirmed, r.Varying, r.Warnings = len(report.Unconfirmed), report.Varying, report.Warnings
 		for _, a := range report.Unconfirmed {
