@@ -31,7 +31,7 @@ var situations []byte
 // TestWhySituations shows what a person sees first, without a trace, in situations that are
 // frequent in clusters.
 func TestWhySituations(t *testing.T) {
-	// make why-kube-apiserver names another server. It has no controllers.
+	// make why names another server. It has no controllers.
 	kubeconfig, complete := os.Getenv("KELSON_TEST_KUBECONFIG"), false
 	if kubeconfig == "" {
 		kubeconfig, complete = startServer(t, "--in-memory", "--kubeconfig",
