@@ -128,11 +128,12 @@ type rightsOf struct {
 	}
 	Proof *struct {
 		Refused, Shown, NotShown []struct{ Verb, Resource string }
+		Runs                     int
 	}
 }
 
-// The requests of a project's tests give its least role. Under this role, no request is refused; if
-// any of its rules is removed, a request is refused. A rule without a marker is missing, with the
+// The requests of a project's tests give its least role. Under this role, no request is refused,
+// and one run shows that all its rules are needed. A rule without a marker is missing, with the
 // place of the nearest marker, and a marker that nothing needs is unused.
 func TestRightsOfTests(t *testing.T) {
 	if testing.Short() {
@@ -157,7 +158,7 @@ func TestRightsOfTests(t *testing.T) {
 	}
 	got := run(0, project, "--test", "--prove")
 	if len(got.Missing) > 0 || got.Proof == nil || len(got.Proof.Refused) > 0 || len(got.Proof.NotShown) > 0 ||
-		len(got.Proof.Shown) != got.Rules || got.Rules < 5 {
+		len(got.Proof.Shown) != got.Rules || got.Rules < 5 || got.Proof.Runs != 1 {
 		t.Errorf("%+v", got)
 	}
 
@@ -228,6 +229,7 @@ func TestRightsMistakes(t *testing.T) {
 		{[]string{"--test", "--user=x"}, "have no effect without --audit-log"},
 		{[]string{"--audit-log=x", "--user=x", "--prove"}, "--prove runs the operator again"},
 		{[]string{"--test", "--for=1m"}, "--for has no effect without --explore"},
+		{[]string{"--test", "--resource-names"}, "needs --yaml or --prove"},
 		{[]string{"--test", "--yaml", "-o=json"}, "cannot be used together"},
 		{[]string{"--audit-log=" + os.DevNull, "--user=x"}, os.DevNull + " is empty"},
 	} {

@@ -170,7 +170,7 @@ func compare(requests []rights.Request, names map[rights.Request]map[string]bool
 		return order(len(b.Unused) > 0) - order(len(a.Unused) > 0)
 	})
 	if len(requests) > 0 {
-		least, err := rbac.YAML(rights.Roles(rbac.DefaultRole, requests))
+		least, err := rbac.YAML(rights.Roles(rbac.DefaultRole, requests, nil))
 		if err != nil {
 			return nil, fmt.Errorf("least roles: %w", err)
 		}

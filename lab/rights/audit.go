@@ -32,6 +32,8 @@ type Filter struct {
 type Audit struct {
 	// Requests are sorted, without duplicates.
 	Requests []Request
+	// Names has the names of the objects in Requests.
+	Names Names
 	// Refused are the requests that RBAC refused, if the log has the messages of responses.
 	Refused []Request
 	// Events is the number of events of the operator.
@@ -45,7 +47,7 @@ type Audit struct {
 // user may make, for discovery and about the user itself, because they need no rule. It includes
 // refused requests.
 func FromAudit(log io.Reader, filter Filter) (Audit, error) {
-	a := Audit{Users: map[string]int{}}
+	a := Audit{Users: map[string]int{}, Names: Names{}}
 	found, refused := map[Request]bool{}, map[Request]bool{}
 	in := bufio.NewReader(log)
 	for number := 1; ; number++ {
@@ -100,6 +102,11 @@ func (a *Audit) add(e *auditv1.Event, filter Filter, found, refused map[Request]
 		return
 	}
 	found[r] = true
+	object := ""
+	if e.ObjectRef != nil {
+		object = e.ObjectRef.Name
+	}
+	a.Names.add(r, object)
 	s := e.ResponseStatus
 	if s == nil {
 		return

@@ -18,7 +18,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	doc, err := rbac.YAML(rights.Roles("manager-role", audit.Requests))
+	doc, err := rbac.YAML(rights.Roles("manager-role", audit.Requests, nil))
 	if err != nil {
 		panic(err)
 	}

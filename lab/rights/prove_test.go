@@ -19,35 +19,58 @@ var (
 	metrics  = rights.Request{Verb: "get", URL: "/metrics"}
 )
 
-// Prove reports a permission that a run needs as shown, one that it does not need as not shown, and
-// roles that are not sufficient as an error.
+// One run under the computed roles proves the permissions that the operator uses again. The others
+// are tried together: those whose requests are then refused are needed, and so is one that only
+// some runs need.
 func TestProve(t *testing.T) {
-	var sent []rights.Request
+	nodes := rights.Request{Verb: "list", Resource: "nodes"}
+	sent := [][]rights.Request{{getPods, metrics}}
 	runs := 0
-	run := func(_ context.Context, roles []rbac.Role, all bool) ([]rights.Request, error) {
+	run := func(_ context.Context, roles []rbac.Role, all bool) (rights.Run, error) {
 		if first := runs == 0; all != first {
 			t.Errorf("run %d: all is %v", runs, all)
 		}
+		now := sent[min(runs, len(sent)-1)]
 		runs++
-		return rights.Compare(sent, roles, nil).Missing, nil
+		return rights.Run{Requests: now, Refused: rights.Compare(now, roles, nil).Missing}, nil
 	}
-	sent = []rights.Request{getPods, metrics}
-	p, err := rights.Prove(t.Context(), "r", []rights.Request{getPods, listPods, metrics}, run, nil)
-	if err != nil || len(p.Refused) > 0 || !slices.Equal(p.Shown, []rights.Request{getPods, metrics}) ||
-		!slices.Equal(p.NotShown, []rights.Request{listPods}) {
-		t.Errorf("%+v, %v", p, err)
+	prove := func(requests ...rights.Request) (rights.Proof, error) {
+		t.Helper()
+		runs = 0
+		p, err := rights.Prove(t.Context(), "r", requests, nil, run, nil)
+		if err == nil && p.Runs != runs {
+			t.Errorf("the proof has %d runs, want %d", p.Runs, runs)
+		}
+		return p, err
 	}
-	if runs != 4 {
-		t.Errorf("%d runs, want one under the role and one without each of three permissions", runs)
+	if p, err := prove(getPods, metrics); err != nil || len(p.NotShown) > 0 || len(p.Shown) != 2 || runs != 1 {
+		t.Errorf("all used: %+v, %v after %d runs", p, err, runs)
 	}
-	runs = 0
-	if p, err = rights.Prove(t.Context(), "r", []rights.Request{getPods}, run, nil); err != nil ||
-		!slices.Equal(p.Refused, []rights.Request{metrics}) || runs != 1 {
+	if p, err := prove(getPods, listPods, metrics, nodes); err != nil || len(p.Refused) > 0 ||
+		!slices.Equal(p.Shown, []rights.Request{metrics, getPods}) ||
+		!slices.Equal(p.NotShown, []rights.Request{nodes, listPods}) || runs != 2 {
+		t.Errorf("two unused: %+v, %v after %d runs", p, err, runs)
+	}
+	sent = [][]rights.Request{{getPods, metrics}, {getPods, metrics, nodes}, {getPods, metrics}}
+	if p, err := prove(getPods, listPods, metrics, nodes); err != nil ||
+		!slices.Equal(p.Shown, []rights.Request{metrics, nodes, getPods}) ||
+		!slices.Equal(p.NotShown, []rights.Request{listPods}) || runs != 3 {
+		t.Errorf("one is sometimes used: %+v, %v after %d runs", p, err, runs)
+	}
+	sent = [][]rights.Request{{getPods, metrics}}
+	if p, err := prove(getPods); err != nil || !slices.Equal(p.Refused, []rights.Request{metrics}) || runs != 1 {
 		t.Errorf("insufficient roles: %+v, %v after %d runs", p, err, runs)
 	}
+	inSystem := getPods
+	inSystem.Namespace = "system"
+	sent = [][]rights.Request{{getPods, inSystem}}
+	if p, err := prove(getPods, inSystem); err != nil || !slices.Equal(p.Shown, []rights.Request{getPods}) ||
+		!slices.Equal(p.NotShown, []rights.Request{inSystem}) || runs != 1 {
+		t.Errorf("a permission that another one implies: %+v, %v after %d runs", p, err, runs)
+	}
 	broken := errors.New("broken")
-	if _, err = rights.Prove(t.Context(), "r", nil, func(context.Context, []rbac.Role, bool) ([]rights.Request, error) {
-		return nil, broken
+	if _, err := rights.Prove(t.Context(), "r", nil, nil, func(context.Context, []rbac.Role, bool) (rights.Run, error) {
+		return rights.Run{}, broken
 	}, nil); !errors.Is(err, broken) {
 		t.Errorf("a run that fails: %v", err)
 	}

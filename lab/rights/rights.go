@@ -35,8 +35,10 @@ type Request struct {
 // Roles returns the least roles that allow all requests, with one rule for each resource.
 //
 // If all requests for a resource are in the same namespace, they go to a Role in that namespace,
-// and otherwise to the ClusterRole. Rules have no resourceNames: names of objects differ between a
-// test and a cluster, and a create has none that could be checked.
+// and otherwise to the ClusterRole.
+//
+// Rules have the resourceNames that [Names.Fixed] returns. With nil, rules have none: names of
+// objects can differ between a test and a cluster.
 //
 // The scope follows the watches: if an operator watches a resource in all namespaces, and has sent
 // requests for it in one namespace, it acts where the objects of that resource are. Its requests
@@ -45,7 +47,7 @@ type Request struct {
 //
 // A rule that allows watch also allows list: clients list if a server, such as an older release of
 // Kubernetes, does not support watches that begin with the state.
-func Roles(name string, requests []Request) []rbac.Role {
+func Roles(name string, requests []Request, names Names) []rbac.Role {
 	var lists []Request
 	for _, r := range requests {
 		if r.Verb == "watch" {
@@ -53,7 +55,7 @@ func Roles(name string, requests []Request) []rbac.Role {
 			lists = append(lists, r)
 		}
 	}
-	return exactRoles(name, followWatches(Union(requests, lists)))
+	return exactRoles(name, followWatches(Union(requests, lists)), names)
 }
 
 // followWatches returns the requests without the namespaces in which the operator acts because it
@@ -82,7 +84,7 @@ func followWatches(requests []Request) []Request {
 }
 
 // exactRoles returns the least roles that allow the requests, and nothing else.
-func exactRoles(name string, requests []Request) []rbac.Role {
+func exactRoles(name string, requests []Request, names Names) []rbac.Role {
 	spaces := map[[2]string]map[string]bool{} // the namespaces of each resource
 	for _, r := range requests {
 		at := [2]string{r.Group, r.Resource}
@@ -113,13 +115,15 @@ func exactRoles(name string, requests []Request) []rbac.Role {
 			roles = append(roles, rbac.Role{Namespace: to.namespace, Name: name})
 		}
 		rule := rbacv1.PolicyRule{Verbs: slices.Sorted(maps.Keys(verbs[to]))}
+		rules := []rbacv1.PolicyRule{rule}
 		if to.url != "" {
-			rule.NonResourceURLs = []string{to.url}
+			rules[0].NonResourceURLs = []string{to.url}
 		} else {
 			rule.APIGroups, rule.Resources = []string{to.group}, []string{to.resource}
+			rules = names.restrict(rule)
 		}
 		last := &roles[len(roles)-1]
-		last.Rules = append(last.Rules, rule)
+		last.Rules = append(last.Rules, rules...)
 	}
 	return roles
 }

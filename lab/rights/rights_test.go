@@ -136,7 +136,7 @@ func TestScopeFollowsWatches(t *testing.T) {
 		event("op", "update", "coordination.k8s.io", "leases", "", "default")+
 		event("op", "get", "", "configmaps", "", "system"))
 	got := map[string][]string{}
-	for _, role := range rights.Roles("manager-role", a.Requests) {
+	for _, role := range rights.Roles("manager-role", a.Requests, nil) {
 		for _, rule := range role.Rules {
 			got[role.Namespace] = append(got[role.Namespace], rule.Resources...)
 		}
@@ -155,7 +155,7 @@ func TestRolesAreMinimal(t *testing.T) {
 		event("op", "patch", "apps", "deployments", "status", "a")+
 		event("op", "patch", "apps", "deployments", "status", "b")+
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"/metrics"}`+"\n")
-	roles := rights.Roles("manager-role", a.Requests)
+	roles := rights.Roles("manager-role", a.Requests, nil)
 	doc, err := rbac.YAML(roles)
 	if err != nil || strings.Count(string(doc), "kind: ClusterRole\n") != 1 ||
 		strings.Count(string(doc), "kind: Role\n") != 1 || strings.Contains(string(doc), "resourceNames") {
@@ -181,7 +181,7 @@ func TestRolesAreMinimal(t *testing.T) {
 // A watch also needs list, on servers that do not support watches that begin with the state.
 func TestWatchesNeedList(t *testing.T) {
 	a := audit(t, event("op", "watch", "", "pods", "", ""))
-	roles := rights.Roles("manager-role", a.Requests)
+	roles := rights.Roles("manager-role", a.Requests, nil)
 	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"},
 		Verbs: []string{"list", "watch"}}}
 	if len(roles) != 1 || !reflect.DeepEqual(roles[0].Rules, want) {

@@ -45,6 +45,8 @@ func TestWrap(t *testing.T) {
 		case "/api/v1/nodes":
 			code, body = http.StatusForbidden,
 				protobufStatus(t, `nodes is forbidden: User "x" cannot list resource "nodes" in API group "" at the cluster scope`)
+		case "/api/v1/namespaces/a/services/v":
+			code = http.StatusCreated
 		case "/api/v1/namespaces/a/secrets":
 			code, body = http.StatusForbidden,
 				`{"kind":"Status","message":"admission webhook \"w\" denied the request"}`
@@ -91,6 +93,8 @@ func TestWrap(t *testing.T) {
 		send(config, http.MethodPut, "/apis/apps/v1/namespaces/a/deployments/d/status")
 		send(config, http.MethodGet, "/metrics")
 		send(config, http.MethodGet, "/api/v1/nodes")
+		send(config, http.MethodGet, "/api/v1/namespaces/a/secrets?watch=1&fieldSelector=metadata.name%3Ds")
+		send(config, http.MethodPatch, "/api/v1/namespaces/a/services/v")
 	}
 	plane := &rest.Config{Host: "http://server/planes/1", Transport: server}
 	record.Wrap(plane)
@@ -104,13 +108,16 @@ func TestWrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	if n := strings.Count(text, "\n"); n != 8 {
-		t.Errorf("%d lines, want 6 requests and two refusals:\n%s", n, text)
+	if n := strings.Count(text, "\n"); n != 11 {
+		t.Errorf("%d lines, want 8 requests, a creation by a patch and two refusals:\n%s", n, text)
 	}
 	for _, want := range []string{
 		`"verb":"list","user":{"username":"operator"},"objectRef":{"resource":"pods"}`,
 		`"code":403,"message":"pods is forbidden`, `"code":403,"message":"nodes is forbidden`,
-		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status"}`,
+		`"objectRef":{"resource":"deployments","namespace":"a","apiGroup":"apps","subresource":"status","name":"d"}`,
+		`"verb":"watch","user":{"username":"operator"},"objectRef":{"resource":"secrets","namespace":"a","name":"s"}`,
+		`"verb":"patch","user":{"username":"operator"},"objectRef":{"resource":"services","namespace":"a","name":"v"},"responseStatus":{"code":201}`,
+		`"verb":"create","user":{"username":"operator"},"objectRef":{"resource":"secrets","namespace":"a"}`,
 		`"requestURI":"/metrics","verb":"get"`, `"requestURI":"/apis/apps/v1","verb":"get"`,
 	} {
 		if !strings.Contains(text, want) {

@@ -3,7 +3,8 @@
 // operatortest and kelson.dev/lab/testenv pass the configuration of every operator to [Wrap]. Wrap
 // does nothing unless the environment variable of [Dir] is set. kelson rights --test sets it. Then
 // each request that needs a rule of RBAC is written to a file of the process in that folder, once
-// for each verb, resource and namespace, as an event of the audit log (audit.k8s.io/v1) by [User].
+// for each verb, resource, namespace and name, as an event of the audit log (audit.k8s.io/v1) by
+// [User].
 //
 // All functions are safe for concurrent use, even in several testing/synctest bubbles.
 package record
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
@@ -79,11 +81,20 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if below, ok := strings.CutPrefix(call.Path, t.base+"/"); ok {
 		call.Path = "/" + below
 	}
+	if call.Name == "" {
+		call.Name = selected(r.URL)
+	}
 	// Record the request first: it counts even if its response is lost.
 	if err := write(t.dir, eventOf(call, 0, "")); err != nil {
 		return nil, err
 	}
 	resp, err := t.inner.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusCreated && call.Verb != faults.Create {
+		// An update or a patch that has created the object needs the verb create, too.
+		if err := write(t.dir, eventOf(call, resp.StatusCode, "")); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil || resp.StatusCode != http.StatusForbidden {
 		return resp, err
 	}
@@ -102,6 +113,17 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, nil
+}
+
+// selected returns the name that the field selector of a list or watch requires; "" for none. RBAC
+// compares it with resourceNames.
+func selected(u *url.URL) string {
+	selector, err := fields.ParseSelector(u.Query().Get("fieldSelector"))
+	if err != nil {
+		return "" // the server refuses the request
+	}
+	name, _ := selector.RequiresExactMatch("metadata.name")
+	return name
 }
 
 // messageOf returns the message of a Status in JSON or protobuf; "" if the body is not a Status.
@@ -149,6 +171,7 @@ type objectRef struct {
 	Namespace   string `json:"namespace,omitempty"`
 	Group       string `json:"apiGroup,omitempty"`
 	Subresource string `json:"subresource,omitempty"`
+	Name        string `json:"name,omitempty"`
 }
 
 type status struct {
@@ -167,6 +190,9 @@ func eventOf(call faults.Call, code int, message string) event {
 		resource, group, _ := strings.Cut(call.Resource, ".")
 		sub, _, _ := strings.Cut(call.Subresource, "/") // the rest is the path of a proxy
 		e.Object = &objectRef{Resource: resource, Group: group, Namespace: call.Namespace, Subresource: sub}
+		if call.Verb != faults.Create {
+			e.Object.Name = call.Name
+		}
 	}
 	if code != 0 {
 		e.Status = &status{code, message}

@@ -33,6 +33,7 @@ type options struct {
 	explore, prove bool
 	limit          time.Duration
 	yaml           bool
+	names          bool
 	name           string
 	format         output.Format
 }
@@ -60,12 +61,13 @@ then fails. It reports rules that no request needed as unused. Each report has t
 position of the marker, or of the nearest one.
 
 With --prove, the tests and the exploration run again with the computed roles,
-which must allow every request. Then they run once without each permission, until
-a request is refused. If no request is refused, the permission is not shown to be
-needed: the command lists it and fails.
+which must allow every request. The permissions that the operator does not use in
+this run are then removed together, and it runs again. If no request is refused,
+they are not shown to be needed: the command lists them and fails.
 
 With --yaml, the command prints the smallest Role and ClusterRole that allow the
-requests. With --audit-log and --yaml, it needs no project.`,
+requests. With --audit-log and --yaml, it needs no project. With --resource-names,
+rules have resourceNames where all requests name the same objects.`,
 		Example: `  kelson rights --test
   kelson rights --test --explore --for 1m --prove
   kelson rights --test --yaml >config/rbac/least.yaml
@@ -86,7 +88,10 @@ requests. With --audit-log and --yaml, it needs no project.`,
 	c.Flags().BoolVar(&o.explore, "explore", false,
 		"record the operator's requests while kelson explore injects faults")
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second, "duration of each exploration")
-	c.Flags().BoolVar(&o.prove, "prove", false, "run under the computed roles, and without each of their permissions")
+	c.Flags().BoolVar(&o.prove, "prove", false,
+		"run under the computed roles, and again without the permissions that this run did not use")
+	c.Flags().BoolVar(&o.names, "resource-names", false,
+		"restrict computed rules to the names of objects where all requests name the same ones; needs --yaml or --prove")
 	o.format.AddFlag(c)
 	c.Flags().BoolVar(&o.yaml, "yaml", false, "print the smallest roles that allow the requests")
 	c.Flags().StringVar(&o.name, "name", rbac.DefaultRole, "name of the computed roles")
@@ -109,6 +114,8 @@ func (o *options) check(c *cobra.Command) error {
 		return errors.New("--for has no effect without --explore")
 	case o.limit <= 0:
 		return fmt.Errorf("--for %v: want a positive duration", o.limit)
+	case o.names && !o.yaml && !o.prove:
+		return errors.New("--resource-names restricts the computed roles: it needs --yaml or --prove")
 	case o.yaml && o.format != output.Text:
 		return errors.New("--yaml and --output cannot be used together: the roles are always YAML")
 	}
@@ -117,16 +124,17 @@ func (o *options) check(c *cobra.Command) error {
 
 func run(c *cobra.Command, dir string, o options) error {
 	var all []rights.Request
+	names := rights.Names{}
 	events := 0
 	if o.audit != "" {
 		a, err := readAudit(o.audit, o.filter)
 		if err != nil {
 			return err
 		}
-		all, events = a.Requests, a.Events
+		all, names, events = a.Requests, a.Names, a.Events
 	}
 	if o.yaml && !o.tests && !o.explore {
-		return printRoles(c.OutOrStdout(), o.name, all)
+		return o.printRoles(c, all, names)
 	}
 	d, err := declaredIn(c.Context(), dir)
 	if err != nil {
@@ -144,42 +152,56 @@ func run(c *cobra.Command, dir string, o options) error {
 			return err
 		}
 		defer os.RemoveAll(r.temp)
-		requests, n, err := r.record(c.Context())
+		recorded, err := r.record(c.Context())
 		if err != nil {
 			return err
 		}
-		all, events = rights.Union(all, requests), events+n
+		all, events = rights.Union(all, recorded.requests), events+recorded.events
+		names.Merge(recorded.names)
 	}
 	var proof *rights.Proof
 	if o.prove {
-		progress.Step("running under the computed roles, then without each of %d permissions", len(all))
-		tried := 0
-		p, err := rights.Prove(c.Context(), o.name, all, r.runWithRoles, func(without rights.Request, shown bool) {
-			progress.Lines = false // one line for all the runs
-			tried++
-			progress.Step("tried %d of %d permissions", tried, len(all))
-			if !shown {
-				fmt.Fprintf(progress, "without %v: no request was refused\n", without)
-			}
-		})
-		if err != nil {
+		if proof, err = o.provenBy(c.Context(), r, all, names, progress); err != nil {
 			return err
 		}
-		proof = &p
 	}
 	progress.Done()
 	if o.yaml {
-		return errors.Join(printRoles(c.OutOrStdout(), o.name, all), unproved(proof))
+		return errors.Join(o.printRoles(c, all, names), unproved(proof))
 	}
 	return d.compare(all, events, proof, o.format, c.OutOrStdout())
 }
 
-func printRoles(out io.Writer, name string, requests []rights.Request) error {
-	doc, err := rbac.YAML(rights.Roles(name, requests))
+// provenBy runs the operator under the computed roles.
+func (o *options) provenBy(ctx context.Context, r *runner, requests []rights.Request, names rights.Names,
+	progress *output.Progress) (*rights.Proof, error) {
+	progress.Step("running under the computed roles")
+	p, err := rights.Prove(ctx, o.name, requests, o.restricted(names), r.runWithRoles, func(without []rights.Request) {
+		progress.Step("running without %d permissions that were not used again", len(without))
+	})
+	return &p, err
+}
+
+// restricted returns names if rules are to have resourceNames.
+func (o *options) restricted(names rights.Names) rights.Names {
+	if !o.names {
+		return nil
+	}
+	return names
+}
+
+// printRoles prints the least roles, and to the standard error which of their rules could have
+// resourceNames.
+func (o *options) printRoles(c *cobra.Command, requests []rights.Request, names rights.Names) error {
+	doc, err := rbac.YAML(rights.Roles(o.name, requests, o.restricted(names)))
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(doc)
+	if could := names.Restrictable(); !o.names && len(could) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "--resource-names could restrict rules to the names in all requests: %s\n",
+			strings.Join(could, "; "))
+	}
+	_, err = c.OutOrStdout().Write(doc)
 	return err
 }
 
@@ -272,7 +294,12 @@ func (d *declared) compare(requests []rights.Request, events int, proof *rights.
 	fmt.Fprintf(out, "%d requests, which need %d rules: %d missing, %d %s with unused verbs\n", events, len(requests),
 		len(c.Missing), len(c.Unused), markers)
 	if proof != nil && len(proof.Refused) == 0 {
-		fmt.Fprintf(out, "proof: no refusal under the computed roles; a refusal without each of %d rules; none without %d\n", len(proof.Shown), len(proof.NotShown))
+		runs := "1 run"
+		if proof.Runs > 1 {
+			runs = fmt.Sprintf("%d runs", proof.Runs)
+		}
+		fmt.Fprintf(out, "proof: no refusal under the computed roles; %d rules are needed, %d are not shown to be needed (%s)\n",
+			len(proof.Shown), len(proof.NotShown), runs)
 	}
 	return errors.Join(failed(c), unproved(proof))
 }
@@ -289,8 +316,9 @@ type result struct {
 // proved is the proof in JSON and YAML.
 type proved struct {
 	Refused  []rule `json:"refused"`  // under the computed roles
-	Shown    []rule `json:"shown"`    // rules without which a request was refused
-	NotShown []rule `json:"notShown"` // rules without which none was
+	Shown    []rule `json:"shown"`    // rules that a run needed
+	NotShown []rule `json:"notShown"` // the others
+	Runs     int    `json:"runs"`
 }
 
 type rule struct {
@@ -338,7 +366,7 @@ func (d *declared) result(requests []rights.Request, events int, c rights.Compar
 		r.Unused = append(r.Unused, unused{u.Pos.Filename, u.Pos.Line, u.Namespace, u.Rule, u.Verbs, u.Used})
 	}
 	if proof != nil {
-		r.Proof = &proved{rulesOf(proof.Refused), rulesOf(proof.Shown), rulesOf(proof.NotShown)}
+		r.Proof = &proved{rulesOf(proof.Refused), rulesOf(proof.Shown), rulesOf(proof.NotShown), proof.Runs}
 	}
 	return r
 }
@@ -351,7 +379,7 @@ func unproved(proof *rights.Proof) error {
 	case len(proof.Refused) > 0:
 		return fmt.Errorf("the computed roles are not sufficient: %d requests that the first run did not make were refused, such as %v", len(proof.Refused), proof.Refused[0])
 	case len(proof.NotShown) > 0:
-		return fmt.Errorf("for %d of %d rules, no run without the rule was refused", len(proof.NotShown),
+		return fmt.Errorf("%d of %d rules are not shown to be needed", len(proof.NotShown),
 			len(proof.NotShown)+len(proof.Shown))
 	}
 	return nil

@@ -94,44 +94,44 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 
 // record runs the tests and the exploration with an administrator's rights, and returns the
 // requests of the operator. Later runs skip packages in which no operator runs.
-func (r *runner) record(ctx context.Context) ([]rights.Request, int, error) {
-	var all []rights.Request
-	events := 0
+func (r *runner) record(ctx context.Context) (outcome, error) {
+	all := outcome{names: rights.Names{}}
 	var operators []testBinary
 	for _, t := range r.tests {
 		r.progress.Step("running the tests of %s", t.pkg)
 		o, err := r.run(ctx, "", false, t.dir, t.file, "-test.timeout=10m")
 		if err != nil {
-			return nil, 0, err
+			return outcome{}, err
 		}
 		if o.code != 0 {
-			return nil, 0, fmt.Errorf("the tests of %s fail, so what the operator needs is unknown:\n%s", t.pkg,
+			return outcome{}, fmt.Errorf("the tests of %s fail, so what the operator needs is unknown:\n%s", t.pkg,
 				o.output)
 		}
 		if o.events > 0 {
 			operators = append(operators, t)
 		}
-		all, events = append(all, o.requests...), events+o.events
+		all.add(o)
 	}
 	if r.tests != nil && len(operators) == 0 {
-		return nil, 0, errors.New("--test: no test runs an operator: pass it to testenv.Run, testenv.Operator, operatortest.Run or operatortest.Operator; operators in tests with envtest are not recorded")
+		return outcome{}, errors.New("--test: no test runs an operator: pass it to testenv.Run, testenv.Operator, operatortest.Run or operatortest.Operator; operators in tests with envtest are not recorded")
 	}
 	r.tests = operators
 	if r.explore > 0 {
 		r.progress.Step("exploring faults for %v", r.explore)
 		o, err := r.run(ctx, "", false, r.dir, r.self, r.exploreArgs()...)
 		if err != nil {
-			return nil, 0, err
+			return outcome{}, err
 		}
 		if o.events == 0 {
-			return nil, 0, fmt.Errorf("the exploration has failed:\n%s", o.output)
+			return outcome{}, fmt.Errorf("the exploration has failed:\n%s", o.output)
 		}
 		if o.code != 0 {
 			fmt.Fprintln(r.progress, "the exploration raised alarms; see kelson explore")
 		}
-		all, events = append(all, o.requests...), events+o.events
+		all.add(o)
 	}
-	return rights.General(all, r.declared), events, nil
+	all.requests = rights.General(all.requests, r.declared)
+	return all, nil
 }
 
 // exploreArgs returns the arguments of this program that explore the project.
@@ -139,51 +139,66 @@ func (r *runner) exploreArgs() []string {
 	return []string{"explore", r.dir, "--generate=false", "--for", r.explore.String()}
 }
 
-// runWithRoles runs the tests, and then the exploration, with the rights of roles. It returns the
-// requests that RBAC refused. Unless all is true, it ends at the first one.
-func (r *runner) runWithRoles(ctx context.Context, roles []rbac.Role, all bool) ([]rights.Request, error) {
+// runWithRoles runs the tests, and then the exploration, with the rights of roles. Unless all is
+// true, it ends at the first request that RBAC refuses.
+func (r *runner) runWithRoles(ctx context.Context, roles []rbac.Role, all bool) (rights.Run, error) {
 	doc, err := rbac.YAML(roles)
 	if err != nil {
-		return nil, err
+		return rights.Run{}, err
 	}
 	file := filepath.Join(r.temp, "roles.yaml")
 	if err := os.WriteFile(file, doc, 0o600); err != nil {
-		return nil, err
+		return rights.Run{}, err
 	}
-	var refused []rights.Request
+	var sum outcome
 	for _, t := range r.tests {
 		o, err := r.run(ctx, file, !all, t.dir, t.file, "-test.timeout=10m")
 		if err != nil {
-			return nil, err
+			return rights.Run{}, err
 		}
-		refused = append(refused, o.refused...)
+		sum.add(o)
 		if len(o.refused) == 0 && o.code != 0 && all {
-			return nil, fmt.Errorf("under the computed roles, the tests of %s fail without a refusal:\n%s", t.pkg,
+			return rights.Run{}, fmt.Errorf("under the computed roles, the tests of %s fail without a refusal:\n%s", t.pkg,
 				o.output)
 		}
-		if !all && len(refused) > 0 {
-			return refused, nil
+		if !all && len(sum.refused) > 0 {
+			return r.general(sum), nil
 		}
 	}
 	if r.explore > 0 {
 		o, err := r.run(ctx, file, !all, r.dir, r.self, r.exploreArgs()...)
 		if err != nil {
-			return nil, err
+			return rights.Run{}, err
 		}
 		if o.events == 0 {
-			return nil, fmt.Errorf("under the computed roles, the exploration fails:\n%s", o.output)
+			return rights.Run{}, fmt.Errorf("under the computed roles, the exploration fails:\n%s", o.output)
 		}
-		refused = append(refused, o.refused...)
+		sum.add(o)
 	}
-	return rights.General(refused, r.declared), nil
+	return r.general(sum), nil
+}
+
+// general returns the requests of a run without the namespaces of tests and samples.
+func (r *runner) general(o outcome) rights.Run {
+	return rights.Run{Requests: rights.General(o.requests, r.declared), Refused: rights.General(o.refused, r.declared)}
 }
 
 // outcome holds the requests that a run has recorded.
 type outcome struct {
 	requests, refused []rights.Request
+	names             rights.Names
 	events            int
 	code              int
 	output            []byte
+}
+
+// add adds the requests of another run.
+func (o *outcome) add(other outcome) {
+	o.requests, o.refused = append(o.requests, other.requests...), append(o.refused, other.refused...)
+	o.events += other.events
+	if o.names != nil {
+		o.names.Merge(other.names)
+	}
 }
 
 // run runs a program with a recording. roles is the file with the rights of the operators; "" means
@@ -213,7 +228,7 @@ func (r *runner) run(ctx context.Context, roles string, stop bool, dir, program 
 	case err != nil && !errors.As(err, &exited):
 		return outcome{}, err
 	}
-	o := outcome{output: out}
+	o := outcome{output: out, names: rights.Names{}}
 	if exited != nil {
 		o.code = exited.ExitCode()
 	}
@@ -236,8 +251,7 @@ func (o *outcome) read(dir string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		o.requests, o.refused, o.events = append(o.requests, a.Requests...), append(o.refused, a.Refused...),
-			o.events+a.Events
+		o.add(outcome{requests: a.Requests, refused: a.Refused, names: a.Names, events: a.Events})
 	}
 	o.requests, o.refused = rights.Union(o.requests), rights.Union(o.refused)
 	return nil
