@@ -9,17 +9,23 @@ import (
 	"strings"
 )
 
-// listeners are the functions of the standard library that open ports, with the agent's functions
-// that replace them.
-var listeners = map[string]string{
+// functions are the functions of the standard library that open ports and start programs, with the
+// agent's functions that replace them.
+var functions = map[string]string{
 	"net.Listen":                 "Listen",
 	"crypto/tls.Listen":          "ListenTLS",
 	"net/http.ListenAndServe":    "ListenAndServe",
 	"net/http.ListenAndServeTLS": "ListenAndServeTLS",
+	"net.ListenPacket":           "ListenPacket",
+	"os/exec.Command":            "Command",
+	"os/exec.CommandContext":     "CommandContext",
+	"os.StartProcess":            "StartProcess",
+	"syscall.Exec":               "Exec",
+	"syscall.ForkExec":           "ForkExec",
+	"syscall.StartProcess":       "SyscallStartProcess",
 }
 
-// methods are the methods of http.Server and net.ListenConfig that open ports, by name, with the
-// number of arguments.
+// methods are the methods of http.Server that open ports, by name, with the number of arguments.
 var methods = map[string]struct {
 	arguments int
 	by        string
@@ -27,6 +33,9 @@ var methods = map[string]struct {
 	"ListenAndServe":    {0, "ServerListenAndServe"},
 	"ListenAndServeTLS": {2, "ServerListenAndServeTLS"},
 }
+
+// configured are the methods of net.ListenConfig that open ports, by name.
+var configured = map[string]string{"Listen": "ListenWith", "ListenPacket": "ListenPacketWith"}
 
 // The names under which changed files import packages.
 const (
@@ -47,7 +56,7 @@ var configurations = map[string]string{
 // mayCall reports whether a file may have calls that replaceCalls replaces.
 func mayCall(data []byte) bool {
 	for _, name := range []string{"net.Listen", "tls.Listen", "ListenAndServe", "ListenConfig", "InClusterConfig",
-		"BuildConfigFromFlags"} {
+		"BuildConfigFromFlags", `"os/exec"`, "StartProcess", "syscall.Exec", "syscall.ForkExec"} {
 		if bytes.Contains(data, []byte(name)) {
 			return true
 		}
@@ -62,8 +71,8 @@ type replacement struct {
 	imports map[string]bool // the names of additional imports
 }
 
-// replaceCalls returns the edits that replace the calls of a file that open ports or read the
-// configuration of a Pod.
+// replaceCalls returns the edits that replace the calls of a file that open ports, start programs or
+// read the configuration of a Pod.
 func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 	imports := map[string]string{} // by the name in this file
 	for _, spec := range file.Imports {
@@ -95,7 +104,7 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 				return true
 			}
 			function := imports[x.Name] + "." + n.Sel.Name
-			if by := listeners[function]; by != "" {
+			if by := functions[function]; by != "" {
 				replace(n, x.Name, agentName+"."+by)
 			} else if by := configurations[function]; by != "" {
 				replace(n, x.Name, strings.ReplaceAll(by, "PACKAGE", x.Name))
@@ -111,10 +120,9 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 			}
 			by := methods[selector.Sel.Name].by
 			if by == "" || len(n.Args) != methods[selector.Sel.Name].arguments {
-				if selector.Sel.Name != "Listen" || len(n.Args) != 3 || imports["net"] != "net" {
+				if by = configured[selector.Sel.Name]; by == "" || len(n.Args) != 3 || imports["net"] != "net" {
 					return true
 				}
-				by = "ListenWith"
 			}
 			r.edits = append(r.edits, wrap(n, selector, by, at)...)
 			r.imports[agentName] = true

@@ -55,8 +55,8 @@ func (l *Link) Pending() bool {
 	return !l.started || len(l.queue) > 0
 }
 
-// External returns the addresses outside of the cluster to which the operator tried to connect,
-// in the order of the attempts, each once.
+// External returns the addresses outside of the cluster to which the operator tried to connect, and
+// the programs that it tried to start, in the order of the attempts, each once.
 func (l *Link) External() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,6 +40,9 @@ type Program struct {
 // overlay.
 const folder = "zz_kelson_agent"
 
+// tag is the build tag of the files of package inside that are compiled in an operator only.
+const tag = "kelson_agent"
+
 // Build compiles the operator with the agent to a file. It changes nothing in the operator's
 // module: the go command reads the changed files from cache, a folder that it creates. The folder
 // should be the same in later calls, so that the go command finds the packages that it has compiled
@@ -53,7 +56,9 @@ func (p Program) Build(ctx context.Context, cache, binary string) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"build", "-v", "-tags=" + p.Tags, "-o", binary}, flags...)
+	// The linker otherwise refuses the reference of package inside to a variable of package net.
+	args := append([]string{"build", "-v", "-tags=" + strings.TrimPrefix(p.Tags+","+tag, ","),
+		"-ldflags=-checklinkname=0", "-o", binary}, flags...)
 	_, err = p.run(ctx, env, append(args, ".")...)
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Calls that open ports or read the configuration of a Pod are replaced, by the path of their
+// Calls that open ports, start programs or read the configuration of a Pod are replaced, by the path of their
 // package, and lines keep their numbers.
 func TestRewrite(t *testing.T) {
 	const source = `package main
@@ -14,6 +14,7 @@ import (
 	"context"
 	"net"
 	web "net/http"
+	run "os/exec"
 
 	"example.com/other/tls"
 	"k8s.io/client-go/rest"
@@ -30,6 +31,8 @@ func main() {
 	_, _ = tls.Listen("tcp", ":4", nil)
 	_, _ = rest.InClusterConfig()
 	_, _ = clientcmd.BuildConfigFromFlags("", "")
+	_ = run.CommandContext(context.Background(), "git").Run()
+	_, _ = new(net.ListenConfig).ListenPacket(context.Background(), "udp", ":5")
 }
 `
 	o := &overlay{agent: "example.com/p/zz_kelson_agent"}
@@ -40,15 +43,17 @@ func main() {
 	lines, before := strings.Split(string(changed), "\n"), strings.Split(source, "\n")
 	want := map[int]string{
 		0:  `package main; import kelson_agent "example.com/p/zz_kelson_agent"; import kelson_rest "k8s.io/client-go/rest"`,
-		12: "func " + original + "main() {",
-		13: `	_, _ = kelson_agent.Listen("tcp", ":1")`,
-		14: `	_ = kelson_agent.ListenAndServe(":2", nil)`,
-		16: `	_ = kelson_agent.ServerListenAndServe(server)`,
-		17: `	_ = kelson_agent.ServerListenAndServeTLS(server, "a", "b")`,
-		18: `	_, _ = kelson_agent.ListenWith((&net.ListenConfig{}), context.Background(), "tcp", ":3")`,
-		20: `	_, _ = ` + strings.ReplaceAll(configurations[rest+".InClusterConfig"], "PACKAGE", "rest") + `()`,
-		21: `	_, _ = ` + strings.ReplaceAll(configurations[clientcmd+".BuildConfigFromFlags"], "PACKAGE",
+		13: "func " + original + "main() {",
+		14: `	_, _ = kelson_agent.Listen("tcp", ":1")`,
+		15: `	_ = kelson_agent.ListenAndServe(":2", nil)`,
+		17: `	_ = kelson_agent.ServerListenAndServe(server)`,
+		18: `	_ = kelson_agent.ServerListenAndServeTLS(server, "a", "b")`,
+		19: `	_, _ = kelson_agent.ListenWith((&net.ListenConfig{}), context.Background(), "tcp", ":3")`,
+		21: `	_, _ = ` + strings.ReplaceAll(configurations[rest+".InClusterConfig"], "PACKAGE", "rest") + `()`,
+		22: `	_, _ = ` + strings.ReplaceAll(configurations[clientcmd+".BuildConfigFromFlags"], "PACKAGE",
 			"clientcmd") + `("", "")`,
+		23: `	_ = kelson_agent.CommandContext(context.Background(), "git").Run()`,
+		24: `	_, _ = kelson_agent.ListenPacketWith(new(net.ListenConfig), context.Background(), "udp", ":5")`,
 	}
 	for i, line := range before[:len(before)-1] {
 		if w, ok := want[i]; ok {

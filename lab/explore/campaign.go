@@ -46,8 +46,6 @@ type Report struct {
 	// fault. Skipped is the number of these that did not run, because another run had the same
 	// state at the same moment.
 	Plans, OneFault, Skipped int
-	// Left is the number of plans with a single fault for which the time was too short.
-	Left int
 	// Equal is the number of plans with several faults that were not run, because their runs would
 	// be equal to earlier ones.
 	Equal int
@@ -78,8 +76,8 @@ type Report struct {
 	Checked bool
 	// Warnings are about the scenario of a project.
 	Warnings []string
-	// External lists the addresses outside of the cluster to which a Program tried to connect.
-	// These connections have failed.
+	// External lists the addresses outside of the cluster to which a Program tried to connect, and
+	// the programs that it tried to start, such as "the program git". It could not.
 	External []string
 	// Unconfirmed are alarms of a Binary that do not count, because fewer than two of three further
 	// runs of the plan raised one.
@@ -96,13 +94,9 @@ func (r Report) Summary() string {
 		}
 		return fmt.Sprintf("checked: %d points, %d plans of one fault", r.Points, r.OneFault-r.Skipped) + r.notes()
 	}
-	left := ""
-	if r.Left > 0 {
-		left = fmt.Sprintf(", %d not run because the time was over", r.Left)
-	}
-	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others%s; %d states, %d alarms",
+	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped,
-		left, r.States, len(r.Alarms))
+		r.States, len(r.Alarms))
 	if r.Equal > 0 {
 		text += fmt.Sprintf(", %d plans of several faults not run because they equal others", r.Equal)
 	}
@@ -133,7 +127,7 @@ func (r Report) notes() (text string) {
 	}
 	text += notTriedText(r.NotTried)
 	if len(r.External) > 0 {
-		text += "\nthe operator tried to connect to other systems, and these connections failed: " +
+		text += "\nthe operator tried to connect to other systems or to start programs, and failed: " +
 			strings.Join(r.External, ", ") + "; --allow permits them"
 	}
 	for _, line := range r.Warnings {
@@ -254,8 +248,7 @@ func (c *campaign) explore() {
 		promisingFirst(plans)
 	}
 	var fruitful []Plan // plans that led to new states
-	next, ofOneFault := 0, len(plans)
-	defer func() { c.report.Left = max(0, ofOneFault-next) }()
+	next := 0
 	choose := func() (plan Plan, ok bool) {
 		switch {
 		case c.over():

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/lab/agent"
+	"kelson.dev/lab/agent/inside"
 	"kelson.dev/lab/explore"
 )
 
@@ -30,7 +31,7 @@ func virtualProgram(t *testing.T, env ...string) explore.Scenario {
 }
 
 // An operator in a process of its own runs in virtual time. A kill loses all its memory. Its ports
-// can be reached, and connections to other systems fail and are reported.
+// can be reached. Connections to other systems and starts of programs fail and are reported.
 func TestProgram(t *testing.T) {
 	report, err := explore.Explore(t, virtualProgram(t),
 		explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
@@ -41,8 +42,9 @@ func TestProgram(t *testing.T) {
 		"secrets default/web-cert: is missing") || report.Unequal > 0 {
 		t.Errorf("%v: %v, want the alarm of the missing Secret", report.Summary(), report.Alarms)
 	}
-	if !slices.Equal(report.External, []string{"telemetry.example.com:80"}) {
-		t.Errorf("connections to other systems: %v", report.External)
+	want := []string{"192.0.2.1:443", "telemetry.example.com:80", "the program true"}
+	if !slices.Equal(report.External, want) {
+		t.Errorf("connections to other systems, and other programs: %q, want %q", report.External, want)
 	}
 }
 
@@ -68,5 +70,14 @@ func TestProgramExits(t *testing.T) {
 	_, err := explore.Explore(t, virtualProgram(t, "EXIT=yes"), explore.Options{For: time.Hour, OneFault: true})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("%v, want the exit code", err)
+	}
+}
+
+// An operator may start the programs that are allowed.
+func TestProgramStartsAllowed(t *testing.T) {
+	_, err := explore.Explore(t, virtualProgram(t, inside.AllowVariable+"=example.org,true"),
+		explore.Options{For: time.Hour, OneFault: true})
+	if err == nil || !strings.Contains(err.Error(), "the operator starts another program") {
+		t.Errorf("%v, want that the program runs", err)
 	}
 }

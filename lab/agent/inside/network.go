@@ -13,24 +13,29 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // AllowVariable is the environment variable with the hosts outside of the cluster to which the
-// operator may connect, separated by commas; * allows all. Virtual time stands still while it
-// waits for them.
+// operator may connect, and the programs that it may start, separated by commas; * allows all.
+// Virtual time stands still while it waits for them.
 const AllowVariable = "KELSON_AGENT_ALLOW"
 
-// isolate makes connections of the standard library's default clients to other hosts fail, and
-// reports them.
+// direct makes the connections that dial and question have checked.
+var direct = &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: permit}
+
+// isolate makes connections to other hosts fail, and reports them.
 func isolate() {
-	direct := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	if !allowed("*") {
+		guard()
+	}
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		// client-go uses this transport for servers without TLS.
 		t.RegisterProtocol("http", defaultTransport{})
 		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return dial(ctx, direct, network, address)
+			return dial(ctx, network, address)
 		}
 	}
 	net.DefaultResolver = &net.Resolver{PreferGo: true,
@@ -40,7 +45,7 @@ func isolate() {
 }
 
 // dial connects to a listener of this process, or to a host that is allowed.
-func dial(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -54,7 +59,7 @@ func dial(ctx context.Context, d *net.Dialer, network, address string) (net.Conn
 	if !allowed(host) {
 		return nil, external(address)
 	}
-	return d.DialContext(ctx, network, address)
+	return direct.DialContext(ctx, network, address)
 }
 
 // defaultTransport sends the requests of http.DefaultTransport to the kelson process if they are
@@ -90,6 +95,33 @@ func allowed(host string) bool {
 		}
 	}
 	return false
+}
+
+// addresses has the addresses of the allowed names.
+var addresses struct {
+	once  sync.Once
+	known map[string]bool
+}
+
+// allowedAddress reports whether the operator may connect to an address, or to a name with this
+// address.
+func allowedAddress(ip string) bool {
+	if allowed(ip) {
+		return true
+	}
+	addresses.once.Do(func() {
+		addresses.known = map[string]bool{}
+		for _, name := range strings.Split(os.Getenv(AllowVariable), ",") {
+			if name == "" || strings.Contains(name, "/") || net.ParseIP(name) != nil {
+				continue
+			}
+			found, _ := net.DefaultResolver.LookupHost(context.Background(), name) // fails for a program
+			for _, address := range found {
+				addresses.known[address] = true
+			}
+		}
+	})
+	return addresses.known[ip]
 }
 
 // external reports an address, and returns the error of a connection to it.

@@ -33,7 +33,6 @@ type options struct {
 	junit    string // files of reports; "" for none
 	sarif    string
 	check    bool
-	oneFault bool
 	steps    bool
 	binary   string
 	process  bool
@@ -82,7 +81,8 @@ clock and the network: the program runs as a separate process, with the argument
 after --, in virtual time. Its requests reach a control plane in this process, and
 its ports can be reached from there only. The operator has the rights of
 config/rbac. Its webhooks are called if config/webhook configures them. Connections
-to other systems fail, unless --allow names them, and are reported.
+to other systems and starts of other programs fail, unless --allow names them, and
+are reported.
 
 If the program cannot be built in this way, or with --process, the command runs it
 as it is, in real time. With --binary it runs any program, in any language, and DIR
@@ -110,8 +110,6 @@ runs as root on Linux, each process has its own network.`,
 				return errors.New("--binary and --process exclude each other: --process builds the project's program")
 			case o.steps && o.plan == "":
 				return errors.New("--steps needs --plan")
-			case o.oneFault && (o.check || o.plan != ""):
-				return errors.New("--one-fault excludes --plan and --check")
 			case o.check && o.plan != "":
 				return errors.New("--check and --plan exclude each other")
 			}
@@ -124,8 +122,6 @@ runs as root on Linux, each process has its own network.`,
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second,
 		"how long to explore, without the build and the runs without faults. For a process, the default is "+
 			processLimit.String())
-	c.Flags().BoolVar(&o.oneFault, "one-fault", false,
-		"end as soon as each plan with a single fault has run, at the latest after --for")
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, as printed by an alarm")
 	c.Flags().StringVar(&o.tests, "export", "",
@@ -143,7 +139,8 @@ runs as root on Linux, each process has its own network.`,
 	c.Flags().IntVar(&o.parallel, "parallel", 0,
 		"maximum number of concurrent runs of a process (default: two for each processor)")
 	c.Flags().StringSliceVar(&o.allow, "allow", nil,
-		"hosts outside of the cluster to which the operator may connect, or * for all; time stands still meanwhile")
+		"hosts outside of the cluster to which the operator may connect, and programs that it may start, or * for "+
+			"all; time stands still meanwhile")
 	o.format.AddFlag(c)
 	o.gens.AddFlags(c.Flags())
 	o.gens.AddSkipFlag(c.Flags())
@@ -291,7 +288,7 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 
 // exploration returns the options of the exploration.
 func (o options) exploration() explore.Options {
-	return explore.Options{For: o.limit, OneFault: o.oneFault, Seed: o.seed, Steps: o.steps}
+	return explore.Options{For: o.limit, Seed: o.seed, Steps: o.steps}
 }
 
 // unexplored is the reason why no plan of an operator could be run.

@@ -7,13 +7,17 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/rand"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
+	"syscall"
 	"time"
 )
 
@@ -59,9 +63,7 @@ func main() {
 		log.Print("the operator does not reach its own port: ", err)
 		time.Sleep(time.Second)
 	}
-	if _, err := http.Get("http://telemetry.example.com/"); err == nil {
-		log.Fatal("the operator reaches another system")
-	}
+	isolated()
 	if os.Getenv("LEASE") != "" {
 		lead()
 	}
@@ -72,6 +74,29 @@ func main() {
 		}
 		time.Sleep(time.Second)
 	}
+}
+
+// isolated tests that the program reaches no other system, and starts no other program. A socket to
+// which nothing is sent does not stop the time.
+func isolated() {
+	if _, err := http.Get("http://telemetry.example.com/"); err == nil {
+		log.Fatal("the operator reaches another system")
+	}
+	// 192.0.2.1 is an address for documentation.
+	if _, err := net.Dial("tcp", "192.0.2.1:443"); !errors.Is(err, syscall.EHOSTUNREACH) {
+		log.Fatal("the operator reaches another system: ", err)
+	}
+	if err := exec.Command("true").Run(); err == nil {
+		log.Fatal("the operator starts another program")
+	}
+	socket, err := net.ListenPacket("udp", ":3030")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		_, _, err := socket.ReadFrom(make([]byte, 1))
+		log.Fatal("a packet arrives: ", err)
+	}()
 }
 
 // pause sleeps for a random time if there is the variable RANDOM.
