@@ -46,6 +46,8 @@ type Report struct {
 	// fault. Skipped is the number of these that did not run, because another run had the same
 	// state at the same moment.
 	Plans, OneFault, Skipped int
+	// Left is the number of plans with a single fault for which the time was too short.
+	Left int
 	// Equal is the number of plans with several faults that were not run, because their runs would
 	// be equal to earlier ones.
 	Equal int
@@ -94,9 +96,13 @@ func (r Report) Summary() string {
 		}
 		return fmt.Sprintf("checked: %d points, %d plans of one fault", r.Points, r.OneFault-r.Skipped) + r.notes()
 	}
-	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others; %d states, %d alarms",
+	left := ""
+	if r.Left > 0 {
+		left = fmt.Sprintf(", %d not run because the time was over", r.Left)
+	}
+	text := fmt.Sprintf("explored %d plans in %v (%.0f a minute): %d points, %d plans of one fault, %d of them equal to others%s; %d states, %d alarms",
 		r.Plans, r.Took.Round(time.Millisecond), float64(r.Plans)/r.Took.Minutes(), r.Points, r.OneFault, r.Skipped,
-		r.States, len(r.Alarms))
+		left, r.States, len(r.Alarms))
 	if r.Equal > 0 {
 		text += fmt.Sprintf(", %d plans of several faults not run because they equal others", r.Equal)
 	}
@@ -248,7 +254,8 @@ func (c *campaign) explore() {
 		promisingFirst(plans)
 	}
 	var fruitful []Plan // plans that led to new states
-	next := 0
+	next, ofOneFault := 0, len(plans)
+	defer func() { c.report.Left = max(0, ofOneFault-next) }()
 	choose := func() (plan Plan, ok bool) {
 		switch {
 		case c.over():

@@ -33,6 +33,7 @@ type options struct {
 	junit    string // files of reports; "" for none
 	sarif    string
 	check    bool
+	oneFault bool
 	steps    bool
 	binary   string
 	process  bool
@@ -110,6 +111,8 @@ runs as root on Linux, each process has its own network.`,
 				return errors.New("--binary and --process exclude each other: --process builds the project's program")
 			case o.steps && o.plan == "":
 				return errors.New("--steps needs --plan")
+			case o.oneFault && (o.check || o.plan != ""):
+				return errors.New("--one-fault excludes --plan and --check")
 			case o.check && o.plan != "":
 				return errors.New("--check and --plan exclude each other")
 			}
@@ -122,6 +125,8 @@ runs as root on Linux, each process has its own network.`,
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second,
 		"how long to explore, without the build and the runs without faults. For a process, the default is "+
 			processLimit.String())
+	c.Flags().BoolVar(&o.oneFault, "one-fault", false,
+		"end as soon as each plan with a single fault has run, at the latest after --for")
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
 	c.Flags().StringVar(&o.plan, "plan", "", "run only this plan, as printed by an alarm")
 	c.Flags().StringVar(&o.tests, "export", "",
@@ -288,7 +293,7 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 
 // exploration returns the options of the exploration.
 func (o options) exploration() explore.Options {
-	return explore.Options{For: o.limit, Seed: o.seed, Steps: o.steps}
+	return explore.Options{For: o.limit, OneFault: o.oneFault, Seed: o.seed, Steps: o.steps}
 }
 
 // unexplored is the reason why no plan of an operator could be run.
