@@ -229,7 +229,7 @@ console-kube-apiserver: build ## the console's tests on kube-apiserver and kelso
 screens: build ## screenshots of the console with no problem, eight, 10,000 objects and a stopped server, and its memory, into bin/screens: three minutes; needs Chromium
 	KELSON=$(abspath $(KELSON)) KELSON_SCREENSHOTS=$(CURDIR)/bin/screens $(GO) test -count=1 -v -run Screens ./console
 
-why: build ## what kelson why and the console say first: in situations of clusters, and wrong answers of the past, on kelson serve and kube-apiserver; builds the server first
+why: build ## what kelson why and the console say first in frequent situations, and wrong answers of the past, on kelson serve and kube-apiserver; builds the server first
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) test -count=1 -v -run 'ChangesNothing|DryRunIsNoChange|Retain|Folded' ./operator/trace
