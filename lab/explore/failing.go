@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kelson.dev/operator/client"
 )
 
 // failing holds the errors that the reconciles of one object have returned since the last change.
@@ -93,16 +95,31 @@ func (t *trial) noteErrors(since time.Time) {
 				t.result.failing = map[string]string{}
 			}
 			t.result.failing[id] = f.text
+			if t.isCopy(id) {
+				t.result.failingCopies = append(t.result.failingCopies, id)
+			}
 			t.log(fmt.Sprintf("the reconcile of %s fails again and again: %s", id, f.text))
 		}
 	}
 }
 
-// persistent returns an alarm (O3) for errors that persist in this run and did not in others.
+// isCopy reports whether an error is about a copy that Batch has created.
+func (t *trial) isCopy(id string) bool {
+	return slices.ContainsFunc(t.copies, func(obj client.Object) bool {
+		return strings.HasSuffix(id, "/"+obj.GetName()) || strings.HasSuffix(id, " "+obj.GetName())
+	})
+}
+
+// persistent returns an alarm (O3) for errors that persist in this run and did not in others. If
+// the error of an object persists without faults, that of a copy is expected.
 func persistent(r *result, reference *outcomes) []Alarm {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(r.failing)) {
-		if _, expected := reference.failing[id]; !expected {
+		known := id
+		if slices.Contains(r.failingCopies, id) {
+			known = id[:strings.LastIndexByte(id, '-')]
+		}
+		if _, expected := reference.failing[known]; !expected {
 			lines = append(lines, id+": "+r.failing[id])
 		}
 	}

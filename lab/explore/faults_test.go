@@ -78,11 +78,24 @@ func TestErrorThatPersists(t *testing.T) {
 }
 
 // O3: an error that persists without any fault does not prevent the exploration, and the summary
-// names it.
+// names it. The same error of copies is expected, and another one is not.
 func TestErrorWithoutFaults(t *testing.T) {
 	s := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, errors.New("no route to host")
 	})
+	const copies = "batch after configmaps default/web #1"
+	if got, steps := replayed(t, s, copies); got != "" {
+		t.Errorf("false alarm: %s\n%s", got, steps)
+	}
+	single := eachConfigMap(func(_ context.Context, _ client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" {
+			return operator.Result{}, errors.New("more than one")
+		}
+		return operator.Result{}, nil
+	})
+	if got, _ := replayed(t, single, copies); !strings.HasPrefix(got, "O3 configmap default/web-2: more than one") {
+		t.Errorf("%q, want the errors of the copies", got)
+	}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 10})
 	if err != nil {
 		t.Fatal(err)

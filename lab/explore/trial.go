@@ -113,6 +113,7 @@ type result struct {
 	states         map[[32]byte]bool
 	effect         bool              // SetField has changed more than the field
 	failing        map[string]string // the errors that persist, by controller and object
+	failingCopies  []string          // the keys in failing that are copies of Batch
 	cached         map[string]bool   // resources of the reads that may return an older state
 	sawOld         bool              // a read after a stale restart has returned an older state
 	sentWatchLists bool              // the operator has sent watches that begin with a list
