@@ -160,7 +160,7 @@ func (c *Console) routes() http.Handler {
 		&objects.Server{Cluster: c.cluster, Write: c.config.Write},
 		&exec.Server{Cluster: c.cluster, Write: c.config.Write},
 		&search.Server{Cluster: c.cluster, Inventory: c.inventory},
-		&now.Server{Inventory: c.inventory, Traces: c.traces},
+		&now.Server{Inventory: c.inventory, Traces: c.traces, Logs: c.diagnosis.Logs},
 		&why.Server{Traces: c.traces, Cluster: c.cluster, Diagnosis: c.diagnosis},
 		&reconcile.Server{Traces: c.traces},
 		&compare.Server{Traces: c.traces, Failure: c.config.Failure},

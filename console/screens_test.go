@@ -46,6 +46,8 @@ func TestScreens(t *testing.T) {
 	t.Run("problems", func(t *testing.T) {
 		s := screenOf(t, eightProblems)
 		s.b.until(`document.querySelectorAll('.item').length >= 8`)
+		s.b.until(`[...document.querySelectorAll('.logline')].some((line) =>
+			line.innerText === 'cannot open /etc/app.yaml')`)
 		s.views("problems", "deployments.apps/default/crashes")
 	})
 	t.Run("large", func(t *testing.T) {

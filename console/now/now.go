@@ -14,6 +14,7 @@ import (
 	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/causes"
 	"kelson.dev/lab/diagnosis"
+	"kelson.dev/operator/client"
 	"kelson.dev/operator/trace"
 )
 
@@ -21,10 +22,16 @@ import (
 type Server struct {
 	Inventory *inventory.Inventory
 	Traces    *traces.Traces
+	// Logs returns the end of a container's log, as [diagnosis.Cluster].Logs does; nil: the view
+	// shows no lines of logs.
+	Logs func(ctx context.Context, pod client.Key, container string, previous bool) ([]string, error)
+
+	lines *lastLines
 }
 
 // Routes registers the handlers.
 func (s *Server) Routes(mux *http.ServeMux) {
+	s.lines = newLastLines(s.Logs)
 	mux.HandleFunc("GET /api/now", s.now)
 }
 
@@ -36,8 +43,11 @@ func (s *Server) now(w http.ResponseWriter, r *http.Request) {
 	namespace := r.URL.Query().Get("namespace")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	web.States(ctx, w, either(ctx, s.Inventory.Changed, s.Traces.Changed), pace, func(context.Context) (any, error) {
-		return find(s.Inventory.Snapshot(), s.Traces, namespace, time.Now()), nil
+	changed := either(ctx, s.Inventory.Changed, either(ctx, s.Traces.Changed, s.lines.Changed))
+	web.States(ctx, w, changed, pace, func(ctx context.Context) (any, error) {
+		state := find(s.Inventory.Snapshot(), s.Traces, namespace, time.Now())
+		s.lines.fill(ctx, state.Items)
+		return state, nil
 	})
 }
 
@@ -96,6 +106,7 @@ type Problem struct {
 	Tone string    `json:"tone"` // "bad" or "wait"
 	What string    `json:"what"` // a few words
 	Text string    `json:"text,omitempty"`
+	Log  string    `json:"log,omitempty"` // the last line of a container that crashed
 	Time time.Time `json:"time,omitzero"` // since when
 	Run  string    `json:"run,omitempty"` // with ID: identifies the reconcile
 	ID   uint64    `json:"id,omitempty"`
@@ -104,6 +115,7 @@ type Problem struct {
 	Objects int            `json:"objects,omitempty"`
 	Object  *causes.Object `json:"object,omitempty"`
 
+	run     *run   // whose log may have the cause
 	reason  string // of a condition
 	event   bool   // from an Event
 	message string // of the Event

@@ -38,7 +38,8 @@ function ItemView({ item }) {
     <div class="itemhead"><span class="dot" aria-hidden="true"></span><${ObjectLink} ...${item} tab="why" /></div>
     <dl>${item.problems.map((/** @type {any} */ p) => html`<dt class=${p.tone}>${p.what}</dt><dd>${p.object ? html`<span class="quiet">${p.objects > 1 ? `${p.objects.toLocaleString()} objects like ` : ''}<${ObjectLink} ...${p.object} tab="why" />: </span>` : null}${p.text}
       ${p.time ? html` <span class="quiet"><${Age} time=${p.time} /> ago</span>` : null}
-      ${p.id ? html` <a href=${'/reconcile/' + encodeURIComponent(p.run || '-') + '/' + p.id}>reconcile ${p.id}</a>` : null}</dd>`)}</dl>
+      ${p.id ? html` <a href=${'/reconcile/' + encodeURIComponent(p.run || '-') + '/' + p.id}>reconcile ${p.id}</a>` : null}
+      ${p.log ? html`<code class="logline">${p.log}</code>` : null}</dd>`)}</dl>
     ${item.more ? html`<p class="quiet more">and ${item.more.toLocaleString()} more ${item.more === 1 ? 'object' : 'objects'} with the same problem; choose a namespace to see fewer</p>` : null}
   </li>`;
 }

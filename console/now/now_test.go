@@ -1,15 +1,18 @@
 package now
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/traces"
 	"kelson.dev/lab/diagnosis"
+	"kelson.dev/operator/client"
 )
 
 // If everything fails at once, a state has the number of objects and some of each cause: none
@@ -157,8 +160,8 @@ func TestFactsStandOnce(t *testing.T) {
 			{Resource: "jobs.batch", Kind: "Job", Namespace: "small", Name: "migrate", UID: "migrate", Replicas: -1,
 				Conditions: job},
 			{Resource: "pods", Kind: "Pod", Namespace: "small", Name: "two", UID: "two", Replicas: -1,
-				Waiting: []string{`a: CreateContainerConfigError: secret "a" not found`,
-					`b: CreateContainerConfigError: secret "b" not found`}},
+				Containers: []inventory.Container{{Name: "a", Text: `a: CreateContainerConfigError: secret "a" not found`},
+					{Name: "b", Text: `b: CreateContainerConfigError: secret "b" not found`}}},
 		},
 		Events: []inventory.Event{event("1", `Error creating: pods "many-b"`+denied),
 			event("2", `(combined from similar events): Error creating: pods "many-c"`+denied)},
@@ -173,4 +176,44 @@ func TestFactsStandOnce(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no items: %v", want)
 	}
+}
+
+// A container that crashes has the last line of its log, once it is read. It is read once per run of
+// the container, and again after the next run.
+func TestLastLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads []string
+		lines := newLastLines(func(_ context.Context, pod client.Key, container string, previous bool) ([]string, error) {
+			reads = append(reads, fmt.Sprint(pod, " ", container, " ", previous))
+			return []string{"first", "cannot open /etc/app.yaml", " "}, nil
+		})
+		show := func(c inventory.Container) Problem {
+			o := &inventory.Object{Resource: "pods", Kind: "Pod", Namespace: "default", Name: "p", UID: "1",
+				Replicas: -1, Containers: []inventory.Container{c}}
+			state := find(inventory.Snapshot{Objects: []*inventory.Object{o}}, traces.New(nil), "", time.Now())
+			lines.fill(t.Context(), state.Items)
+			return state.Items[0].Problems[0]
+		}
+		crashed := inventory.Container{Name: "app", Text: "app crashes", Restarts: 1, Ended: true, Previous: true}
+		changed := lines.Changed()
+		if p := show(crashed); p.Log != "" {
+			t.Errorf("a line that is not read yet: %+v", p)
+		}
+		<-changed
+		for range 3 {
+			if p := show(crashed); p.Log != "cannot open /etc/app.yaml" {
+				t.Errorf("%+v", p)
+			}
+		}
+		crashed.Restarts++
+		show(crashed)
+		show(inventory.Container{Name: "app", Text: "app: ErrImagePull"})
+		synctest.Wait()
+		if want := []string{"default/p app true", "default/p app true"}; !slices.Equal(reads, want) {
+			t.Errorf("read %q, want %q", reads, want)
+		}
+		if len(lines.known) != 0 {
+			t.Errorf("lines of runs that no page shows: %v", lines.known)
+		}
+	})
 }

@@ -15,8 +15,12 @@ func ofObject(o *inventory.Object, now time.Time) []Problem {
 	if o.Deleted != nil && now.Sub(*o.Deleted) > deletionTime && len(o.Finalizers) > 0 {
 		all = append(all, Problem{Tone: "bad", What: "deletion waits", Text: keeps(o), Time: *o.Deleted})
 	}
-	for _, w := range o.Waiting {
-		all = append(all, Problem{Tone: "bad", What: "container", Text: w})
+	for _, c := range o.Containers {
+		p := Problem{Tone: "bad", What: "container", Text: c.Text}
+		if c.Ended {
+			p.run = &run{nameOf(o), o.UID, c.Name, c.Restarts, c.Previous}
+		}
+		all = append(all, p)
 	}
 	for _, c := range o.Conditions {
 		severity, problem := c.Judge(now)

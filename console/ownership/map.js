@@ -24,7 +24,7 @@ export function Map({ query, namespace }) {
     ${!g ? (error ? null : html`<${Loading} />`) : html`
       ${traced?.links?.length ? html`<${Controllers} links=${traced.links} />` : null}
       ${!g.nodes.length ? html`<p class="empty">${state.synced ? (problems ? 'No object has a problem.' : 'No object owns or refers to another.') : 'Reading the cluster…'}</p>` : html`<${Drawing} g=${g} near=${near} setNear=${setNear} /><${Links} g=${g} />`}
-      <p class="legend quiet"><span class="l owns"></span>owns <span class="l refers"></span>refers to <span class="l selects"></span>selects <span class="h bad"></span>has a problem <span class="h wait"></span>waits</p>
+      <p class="legend quiet"><span class="entry"><span class="l owns"></span>owns</span><span class="entry"><span class="l refers"></span>refers to</span><span class="entry"><span class="l selects"></span>selects</span><span class="entry"><span class="h bad"></span>has a problem</span><span class="entry"><span class="h wait"></span>waits</span></p>
       <${Unreadable} failures=${state.failures} />`}`;
 }
 

@@ -79,9 +79,9 @@ func TestSummaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Waiting) != 1 ||
-		pod.Waiting[0] != want {
-		t.Errorf("%q, want %q", pod.Waiting, want)
+	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Containers) != 1 ||
+		pod.Containers[0].Text != want {
+		t.Errorf("%q, want %q", pod.Containers, want)
 	}
 	namespace, err := summarize(cluster.Kind{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
 		[]byte(`{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`))

@@ -34,7 +34,7 @@ type Object struct {
 	Observed   int64                 `json:"-"` // status.observedGeneration; 0 if absent
 	Phase      string                `json:"phase,omitempty"`
 	Conditions []diagnosis.Condition `json:"-"`
-	Waiting    []string              `json:"-"` // containers that wait, with the reason
+	Containers []Container           `json:"-"` // those that wait or failed
 	// Written is the time of the last write of a field manager, and Writer the name of that
 	// manager.
 	Written time.Time `json:"-"`
@@ -57,6 +57,16 @@ type Owner struct {
 type Reference struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
+}
+
+// Container is a container of a pod that waits, or ended with an error.
+type Container struct {
+	Name     string
+	Text     string // what the status says, with the name
+	Restarts int
+	// Ended means that a run has ended: its log may say why. Previous means that the container
+	// starts again, so this was its previous run.
+	Ended, Previous bool
 }
 
 // Event is a Kubernetes Event that warns.
@@ -240,19 +250,28 @@ func (o *Object) readStatus(data json.RawMessage) {
 		var containers []container
 		_ = json.Unmarshal(fields[field], &containers)
 		for _, c := range containers {
-			switch {
-			case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" &&
-				c.LastState.Terminated != nil:
-				o.Waiting = append(o.Waiting, fmt.Sprintf("%s crashes: %s, restarted %d times", c.Name,
-					c.LastState.Terminated, c.RestartCount))
-			case c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" &&
-				c.State.Waiting.Reason != "PodInitializing":
-				o.Waiting = append(o.Waiting, c.Name+": "+c.State.Waiting.Reason+colon(c.State.Waiting.Message))
-			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
-				o.Waiting = append(o.Waiting, c.Name+" ended: "+c.State.Terminated.String())
+			if found, ok := c.problem(); ok {
+				o.Containers = append(o.Containers, found)
 			}
 		}
 	}
+}
+
+// problem reports why a container does not run, if it should.
+func (c container) problem() (found Container, ok bool) {
+	found = Container{Name: c.Name, Restarts: c.RestartCount}
+	waiting, ended := c.State.Waiting, c.State.Terminated
+	switch {
+	case waiting != nil && waiting.Reason == "CrashLoopBackOff" && c.LastState.Terminated != nil:
+		found.Ended, found.Previous = true, true
+		found.Text = fmt.Sprintf("%s crashes: %s, restarted %d times", c.Name, c.LastState.Terminated, c.RestartCount)
+	case waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing":
+		found.Text = c.Name + ": " + waiting.Reason + colon(waiting.Message)
+	case ended != nil && ended.ExitCode != 0:
+		found.Ended = true
+		found.Text = c.Name + " ended: " + ended.String()
+	}
+	return found, found.Text != ""
 }
 
 func colon(message string) string {
