@@ -178,8 +178,8 @@ func TestFactsStandOnce(t *testing.T) {
 	}
 }
 
-// A container that crashes has the last line of its log, once it is read. It is read once per run of
-// the container, and again after the next run.
+// A container that crashes has the last line of its log, once it is read. It is read once per run
+// of the container, and again after the next run.
 func TestLastLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads []string
