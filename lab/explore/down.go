@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kelson.dev/lab/testenv"
 )
 
@@ -36,6 +38,16 @@ func (e *explorer) downs() (plans []Plan) {
 // hasWebhooks reports whether the operator serves webhooks.
 func (e *explorer) hasWebhooks() bool {
 	return testenv.HasWebhooks(e.base.OperatorContext(context.Background()))
+}
+
+// changedByWebhooks explains why the server refuses an object whose manifest is right: webhooks are
+// called before it compares the object with the definition.
+func (t *trial) changedByWebhooks(err error) string {
+	if !apierrors.IsInvalid(err) || !testenv.HasWebhooks(t.env.OperatorContext(context.Background())) {
+		return ""
+	}
+	return "; if the manifest does not have this value, the operator's webhook has set it, " +
+		"for example null for a list without omitempty"
 }
 
 // makeInput makes the n-th input, or the deletions at the end. If the plan has Down for it, the

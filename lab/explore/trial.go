@@ -263,7 +263,7 @@ func (t *trial) do(i Input) bool {
 		select {
 		case err := <-done:
 			if err != nil {
-				t.result.failed = fmt.Errorf("input %q: %w", i.name, err)
+				t.result.failed = fmt.Errorf("input %q: %w%s", i.name, err, t.changedByWebhooks(err))
 			}
 			return err == nil
 		default:

@@ -116,3 +116,23 @@ func TestWebhooks(t *testing.T) {
 		})
 	}
 }
+
+// spoils gives ConfigMaps a label that the server refuses.
+type spoils struct{}
+
+func (spoils) Default(_ context.Context, cm *corev1.ConfigMap) error {
+	cm.Labels["not valid"] = ""
+	return nil
+}
+
+// If the server refuses an object that a webhook has changed, the message says so.
+func TestWebhookSpoilsInput(t *testing.T) {
+	s := hookedScenario(t)
+	s.Operator = explore.Parts(append(hookedParts()[:2],
+		operator.Webhook[corev1.ConfigMap](func(operator.Client) spoils { return spoils{} }))...)
+	_, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
+	if err == nil || !strings.Contains(err.Error(), `input "create ConfigMap default/web"`) ||
+		!strings.Contains(err.Error(), "the operator's webhook has set it") {
+		t.Errorf("%v, want the cause", err)
+	}
+}
