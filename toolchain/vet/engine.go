@@ -2,11 +2,8 @@ package vet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -165,76 +162,6 @@ func (e *checker) needNamespace(ctx context.Context, name string) error {
 		return err
 	}
 	return nil
-}
-
-// create tries a dry-run creation of an object.
-func (e *checker) create(ctx context.Context, m *Manifest, in dynamic.ResourceInterface) []Finding {
-	_, err := in.Create(ctx, m.Object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll},
-		FieldValidation: metav1.FieldValidationStrict})
-	var findings []Finding
-	for _, text := range e.warnings.take() {
-		findings = append(findings, m.finding(Warning, "", "%s", text))
-	}
-	// the server makes this check last, so the object passed all others
-	if err == nil || apierrors.IsAlreadyExists(err) {
-		return findings
-	}
-	return append(findings, m.refused(err)...)
-}
-
-// strict matches the fields in errors of strict field validation.
-var strict = regexp.MustCompile(`(unknown|duplicate) field "([^"]+)"`)
-
-// ownRange matches errors about addresses and ports outside of the ranges of the temporary server.
-// Clusters have others.
-var ownRange = regexp.MustCompile(`The range of valid IPs is|provided port is not in the valid range`)
-
-// refused converts an error into findings, one per cause or field.
-func (m *Manifest) refused(err error) []Finding {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return []Finding{m.finding(Error, "", "%v", err)}
-	}
-	s := status.Status()
-	var findings []Finding
-	if s.Details != nil {
-		for _, c := range s.Details.Causes {
-			if m.Object.GetKind() == "Service" && ownRange.MatchString(c.Message) {
-				continue
-			}
-			findings = append(findings, m.finding(Error, m.written(c.Field), "%s", c.Message))
-		}
-	}
-	if len(findings) > 0 || s.Details != nil && len(s.Details.Causes) > 0 {
-		return findings
-	}
-	for _, found := range strict.FindAllStringSubmatch(s.Message, -1) {
-		findings = append(findings, m.finding(Error, found[2], "%s field", found[1]))
-	}
-	if len(findings) > 0 {
-		return findings
-	}
-	return []Finding{m.finding(Error, "", "%s", s.Message)}
-}
-
-// written returns the path in the document of a field in a server error. For a definition with one
-// version, the server uses the internal type's paths, such as spec.validation.
-func (m *Manifest) written(path string) string {
-	if path == "<nil>" {
-		return ""
-	}
-	if isDefinition(m) {
-		for _, once := range []struct{ said, written string }{
-			{"spec.validation", "schema"}, {"spec.subresources", "subresources"},
-			{"spec.additionalPrinterColumns", "additionalPrinterColumns"},
-			{"spec.selectableFields", "selectableFields"},
-		} {
-			if rest, ok := strings.CutPrefix(path, once.said); ok {
-				return "spec.versions[0]." + once.written + rest
-			}
-		}
-	}
-	return path
 }
 
 func hasErrors(findings []Finding) bool {

@@ -197,7 +197,7 @@ func readAll(r io.Reader, file string, named bool) (Manifests, error) {
 		line += bytes.Count(doc, []byte("\n"))
 		m, err := parse(doc, named)
 		if err != nil {
-			errs = append(errs, &NotAnObjectError{File: file, Line: begin + 1, Err: err})
+			errs = append(errs, notAnObject(file, begin, err))
 			continue
 		}
 		for _, each := range m {
@@ -206,6 +206,54 @@ func readAll(r io.Reader, file string, named bool) (Manifests, error) {
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// yamlLine matches the lines in errors of the YAML parser, which count from the begin of a
+// document.
+var yamlLine = regexp.MustCompile(`\bline (\d+)`)
+
+// notAnObject returns the error of a document that begins after a number of lines. It has the lines
+// of the file.
+func notAnObject(file string, before int, err error) error {
+	at := before + 1
+	text := yamlLine.ReplaceAllStringFunc(err.Error(), func(found string) string {
+		n, _ := strconv.Atoi(strings.TrimPrefix(found, "line ")) // digits
+		return fmt.Sprintf("line %d", before+n)
+	})
+	if found := yamlLine.FindStringSubmatch(text); found != nil {
+		at, _ = strconv.Atoi(found[1])
+		// of several errors in a document, the first one
+		text, _, _ = strings.Cut(strings.Replace(text, "yaml: unmarshal errors:\n  ", "yaml: ", 1), "\n")
+		text = strings.Replace(text, fmt.Sprintf("line %d: ", at), "", 1)
+		err = errors.New(text)
+	}
+	return &NotAnObjectError{File: file, Line: at, Err: err}
+}
+
+// Unreadable returns the documents among the errors of Read and Parse that are not objects, as
+// findings, and all other errors.
+func Unreadable(err error) ([]Finding, error) {
+	var findings []Finding
+	var others []error
+	var split func(error)
+	split = func(err error) {
+		var document *NotAnObjectError
+		joined, many := err.(interface{ Unwrap() []error })
+		switch {
+		case err == nil:
+		case many:
+			for _, each := range joined.Unwrap() {
+				split(each)
+			}
+		case errors.As(err, &document):
+			findings = append(findings, Finding{Severity: Error, File: document.File, Line: document.Line,
+				Message: document.Err.Error()})
+		default:
+			others = append(others, err)
+		}
+	}
+	split(err)
+	return findings, errors.Join(others...)
 }
 
 // documents splits a file before each "---" line.
@@ -335,6 +383,21 @@ func (m *Manifest) Line(path string) int {
 	}
 	_, line := lookup(m.node, steps(path))
 	return m.line + line
+}
+
+// has reports whether the document has a field.
+func (m *Manifest) has(path string) bool {
+	node := m.node
+	for _, step := range steps(path) {
+		if node == nil {
+			return false
+		}
+		if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
+			node = node.Content[0]
+		}
+		node, _ = child(node, step)
+	}
+	return node != nil
 }
 
 // finding returns a finding about a field of the object.

@@ -99,9 +99,79 @@ func TestCheckValidatesCustomResources(t *testing.T) {
 	)
 }
 
+// A field that cannot be decoded or is unknown does not hide the errors of others. A message has
+// JSON's types and the index of the element, not Go's types.
+func TestCheckReportsAllErrors(t *testing.T) {
+	report := check(t, parse(t, `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: Bad_Name
+spec:
+  replicas: 1.5
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: c}}
+    spec:
+      containers:
+      - name: app
+        image: x
+      - name: 1
+        imagee: x
+        image: z
+---
+apiVersion: v1
+kind: Service
+metadata: {name: s, labels: {a.b/c: [x]}}
+spec:
+  ports:
+  - port: 80
+  - port: "abc"
+    protocol: XX
+`))
+	want(t, lines(report.Findings),
+		`test.yaml:4: Deployment Bad_Name: metadata.name: Invalid value: "Bad_Name"`,
+		"test.yaml:6: Deployment Bad_Name: spec.replicas: must be an integer, not 1.5",
+		"test.yaml:9: Deployment Bad_Name: spec.template.metadata.labels: Invalid value",
+		"test.yaml:14: Deployment Bad_Name: spec.template.spec.containers[1].name: must be a string, not a number",
+		"test.yaml:15: Deployment Bad_Name: spec.template.spec.containers[1].imagee: unknown field",
+		"test.yaml:20: Service s: metadata.labels[a.b/c]: must be a string, not a list",
+		"test.yaml:23: Service s: spec.ports[0].name: Required value",
+		"test.yaml:24: Service s: spec.ports[1].port: must be an integer, not a string",
+		"test.yaml:24: Service s: spec.ports[1].name: Required value",
+		`test.yaml:25: Service s: spec.ports[1].protocol: Unsupported value: "XX"`,
+	)
+}
+
+// A document that is not an object is a finding, at its line in the file, and does not hide the
+// others.
+func TestUnreadableDocuments(t *testing.T) {
+	ms, err := vet.Parse("x.yaml", []byte(`apiVersion: v1
+kind: ConfigMap
+---
+apiVersion: v1
+kind: ConfigMap
+ metadata: x
+---
+apiVersion: v1
+kind: Pod
+kind: Secret
+kind: ConfigMap
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s}
+`))
+	findings, err := vet.Unreadable(errors.Join(err, os.ErrNotExist))
+	if !errors.Is(err, os.ErrNotExist) || err.Error() != os.ErrNotExist.Error() || len(ms) != 2 {
+		t.Errorf("%d objects, %v", len(ms), err)
+	}
+	want(t, lines(findings), "x.yaml:6: yaml: mapping values are not allowed",
+		`x.yaml:10: yaml: mapping key "kind" already defined at line 9`)
+}
+
 func TestParseRejectsDocuments(t *testing.T) {
 	_, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\n---\na: 1\n---\nkind: [\n"))
-	for _, part := range []string{"x.yaml:3: not an object", "x.yaml:5: yaml"} {
+	for _, part := range []string{"x.yaml:3: not an object", "x.yaml:6: yaml"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v: should have %q", err, part)
 		}

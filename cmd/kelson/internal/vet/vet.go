@@ -101,6 +101,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 	}
 	progress.Step("reading manifests")
 	manifests, err := vet.Read(paths...)
+	unreadable, err := vet.Unreadable(err)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 		}
 		manifests = append(manifests, built...)
 	}
-	if len(manifests) == 0 {
+	if len(manifests) == 0 && len(unreadable) == 0 {
 		return fmt.Errorf("no objects found in %s: name files or folders with manifests", strings.Join(paths, ", "))
 	}
 	progress.Step("checking %d objects", len(manifests))
@@ -125,6 +126,8 @@ func run(ctx context.Context, o options, paths []string, out io.Writer, progress
 	if err != nil {
 		return err
 	}
+	report.Add(unreadable...)
+	report.Sort()
 	if o.against != "" {
 		progress.Step("reading the definitions of %s", o.against)
 		before, err := vet.AtRevision(ctx, ".", o.against, paths...)
