@@ -156,7 +156,9 @@ func (s *screen) shot(name string) {
 	}
 }
 
-// memory returns the resident memory of the console, in bytes, and its maximum in the log.
+// memory returns the maximum of the console's own resident memory, in bytes. The pages of the
+// program are not among it: the kernel maps as many as it has read already, up to most of the file,
+// and drops them when memory is short.
 func (s *screen) memory() (resident int) {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.console.Process.Pid))
@@ -168,8 +170,9 @@ func (s *screen) memory() (resident int) {
 		kib, _ := strconv.Atoi(strings.Fields(rest)[0])
 		return kib << 10
 	}
-	s.t.Logf("the console uses %d MiB, at most %d MiB", value("VmRSS")>>20, value("VmHWM")>>20)
-	return value("VmHWM")
+	s.t.Logf("the console uses %d MiB, of which %d are pages of the program, and at most %d MiB", value("VmRSS")>>20,
+		value("RssFile")>>20, value("VmHWM")>>20)
+	return value("VmHWM") - value("RssFile")
 }
 
 func create(t *testing.T, c client.Client, objects ...client.Object) {

@@ -96,8 +96,8 @@ func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 		if reconciles < 20 || applies < 20 {
 			t.Errorf("only %d reconciles and %d writes of the Deployment", reconciles, applies)
 		}
-		// The first apply creates the Deployment, and the second one makes the owner of its fields an
-		// applier: see creation.go of package client.
+		// The first apply creates the Deployment, and the second one makes the owner of its fields
+		// an applier: see creation.go of package client.
 		if changes != 2 {
 			t.Errorf("%d applies of the same Deployment are recorded as changes, want 2", changes)
 		}

@@ -51,8 +51,8 @@ func (l *lastLines) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// fill sets the lines of problems. It starts to read those that are not known yet, and forgets those
-// that no problem has any more.
+// fill sets the lines of problems. It starts to read those that are not known yet, and forgets
+// those that no problem has any more.
 func (l *lastLines) fill(ctx context.Context, items []Item) {
 	if l.read == nil {
 		return
