@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
@@ -88,7 +87,7 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 	case NodeProcess:
 		processes, err := process.New(process.Config{
 			Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined, Images: cfg.NodeImages,
-			HostIP: machineAddress(),
+			HostIP: node.MachineAddress(),
 		})
 		if err != nil {
 			return nil, err
@@ -108,16 +107,6 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 		return nil, err
 	}
 	return n, nil
-}
-
-// machineAddress returns the address of this machine for pods that share its network. It returns a
-// loopback address only if there is no other, because Endpoints must not have loopback addresses.
-func machineAddress() string {
-	address, err := utilnet.ChooseHostInterface()
-	if err != nil {
-		return "127.0.0.1"
-	}
-	return address.String()
 }
 
 // simulatesVolumes reports whether the control plane provisions volumes.

@@ -59,6 +59,9 @@ const (
 type Source struct {
 	// Dir is the project's folder.
 	Dir string
+	// Loopback means that the operator's pod has a loopback address, which Endpoints cannot have.
+	// The control plane then reaches the Services of the pod by [services.URL].
+	Loopback bool
 
 	secrets map[string]*unstructured.Unstructured // of Certificates, by their JSON
 }
@@ -97,6 +100,9 @@ func (s *Source) Read() (*Manifests, error) {
 	m.account()
 	if err := s.certificates(m); err != nil {
 		return nil, err
+	}
+	if s.Loopback {
+		m.withoutEndpoints()
 	}
 	return m, nil
 }

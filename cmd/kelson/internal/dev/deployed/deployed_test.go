@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/apiserver/services"
 	"kelson.dev/cmd/kelson/internal/manifests"
 )
 
@@ -261,5 +262,69 @@ deploy: manifests
 	if m.Manager.Name != "shop-controller-manager-cluster" ||
 		!slices.Contains(m.Notes, "adopted config/cluster, which make deploy applies (Makefile:2)") {
 		t.Errorf("deploys %s: %q", m.Manager.Name, m.Notes)
+	}
+}
+
+// On a machine with loopback addresses only, the control plane reaches the operator's Services
+// without endpoints.
+func TestReadLoopback(t *testing.T) {
+	source := &Source{Loopback: true, Dir: write(t, project+`
+-- config/cluster/kustomization.yaml --
+resources: [../default, services.yaml]
+-- config/cluster/services.yaml --
+apiVersion: v1
+kind: Service
+metadata: {name: named}
+spec: {ports: [{port: 8443, targetPort: https}], selector: {app: manager}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: several}
+spec: {ports: [{name: a, port: 80}, {name: b, port: 81}], selector: {app: manager}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: own, annotations: {kelson.dev/url: "https://127.0.0.1:7"}}
+spec: {ports: [{port: 443}], selector: {app: manager}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: other}
+spec: {ports: [{port: 443}], selector: {app: other}}
+-- Makefile --
+deploy:
+	kubectl apply -k config/cluster
+`)}
+	deployment := filepath.Join(source.Dir, "config", "manager", "manager.yaml")
+	text, err := os.ReadFile(deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "readinessProbe:", "ports: [{name: https, containerPort: 8444}]\n        readinessProbe:", 1))
+	if err := os.WriteFile(deployment, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := source.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		url      string
+		selector bool
+	}{
+		"shop-webhook": {"https://127.0.0.1:9443", false},
+		"named":        {"https://127.0.0.1:8444", false},
+		"several":      {"", false},
+		"own":          {"https://127.0.0.1:7", false},
+		"other":        {"", true},
+	} {
+		service := find(t, m.Objects, "Service", name)
+		_, selector, _ := unstructured.NestedMap(service.Object, "spec", "selector")
+		if got := service.GetAnnotations()[services.URL]; got != want.url || selector != want.selector {
+			t.Errorf("Service %s: URL %q, has a selector: %v; want %q, %v", name, got, selector, want.url, want.selector)
+		}
+	}
+	if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, "only loopback addresses") {
+		t.Errorf("notes: %s", notes)
 	}
 }

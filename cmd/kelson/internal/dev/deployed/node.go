@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/kubernetes/node"
@@ -49,11 +48,7 @@ func StartNode(cfg NodeConfig) (*Node, error) {
 	if err := os.MkdirAll(n.image, 0o755); err != nil {
 		return nil, err
 	}
-	address := "127.0.0.1"
-	// Kubernetes does not allow loopback addresses in endpoints
-	if host, err := utilnet.ChooseHostInterface(); err == nil {
-		address = host.String()
-	}
+	address := node.MachineAddress()
 	processes, err := process.New(process.Config{
 		Root: filepath.Join(cfg.Dir, "pods"), HostIP: address, Images: map[string]string{image: n.image},
 	})

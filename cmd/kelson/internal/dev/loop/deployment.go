@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,8 +51,9 @@ type deployment struct {
 func newDeployment(l *Loop) (*deployment, error) {
 	p := l.cfg.Project
 	d := &deployment{
-		source: &deployed.Source{Dir: p.Dir}, dependencies: deployed.Dependencies{Main: p.Main, Temp: l.temp},
-		missing: make(chan string, 16), looked: map[string]bool{}, skipped: map[string]bool{},
+		source:       &deployed.Source{Dir: p.Dir, Loopback: loopback(node.MachineAddress())},
+		dependencies: deployed.Dependencies{Main: p.Main, Temp: l.temp},
+		missing:      make(chan string, 16), looked: map[string]bool{}, skipped: map[string]bool{},
 	}
 	var err error
 	if d.current, err = d.read(l); errors.Is(err, deployed.ErrNone) {
@@ -84,6 +86,8 @@ func newDeployment(l *Loop) (*deployment, error) {
 	}
 	return d, nil
 }
+
+func loopback(address string) bool { return net.ParseIP(address).IsLoopback() }
 
 // read reads what the project deploys, without webhooks if the user has disabled them.
 func (d *deployment) read(l *Loop) (*deployed.Manifests, error) {
