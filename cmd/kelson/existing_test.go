@@ -42,6 +42,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 )
@@ -77,7 +78,9 @@ func main() {
 	req.Header.Set("Authorization", "Bearer "+string(token))
 	resp, err = client.Do(req)
 	must(err)
-	fmt.Println("secrets:", resp.Status)
+	refusal, err := io.ReadAll(resp.Body)
+	must(err)
+	fmt.Println("secrets:", resp.Status, string(refusal))
 	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	http.HandleFunc("/mutate", func(w http.ResponseWriter, req *http.Request) {
 		var review struct{ Request struct{ UID string } }
@@ -205,7 +208,7 @@ func TestDevExistingProject(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403",
-		"issued 1 certificates"} {
+		"do not allow it to list secrets: add +kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list", "issued 1 certificates"} {
 		if !strings.Contains(string(said), part) {
 			t.Errorf("the output lacks %q\n%s", part, said)
 		}

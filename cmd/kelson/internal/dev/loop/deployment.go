@@ -64,9 +64,13 @@ func newDeployment(l *Loop) (*deployment, error) {
 	d.namespace = d.current.Manager.Namespace
 	cfg := *l.cfg.Deploy
 	cfg.Dir = filepath.Join(l.temp, "node")
+	refusals := d.current.NewRefusals()
 	cfg.Output = func() io.WriteCloser {
 		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) {
 			d.report(deployed.MissingGroup(line))
+			if text := refusals.Explain(line); text != "" {
+				l.cfg.Log.Printf("rights", "%s", text)
+			}
 		}}
 	}
 	cfg.Ended = func(exit node.Exit) {

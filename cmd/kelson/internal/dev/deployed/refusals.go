@@ -1,0 +1,59 @@
+package deployed
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// refused matches the errors of requests that the authorizer refused, in text and in JSON.
+var refused = regexp.MustCompile(`User \\*"([^"\\]+)\\*" cannot ([a-z]+) ` +
+	`(?:path \\*"([^"\\]+)\\*"|resource \\*"([^"\\]+)\\*" in API group \\*"([^"\\]*)\\*")`)
+
+// Refusals collects the requests of an operator that its roles do not allow. Its methods are safe
+// for concurrent use.
+type Refusals struct {
+	user string
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// NewRefusals returns Refusals of the requests of the Deployment's service account.
+func (m *Manifests) NewRefusals() *Refusals {
+	name := m.Manager.Spec.Template.Spec.ServiceAccountName
+	if name == "" {
+		name = "default"
+	}
+	return &Refusals{user: "system:serviceaccount:" + m.Manager.Namespace + ":" + name, seen: map[string]bool{}}
+}
+
+// Explain returns what is wrong and the next step if a line of the operator's output reports that a
+// request of the operator was refused. It returns "" for other lines, and for requests that it has
+// explained before.
+func (r *Refusals) Explain(line string) string {
+	found := refused.FindStringSubmatch(line)
+	if found == nil || found[1] != r.user {
+		return ""
+	}
+	verb, path, resource, group := found[2], found[3], found[4], found[5]
+	what, marker := verb+" "+path, fmt.Sprintf("urls=%s,verbs=%s", path, verb)
+	if resource != "" {
+		what = verb + " " + resource
+		if group != "" {
+			base, sub, _ := strings.Cut(resource, "/")
+			what = strings.TrimSuffix(verb+" "+base+"."+group+"/"+sub, "/")
+		}
+		marker = fmt.Sprintf("groups=%s,resources=%s,verbs=%s", cmp.Or(group, `""`), resource, verb)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen[what] {
+		return ""
+	}
+	r.seen[what] = true
+	return fmt.Sprintf("the roles of %s do not allow it to %s: add +kubebuilder:rbac:%s, or the rule in config/rbac; "+
+		"kelson rights --explore finds all that is missing", r.user, what, marker)
+}
