@@ -119,7 +119,7 @@ func (p *Project) Build(ctx context.Context, binary string) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf("build %s: %w: install Go, https://go.dev/dl", p.Role(), err)
 	case err != nil:
-		return fmt.Errorf("build %s: %w\n%s", p.Role(), err, bytes.TrimSpace(p.relative(output)))
+		return fmt.Errorf("build %s: %w\n%s%s", p.Role(), err, bytes.TrimSpace(p.relative(output)), p.cgoHint(ctx, output))
 	}
 	return nil
 }

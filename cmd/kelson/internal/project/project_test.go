@@ -69,6 +69,35 @@ func TestBuildWithoutGo(t *testing.T) {
 	}
 }
 
+// When cgo is off, the error of a build names the packages that need it. Another error of the same
+// package does not.
+func TestBuildWithoutCgo(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/p\n")
+	write(t, dir, "main.go", "package main\n\nimport \"example.com/p/capture\"\n\nfunc main() { capture.Start() }\n")
+	write(t, dir, "capture/capture.go", "package capture\n\nfunc Start() { open() }\n")
+	write(t, dir, "capture/c.go", "package capture\n\n// int one() { return 1; }\nimport \"C\"\n\nfunc open() { C.one() }\n")
+	p, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "")
+	t.Setenv("CGO_ENABLED", "0")
+	binary := filepath.Join(dir, "program")
+	if err := p.Build(t.Context(), binary); err == nil || !strings.Contains(err.Error(), "undefined: open") ||
+		!strings.HasSuffix(err.Error(), "\ncgo is off, which example.com/p/capture needs: install a C compiler and its "+
+			"libraries, and set CGO_ENABLED=1") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "capture", "c.go")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Build(t.Context(), binary); err == nil || strings.Contains(err.Error(), "cgo") {
+		t.Errorf("without cgo: %v", err)
+	}
+}
+
 // A pattern of packages instead of a folder is refused, with the command to use.
 func TestPatternInsteadOfFolder(t *testing.T) {
 	c := TestCommand()
