@@ -208,7 +208,8 @@ func TestDevExistingProject(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403",
-		"do not allow it to list secrets: add +kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list", "issued 1 certificates"} {
+		"do not allow it to list secrets: add +kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list",
+		"issued 1 certificates"} {
 		if !strings.Contains(string(said), part) {
 			t.Errorf("the output lacks %q\n%s", part, said)
 		}
