@@ -55,10 +55,11 @@ const (
 
 var (
 	actions = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod,
-		DeletePod, LoseNode, SilenceNode, ClockJump}
+		DeletePod, LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, TimeZone, StorageVersion}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild, ForeignWrite}
-	// ofMachines are the actions that happen to a machine, not to an object of the run.
-	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump}
+	// ofMachines are the actions that happen to a machine, to the operator or to a definition, not
+	// to an object of the run.
+	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, TimeZone, StorageVersion}
 )
 
 // after is the verb of points at which actions happen.
@@ -141,6 +142,13 @@ func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
 		ok = t.silenceNode(f.At.Object)
 	case ClockJump:
 		ok = t.jump(f.At.Object)
+	case Upgrade, TimeZone:
+		t.replace(newest)
+		return t.settle()
+	case Rollback:
+		return t.rollBack(before)
+	case StorageVersion:
+		return t.changeStorage(f.At.Object, before)
 	}
 	if !ok || !t.settle() {
 		return false

@@ -238,7 +238,7 @@ func (c *campaign) explore() {
 	for range orders {
 		plans = append(plans, Plan{{Kind: Priorities, Seed: c.seed()}})
 	}
-	plans = append(plans, c.actionsOf()...)
+	plans = append(append(plans, c.actionsOf()...), append(c.formers(), c.zones()...)...)
 	plans = c.wanted(plans)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	// These find bugs that others may find, too, and do not say as much about them.
@@ -551,11 +551,13 @@ func (v visit) allows(kind Kind, inputs int) bool {
 	case ForeignWrite:
 		return false // singles adds one for each change
 	case Quota:
-		return v.Verb == "create" && !strings.Contains(v.Resource, "/")
+		return v.creates
 	case Occupied:
-		return v.Verb == "create" && !strings.Contains(v.Resource, "/") && !strings.HasSuffix(v.Object, "*")
+		return v.creates && !v.generated // no client can know a name that the server generates
 	case Conflict:
 		return v.Verb == "update" // other verbs have no precondition that another write could break
 	}
 	return true
 }
+	case Mutate:
+		return v.first

@@ -7,6 +7,7 @@ type progress struct {
 	counts    map[Point]int    // how often a point was reached, by a Point without N
 	fired     int              // how many faults at points have happened
 	done      []bool           // the faults of the plan that have happened
+	created   map[string]bool  // resources of which the operator has tried to create an object
 	revisions map[Point]uint64 // the revision of the store before a point
 }
 

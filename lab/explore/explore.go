@@ -197,7 +197,7 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 	e.scenario, e.variants = s, map[string]*result{}
 	if s.Program != nil {
 		var err error
-		if e.virtual, err = newVirtual(s.Program, s.namespace); err != nil {
+		if e.virtual, err = newVirtual(s.Program, s.FormerProgram, s.namespace); err != nil {
 			return nil, err
 		}
 		t.Cleanup(e.virtual.close)
@@ -312,6 +312,11 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	defer func() {
 		if left := recover(); left != nil {
 			text, _ := left.(error)
+	if plan.zoned() && e.virtual != nil {
+		if err := e.virtual.startZone(); err != nil {
+			return &result{failed: err}
+		}
+	}
 			if text == nil || !strings.Contains(text.Error(), "blocked goroutines remain") {
 				panic(left)
 			}

@@ -74,6 +74,9 @@ const (
 	// Occupied has another client create an object, without an owner, just before the operator
 	// creates one of the same name.
 	Occupied Kind = "occupied"
+	// Mutate has an admission policy of another party change the objects of a resource, from just
+	// before the operator creates the first one until the end.
+	Mutate Kind = "mutate"
 	// Order runs the pending requests and events in a random order, by a seed. Priorities gives
 	// each watch, and the requests for each object, a random priority, and sometimes lowers the
 	// priority of the next one to the lowest. So some messages are delayed for long, which rarely
@@ -86,7 +89,7 @@ const (
 var (
 	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput,
 		SlowResponse, TwoLeaders, Deny, ForeignWrite,
-		Revoke, Quota, ServerRestart, Occupied}
+		Revoke, Quota, ServerRestart, Occupied, Mutate}
 	onEvents = []Kind{Freeze, FreezeAll, Cut, ServerRestart}
 	onClaims = []Kind{PendingClaim}
 	onInputs = []Kind{Down}

@@ -35,10 +35,12 @@ type history struct {
 	changed map[string]uint64 // the revision of the last change of each resource
 	removal uint64            // the revision at which the last object was removed; 0 if none was
 	// names of Nodes that LoseNode has deleted; they are not part of the state
-	lost    []string
-	recent  []string // the most recent versions, for messages
-	all     []string // the text that record makes of each version; nil unless keepAll
-	keepAll bool
+	lost []string
+	// name of the definition whose storage version was changed; it is not part of the state
+	definition string
+	recent     []string // the most recent versions, for messages
+	all        []string // the text that record makes of each version; nil unless keepAll
+	keepAll    bool
 
 	// changes counts the versions, except those of background resources.
 	changes int
@@ -87,7 +89,7 @@ var eventTypes = map[store.EventType]string{store.Added: "ADDED", store.Modified
 
 func (h *history) take(e *store.Event) error {
 	key := e.Object.Key
-	if background.Has(key.Resource) {
+	if background.Has(key.Resource) || key.Name == mutatedName {
 		return nil
 	}
 	h.keep(e)
@@ -205,6 +207,9 @@ func (h *history) state() State {
 	s := State{objects: map[string][]map[string]any{}, prepared: map[string][]map[string]any{}}
 	for _, key := range slices.SortedFunc(maps.Keys(h.now), compareKeys) {
 		if slices.Contains(h.lost, key.Name) && strings.Contains(key.Resource, "nodes") {
+			continue
+		}
+		if key.Resource == definitions && key.Name == h.definition {
 			continue
 		}
 		id := h.names.id(key)

@@ -22,6 +22,9 @@ func (e *explorer) alarms(plan Plan, r *result, reference *outcomes) []Alarm {
 	if plan.occupies() {
 		return nil // see there
 	}
+	if plan.begin() != newest {
+		return e.afterVariant(plan, r, reference)
+	}
 	taken := plan.actions()
 	switch {
 	case len(taken) == 0:

@@ -70,8 +70,10 @@ var reasons = []struct {
 	{"the operator sends no such write", []Kind{Conflict, ForeignWrite}},
 	{"no write comes before the last input", []Kind{HoldInput}},
 	{"no volume is created for a claim", []Kind{PendingClaim}},
-	{"the operator creates no objects", []Kind{Quota, Occupied, DeleteChild, Finalizer}},
+	{"the operator creates no objects", []Kind{Quota, Occupied, Mutate}},
+	{"no object that the operator has created exists when it is quiet", []Kind{DeleteChild, Finalizer}},
 	{"the operator creates no object with a field that can be changed", []Kind{EditChild}},
+	{"no objects exist of a definition with several served versions", []Kind{StorageVersion}},
 	{"no Pods run", []Kind{FailPod, DeletePod, LoseNode, SilenceNode}},
 	{"no input creates an object of a custom kind", []Kind{SetField, Flicker}},
 	{"no input creates an object", []Kind{Recreate, Batch}},
@@ -99,8 +101,17 @@ func (c *campaign) noteMissing(plans []Plan) {
 		missing("users cannot create objects while the operator's webhooks are down", Down)
 	}
 	if c.wire != nil {
-		missing("it needs virtual time", SilenceNode)
+		missing("it needs virtual time", SilenceNode, Upgrade, Rollback, TimeZone)
 		missing("runs of a process differ, so the runs with which it is compared do, too", ForeignWrite)
+	}
+	if has[Quota] {
+		missing("the server generates the names of the objects that the operator creates", Occupied)
+	}
+	if c.virtual == nil {
+		missing("the operator is not a program of its own", TimeZone)
+	}
+	if !c.scenario.hasFormer() {
+		missing("there is no former version of the operator (--former)", ofFormer...)
 	}
 	for _, r := range reasons {
 		missing(r.reason, r.kinds...)

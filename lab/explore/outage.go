@@ -49,7 +49,7 @@ func (t *trial) verdictOf(c call) verdict {
 		return unreachable
 	case o.revoked[c.base()]:
 		return forbidden
-	case o.exceeded[c.resource] && c.verb == "create":
+	case o.exceeded[c.resource] && t.creates(c):
 		return exceeded
 	case c.watch && c.from > 0 && c.from < o.compacted:
 		return cut
@@ -141,11 +141,17 @@ func exceededMessage(c call) error {
 
 // occupation is an object that another client has created with the name that the operator chose.
 type occupation struct {
-	step    *step // the creation of the operator; nil when the other client's object was created
+	step    *step // the operator's request that creates the object; nil when the other client's object was created
 	object  *unstructured.Unstructured
 	id      string // RESOURCE NAMESPACE/NAME
 	stays   bool   // the server has accepted the object, and it still exists
 	deleted bool   // the operator has sent a request that deletes it
+}
+
+// creates reports whether a request creates an object, if the server accepts it: a create, or an
+// apply of an object that does not exist.
+func (t *trial) creates(c call) bool {
+	return !strings.Contains(c.resource, "/") && (c.verb == "create" || c.verb == "apply" && t.stored(c) == nil)
 }
 
 // occupies reports whether a plan has Occupied. As after an action, the right state depends on the
@@ -155,7 +161,9 @@ func (p Plan) occupies() bool {
 }
 
 // alone reports whether the faults of a plan can't be combined with others.
-func (p Plan) alone() bool { return p.foreign() || p.occupies() }
+func (p Plan) alone() bool {
+	return p.foreign() || p.occupies() || p.mutates() || p.versions() || p.zoned() || p.changesStorage()
+}
 
 // occupy prepares the creation of an object with the name in the operator's request.
 func (t *trial) occupy(s *step) {

@@ -56,6 +56,7 @@ func (p *probe) add(f Fault) {
 func (p *probe) collect(t *trial, n int) {
 	children := 0
 	p.cluster(t, n)
+	p.definitions(t, n)
 	for key, obj := range sortedKeys(t.history.now) {
 		if obj == nil || obj.GetDeletionTimestamp() != nil {
 			continue

@@ -88,9 +88,13 @@ func (t *trial) startProcess() {
 	config = rest.CopyConfig(config)
 	inner := config.Transport
 	config.Transport = &transport{process: p, inner: inner}
+	run := t.scenario.Operator
+	if t.variant == former {
+		run = t.scenario.Former
+	}
 	go func() {
 		defer close(p.ended)
-		p.err = p.guard(ctx, func(ctx context.Context) error { return t.scenario.Operator(ctx, config) })
+		p.err = p.guard(ctx, func(ctx context.Context) error { return run(ctx, config) })
 	}()
 }
 

@@ -59,7 +59,14 @@ func (s *Scenario) validate() error {
 			return err
 		}
 	}
+	if s.FormerProgram != nil {
+		if err := s.FormerProgram.validate(); err != nil {
+			return fmt.Errorf("the former version: %w", err)
+		}
+	}
 	switch {
+	case s.Former != nil && s.Operator == nil || s.FormerProgram != nil && s.Program == nil:
+		return errors.New("the scenario has a Former without an Operator, or a FormerProgram without a Program")
 	case s.Program != nil && (s.Operator != nil || s.Binary != nil):
 		return errors.New("the scenario has both a Program and an Operator or a Binary")
 	case s.Operator == nil && s.Binary == nil && s.Program == nil:

@@ -34,6 +34,10 @@ type Scenario struct {
 	// built its file, together with the part of the explorer that runs in its process. Parallel is
 	// not used.
 	Program *Binary
+	// Former is the former version of the operator, for [Upgrade] and [Rollback], and FormerProgram
+	// that of a Program. Both are optional.
+	Former        func(ctx context.Context, config *rest.Config) error
+	FormerProgram *Binary
 	// Inputs are the actions of users, in order. Before each, the explorer waits until the operator
 	// is quiet.
 	Inputs []Input

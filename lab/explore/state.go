@@ -136,6 +136,7 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 			delete(meta, "annotations")
 		}
 	}
+	withoutMutation(content)
 	if _, ok := meta["deletionTimestamp"]; ok {
 		meta["deletionTimestamp"] = "set"
 	}

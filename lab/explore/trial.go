@@ -75,6 +75,7 @@ type trial struct {
 	occupied  *occupation              // of the plan; nil before it happens
 	users     map[string]client.Client // of inputs that act as another user
 	refusals  int                      // how many changes of try the server has refused
+	mutating  *step                    // the creation before which Mutate happens; nil for none
 	simulated map[generationOf]bool    // on which simulated operators have acted
 	// simulating is true while one acts.
 	simulating bool
@@ -82,6 +83,7 @@ type trial struct {
 	foreign *foreign // the plan's write of another client; nil for none
 	stopped bool     // no process of the operator runs
 	// when the stopped operator starts again; zero if resume is called
+	variant variant  // of the processes that start
 	restartAt      time.Time
 	silent         string                       // the Node whose agent is cut off; "" for none
 	paused         bool                         // all steps of the operator are held
@@ -144,6 +146,9 @@ type visit struct {
 	removed       bool        // an object was removed before
 	foreign       []variation // the changes that ForeignWrite may make; only of runs without faults
 }
+	creates       bool        // a request that creates an object
+	generated     bool        // the server generates its name
+	first         bool        // of its resource that creates an object
 
 // run executes the trial. It must be called in a bubble, unless the operator is a Binary.
 func (t *trial) run() {
@@ -160,7 +165,8 @@ func (t *trial) run() {
 		defer t.passWebhooks()()
 	}
 	t.gate = newGate()
-	t.progress = progress{counts: map[Point]int{}, revisions: map[Point]uint64{}, done: make([]bool, len(t.plan))}
+	t.progress = progress{counts: map[Point]int{}, revisions: map[Point]uint64{},
+		created: map[string]bool{}, done: make([]bool, len(t.plan))}
 	t.delays.start()
 	t.observed.start()
 	t.result.cached, t.simulated = map[string]bool{}, map[generationOf]bool{}
@@ -174,6 +180,14 @@ func (t *trial) run() {
 	}
 	t.wait() // the control plane has started
 	state := t.env.Plane().Store()
+	if t.plan.versions() && !t.scenario.hasFormer() {
+		t.result.failed = errNoFormer
+		return
+	}
+	if t.plan.zoned() && t.virtual == nil {
+		t.result.failed = errNoZone
+		return
+	}
 	state.Gate(t.commit)
 	t.ordering.Store(t.gate)
 	history, err := newHistory(state)
@@ -185,6 +199,9 @@ func (t *trial) run() {
 	t.history.version, t.history.keepAll = t.check, t.keepAll
 	t.startProcess()
 	if t.settle() {
+	if t.variant = t.plan.begin(); t.variant != newest {
+		t.log(string(t.variant) + " starts")
+	}
 		t.started()
 		t.makeInputs()
 	}

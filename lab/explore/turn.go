@@ -129,7 +129,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 	if steps := t.gate.choices(t.enabled); len(steps) > 0 {
 		t.latest = t.beforeResponse(choose(steps, t.random, t.order), steps)
 		t.execute(t.latest)
-		return changed, true, t.interrupt() && t.createFirst()
+		return changed, true, t.interrupt() && t.createFirst() && t.installFirst()
 	}
 	acted, ok := t.simulate()
 	return changed, acted, ok
@@ -212,8 +212,15 @@ func (t *trial) execute(s *step) {
 	case sending:
 		s.view = t.viewFor(s.process, s.call)
 		if s.point != (Point{}) {
-			if t.visit(&s.point) && t.keepAll {
-				t.result.points[len(t.result.points)-1].foreign = t.foreignWrites(s)
+			generated := strings.HasSuffix(s.point.Object, "*") // and not masked by visit
+			if t.visit(&s.point) {
+				v := &t.result.points[len(t.result.points)-1]
+				v.creates, v.generated = t.creates(s.call), generated
+				v.first = v.creates && !t.progress.created[s.call.resource]
+				t.progress.created[s.call.resource] = t.progress.created[s.call.resource] || v.creates
+				if t.keepAll {
+					v.foreign = t.foreignWrites(s)
+				}
 			}
 			v = t.faultBefore(s)
 		} else {
@@ -305,7 +312,7 @@ func (t *trial) faultBefore(s *step) verdict {
 	}
 	f := t.find(s.point, KillBefore, Conflict, TooMany, Internal, Hold, HoldInput, TwoLeaders, Deny, ForeignWrite,
 		foreignFirst, foreignLast,
-		Revoke, Quota, ServerRestart, Occupied)
+		Revoke, Quota, ServerRestart, Occupied, Mutate)
 	switch f.Kind {
 	case KillBefore:
 		t.crash()
@@ -341,6 +348,8 @@ func (t *trial) faultBefore(s *step) verdict {
 		t.restartServer()
 		return unreachable
 	case Occupied:
+	case Mutate:
+		t.mutating, s.held = s, true
 		t.occupy(s)
 	case Deny:
 		t.delays.denied[s.call.verb+" "+s.call.resource], t.delays.denials = true, true

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -23,8 +24,12 @@ type virtual struct {
 	dir          string // for the kubeconfig and certificates
 	certificates string // the folder of the certificate of webhooks
 	pool         *agent.Pool
-	closed       sync.Once
-	external     map[string]bool // addresses to which processes tried to connect
+	former       *agent.Pool // of the former version; nil for none
+	zone         *agent.Pool // in another time zone; nil until a plan needs it
+	// newPool starts processes of a program, with more variables of the environment.
+	newPool  func(b *Binary, waiting int, env ...string) *agent.Pool
+	closed   sync.Once
+	external map[string]bool // addresses to which processes tried to connect
 }
 
 // waitingProcesses is the number of processes that start in advance.
@@ -32,7 +37,7 @@ const waitingProcesses = 2
 
 // newVirtual starts the first processes of a Program. Its Pod is in the namespace, in which
 // operators create their Leases.
-func newVirtual(b *Binary, namespace string) (_ *virtual, err error) {
+func newVirtual(b, former *Binary, namespace string) (_ *virtual, err error) {
 	v := &virtual{program: b, external: map[string]bool{}}
 	if v.dir, err = os.MkdirTemp("", "kelson-explore-"); err != nil {
 		return nil, err
@@ -59,14 +64,24 @@ func newVirtual(b *Binary, namespace string) (_ *virtual, err error) {
 	if namespace != "" {
 		env = append(env, "POD_NAMESPACE="+namespace)
 	}
-	v.pool = agent.NewPool(agent.Config{Path: b.Path, Dir: b.Dir, Args: variables.replace(b.Args),
-		Env: variables.replace(append(env, b.Env...))}, waitingProcesses)
+	v.newPool = func(b *Binary, waiting int, more ...string) *agent.Pool {
+		return agent.NewPool(agent.Config{Path: b.Path, Dir: b.Dir, Args: variables.replace(b.Args),
+			Env: variables.replace(slices.Concat(env, b.Env, more))}, waiting)
+	}
+	v.pool = v.newPool(b, waitingProcesses)
+	if former != nil {
+		v.former = v.newPool(former, 1)
+	}
 	return v, nil
 }
 
 func (v *virtual) close() {
 	v.closed.Do(func() {
-		v.pool.Close()
+		for _, pool := range []*agent.Pool{v.pool, v.former, v.zone} {
+			if pool != nil {
+				pool.Close()
+			}
+		}
 		os.RemoveAll(v.dir)
 	})
 }
@@ -83,7 +98,14 @@ func (t *trial) binary() *Binary {
 func (t *trial) startProgram(p *process, config *rest.Config) {
 	p.output.recovered = t.panickedInLog
 	p.output.failed = func(id, text string) { t.failed(p, id, text) }
-	program, err := t.virtual.pool.Get()
+	pool := t.virtual.pool
+	switch t.variant {
+	case former:
+		pool = t.virtual.former
+	case abroad:
+		pool = t.virtual.zone
+	}
+	program, err := pool.Get()
 	if err != nil {
 		t.result.failed = err
 		close(p.ended)

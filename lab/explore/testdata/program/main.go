@@ -1,6 +1,7 @@
 // Command program is an operator without dependencies. It creates two Secrets for each ConfigMap,
 // and looks only for the first. With the variable CORRECT, it looks for the second, too. With
-// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers.
+// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. With DATE, the
+// Secrets have the date in a time zone: in that of the process, or in UTC.
 package main
 
 import (
@@ -209,6 +210,12 @@ func reconcile(web *object) error {
 		log.Print("create the Secret ", suffix)
 		secret := object{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: web.Metadata.Name + suffix,
 			Owners: []owner{{"v1", "ConfigMap", web.Metadata.Name, web.Metadata.UID}}}}
+		switch os.Getenv("DATE") {
+		case "local":
+			secret.Metadata.Labels = map[string]string{"date": time.Now().Format("2006-01-02")}
+		case "UTC":
+			secret.Metadata.Labels = map[string]string{"date": time.Now().UTC().Format("2006-01-02")}
+		}
 		if err := call("POST", path, secret, nil); err != nil && err != errConflict {
 			return err
 		}
