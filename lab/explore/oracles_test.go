@@ -157,7 +157,8 @@ func TestPointsAfterFaults(t *testing.T) {
 		}
 		return operator.Result{}, err
 	})
-	report, err := explore.Explore(t, s, explore.Options{For: 5 * time.Minute, Plans: 400})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, Plans: 200,
+		Kinds: []explore.Kind{explore.Internal}, UntilAlarm: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,8 @@ func TestCauses(t *testing.T) {
 			return operator.Result{}, nil
 		}}
 	}, operator.Owns[corev1.Secret]()))
-	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
+		Kinds: []explore.Kind{explore.KillAfter, explore.Lose, explore.Internal}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -477,7 +477,8 @@ func TestStaleRestartsNotTried(t *testing.T) {
 			"not tried: kill-stale (3 plans): all reads of the operator are consistent, so none may be old"},
 	} {
 		w := &wire{reader: readers[name]}
-		report, err := explore.Explore(t, w.scenario(test.mode), explore.Options{For: time.Hour, OneFault: true})
+		report, err := explore.Explore(t, w.scenario(test.mode), explore.Options{For: time.Hour, OneFault: true,
+			Kinds: []explore.Kind{explore.KillStale}})
 		if err != nil {
 			t.Fatal(err)
 		}
