@@ -32,11 +32,13 @@ type options struct {
 	failure  string // the file for the first alarm; "" for none
 	junit    string // files of reports; "" for none
 	sarif    string
+	markdown string
 	check    bool
 	oneFault bool
 	steps    bool
 	binary   string
 	process  bool
+	former   string // the folder of the former version; "" for none
 	parallel int
 	args     []string // of the operator's process
 	allow    []string // hosts to which an operator in virtual time may connect
@@ -95,6 +97,7 @@ runs as root on Linux, each process has its own network.`,
   kelson explore --plan 'kill-after create secrets default/web-key #1'
   kelson explore --export && kelson test
   kelson explore --binary ./manager -- --leader-elect=false
+  git worktree add ../v1 v1.0.0 && kelson explore --former ../v1
   kelson explore --output json --failure failure.json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			own, rest := project.SplitArgs(c, args)
@@ -109,6 +112,8 @@ runs as root on Linux, each process has its own network.`,
 				return fmt.Errorf("--parallel %d: want a positive number", o.parallel)
 			case o.binary != "" && o.process:
 				return errors.New("--binary and --process exclude each other: --process builds the project's program")
+			case o.former != "" && (o.binary != "" || o.process):
+				return errors.New("--former needs virtual time: it excludes --binary and --process")
 			case o.steps && o.plan == "":
 				return errors.New("--steps needs --plan")
 			case o.oneFault && (o.check || o.plan != ""):
@@ -136,11 +141,15 @@ runs as root on Linux, each process has its own network.`,
 		"write the first alarm to this file in JSON, with its run and the run without faults")
 	c.Flags().StringVar(&o.junit, "junit", "", "write the alarms to this file as a report of JUnit")
 	c.Flags().StringVar(&o.sarif, "sarif", "", "write the alarms to this file in SARIF")
+	c.Flags().StringVar(&o.markdown, "markdown", "",
+		"write the alarms and what was explored to this file in Markdown, for the summary of a CI job")
 	c.Flags().BoolVar(&o.check, "check", false,
 		"check the manifests, rights and samples, and neither build nor run the operator")
 	c.Flags().BoolVar(&o.steps, "steps", false, "print the steps of the plan of --plan if it raises no alarm")
 	c.Flags().StringVar(&o.binary, "binary", "", "run this program as a process instead of the project's operator")
 	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as it is, in real time")
+	c.Flags().StringVar(&o.former, "former", "",
+		"folder with the former version of the project, such as a git worktree: try upgrades from it and rollbacks to it")
 	c.Flags().IntVar(&o.parallel, "parallel", 0,
 		"maximum number of concurrent runs of a process (default: two for each processor)")
 	c.Flags().StringSliceVar(&o.allow, "allow", nil,
@@ -154,7 +163,7 @@ runs as root on Linux, each process has its own network.`,
 
 func run(c *cobra.Command, dir string, o options) error {
 	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format,
-		failure: o.failure, junit: o.junit, sarif: o.sarif, folder: filepath.ToSlash(dir)}
+		failure: o.failure, junit: o.junit, sarif: o.sarif, markdown: o.markdown, folder: filepath.ToSlash(dir)}
 	if dir != "." {
 		p.command += " " + quote(dir)
 	}
@@ -164,6 +173,11 @@ func run(c *cobra.Command, dir string, o options) error {
 	}
 	if o.tests != "" {
 		p.tests = &exporter{project: abs, folder: o.tests}
+	}
+	if p.former = o.former; o.former != "" && o.tests != "" {
+		if p.tests.former, err = filepath.Abs(o.former); err != nil {
+			return err
+		}
 	}
 	if o.binary != "" {
 		program, err := filepath.Abs(o.binary)
@@ -218,12 +232,22 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		switch {
 		case err == nil:
 			out.withArgs(o.args)
+			if o.former != "" {
+				s.FormerProgram, release, err = buildFormer(c.Context(), temp, o, out)
+				defer release()
+				if err != nil {
+					return err
+				}
+			}
 			if err = exploreProgram(c.Context(), p, s, binary, o, out); !errors.As(err, new(unexplored)) ||
 				o.plan != "" {
 				return err
 			}
 		case c.Context().Err() != nil:
 			return c.Context().Err()
+		}
+		if o.former != "" {
+			return fmt.Errorf("--former needs virtual time, in which the operator does not run: %w", err)
 		}
 		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n",
 			strings.TrimSpace(err.Error()))
@@ -234,6 +258,27 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 	}
 	out.asProcess([]string{"--process"}, []string{"--process"}, o.args)
 	return exploreProcess(c, p.Dir, program, o, out)
+}
+
+// buildFormer builds the former version of the operator. The file belongs to the caller until
+// release is called, also if there is an error.
+func buildFormer(ctx context.Context, temp string, o options, out *printer) (_ *explore.Binary, release func(),
+	err error) {
+	release = func() {}
+	p, err := project.Open(o.former)
+	if err != nil {
+		return nil, release, fmt.Errorf("--former: %w", err)
+	}
+	if temp, err = os.MkdirTemp(temp, "former-"); err != nil {
+		return nil, release, err
+	}
+	building := newBuilding(out.errOut)
+	binary, release, err := BuildProgram(ctx, p, temp, building.compiling)
+	building.done(err)
+	if err != nil {
+		return nil, release, fmt.Errorf("--former %s: %w", o.former, err)
+	}
+	return &explore.Binary{Path: binary, Args: slices.Concat(p.Args, o.args), Dir: p.Dir}, release, nil
 }
 
 // check checks the manifests of a folder, and neither builds nor runs the operator.
@@ -272,7 +317,11 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // as in exploreProcess
 	s.Program = &explore.Binary{Path: binary, Args: slices.Concat(p.Args, o.args), Dir: p.Dir}
 	if o.allow != nil {
-		s.Program.Env = append(s.Program.Env, inside.AllowVariable+"="+strings.Join(o.allow, ","))
+		allowed := inside.AllowVariable + "=" + strings.Join(o.allow, ",")
+		s.Program.Env = append(s.Program.Env, allowed)
+		if s.FormerProgram != nil {
+			s.FormerProgram.Env = append(s.FormerProgram.Env, allowed)
+		}
 	}
 	err, first := error(nil), true
 	driven := out.drive(ctx, func(ctx context.Context, send func(explore.Message)) {

@@ -28,6 +28,7 @@ type exporter struct {
 	// flags and args are those of a process: flags of kelson explore, and arguments of the
 	// operator.
 	flags, args []string
+	former      string // the absolute path of the former version; "" for none
 }
 
 // testSource is a test that replays a plan. It uses only Go's standard library, because projects do
@@ -89,6 +90,9 @@ func (e *exporter) export(alarm explore.Message) (what, shown string, err error)
 	}
 	var b strings.Builder
 	extra := slices.Clone(e.flags)
+	if e.former != "" && explore.NeedsFormer(alarm.Plan) {
+		extra = append(extra, "--former", e.former)
+	}
 	if len(e.args) > 0 {
 		extra = append(append(extra, "--"), e.args...)
 	}

@@ -25,7 +25,9 @@ type printer struct {
 	partial  bool     // the terminal shows a line of progress
 	junit    string   // the file for a report of JUnit; "" for none
 	sarif    string   // the file for a report in SARIF; "" for none
+	markdown string   // the file for a report in Markdown; "" for none
 	folder   string   // of the project, as in the report in SARIF
+	former   string   // the folder of the former version; "" for none
 }
 
 // Result is the output of kelson explore --output.
@@ -124,7 +126,11 @@ func quote(word string) string {
 
 // replay is the command that runs the plan of an alarm again.
 func (p *printer) replay(plan string) string {
-	return p.command + " --plan " + quote(plan) + p.operatorArgs
+	command := p.command
+	if p.former != "" && explore.NeedsFormer(plan) {
+		command += " --former " + quote(p.former)
+	}
+	return command + " --plan " + quote(plan) + p.operatorArgs
 }
 
 // take prints a message.

@@ -12,7 +12,7 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// reports writes the files of --junit and --sarif.
+// reports writes the files of --junit, --sarif and --markdown.
 func (p *printer) reports(m explore.Message) error {
 	if p.junit != "" {
 		if err := p.writeJUnit(m); err != nil {
@@ -22,6 +22,11 @@ func (p *printer) reports(m explore.Message) error {
 	if p.sarif != "" {
 		if err := p.writeSARIF(); err != nil {
 			return fmt.Errorf("write the report in SARIF: %w", err)
+		}
+	}
+	if p.markdown != "" {
+		if err := os.WriteFile(p.markdown, []byte(p.markdownText(m)), 0o644); err != nil {
+			return fmt.Errorf("write the report in Markdown: %w", err)
 		}
 	}
 	return nil
@@ -121,4 +126,56 @@ func (p *printer) writeSARIF() error {
 		return err
 	}
 	return os.WriteFile(p.sarif, append(data, '\n'), 0o644)
+}
+
+// maxMarkdownAlarms bounds the alarms in Markdown, and maxMarkdownSteps the steps of each: GitHub
+// shows at most a megabyte of a summary.
+const (
+	maxMarkdownAlarms = 20
+	maxMarkdownSteps  = 40
+)
+
+// markdownText is the report for the summary of a CI job, or for a comment of a code review.
+func (p *printer) markdownText(m explore.Message) string {
+	var b strings.Builder
+	switch len(p.failures) {
+	case 0:
+		b.WriteString("### Exploration: no alarms\n")
+	case 1:
+		b.WriteString("### Exploration: 1 alarm\n")
+	default:
+		fmt.Fprintf(&b, "### Exploration: %d alarms\n", len(p.failures))
+	}
+	for i, f := range p.failures {
+		if i == maxMarkdownAlarms {
+			fmt.Fprintf(&b, "\n%d more alarms are in the other reports.\n", len(p.failures)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n#### %s (%s)\n\n%s", f.What, f.Oracle,
+			fenced("text", f.Detail+"\nfaults: "+f.Plan+"\nreplay: "+p.replay(f.Plan)))
+		if f.SameAs != "" {
+			fmt.Fprintf(&b, "\nProbably the same cause as an earlier alarm:\n\n%s", fenced("text", f.SameAs))
+		}
+		if len(f.Steps) > 0 {
+			fmt.Fprintf(&b, "\n<details><summary>What happened</summary>\n\n%s\n</details>\n",
+				fenced("text", strings.Join(aroundFault(f.Steps), "\n")))
+		}
+	}
+	fmt.Fprintf(&b, "\n<details><summary>What was explored</summary>\n\n%s\n</details>\n", fenced("text", m.Text))
+	return b.String()
+}
+
+// aroundFault returns the steps around the first fault.
+func aroundFault(steps []string) []string {
+	first := max(0, slices.IndexFunc(steps, func(s string) bool { return strings.HasPrefix(s, "FAULT") })-6)
+	return steps[first:min(len(steps), first+maxMarkdownSteps)]
+}
+
+// fenced returns a text as a block of code, whatever it contains.
+func fenced(language, text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + language + "\n" + printableXML(text) + "\n" + fence + "\n"
 }

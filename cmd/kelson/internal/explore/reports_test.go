@@ -33,13 +33,14 @@ func messages() []explore.Message {
 	}
 }
 
-// --junit and --sarif write files with the alarms beside the other output, which has no progress if
+// --junit, --sarif and --markdown write files with the alarms beside the other output, which has no progress if
 // it is not a terminal.
 func TestReports(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
 	p := &printer{out: &out, errOut: &out, command: "kelson explore shop", folder: "shop", format: "json",
-		junit: filepath.Join(dir, "junit.xml"), sarif: filepath.Join(dir, "kelson.sarif")}
+		junit: filepath.Join(dir, "junit.xml"), sarif: filepath.Join(dir, "kelson.sarif"),
+		markdown: filepath.Join(dir, "kelson.md"), former: "../v1"}
 	for _, m := range messages() {
 		if err := p.take(m); err != nil {
 			t.Fatal(err)
@@ -90,6 +91,20 @@ func TestReports(t *testing.T) {
 	if r := log.Runs[0].Results[1]; r.RuleID != "O1" || !strings.Contains(r.Message.Text, "--plan 'order 7'") ||
 		r.Locations[0].PhysicalLocation.ArtifactLocation.URI != "shop/go.mod" {
 		t.Errorf("%s", data)
+	}
+	data, err = os.ReadFile(p.markdown)
+	for _, want := range []string{"### Exploration: 2 alarms\n", "\n#### another end state (O1)\n\n```text\nsecrets <a>: is missing",
+		"replay: kelson explore shop --plan 'order 7'\n", "explored 40 plans\n"} {
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, data)
+		}
+	}
+	if got := p.replay("rollback after operator former #1"); got !=
+		"kelson explore shop --former ../v1 --plan 'rollback after operator former #1'" {
+		t.Errorf("%s", got)
+	}
+	if got := fenced("", "a\n```\nb"); got != "````\na\n```\nb\n````\n" {
+		t.Errorf("%q", got)
 	}
 }
 
