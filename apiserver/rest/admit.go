@@ -26,8 +26,8 @@ type admit struct {
 
 func (s *scope) admit(dryRun bool, opts func(admission.Operation) runtime.Object) *admit {
 	a := &admit{scope: s, dryRun: dryRun, opts: opts}
-	if s.admission != nil {
-		a.chain = managedFieldsAdmission{s.admission}
+	if s.h.admission != nil {
+		a.chain = managedFieldsAdmission{s.h.admission}
 	}
 	return a
 }
@@ -36,9 +36,9 @@ func (a *admit) handles(op admission.Operation) bool { return a.chain != nil && 
 
 func (a *admit) attributes(obj, old runtime.Object, op admission.Operation) admission.Attributes {
 	s := a.scope
-	user, _ := request.UserFrom(s.ctx)
-	return admission.NewAttributesRecord(obj, old, s.kind, request.NamespaceValue(s.ctx), s.name,
-		s.res.GVR(s.version), s.info.Subresource, op, a.opts(op), a.dryRun, user)
+	user, _ := request.UserFrom(s.in.ctx)
+	return admission.NewAttributesRecord(obj, old, s.on.kind, request.NamespaceValue(s.in.ctx), s.on.name,
+		s.on.res.GVR(s.on.version), s.on.info.Subresource, op, a.opts(op), a.dryRun, user)
 }
 
 // mutate runs the mutating plugins on an object that is about to be created (old nil) or updated.
@@ -46,8 +46,8 @@ func (a *admit) mutate(ctx context.Context, obj, old runtime.Object) error {
 	if old != nil {
 		return a.admitAs(ctx, obj, old, admission.Update)
 	}
-	if hooks := a.scope.res.Hooks; a.scope.sub == nil && hooks != nil && hooks.Creating != nil {
-		if err := hooks.Creating(ctx, a.scope.name); err != nil {
+	if hooks := a.scope.on.res.Hooks; a.scope.on.sub == nil && hooks != nil && hooks.Creating != nil {
+		if err := hooks.Creating(ctx, a.scope.on.name); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (a *admit) admitAs(ctx context.Context, obj, old runtime.Object, op admissi
 	if !a.handles(op) {
 		return nil
 	}
-	return a.chain.(admission.MutationInterface).Admit(ctx, a.attributes(obj, old, op), a.scope.interfaces())
+	return a.chain.(admission.MutationInterface).Admit(ctx, a.attributes(obj, old, op), a.scope.on.interfaces())
 }
 
 // validateCreate returns the function that runs the validating plugins on a new object, or nil if
@@ -68,7 +68,7 @@ func (a *admit) validateCreate() upstream.ValidateObjectFunc {
 		return nil
 	}
 	return upstream.AdmissionToValidateObjectFunc(a.chain, a.attributes(nil, nil, admission.Create),
-		a.scope.interfaces())
+		a.scope.on.interfaces())
 }
 
 // validateUpdate is like validateCreate, for updates.
@@ -77,7 +77,7 @@ func (a *admit) validateUpdate() upstream.ValidateObjectUpdateFunc {
 		return nil
 	}
 	return upstream.AdmissionToValidateObjectUpdateFunc(a.chain, a.attributes(nil, nil, admission.Update),
-		a.scope.interfaces())
+		a.scope.on.interfaces())
 }
 
 // validateDelete returns the function that runs all plugins on an object before it is deleted, or
@@ -87,24 +87,24 @@ func (a *admit) validateDelete() upstream.ValidateObjectFunc {
 		return nil
 	}
 	return upstream.AdmissionToValidateObjectDeleteFunc(a.chain, a.attributes(nil, nil, admission.Delete),
-		a.scope.interfaces())
+		a.scope.on.interfaces())
 }
 
 // mayCreate is like validateCreate, for an update or patch that creates the object: it first checks
 // that the user may create.
 func (a *admit) mayCreate() upstream.ValidateObjectFunc {
 	s, validate := a.scope, a.validateCreate()
-	if s.authorizer == nil {
+	if s.h.authorizer == nil {
 		return validate
 	}
 	return func(ctx context.Context, obj runtime.Object) error {
 		user, _ := request.UserFrom(ctx)
 		attributes := authorizer.AttributesRecord{
-			User: user, Verb: "create", ResourceRequest: true, Path: s.req.URL.Path,
-			APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural, Subresource: s.info.Subresource,
-			Namespace: request.NamespaceValue(s.ctx), Name: s.name,
+			User: user, Verb: "create", ResourceRequest: true, Path: s.in.req.URL.Path,
+			APIGroup: s.on.res.Group, APIVersion: s.on.version, Resource: s.on.res.Plural, Subresource: s.on.info.Subresource,
+			Namespace: request.NamespaceValue(s.in.ctx), Name: s.on.name,
 		}
-		decision, reason, err := s.authorizer.Authorize(ctx, attributes)
+		decision, reason, err := s.h.authorizer.Authorize(ctx, attributes)
 		switch {
 		case decision == authorizer.DecisionAllow && validate == nil:
 			return nil
@@ -118,8 +118,8 @@ func (a *admit) mayCreate() upstream.ValidateObjectFunc {
 }
 
 // interfaces returns the apimachinery interfaces of the kind for admission plugins.
-func (s *scope) interfaces() admission.ObjectInterfaces {
-	return objectInterfaces{s.res.Codec.Interfaces(), s.set}
+func (t *target) interfaces() admission.ObjectInterfaces {
+	return objectInterfaces{t.res.Codec.Interfaces(), t.set}
 }
 
 type objectInterfaces struct {

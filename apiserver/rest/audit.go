@@ -14,31 +14,31 @@ import (
 )
 
 // recordHub adds the decoded object of a request to the audit record.
-func (s *scope) recordHub(hub runtime.Object) error {
-	if _, ok := wire.Audited(s.req, auditinternal.LevelMetadata); !ok {
+func (in *input) recordHub(hub runtime.Object) error {
+	if _, ok := wire.Audited(in.req, auditinternal.LevelMetadata); !ok {
 		return nil
 	}
-	obj, err := s.res.Codec.ToVersion(hub, s.version)
+	obj, err := in.on.res.Codec.ToVersion(hub, in.on.version)
 	if err != nil {
 		return err
 	}
-	s.record(obj)
+	in.record(obj)
 	return nil
 }
 
 // record adds the versioned object of a request to the audit record.
-func (s *scope) record(obj runtime.Object) {
-	if _, ok := wire.Audited(s.req, auditinternal.LevelMetadata); ok {
-		gvr := s.res.GroupResource().WithVersion(s.version)
-		audit.LogRequestObject(s.req.Context(), obj, obj.GetObjectKind().GroupVersionKind().GroupVersion(), gvr,
-			s.info.Subresource, wire.AuditEncoder{})
+func (in *input) record(obj runtime.Object) {
+	if _, ok := wire.Audited(in.req, auditinternal.LevelMetadata); ok {
+		gvr := in.on.res.GroupResource().WithVersion(in.on.version)
+		audit.LogRequestObject(in.req.Context(), obj, obj.GetObjectKind().GroupVersionKind().GroupVersion(), gvr,
+			in.on.info.Subresource, wire.AuditEncoder{})
 	}
 }
 
 // recordPatch adds a patch to the audit record, as JSON. A malformed patch is rejected later and
 // not recorded.
 func (p *patcher) recordPatch() {
-	ac, ok := wire.Audited(p.req, auditinternal.LevelRequest)
+	ac, ok := wire.Audited(p.s.in.req, auditinternal.LevelRequest)
 	if !ok {
 		return
 	}

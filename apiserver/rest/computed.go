@@ -20,32 +20,32 @@ var computedOperations = map[string]func(*scope) error{
 }
 
 func (s *scope) getComputed() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	if err := s.query(&metav1.GetOptions{}); err != nil {
+	if err := s.in.query(&metav1.GetOptions{}); err != nil {
 		return err
 	}
-	objects, err := s.compute(s.name)
+	objects, err := s.compute(s.on.name)
 	if err != nil {
 		return err
 	}
 	if len(objects) == 0 {
-		return apierrors.NewNotFound(s.res.GroupResource(), s.name)
+		return apierrors.NewNotFound(s.on.res.GroupResource(), s.on.name)
 	}
 	if f.As.Kind == "Table" {
-		return s.respondTable(http.StatusOK, f, metav1.ListMeta{}, objects[:1])
+		return s.out.respondTable(http.StatusOK, f, metav1.ListMeta{}, objects[:1])
 	}
-	return s.respond(http.StatusOK, f, objects[0])
+	return s.out.respond(http.StatusOK, f, objects[0])
 }
 
 func (s *scope) listComputed() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	_, sel, err := s.listOptions()
+	_, sel, err := s.in.listOptions()
 	if err != nil {
 		return err
 	}
@@ -61,32 +61,32 @@ func (s *scope) listComputed() error {
 			p.objects = append(p.objects, obj)
 		}
 	}
-	return s.respondPage(f, p)
+	return s.out.respondPage(f, p)
 }
 
 // compute returns the computed objects as the store would hold them, so that all forms of responses
 // support them.
 func (s *scope) compute(name string) ([]*store.Object, error) {
-	hubs, err := s.res.Computed(s.ctx, s.namespace, name)
+	hubs, err := s.on.res.Computed(s.in.ctx, s.on.namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	objects := make([]*store.Object, len(hubs))
 	for i, hub := range hubs {
-		if objects[i], err = s.asStored(hub); err != nil {
+		if objects[i], err = s.on.asStored(hub); err != nil {
 			return nil, err
 		}
 	}
 	return objects, nil
 }
 
-func (s *scope) asStored(hub runtime.Object) (*store.Object, error) {
+func (t *target) asStored(hub runtime.Object) (*store.Object, error) {
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, err
 	}
-	obj := &store.Object{Key: s.res.Key(object.GetNamespace(), object.GetName()),
+	obj := &store.Object{Key: t.res.Key(object.GetNamespace(), object.GetName()),
 		Head: store.Head{UID: object.GetUID(), Labels: object.GetLabels()}}
-	obj.Data, err = s.res.Codec.Store(hub)
+	obj.Data, err = t.res.Codec.Store(hub)
 	return obj, err
 }

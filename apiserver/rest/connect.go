@@ -17,61 +17,61 @@ import (
 // connect passes the request to a subresource that serves it itself (log, exec), possibly over a
 // protocol other than HTTP.
 func (s *scope) connect() error {
-	verbs := s.sub.ConnectVerbs
+	verbs := s.on.sub.ConnectVerbs
 	if verbs == nil {
 		verbs = []string{http.MethodGet}
 	}
-	if !slices.Contains(verbs, s.req.Method) {
-		return s.methodNotAllowed()
+	if !slices.Contains(verbs, s.in.req.Method) {
+		return s.on.methodNotAllowed()
 	}
-	query := s.req.URL.Query()
+	query := s.in.req.URL.Query()
 	if query.Has("dryRun") {
 		return apierrors.NewBadRequest("dryRun is not supported")
 	}
 	request := s.request(false)
 	request.Fail = wire.Error
-	if s.sub.ConnectOptions != nil { // subresources without options are reads
+	if s.on.sub.ConnectOptions != nil { // subresources without options are reads
 		var err error
-		if request.Options, err = s.sub.ConnectOptions(s.withPath(query)); err != nil {
+		if request.Options, err = s.on.sub.ConnectOptions(s.on.withPath(query)); err != nil {
 			return err
 		}
 		if err := s.admitConnect(request.Options); err != nil {
 			return err
 		}
 	}
-	name := s.name
-	if s.sub.Object != nil {
+	name := s.on.name
+	if s.on.sub.Object != nil {
 		var err error
-		if name, err = s.sub.Object(s.name); err != nil {
+		if name, err = s.on.sub.Object(s.on.name); err != nil {
 			return err
 		}
 	}
 	var hub runtime.Object // stays nil if the subresource does not need the object
 	if name != "" {
 		var err error
-		if hub, err = s.Get(s.ctx, s.res, s.namespace, name); err != nil {
+		if hub, err = s.h.Get(s.in.ctx, s.on.res, s.on.namespace, name); err != nil {
 			return err
 		}
 	}
-	handler, err := s.sub.Connect(s.ctx, request, hub)
+	handler, err := s.on.sub.Connect(s.in.ctx, request, hub)
 	if err != nil {
 		return err
 	}
-	w := s.w
+	w := s.out.w
 	if hijackable(w) {
 		w = hijack.Writer(w)
 	}
-	handler.ServeHTTP(w, s.req.WithContext(s.ctx))
+	handler.ServeHTTP(w, s.in.req.WithContext(s.in.ctx))
 	return nil
 }
 
 // withPath adds the part of the path after the subresource to the query, as the option path.
-func (s *scope) withPath(query url.Values) url.Values {
-	path := strings.Join(s.info.Parts[3:], "/")
+func (t *target) withPath(query url.Values) url.Values {
+	path := strings.Join(t.info.Parts[3:], "/")
 	if path != "" {
 		path = "/" + path
 	}
-	if strings.HasSuffix(s.info.Path, "/") && !strings.HasSuffix(path, "/") {
+	if strings.HasSuffix(t.info.Path, "/") && !strings.HasSuffix(path, "/") {
 		path += "/"
 	}
 	query.Set("path", path)
@@ -84,11 +84,11 @@ func (s *scope) admitConnect(options runtime.Object) error {
 	if !admit.handles(admission.Connect) {
 		return nil
 	}
-	if err := admit.admitAs(s.ctx, options, nil, admission.Connect); err != nil {
+	if err := admit.admitAs(s.in.ctx, options, nil, admission.Connect); err != nil {
 		return err
 	}
 	if validating, ok := admit.chain.(admission.ValidationInterface); ok {
-		return validating.Validate(s.ctx, admit.attributes(options, nil, admission.Connect), s.interfaces())
+		return validating.Validate(s.in.ctx, admit.attributes(options, nil, admission.Connect), s.on.interfaces())
 	}
 	return nil
 }

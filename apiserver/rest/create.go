@@ -28,15 +28,15 @@ const generateAttempts = 8
 
 // create serves POST of an object.
 func (s *scope) create() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	opts, err := s.createOptions()
+	opts, err := s.in.createOptions()
 	if err != nil {
 		return err
 	}
-	body, media, err := s.newBody()
+	body, media, err := s.in.newBody()
 	if err != nil {
 		return err
 	}
@@ -44,12 +44,12 @@ func (s *scope) create() error {
 	if err != nil {
 		return err
 	}
-	return s.respondWritten(f, done)
+	return s.out.respondWritten(f, done)
 }
 
 // createFrom creates an object from a body.
 func (s *scope) createFrom(body []byte, media string, opts *metav1.CreateOptions) (*written, error) {
-	hub, err := s.decodeNew(body, media, opts)
+	hub, err := s.in.decodeNew(body, media, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -58,40 +58,40 @@ func (s *scope) createFrom(body []byte, media string, opts *metav1.CreateOptions
 	if hub, err = s.created(hub, admit, opts.FieldManager); err != nil {
 		return nil, err
 	}
-	if err := permit(s.ctx, s.res, hub, nil); err != nil {
+	if err := permit(s.in.ctx, s.on.res, hub, nil); err != nil {
 		return nil, err
 	}
-	return s.insert(s.ctx, s.res, hub, admit.validateCreate(), dryRun)
+	return s.h.insert(s.in.ctx, s.on.res, hub, admit.validateCreate(), dryRun)
 }
 
 // created sets the owner of all fields of a new object and runs the mutating plugins.
 func (s *scope) created(hub runtime.Object, admit *admit, owner string) (runtime.Object, error) {
-	if err := s.checkManagers(hub); err != nil {
+	if err := s.on.checkManagers(hub); err != nil {
 		return nil, err
 	}
-	dedupOwners(s.ctx, hub, false)
-	manager, err := s.res.Codec.FieldManager(s.version, "")
+	dedupOwners(s.in.ctx, hub, false)
+	manager, err := s.on.res.Codec.FieldManager(s.on.version, "")
 	if err != nil {
 		return nil, err
 	}
-	empty, err := s.empty()
+	empty, err := s.on.empty()
 	if err != nil {
 		return nil, err
 	}
-	hub = manager.UpdateNoErrors(empty, hub, managerName(owner, s.req.UserAgent()))
-	if err := admit.mutate(s.ctx, hub, nil); err != nil {
+	hub = manager.UpdateNoErrors(empty, hub, managerName(owner, s.in.req.UserAgent()))
+	if err := admit.mutate(s.in.ctx, hub, nil); err != nil {
 		return nil, err
 	}
-	dedupOwners(s.ctx, hub, true)
+	dedupOwners(s.in.ctx, hub, true)
 	return hub, nil
 }
 
 // empty returns an object of the request's version without any field. A field manager compares it
 // with a new object. An empty hub cannot be used instead, because a hub may have zeros where a
 // version has no field.
-func (s *scope) empty() (runtime.Object, error) {
-	kind := s.res.GVK(s.version)
-	obj, err := s.res.Codec.Interfaces().Creater.New(kind)
+func (t *target) empty() (runtime.Object, error) {
+	kind := t.res.GVK(t.version)
+	obj, err := t.res.Codec.Interfaces().Creater.New(kind)
 	if err != nil {
 		return nil, fmt.Errorf("make an empty %s: %w", kind.Kind, err)
 	}
@@ -99,9 +99,9 @@ func (s *scope) empty() (runtime.Object, error) {
 	return obj, nil
 }
 
-func (s *scope) createOptions() (*metav1.CreateOptions, error) {
+func (in *input) createOptions() (*metav1.CreateOptions, error) {
 	opts := &metav1.CreateOptions{}
-	if err := s.query(opts); err != nil {
+	if err := in.query(opts); err != nil {
 		return nil, err
 	}
 	if errs := validation.ValidateCreateOptions(opts); len(errs) > 0 {
@@ -112,37 +112,37 @@ func (s *scope) createOptions() (*metav1.CreateOptions, error) {
 }
 
 // newBody reads the body of a POST.
-func (s *scope) newBody() (body []byte, media string, err error) {
-	if media, err = wire.BodyMedia(s.req, s.allow()); err != nil {
+func (in *input) newBody() (body []byte, media string, err error) {
+	if media, err = wire.BodyMedia(in.req, in.on.allow()); err != nil {
 		return nil, "", err
 	}
-	body, err = s.body()
+	body, err = in.body()
 	return body, media, err
 }
 
-// decodeNew decodes the object to create and sets the name in the scope.
-func (s *scope) decodeNew(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
-	hub, strict, err := s.decode(body, media)
-	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
+// decodeNew decodes the object to create and sets the name of the target.
+func (in *input) decodeNew(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
+	hub, strict, err := in.decode(body, media)
+	if err := in.strictBody(opts.FieldValidation, strict); err != nil {
 		return nil, err
 	}
 	if err != nil {
 		return nil, badBody(err)
 	}
-	if err := s.recordHub(hub); err != nil {
+	if err := in.recordHub(hub); err != nil {
 		return nil, err
 	}
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	s.name = object.GetName()
-	if s.res.Behavior.IsNamespace {
+	in.on.name = object.GetName()
+	if in.on.res.Behavior.IsNamespace {
 		// for admission, a Namespace is in the namespace of its own name
-		s.ctx = request.WithNamespace(s.ctx, s.name)
+		in.ctx = request.WithNamespace(in.ctx, in.on.name)
 	}
 	upstream.WipeObjectMetaSystemFields(object)
-	return hub, upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object)
+	return hub, upstream.EnsureObjectNamespaceMatchesRequestNamespace(in.on.namespace, object)
 }
 
 // insert stores a new object. It generates the name if the object has a generateName and no name.

@@ -21,11 +21,11 @@ import (
 
 // delete serves DELETE of one object.
 func (s *scope) delete() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	opts, err := s.deleteOptions()
+	opts, err := s.in.deleteOptions()
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *scope) delete() error {
 		return err
 	}
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
-	done, err := s.remove(s.ctx, s.res, s.res.Key(s.namespace, s.name), opts, admit.validateDelete())
+	done, err := s.h.remove(s.in.ctx, s.on.res, s.on.res.Key(s.on.namespace, s.on.name), opts, admit.validateDelete())
 	if err != nil {
 		return err
 	}
@@ -50,16 +50,16 @@ func (s *scope) delete() error {
 		if err != nil {
 			return err
 		}
-		s.send(code, f, wire.StatusKind(), bare)
+		s.out.send(code, f, wire.StatusKind(), bare)
 		return nil
 	}
-	return s.respond(code, f, done.obj)
+	return s.out.respond(code, f, done.obj)
 }
 
 // deleting calls the kind's hook for a DELETE.
 func (s *scope) deleting(opts *metav1.DeleteOptions) error {
-	if hooks := s.res.Hooks; hooks != nil && hooks.Deleting != nil {
-		return hooks.Deleting(s.ctx, s.name, opts)
+	if hooks := s.on.res.Hooks; hooks != nil && hooks.Deleting != nil {
+		return hooks.Deleting(s.in.ctx, s.on.name, opts)
 	}
 	return nil
 }

@@ -11,15 +11,15 @@ import (
 // other, and responds with that list. It is not atomic: objects that were deleted before an error
 // stay deleted.
 func (s *scope) deleteCollection() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	listOpts, sel, err := s.listOptions()
+	listOpts, sel, err := s.in.listOptions()
 	if err != nil {
 		return err
 	}
-	opts, err := s.deleteOptions()
+	opts, err := s.in.deleteOptions()
 	if err != nil {
 		return err
 	}
@@ -36,15 +36,15 @@ func (s *scope) deleteCollection() error {
 	admit := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object { return opts })
 	validate := admit.validateDelete()
 	for _, obj := range page.objects {
-		if err := s.ctx.Err(); err != nil {
+		if err := s.in.ctx.Err(); err != nil {
 			return err
 		}
 		// Another client may have deleted the object. Other errors NotFound, such as that of an
 		// admission rule, are the response.
-		if done, err := s.remove(s.ctx, s.res, obj.Key, opts.DeepCopy(), validate); err != nil &&
+		if done, err := s.h.remove(s.in.ctx, s.on.res, obj.Key, opts.DeepCopy(), validate); err != nil &&
 			(done == nil || !done.missing) {
 			return err
 		}
 	}
-	return s.respondPage(f, page)
+	return s.out.respondPage(f, page)
 }

@@ -17,17 +17,17 @@ import (
 
 // deleteOptions decodes the options from the body, in any media type, or from the query if there is
 // no body.
-func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
-	body, err := s.body()
+func (in *input) deleteOptions() (*metav1.DeleteOptions, error) {
+	body, err := in.body()
 	if err != nil {
 		return nil, err
 	}
 	opts := &metav1.DeleteOptions{}
 	if len(body) == 0 {
-		if err := s.query(opts); err != nil {
+		if err := in.query(opts); err != nil {
 			return nil, err
 		}
-	} else if err := s.decodeDeleteOptions(body, opts); err != nil {
+	} else if err := in.decodeDeleteOptions(body, opts); err != nil {
 		return nil, err
 	}
 	if !utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion) {
@@ -38,13 +38,13 @@ func (s *scope) deleteOptions() (*metav1.DeleteOptions, error) {
 	}
 	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeleteOptions"))
 	if len(body) > 0 {
-		s.record(opts)
+		in.record(opts)
 	}
 	return opts, nil
 }
 
-func (s *scope) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
-	media, err := wire.BodyMedia(s.req, wire.Allow{Protobuf: true})
+func (in *input) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
+	media, err := wire.BodyMedia(in.req, wire.Allow{Protobuf: true})
 	if err != nil {
 		return err
 	}

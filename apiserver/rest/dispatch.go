@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +15,6 @@ import (
 
 	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/resource"
-	"kelson.dev/apiserver/rest/wire"
 )
 
 // operations implement the verbs on a kind that is stored.
@@ -55,11 +53,10 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if in := res.In[version.Name]; in != nil {
 		res = in
 	}
-	s := &scope{
-		Handler: h, w: w, req: req, info: info,
-		set: set, res: res, version: version.Name, kind: res.GVK(version.Name),
+	s := h.scope(w, req, target{
+		info: info, set: set, res: res, version: version.Name, kind: res.GVK(version.Name),
 		namespace: info.Namespace, name: info.Name,
-	}
+	})
 	var err error
 	if res.Behavior.DispatchByVerb {
 		err = s.resolveVerb(version)
@@ -69,14 +66,22 @@ func (h *Handler) resolve(w http.ResponseWriter, req *http.Request) (*scope, err
 	if err != nil {
 		return nil, err
 	}
-	if s.sub != nil && !s.sub.GVK.Empty() {
-		s.kind = s.sub.GVK
+	if s.on.sub != nil && !s.on.sub.GVK.Empty() {
+		s.on.kind = s.on.sub.GVK
 	}
-	s.ctx = request.WithNamespace(req.Context(), info.Namespace)
-	if req.Method != http.MethodGet && isExternal(s.ctx) {
-		s.deliveries.await(s.ctx, s.store)
+	if req.Method != http.MethodGet && isExternal(s.in.ctx) {
+		s.h.deliveries.await(s.in.ctx, s.h.store)
 	}
 	return s, nil
+}
+
+// scope returns the scope of a request.
+func (h *Handler) scope(w http.ResponseWriter, req *http.Request, on target) *scope {
+	s := &scope{h: h, on: on}
+	s.in = input{req: req, ctx: request.WithNamespace(req.Context(), on.info.Namespace), on: &s.on,
+		maxBody: h.maxBody, metrics: h.metrics}
+	s.out = output{w: w, on: &s.on, in: &s.in}
+	return s
 }
 
 // find looks up the kind and version of a path.
@@ -91,57 +96,45 @@ func find(set *resource.Set, info *request.RequestInfo) (res *resource.Resource,
 // namespace of a request on a Namespace, which is stored without one; the context keeps it, because
 // admission and authorization see such a request in the namespace that it names.
 func (s *scope) resolvePath() error {
-	if s.info.Subresource != "" {
+	if s.on.info.Subresource != "" {
 		var ok bool
-		if s.sub, ok = s.res.SubresourceIn(s.version, s.info.Subresource); !ok {
+		if s.on.sub, ok = s.on.res.SubresourceIn(s.on.version, s.on.info.Subresource); !ok {
 			return errNotFoundPath
 		}
 	}
 	// Requests on this path are authorized as watches, whatever their method, so they must not
 	// reach a subresource or a review.
-	if s.onWatchPath() && (s.sub != nil || s.res.Review != nil || !s.has(resource.Watch)) {
+	if s.on.onWatchPath() && (s.on.sub != nil || s.on.res.Review != nil || !s.on.has(resource.Watch)) {
 		return errNotFoundPath
 	}
-	if s.sub != nil && s.info.Parts[1] == "" { // a field selector must not replace the name
+	if s.on.sub != nil && s.on.info.Parts[1] == "" { // a field selector must not replace the name
 		return apierrors.NewBadRequest("name must be provided")
 	}
-	if s.res.Namespaced {
+	if s.on.res.Namespaced {
 		return nil
 	}
-	self := s.res.Behavior.IsNamespace && s.namespace == s.name && strings.Count(s.req.URL.Path, "/namespaces/") == 1
-	if s.namespace != "" && !self {
+	self := s.on.res.Behavior.IsNamespace && s.on.namespace == s.on.name &&
+		strings.Count(s.in.req.URL.Path, "/namespaces/") == 1
+	if s.on.namespace != "" && !self {
 		return errNotFoundPath
 	}
-	s.namespace = ""
+	s.on.namespace = ""
 	return nil
-}
-
-// onWatchPath reports whether the request has the old path of a watch, such as /api/v1/watch/pods.
-func (s *scope) onWatchPath() bool {
-	if s.info.Verb != resource.Watch {
-		return false
-	}
-	parts := strings.Split(strings.Trim(s.info.Path, "/"), "/")
-	verb := 2 // after the prefix and the version
-	if s.info.APIPrefix == "apis" {
-		verb = 3
-	}
-	return len(parts) > verb && parts[verb] == resource.Watch
 }
 
 // resolveVerb completes the scope of a kind that is dispatched by the verb.
 func (s *scope) resolveVerb(version *resource.Version) error {
-	across := s.namespace == "" && (s.info.Verb == resource.List || s.info.Verb == resource.Watch)
-	if s.res.Namespaced != (s.namespace != "") && !across {
+	across := s.on.namespace == "" && (s.on.info.Verb == resource.List || s.on.info.Verb == resource.Watch)
+	if s.on.res.Namespaced != (s.on.namespace != "") && !across {
 		return errNotFoundPath
 	}
 	s.noteDeprecated(version)
-	if s.info.Subresource == "" {
+	if s.on.info.Subresource == "" {
 		return nil
 	}
 	var ok bool
-	if s.sub, ok = s.res.SubresourceIn(s.version, s.info.Subresource); !ok {
-		return apierrors.NewNotFound(s.res.GroupResource(), s.name)
+	if s.on.sub, ok = s.on.res.SubresourceIn(s.on.version, s.on.info.Subresource); !ok {
+		return apierrors.NewNotFound(s.on.res.GroupResource(), s.on.name)
 	}
 	return nil
 }
@@ -152,29 +145,29 @@ func (s *scope) serve() error {
 	switch {
 	case err != nil:
 		return err
-	case s.sub != nil:
+	case s.on.sub != nil:
 		return s.serveSubresource()
-	case s.res.Review != nil:
+	case s.on.res.Review != nil:
 		return s.serveReview()
 	}
 	if err := s.checkName(); err != nil {
 		return err
 	}
 	operation := operations[verb]
-	if s.res.Computed != nil {
+	if s.on.res.Computed != nil {
 		operation = computedOperations[verb]
 	}
 	switch {
 	case operation == nil && verb == resource.Watch:
-		return apierrors.NewMethodNotSupported(s.res.GroupResource(), verb)
+		return apierrors.NewMethodNotSupported(s.on.res.GroupResource(), verb)
 	case operation == nil:
-		return s.methodNotAllowed()
+		return s.on.methodNotAllowed()
 	}
 	if err := s.allowed(verb); err != nil {
 		return err
 	}
-	if s.waits() {
-		defer flowcontrol.Wait(s.ctx)()
+	if s.on.waits() {
+		defer flowcontrol.Wait(s.in.ctx)()
 	}
 	return operation(s)
 }
@@ -182,57 +175,51 @@ func (s *scope) serve() error {
 // checkName returns an error if no object can have the name in the path. Kubernetes looks names up
 // only where it reads or changes an object.
 func (s *scope) checkName() error {
-	if s.name == "" || s.req.Method == http.MethodPut || s.req.Method == http.MethodPost {
+	if s.on.name == "" || s.in.req.Method == http.MethodPut || s.in.req.Method == http.MethodPost {
 		return nil
 	}
-	if errs := content.IsPathSegmentName(s.name); len(errs) > 0 {
-		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", s.name, strings.Join(errs, ";")))
+	if errs := content.IsPathSegmentName(s.on.name); len(errs) > 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("Name parameter invalid: %q: %s", s.on.name,
+			strings.Join(errs, ";")))
 	}
 	return nil
-}
-
-// waits reports whether objects of the kind are converted by a webhook. A conversion has no
-// context, so the whole request counts as waiting for it.
-func (s *scope) waits() bool {
-	codec, ok := s.res.Codec.(resource.Waiting)
-	return ok && codec.Waits()
 }
 
 // verb returns the verb of a request on objects, or "" if the method has none on this path. Errors
 // come before any other check.
 func (s *scope) verb() (string, error) {
-	if s.res.Behavior.DispatchByVerb {
-		switch s.info.Verb {
+	if s.on.res.Behavior.DispatchByVerb {
+		switch s.on.info.Verb {
 		case resource.Get, resource.Update, resource.Patch, resource.Delete:
-			if s.name == "" && s.sub == nil {
+			if s.on.name == "" && s.on.sub == nil {
 				return "", apierrors.NewBadRequest("name must be provided")
 			}
 		}
-		return s.info.Verb, nil
+		return s.on.info.Verb, nil
 	}
-	collection := len(s.info.Parts) < 2
-	if s.res.Namespaced && s.namespace == "" {
+	collection := len(s.on.info.Parts) < 2
+	if s.on.res.Namespaced && s.on.namespace == "" {
 		// Without a namespace a client can only list and watch.
-		if !collection || !s.has(resource.List) {
+		if !collection || !s.on.has(resource.List) {
 			return "", errNotFoundPath
 		}
-		if s.req.Method != http.MethodGet {
-			return "", s.methodNotAllowed()
+		if s.in.req.Method != http.MethodGet {
+			return "", s.on.methodNotAllowed()
 		}
 	}
 	switch {
-	case s.sub != nil:
+	case s.on.sub != nil:
 		return "", nil // serveSubresource looks at the method
-	case len(s.info.Parts) > 2, s.res.Review != nil && !collection:
+	case len(s.on.info.Parts) > 2, s.on.res.Review != nil && !collection:
 		return "", errNotFoundPath
-	case s.info.Verb == resource.Watch && s.req.Method != http.MethodGet:
+	case s.on.info.Verb == resource.Watch && s.in.req.Method != http.MethodGet:
 		return "", nil // authorized as a watch, so it must not be another operation
-	case s.info.Verb == resource.Watch:
+	case s.on.info.Verb == resource.Watch:
 		return resource.Watch, nil
 	case collection:
-		return collectionVerbs[s.req.Method], nil
+		return collectionVerbs[s.in.req.Method], nil
 	}
-	return objectVerbs[s.req.Method], nil
+	return objectVerbs[s.in.req.Method], nil
 }
 
 // collectionVerbs and objectVerbs are the verbs of methods on the two shapes of paths that
@@ -247,21 +234,16 @@ var (
 	}
 )
 
-// has reports whether the kind has a verb.
-func (s *scope) has(verb string) bool {
-	return s.res.Verbs == nil || slices.Contains(s.res.Verbs, verb)
-}
-
 // allowed checks that the kind has a verb and that the router lets the request through. It warns of
 // a deprecated version.
 func (s *scope) allowed(verb string) error {
-	if !s.has(verb) {
-		return s.methodNotAllowed()
+	if !s.on.has(verb) {
+		return s.on.methodNotAllowed()
 	}
 	if err := s.checkRoute(verb == resource.List || verb == resource.Watch); err != nil {
 		return err
 	}
-	if version, ok := s.res.Serves(s.version); ok {
+	if version, ok := s.on.res.Serves(s.on.version); ok {
 		s.noteDeprecated(version)
 	}
 	return nil
@@ -272,22 +254,6 @@ func (s *scope) noteDeprecated(version *resource.Version) {
 	if version.Deprecated == "" {
 		return
 	}
-	warning.AddWarning(s.req.Context(), "", version.Deprecated)
-	audit.AddAuditAnnotation(s.req.Context(), "k8s.io/deprecated", "true")
-}
-
-// methodNotAllowed returns the 405 of the request's kind.
-func (s *scope) methodNotAllowed() error {
-	if s.res.Behavior.DispatchByVerb {
-		return apierrors.NewMethodNotSupported(s.res.GroupResource(), s.info.Verb)
-	}
-	return routeError(http.StatusMethodNotAllowed, "405: Method Not Allowed")
-}
-
-// allow returns the forms that objects of the kind have.
-func (s *scope) allow() wire.Allow {
-	return wire.Allow{
-		Protobuf: !s.res.Behavior.NoProtobuf, Transform: true, NoTable: s.res.Review != nil ||
-			s.sub != nil && s.sub.NoTable,
-	}
+	warning.AddWarning(s.in.req.Context(), "", version.Deprecated)
+	audit.AddAuditAnnotation(s.in.req.Context(), "k8s.io/deprecated", "true")
 }

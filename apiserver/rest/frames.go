@@ -21,11 +21,11 @@ type frames struct {
 	keys  [3]frameKey
 }
 
-func (s *scope) frames(f wire.Format) (*frames, error) {
-	fr := &frames{form: form{res: s.res, version: s.version, media: f.Bare(), as: f.As}}
+func (out *output) frames(f wire.Format) (*frames, error) {
+	fr := &frames{form: form{res: out.on.res, version: out.on.version, media: f.Bare(), as: f.As}}
 	if f.As.Kind == "Table" {
 		fr.form.as.Kind = ""
-		table, err := s.tableForm(f)
+		table, err := out.tableForm(f)
 		if err != nil {
 			return nil, err
 		}

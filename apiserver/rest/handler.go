@@ -8,10 +8,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/metrics"
 	"kelson.dev/apiserver/resource"
@@ -84,21 +82,12 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// scope is one request on a resource with its resolved kind, version and subresource.
+// scope is one request on a resource. Its methods are the verbs and their steps.
 type scope struct {
-	*Handler
-	w    http.ResponseWriter
-	req  *http.Request
-	ctx  context.Context // context of req, with the namespace that admission and authorization see
-	info *request.RequestInfo
-
-	set       *resource.Set
-	res       *resource.Resource
-	sub       *resource.Subresource // nil: the request is for the object itself
-	version   string
-	kind      schema.GroupVersionKind // kind of the body, in version
-	namespace string                  // "" also for a Namespace
-	name      string
+	h   *Handler
+	on  target
+	in  input
+	out output
 }
 
 // errNotFoundPath becomes the plain-text 404 that kube-apiserver sends for unknown paths.

@@ -87,8 +87,8 @@ func bounded[O, R any](s *scope, size int, work func(*scope, []byte, string, O) 
 }
 
 // detached runs large work in its own goroutine. At the request's deadline it returns the context's
-// error. The work takes one of the user's places until it ends. work must use s.ctx and must not
-// use s.w. Callers run small work directly, to save the closure and the goroutine.
+// error. The work takes one of the user's places until it ends. work must use s.in.ctx and must not
+// use s.out. Callers run small work directly, to save the closure and the goroutine.
 func detached[T any](s *scope, work func() (T, error)) (T, error) {
 	var result, none T
 	if err := s.runDetached(func() (err error) {
@@ -101,13 +101,13 @@ func detached[T any](s *scope, work func() (T, error)) (T, error) {
 }
 
 func (s *scope) runDetached(work func() error) error {
-	ctx := s.ctx
-	t, leave, err := s.workers.enter(ctx, s.waits())
+	ctx := s.in.ctx
+	t, leave, err := s.h.workers.enter(ctx, s.on.waits())
 	if err != nil {
 		return err
 	}
-	j := &job{Context: turn.Context(ctx, t), info: s.info, done: make(chan struct{})}
-	s.ctx = warning.WithWarningRecorder(j, j)
+	j := &job{Context: turn.Context(ctx, t), info: s.on.info, done: make(chan struct{})}
+	s.in.ctx = warning.WithWarningRecorder(j, j)
 	go func() {
 		defer leave()
 		j.run(work)

@@ -19,11 +19,11 @@ import (
 
 // list serves LIST, and WATCH if the options ask for it.
 func (s *scope) list() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	opts, sel, err := s.listOptions()
+	opts, sel, err := s.in.listOptions()
 	if err != nil {
 		return err
 	}
@@ -34,34 +34,34 @@ func (s *scope) list() error {
 	if err != nil {
 		return err
 	}
-	return s.respondPage(f, page)
+	return s.out.respondPage(f, page)
 }
 
-func (s *scope) respondPage(f wire.Format, page *page) error {
-	kind := s.res.GVK(s.version)
-	kind.Kind = s.res.ListKind
+func (out *output) respondPage(f wire.Format, page *page) error {
+	kind := out.on.res.GVK(out.on.version)
+	kind.Kind = out.on.res.ListKind
 	var untyped schema.GroupVersionKind
-	if f.As.Empty() && !s.res.Behavior.TypedItems {
-		untyped = s.res.GVK(s.version)
+	if f.As.Empty() && !out.on.res.Behavior.TypedItems {
+		untyped = out.on.res.GVK(out.on.version)
 	}
-	fm := form{res: s.res, version: s.version, media: f.Bare(), as: f.As,
+	fm := form{res: out.on.res, version: out.on.version, media: f.Bare(), as: f.As,
 		untyped: !untyped.Empty() && f.Bare() == resource.MediaCBOR}
 	switch f.As.Kind {
 	case "Table":
-		return s.respondTable(http.StatusOK, f, page.meta, page.objects)
+		return out.respondTable(http.StatusOK, f, page.meta, page.objects)
 	case "PartialObjectMetadata":
 		return notAcceptable("you requested PartialObjectMetadata, but the requested object is a list (%TList)",
-			s.res.Codec.New())
+			out.on.res.Codec.New())
 	case "PartialObjectMetadataList":
 		kind = f.As
 		fm.as.Kind = "PartialObjectMetadata"
 		if stored, ok := fm.storedMetadataOf(page.objects); ok {
-			wire.MetadataList(s.w, s.req, f, kind, page.meta, stored)
+			wire.MetadataList(out.w, out.in.req, f, kind, page.meta, stored)
 			return nil
 		}
 	}
 	items := make([][]byte, len(page.objects))
-	unread := unreadable{res: s.res}
+	unread := unreadable{res: out.on.res}
 	for i, obj := range page.objects {
 		var err error
 		if items[i], err = fm.bare(obj); err != nil {
@@ -73,7 +73,7 @@ func (s *scope) respondPage(f wire.Format, page *page) error {
 	if err := unread.err(); err != nil {
 		return err
 	}
-	wire.List(s.w, s.req, http.StatusOK, f, kind, page.meta, items, untyped)
+	wire.List(out.w, out.in.req, http.StatusOK, f, kind, page.meta, items, untyped)
 	return nil
 }
 
@@ -101,15 +101,15 @@ type page struct {
 // page reads the objects of a LIST by the rules of kube-apiserver's storage layer. For cached kinds
 // it follows the watch cache, which ignores the limit at resourceVersion 0.
 func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*page, error) {
-	prefix := "/" + s.res.Prefix() + "/"
-	if s.namespace != "" {
-		prefix += s.namespace + "/"
+	prefix := "/" + s.on.res.Prefix() + "/"
+	if s.on.namespace != "" {
+		prefix += s.on.namespace + "/"
 	}
-	namespace := s.namespace
+	namespace := s.on.namespace
 	if namespace == "" {
 		namespace = sel.namespace
 	}
-	single := sel.name != "" && (namespace != "" || !s.res.Namespaced)
+	single := sel.name != "" && (namespace != "" || !s.on.res.Namespaced)
 	revision, after, err := storage.ValidateListOptions(prefix, storage.APIObjectVersioner{}, storage.ListOptions{
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: opts.ResourceVersionMatch,
@@ -124,12 +124,12 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		return nil, err
 	}
 	limit := opts.Limit
-	if opts.ResourceVersion == "0" && !s.res.Behavior.NotCached {
+	if opts.ResourceVersion == "0" && !s.on.res.Behavior.NotCached {
 		limit = 0
 	}
 	p := &page{meta: metav1.ListMeta{ResourceVersion: revisionString(snap.Revision())}}
 	if single {
-		if obj := snap.Get(s.res.Key(namespace, sel.name)); obj != nil {
+		if obj := snap.Get(s.on.res.Key(namespace, sel.name)); obj != nil {
 			if ok, err := sel.matches(obj); err != nil {
 				return nil, err
 			} else if ok {
@@ -141,13 +141,13 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 
 	var last *store.Object
 	more, seen := false, 0
-	for obj := range snap.Scan(s.res.Prefix(), namespace, s.afterKey(after)) {
+	for obj := range snap.Scan(s.on.res.Prefix(), namespace, s.on.afterKey(after)) {
 		if limit > 0 && int64(len(p.objects)) == limit {
 			more = true
 			break
 		}
-		if seen++; seen%256 == 0 && s.ctx.Err() != nil { // selectors can be slow
-			return nil, s.ctx.Err()
+		if seen++; seen%256 == 0 && s.in.ctx.Err() != nil { // selectors can be slow
+			return nil, s.in.ctx.Err()
 		}
 		ok, err := sel.matches(obj)
 		if err != nil {
@@ -159,13 +159,13 @@ func (s *scope) page(opts *metainternalversion.ListOptions, sel *selector) (*pag
 		last = obj
 	}
 	if more {
-		s.store.Pin(snap)
-		p.meta.Continue, err = storage.EncodeContinue(s.tokenKey(last.Key), prefix, int64(snap.Revision()))
+		s.h.store.Pin(snap)
+		p.meta.Continue, err = storage.EncodeContinue(s.on.tokenKey(last.Key), prefix, int64(snap.Revision()))
 		if err != nil {
 			return nil, err
 		}
 		if sel.empty() {
-			remaining := int64(snap.CountAfter(s.res.Prefix(), namespace, last.Key))
+			remaining := int64(snap.CountAfter(s.on.res.Prefix(), namespace, last.Key))
 			p.meta.RemainingItemCount = &remaining
 		}
 	}
@@ -185,9 +185,9 @@ func (s *scope) snapshot(opts *metainternalversion.ListOptions, revision int64,
 	if _, err := s.reached(uint64(revision)); err != nil {
 		return nil, err
 	}
-	at := s.store.At
+	at := s.h.store.At
 	if opts.Continue != "" {
-		at = s.store.Pinned
+		at = s.h.store.Pinned
 	}
 	snap, err := at(uint64(revision))
 	switch {
@@ -219,25 +219,25 @@ func expiredContinue(after, prefix string) error {
 
 // tokenKey returns a key in the form of kube-apiserver's continue tokens: a path and a zero byte,
 // which means "after this key".
-func (s *scope) tokenKey(key store.Key) string {
+func (t *target) tokenKey(key store.Key) string {
 	path := "/" + key.Resource + "/"
-	if s.res.Namespaced {
+	if t.res.Namespaced {
 		path += key.Namespace + "/"
 	}
 	return path + key.Name + "\x00"
 }
 
 // afterKey converts the path of a token back to the key after which the list continues.
-func (s *scope) afterKey(path string) store.Key {
+func (t *target) afterKey(path string) store.Key {
 	if path == "" {
 		return store.Key{}
 	}
-	path = strings.TrimPrefix(path, "/"+s.res.Prefix()+"/")
+	path = strings.TrimPrefix(path, "/"+t.res.Prefix()+"/")
 	namespace, name := "", path
-	if s.res.Namespaced {
+	if t.res.Namespaced {
 		namespace, name, _ = strings.Cut(path, "/")
 	}
-	return s.res.Key(namespace, strings.TrimSuffix(name, "\x00"))
+	return t.res.Key(namespace, strings.TrimSuffix(name, "\x00"))
 }
 
 func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }

@@ -102,7 +102,7 @@ func (h heldFields) putBack(object metav1.Object) {
 const maxManagers = 1000
 
 // checkManagers rejects an object with more than maxManagers managers.
-func (s *scope) checkManagers(hub runtime.Object) error {
+func (t *target) checkManagers(hub runtime.Object) error {
 	held := heldBy(hub)
 	n := len(held.typed) + len(held.untyped)
 	if n <= maxManagers {
@@ -112,7 +112,7 @@ func (s *scope) checkManagers(hub runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: s.res.Group, Kind: s.res.Kind}, object.GetName(),
+	return apierrors.NewInvalid(schema.GroupKind{Group: t.res.Group, Kind: t.res.Kind}, object.GetName(),
 		field.ErrorList{
 			field.TooMany(field.NewPath("metadata", "managedFields"), n, maxManagers),
 		})

@@ -44,11 +44,11 @@ func (p *patcher) mergeJSON(before []byte) (after []byte, strict []error, shown 
 // mergeTrees applies a merge patch with the codec, if the codec can merge and the patch causes
 // neither errors nor warnings.
 func (p *patcher) mergeTrees(before []byte) (hub runtime.Object, ok bool) {
-	merger, ok := p.res.Codec.(resource.Merger)
+	merger, ok := p.s.on.res.Codec.(resource.Merger)
 	if !ok || p.kind != types.MergePatchType || patches.TooDeep(before, p.body) {
 		return nil, false
 	}
-	return merger.MergePatch(before, p.body, p.version)
+	return merger.MergePatch(before, p.body, p.s.on.version)
 }
 
 // jsonPatchOp is an operation of a JSON patch. Errors contain the name of the type.
@@ -148,8 +148,8 @@ func (p *patcher) mergeTyped(before []byte, into runtime.Object) error {
 	if merged != nil { // the type is known, so the kind in the patch is ignored
 		merged["kind"], merged["apiVersion"] = kind, apiVersion
 	}
-	if codec, ok := p.res.Codec.(resource.Affordable); ok && p.view == nil {
-		if err := codec.CheckTree(merged, p.res.GVK(p.version)); err != nil {
+	if codec, ok := p.s.on.res.Codec.(resource.Affordable); ok && p.view == nil {
+		if err := codec.CheckTree(merged, p.s.on.res.GVK(p.s.on.version)); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func (p *patcher) patchMeta() strategicpatch.LookupPatchMeta {
 	if p.view != nil {
 		return p.view
 	}
-	lookup, _ := p.res.Codec.PatchMeta(p.version) // patchTypes has checked it
+	lookup, _ := p.s.on.res.Codec.PatchMeta(p.s.on.version) // patchTypes has checked it
 	return lookup
 }
 
@@ -189,17 +189,17 @@ func mergeStrategically(object, patch map[string]any,
 
 // apply merges an applied configuration into the current state, or creates an object from it.
 func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Object, error) {
-	manager, err := p.res.Codec.FieldManager(p.version, p.info.Subresource)
+	manager, err := p.s.on.res.Codec.FieldManager(p.s.on.version, p.s.on.info.Subresource)
 	if err != nil {
 		return nil, err
 	}
 	if current == nil {
-		if live, err = p.empty(); err != nil {
+		if live, err = p.s.on.empty(); err != nil {
 			return nil, err
 		}
 	}
 	config, plain := &unstructured.Unstructured{}, false
-	if p.kind == types.ApplyYAMLPatchType && !p.noFastPaths {
+	if p.kind == types.ApplyYAMLPatchType && !p.s.h.noFastPaths {
 		config.Object, plain = trees.Configuration(p.body)
 	}
 	if plain {
@@ -227,15 +227,15 @@ func (p *patcher) apply(live runtime.Object, current *store.Object) (runtime.Obj
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v",
 			utilerrors.NewAggregate(strict)))
 	}
-	warnStrict(p.ctx, strict)
+	warnStrict(p.s.in.ctx, strict)
 	return hub, nil
 }
 
 // lostByApply returns an error for each field of an applied configuration that the conversion to
 // the hub loses.
 func (p *patcher) lostByApply(live runtime.Object, config *unstructured.Unstructured) []error {
-	lossy, ok := p.res.Codec.(resource.Lossy)
-	if !ok || p.res.Codec.New().GetObjectKind().GroupVersionKind().Version == p.version {
+	lossy, ok := p.s.on.res.Codec.(resource.Lossy)
+	if !ok || p.s.on.res.Codec.New().GetObjectKind().GroupVersionKind().Version == p.s.on.version {
 		return nil
 	}
 	// A conversion may need fields that the configuration leaves to other managers.
@@ -252,7 +252,7 @@ func (p *patcher) lostByApply(live runtime.Object, config *unstructured.Unstruct
 
 // overlaid returns the live object, in the request's version, with the fields of a configuration.
 func (p *patcher) overlaid(live runtime.Object, config *unstructured.Unstructured) (runtime.Object, error) {
-	versioned, err := p.res.Codec.ToVersion(live, p.version)
+	versioned, err := p.s.on.res.Codec.ToVersion(live, p.s.on.version)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (p *patcher) overlaid(live runtime.Object, config *unstructured.Unstructure
 	if body, err = jsonpatch.MergePatch(before, body); err != nil {
 		return nil, err
 	}
-	next, err := p.empty()
+	next, err := p.s.on.empty()
 	if err != nil {
 		return nil, err
 	}
@@ -276,9 +276,9 @@ func (p *patcher) overlaid(live runtime.Object, config *unstructured.Unstructure
 
 // fromVersion converts a merged object to the hub, and reports fields that the conversion loses.
 func (p *patcher) fromVersion(versioned runtime.Object) (runtime.Object, error) {
-	lossy, ok := p.res.Codec.(resource.Lossy)
+	lossy, ok := p.s.on.res.Codec.(resource.Lossy)
 	if !ok {
-		return p.res.Codec.FromVersion(versioned)
+		return p.s.on.res.Codec.FromVersion(versioned)
 	}
 	hub, lost, err := lossy.FromVersionStrict(versioned)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // instead of the whole object. ok is false if the patch changes something else or causes errors or
 // warnings, which merged then reports.
 func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub runtime.Object, ok bool) {
-	if p.noFastPaths || p.kind != types.StrategicMergePatchType || p.view != nil || p.info.Subresource != "status" ||
-		p.version != p.res.StorageVersion || !verbatim(p.res, current, false) ||
+	if p.s.h.noFastPaths || p.kind != types.StrategicMergePatchType || p.view != nil || p.s.on.info.Subresource != "status" ||
+		p.s.on.version != p.s.on.res.StorageVersion || !verbatim(p.s.on.res, current, false) ||
 		mayBeSlow(len(current.Data)+len(p.body)) {
 		return nil, false
 	}
@@ -37,17 +37,17 @@ func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub r
 	if err != nil {
 		return nil, false
 	}
-	if codec, ok := p.res.Codec.(resource.Affordable); ok && codec.CheckTree(merged, p.res.GVK(p.version)) != nil {
+	if codec, ok := p.s.on.res.Codec.(resource.Affordable); ok && codec.CheckTree(merged, p.s.on.res.GVK(p.s.on.version)) != nil {
 		return nil, false
 	}
-	part, err := p.empty()
+	part, err := p.s.on.empty()
 	if err != nil {
 		return nil, false
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, part, true); err != nil {
 		return nil, false
 	}
-	versioned, err := p.res.Codec.ToVersion(old, p.version) // a copy
+	versioned, err := p.s.on.res.Codec.ToVersion(old, p.s.on.version) // a copy
 	if err != nil || !setStatus(versioned, part) {
 		return nil, false
 	}

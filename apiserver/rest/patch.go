@@ -28,7 +28,7 @@ import (
 
 // patcher is one PATCH.
 type patcher struct {
-	*scope
+	s    *scope
 	kind types.PatchType
 	body []byte
 	opts *metav1.PatchOptions
@@ -36,13 +36,13 @@ type patcher struct {
 }
 
 func (s *scope) patch() error {
-	p := &patcher{scope: s}
-	base, _, _ := strings.Cut(s.req.Header.Get("Content-Type"), ";")
+	p := &patcher{s: s}
+	base, _, _ := strings.Cut(s.in.req.Header.Get("Content-Type"), ";")
 	p.kind = types.PatchType(strings.TrimSpace(base))
-	if supported := s.patchTypes(); !slices.Contains(supported, string(p.kind)) {
+	if supported := s.on.patchTypes(); !slices.Contains(supported, string(p.kind)) {
 		return negotiation.NewUnsupportedMediaTypeError(supported)
 	}
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
@@ -62,14 +62,14 @@ func (s *scope) patch() error {
 	if err != nil {
 		return err
 	}
-	if s.patchesView() {
-		return s.respondViewOf(f, done.hub)
+	if s.on.patchesView() {
+		return s.out.respondViewOf(f, done.hub)
 	}
-	return s.respondWritten(f, done)
+	return s.out.respondWritten(f, done)
 }
 
 // patchesView reports whether the patch applies to a view with its own type.
-func (s *scope) patchesView() bool { return s.sub != nil && s.sub.Update.Get != nil }
+func (t *target) patchesView() bool { return t.sub != nil && t.sub.Update.Get != nil }
 
 // patchWith carries the patch out.
 func (p *patcher) patchWith(updateOpts *metav1.UpdateOptions) (*written, error) {
@@ -77,13 +77,13 @@ func (p *patcher) patchWith(updateOpts *metav1.UpdateOptions) (*written, error) 
 		return nil, apierrors.NewBadRequest("invalid JSON patch")
 	}
 	p.recordPatch()
-	s := p.scope
-	if s.patchesView() {
+	s := p.s
+	if s.on.patchesView() {
 		return s.replaceView(updateOpts, p.patchView)
 	}
 	c := s.change(updateOpts)
 	c.applied = p.isApply()
-	c.createMissing = c.applied && s.sub == nil
+	c.createMissing = c.applied && s.on.sub == nil
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
 		hub, err := p.patched(old, current)
 		if err != nil {
@@ -91,12 +91,12 @@ func (p *patcher) patchWith(updateOpts *metav1.UpdateOptions) (*written, error) 
 		}
 		return hub, s.mutate(ctx, updateOpts, hub, old, current)
 	}
-	return s.replace(s.ctx, c)
+	return s.h.replace(s.in.ctx, c)
 }
 
 // patchTypes returns the patch types of the kind. Strategic merge requires a Go type.
-func (s *scope) patchTypes() []string {
-	if _, ok := s.res.Codec.PatchMeta(s.version); ok {
+func (t *target) patchTypes() []string {
+	if _, ok := t.res.Codec.PatchMeta(t.version); ok {
 		return typedPatches
 	}
 	return untypedPatches
@@ -117,11 +117,11 @@ func (p *patcher) isApply() bool {
 
 // read reads body and options.
 func (p *patcher) read() (err error) {
-	if p.body, err = p.scope.body(); err != nil {
+	if p.body, err = p.s.in.body(); err != nil {
 		return err
 	}
 	p.opts = &metav1.PatchOptions{}
-	if err := p.query(p.opts); err != nil {
+	if err := p.s.in.query(p.opts); err != nil {
 		return err
 	}
 	if errs := validation.ValidatePatchOptions(p.opts, p.kind); len(errs) > 0 {
@@ -138,36 +138,36 @@ func (p *patcher) patched(old runtime.Object, current *store.Object) (runtime.Ob
 	case p.isApply():
 		hub, err = p.apply(old, current)
 	case current == nil:
-		return nil, apierrors.NewNotFound(p.res.GroupResource(), p.name)
+		return nil, apierrors.NewNotFound(p.s.on.res.GroupResource(), p.s.on.name)
 	default:
 		var done bool
 		if hub, done = p.mergedStatus(old, current); !done {
 			hub, err = p.merged(current)
 		}
 		if err == nil {
-			hub, err = p.managed(hub, old, current, p.opts.FieldManager)
+			hub, err = p.s.managed(hub, old, current, p.opts.FieldManager)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if current == nil {
-		if err := noUID(hub, p.res, p.name); err != nil {
+		if err := noUID(hub, p.s.on.res, p.s.on.name); err != nil {
 			return nil, err
 		}
 	}
-	return hub, p.checkIdentity(hub)
+	return hub, p.s.on.checkIdentity(hub)
 }
 
 // merged applies a JSON, merge or strategic merge patch to the stored object in the request's
 // version.
 func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
-	before, err := form{res: p.res, version: p.version, media: resource.MediaJSON}.current(current)
+	before, err := form{res: p.s.on.res, version: p.s.on.version, media: resource.MediaJSON}.current(current)
 	if err != nil {
 		return nil, err
 	}
 	if p.kind == types.StrategicMergePatchType {
-		versioned, err := p.empty()
+		versioned, err := p.s.on.empty()
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +183,7 @@ func (p *patcher) merged(current *store.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	hub, more, err := p.res.Codec.DecodePatched(after, p.version)
+	hub, more, err := p.s.on.res.Codec.DecodePatched(after, p.s.on.version)
 	if err != nil {
 		return nil, invalidPatch(err, shown)
 	}
@@ -226,7 +226,7 @@ func (p *patcher) mergeView(view runtime.Object) (runtime.Object, error) {
 		}
 		p.kind = types.MergePatchType
 	}
-	next := p.sub.Update.NewView()
+	next := p.s.on.sub.Update.NewView()
 	if p.kind == types.StrategicMergePatchType {
 		if p.view, err = strategicpatch.NewPatchMetaFromStruct(next); err != nil {
 			return nil, err
@@ -238,8 +238,8 @@ func (p *patcher) mergeView(view runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.GetObjectKind().SetGroupVersionKind(p.scope.kind)
-	return next, p.checkIdentity(next)
+	next.GetObjectKind().SetGroupVersionKind(p.s.on.kind)
+	return next, p.s.on.checkIdentity(next)
 }
 
 // mergeUntyped applies a JSON or merge patch to a view.
@@ -266,7 +266,7 @@ func (p *patcher) strictPatch(strict []error, shown string) error {
 	case metav1.FieldValidationStrict:
 		return invalidPatch(runtime.NewStrictDecodingError(strict), shown)
 	default:
-		warnStrict(p.ctx, strict)
+		warnStrict(p.s.in.ctx, strict)
 	}
 	return nil
 }

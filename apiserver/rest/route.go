@@ -16,14 +16,14 @@ import (
 // request before a handler runs. The router ignores parameters of media types and wildcards such as
 // application/*. Kinds that are dispatched by the verb have no router.
 func (s *scope) checkRoute(stream bool) error {
-	if s.res.Behavior.DispatchByVerb {
+	if s.on.res.Behavior.DispatchByVerb {
 		return nil
 	}
-	contentType := s.req.Header.Get("Content-Type")
-	if s.req.Method == http.MethodPatch && (contentType == "" || !wire.Accepts(contentType, s.patchTypes())) {
+	contentType := s.in.req.Header.Get("Content-Type")
+	if s.in.req.Method == http.MethodPatch && (contentType == "" || !wire.Accepts(contentType, s.on.patchTypes())) {
 		return routeError(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
-	accept := s.req.Header.Get("Accept")
+	accept := s.in.req.Header.Get("Accept")
 	if accept == "" || accept == "application/json" {
 		return nil
 	}

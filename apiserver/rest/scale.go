@@ -34,11 +34,11 @@ type owners struct {
 }
 
 // viewOwners returns nil for a view whose fields are not fields of the object.
-func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
-	if _, ok := s.sub.Update.NewView().(*autoscalingv1.Scale); !ok {
+func (t *target) viewOwners(old runtime.Object) (*owners, error) {
+	if _, ok := t.sub.Update.NewView().(*autoscalingv1.Scale); !ok {
 		return nil, nil
 	}
-	managerOf := s.sub.Owners
+	managerOf := t.sub.Owners
 	if managerOf == nil {
 		managerOf = scaleManager
 	}
@@ -50,8 +50,8 @@ func (s *scope) viewOwners(old runtime.Object) (*owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler := managedfields.NewScaleHandler(object.GetManagedFields(), s.res.GVK(s.version).GroupVersion(),
-		replicasPaths(s.res, s.sub))
+	handler := managedfields.NewScaleHandler(object.GetManagedFields(), t.res.GVK(t.version).GroupVersion(),
+		replicasPaths(t.res, t.sub))
 	return &owners{handler, manager}, nil
 }
 

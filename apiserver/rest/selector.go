@@ -28,41 +28,41 @@ type selector struct {
 }
 
 // listOptions decodes and validates the options of LIST, WATCH and DELETECOLLECTION.
-func (s *scope) listOptions() (*metainternalversion.ListOptions, *selector, error) {
+func (in *input) listOptions() (*metainternalversion.ListOptions, *selector, error) {
 	opts := &metainternalversion.ListOptions{}
-	if err := s.query(opts); err != nil {
+	if err := in.query(opts); err != nil {
 		return nil, nil, err
 	}
-	opts.Watch = opts.Watch || s.info.Verb == "watch"
+	opts.Watch = opts.Watch || in.on.info.Verb == "watch"
 	metainternalversion.SetListOptionsDefaults(opts, true)
 	if errs := metainternalvalidation.ValidateListOptions(opts, true); len(errs) > 0 {
 		return nil, nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}
 	if opts.FieldSelector != nil {
 		var err error
-		if opts.FieldSelector, err = opts.FieldSelector.Transform(s.fieldLabel); err != nil {
+		if opts.FieldSelector, err = opts.FieldSelector.Transform(in.on.fieldLabel); err != nil {
 			return nil, nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	if s.name != "" { // from the path of a deprecated watch, or from the field selector
+	if in.on.name != "" { // from the path of a deprecated watch, or from the field selector
 		if opts.FieldSelector == nil || opts.FieldSelector.Empty() {
-			opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", s.name)
-		} else if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != s.name {
+			opts.FieldSelector = fields.OneTermEqualSelector("metadata.name", in.on.name)
+		} else if name, ok := opts.FieldSelector.RequiresExactMatch("metadata.name"); !ok || name != in.on.name {
 			return nil, nil, apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
 		}
 	}
-	return opts, newSelector(s.res, opts.LabelSelector, opts.FieldSelector), nil
+	return opts, newSelector(in.on.res, opts.LabelSelector, opts.FieldSelector), nil
 }
 
 // fieldLabel checks the label of a field selector.
-func (s *scope) fieldLabel(label, value string) (string, string, error) {
-	if s.res.FieldLabel != nil {
-		return s.res.FieldLabel(s.version, label, value)
+func (t *target) fieldLabel(label, value string) (string, string, error) {
+	if t.res.FieldLabel != nil {
+		return t.res.FieldLabel(t.version, label, value)
 	}
 	if label == "metadata.name" || label == "metadata.namespace" {
 		return label, value, nil
 	}
-	if s.res.Fields != nil && s.res.Fields(s.res.Codec.New()).Has(label) {
+	if t.res.Fields != nil && t.res.Fields(t.res.Codec.New()).Has(label) {
 		return label, value, nil
 	}
 	return "", "", fmt.Errorf("%q is not a known field selector: only %q, %q", label, "metadata.name",

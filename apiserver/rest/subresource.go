@@ -22,28 +22,30 @@ import (
 // serveSubresource dispatches a request on a subresource.
 func (s *scope) serveSubresource() error {
 	switch {
-	case s.sub.Connect != nil:
+	case s.on.sub.Connect != nil:
 		return s.connect()
-	case len(s.info.Parts) > 3 && !s.res.Behavior.DispatchByVerb:
+	case len(s.on.info.Parts) > 3 && !s.on.res.Behavior.DispatchByVerb:
 		return errNotFoundPath
-	case s.sub.Create != nil:
-		if s.req.Method != http.MethodPost {
-			return s.methodNotAllowed()
+	case s.on.sub.Create != nil:
+		if s.in.req.Method != http.MethodPost {
+			return s.on.methodNotAllowed()
 		}
 		if err := s.checkRoute(false); err != nil {
 			return err
 		}
 		return s.createSubresource()
 	}
-	if verbs := s.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch}, s.info.Verb) ||
-		verbs != nil && !slices.Contains(verbs, s.info.Verb) {
-		return s.methodNotAllowed()
+	if verbs := s.on.sub.Verbs; !slices.Contains([]string{resource.Get, resource.Update, resource.Patch},
+		s.on.info.Verb) ||
+		verbs != nil && !slices.Contains(verbs, s.on.info.Verb) {
+		return s.on.methodNotAllowed()
 	}
 	if err := s.checkRoute(false); err != nil {
 		return err
 	}
-	sameType := s.sub.Update.Get == nil // the subresource shows the object itself, such as status
-	switch s.req.Method {
+	// the subresource shows the object itself, such as status
+	sameType := s.on.sub.Update.Get == nil
+	switch s.in.req.Method {
 	case http.MethodGet:
 		if sameType {
 			return s.get()
@@ -57,28 +59,28 @@ func (s *scope) serveSubresource() error {
 	case http.MethodPatch:
 		return s.patch()
 	}
-	return s.methodNotAllowed()
+	return s.on.methodNotAllowed()
 }
 
 // request returns the request for a subresource handler.
 func (s *scope) request(dryRun bool) *resource.Request {
 	return &resource.Request{
-		Resource: s.res, Version: s.version, Namespace: s.namespace, Name: s.name, DryRun: dryRun,
-		Query: s.req.URL.Query(), Objects: s.Handler,
+		Resource: s.on.res, Version: s.on.version, Namespace: s.on.namespace, Name: s.on.name, DryRun: dryRun,
+		Query: s.in.req.URL.Query(), Objects: s.h,
 	}
 }
 
 // createSubresource serves POST to a subresource (binding, eviction, token).
 func (s *scope) createSubresource() error {
-	f, err := wire.Negotiate(s.req, s.viewAllow())
+	f, err := wire.Negotiate(s.in.req, s.on.viewAllow())
 	if err != nil {
 		return err
 	}
-	opts, err := s.createOptions()
+	opts, err := s.in.createOptions()
 	if err != nil {
 		return err
 	}
-	body, media, err := s.viewBody()
+	body, media, err := s.in.viewBody()
 	if err != nil {
 		return err
 	}
@@ -86,17 +88,17 @@ func (s *scope) createSubresource() error {
 	if err != nil {
 		return err
 	}
-	return s.respondView(http.StatusCreated, f, result)
+	return s.out.respondView(http.StatusCreated, f, result)
 }
 
 func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
-	obj, err := s.decodeView(body, media, opts.FieldValidation, nil)
+	obj, err := s.in.decodeView(body, media, opts.FieldValidation, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.record(obj)
+	s.in.record(obj)
 	if object, err := meta.Accessor(obj); err == nil {
-		if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
+		if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.on.namespace, object); err != nil {
 			return nil, err
 		}
 	}
@@ -106,28 +108,28 @@ func (s *scope) createView(body []byte, media string, opts *metav1.CreateOptions
 	if obj, err = s.admitNewView(admit, obj, req, opts.FieldManager); err != nil {
 		return nil, err
 	}
-	return s.sub.Create(s.ctx, req, obj)
+	return s.on.sub.Create(s.in.ctx, req, obj)
 }
 
 // viewAllow returns the forms of a subresource's own kind. Subresources of a kind without protobuf
 // are not served as protobuf either, even if their types support it. What POST creates has no
 // columns.
-func (s *scope) viewAllow() wire.Allow {
-	return wire.Allow{Protobuf: !s.res.Behavior.NoProtobuf, Transform: true, NoTable: s.sub.Create != nil}
+func (t *target) viewAllow() wire.Allow {
+	return wire.Allow{Protobuf: !t.res.Behavior.NoProtobuf, Transform: true, NoTable: t.sub.Create != nil}
 }
 
-func (s *scope) viewBody() ([]byte, string, error) {
-	media, err := wire.BodyMedia(s.req, s.viewAllow())
+func (in *input) viewBody() ([]byte, string, error) {
+	media, err := wire.BodyMedia(in.req, in.on.viewAllow())
 	if err != nil {
 		return nil, "", err
 	}
-	body, err := s.body()
+	body, err := in.body()
 	return body, media, err
 }
 
 // decodeView decodes a body of the subresource's own kind; into may be nil.
-func (s *scope) decodeView(body []byte, media, directive string, into runtime.Object) (runtime.Object, error) {
-	types := s.res.Codec.Interfaces()
+func (in *input) decodeView(body []byte, media, directive string, into runtime.Object) (runtime.Object, error) {
+	types := in.on.res.Codec.Interfaces()
 	var decoder runtime.Decoder
 	switch media {
 	case resource.MediaProtobuf:
@@ -138,42 +140,43 @@ func (s *scope) decodeView(body []byte, media, directive string, into runtime.Ob
 		decoder = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, types.Creater, types.Typer,
 			jsonserializer.SerializerOptions{Strict: true, Yaml: media == resource.MediaYAML})
 	}
-	if codec, ok := s.res.Codec.(resource.Affordable); ok {
-		if err := codec.CheckBody(body, media, s.kind); err != nil {
+	if codec, ok := in.on.res.Codec.(resource.Affordable); ok {
+		if err := codec.CheckBody(body, media, in.on.kind); err != nil {
 			return nil, err
 		}
 	}
-	obj, kind, err := decoder.Decode(body, &s.kind, into)
+	obj, kind, err := decoder.Decode(body, &in.on.kind, into)
 	strict, found := runtime.AsStrictDecodingError(err)
 	if err != nil && (!found || obj == nil) {
-		return nil, resource.Unreadable(s.kind.Kind, kind, body, err)
+		return nil, resource.Unreadable(in.on.kind.Kind, kind, body, err)
 	}
-	if kind.GroupKind() == s.kind.GroupKind() && slices.Contains(s.sub.Accepts, kind.Version) {
-		if obj, err = convertView(types, obj, s.kind); err != nil {
+	if kind.GroupKind() == in.on.kind.GroupKind() && slices.Contains(in.on.sub.Accepts, kind.Version) {
+		if obj, err = convertView(types, obj, in.on.kind); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		kind = &s.kind
+		kind = &in.on.kind
 	}
-	internal := s.sub.Update == nil || s.sub.Update.Internal // the view is decoded into its hub
-	if *kind != s.kind && internal {
-		hub, err := types.Creater.New(s.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
+	// the view is decoded into its hub
+	internal := in.on.sub.Update == nil || in.on.sub.Update.Internal
+	if *kind != in.on.kind && internal {
+		hub, err := types.Creater.New(in.on.kind.GroupKind().WithVersion(runtime.APIVersionInternal))
 		if err == nil {
 			err = types.Convertor.Convert(obj, hub, nil)
 		}
 		if err != nil {
-			return nil, resource.Unreadable(s.kind.Kind, kind, body, err)
+			return nil, resource.Unreadable(in.on.kind.Kind, kind, body, err)
 		}
 	}
-	if found && (internal || *kind == s.kind) {
-		if err := s.strictBody(directive, strict.Errors()); err != nil {
+	if found && (internal || *kind == in.on.kind) {
+		if err := in.strictBody(directive, strict.Errors()); err != nil {
 			return nil, err
 		}
 	}
-	if *kind != s.kind {
+	if *kind != in.on.kind {
 		return nil, apierrors.NewBadRequest("the API version in the data (" + kind.GroupVersion().String() +
-			") does not match the expected API version (" + s.kind.GroupVersion().String() + ")")
+			") does not match the expected API version (" + in.on.kind.GroupVersion().String() + ")")
 	}
-	obj.GetObjectKind().SetGroupVersionKind(s.kind)
+	obj.GetObjectKind().SetGroupVersionKind(in.on.kind)
 	if types.Defaulter != nil {
 		types.Defaulter.Default(obj)
 	}
@@ -198,21 +201,21 @@ func convertView(types resource.Interfaces, obj runtime.Object, to schema.GroupV
 
 // serveReview serves a kind that is never stored: POST responds with the reviewed object.
 func (s *scope) serveReview() error {
-	if s.req.Method != http.MethodPost {
-		return s.methodNotAllowed()
+	if s.in.req.Method != http.MethodPost {
+		return s.on.methodNotAllowed()
 	}
 	if err := s.checkRoute(false); err != nil {
 		return err
 	}
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	opts, err := s.createOptions()
+	opts, err := s.in.createOptions()
 	if err != nil {
 		return err
 	}
-	body, media, err := s.newBody()
+	body, media, err := s.in.newBody()
 	if err != nil {
 		return err
 	}
@@ -220,12 +223,12 @@ func (s *scope) serveReview() error {
 	if err != nil {
 		return err
 	}
-	return s.respondView(http.StatusCreated, f, result)
+	return s.out.respondView(http.StatusCreated, f, result)
 }
 
 // review decodes a body and returns the reviewed object.
 func (s *scope) review(body []byte, media string, opts *metav1.CreateOptions) (runtime.Object, error) {
-	hub, err := s.decodeNew(body, media, opts)
+	hub, err := s.in.decodeNew(body, media, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -235,16 +238,16 @@ func (s *scope) review(body []byte, media string, opts *metav1.CreateOptions) (r
 		return nil, err
 	}
 	if validate := admit.validateCreate(); validate != nil {
-		if err := validate(s.ctx, hub); err != nil {
+		if err := validate(s.in.ctx, hub); err != nil {
 			return nil, err
 		}
 	}
-	result, err := s.res.Review(s.ctx, s.request(dryRun), hub)
+	result, err := s.on.res.Review(s.in.ctx, s.request(dryRun), hub)
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := result.(*metav1.Status); ok {
 		return result, nil
 	}
-	return s.res.Codec.ToVersion(result, s.version)
+	return s.on.res.Codec.ToVersion(result, s.on.version)
 }

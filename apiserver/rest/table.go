@@ -34,9 +34,9 @@ type tableForm struct {
 }
 
 // tableForm reads the options of a table from the query.
-func (s *scope) tableForm(f wire.Format) (*tableForm, error) {
+func (out *output) tableForm(f wire.Format) (*tableForm, error) {
 	opts := &metav1.TableOptions{}
-	if err := s.query(opts); err != nil {
+	if err := out.in.query(opts); err != nil {
 		return nil, err
 	}
 	switch errs := validation.ValidateTableOptions(opts); len(errs) {
@@ -46,30 +46,30 @@ func (s *scope) tableForm(f wire.Format) (*tableForm, error) {
 	default:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("Unable to convert to Table as requested: %v", errs))
 	}
-	t := &tableForm{ctx: s.ctx, res: s.res, opts: opts, format: f}
-	if s.res.Table != nil {
-		t.convert = s.res.Table(s.version)
+	t := &tableForm{ctx: out.in.ctx, res: out.on.res, opts: opts, format: f}
+	if out.on.res.Table != nil {
+		t.convert = out.on.res.Table(out.on.version)
 	}
 	if t.convert == nil {
-		t.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
+		t.convert = upstream.NewDefaultTableConvertor(out.on.res.GroupResource())
 	}
 	switch opts.IncludeObject {
 	case metav1.IncludeNone:
 	case metav1.IncludeObject:
-		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON}
+		t.object = form{res: out.on.res, version: out.on.version, media: resource.MediaJSON}
 	case metav1.IncludeMetadata, "":
-		t.object = form{res: s.res, version: s.version, media: resource.MediaJSON,
+		t.object = form{res: out.on.res, version: out.on.version, media: resource.MediaJSON,
 			as: f.As.GroupVersion().WithKind("PartialObjectMetadata")}
 	}
 	return t, nil
 }
 
-func (s *scope) respondTable(code int, f wire.Format, list metav1.ListMeta, objects []*store.Object) error {
-	t, err := s.tableForm(f)
+func (out *output) respondTable(code int, f wire.Format, list metav1.ListMeta, objects []*store.Object) error {
+	t, err := out.tableForm(f)
 	if err != nil {
 		return err
 	}
-	t.single = s.name != ""
+	t.single = out.on.name != ""
 	table, err := t.table(list, objects)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *scope) respondTable(code int, f wire.Format, list metav1.ListMeta, obje
 	if err != nil {
 		return err
 	}
-	s.send(code, f, f.As, bare)
+	out.send(code, f, f.As, bare)
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error
 
 // respondView sends an object that is not stored in this form: a view (scale), a review, the result
 // of a subresource.
-func (s *scope) respondView(code int, f wire.Format, obj runtime.Object) error {
+func (out *output) respondView(code int, f wire.Format, obj runtime.Object) error {
 	if status, ok := obj.(*metav1.Status); ok {
 		if status.Code != 0 {
 			code = int(status.Code)
@@ -186,12 +186,12 @@ func (s *scope) respondView(code int, f wire.Format, obj runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		s.send(code, f, wire.StatusKind(), bare)
+		out.send(code, f, wire.StatusKind(), bare)
 		return nil
 	}
 	switch f.As.Kind {
 	case "Table":
-		table, err := s.viewTable(f, obj)
+		table, err := out.viewTable(f, obj)
 		if err != nil {
 			return err
 		}
@@ -205,28 +205,28 @@ func (s *scope) respondView(code int, f wire.Format, obj runtime.Object) error {
 		partial.SetGroupVersionKind(f.As)
 		obj = partial
 	case "PartialObjectMetadataList":
-		return s.viewNotList(obj)
+		return out.viewNotList(obj)
 	}
 	kind := obj.GetObjectKind().GroupVersionKind()
 	if kind.Empty() {
-		kind = s.kind
+		kind = out.on.kind
 		obj.GetObjectKind().SetGroupVersionKind(kind)
 	}
 	bare, err := wire.Encode(f.Bare(), obj)
 	if err != nil {
 		return err
 	}
-	s.send(code, f, kind, bare)
+	out.send(code, f, kind, bare)
 	return nil
 }
 
 // viewNotList returns the error for a request that wants a view as a list.
-func (s *scope) viewNotList(view runtime.Object) error {
-	if s.sub == nil || s.sub.Update == nil {
-		return s.notList()
+func (out *output) viewNotList(view runtime.Object) error {
+	if out.on.sub == nil || out.on.sub.Update == nil {
+		return out.on.notList()
 	}
-	if s.sub.Update.Internal {
-		hub, err := s.viewHub(view)
+	if out.on.sub.Update.Internal {
+		hub, err := out.on.viewHub(view)
 		if err != nil {
 			return err
 		}
@@ -237,23 +237,23 @@ func (s *scope) viewNotList(view runtime.Object) error {
 
 // viewTable returns a table with the view as its row. The columns of a built-in kind support its
 // views.
-func (s *scope) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, error) {
-	form, err := s.tableForm(f)
+func (out *output) viewTable(f wire.Format, view runtime.Object) (*metav1.Table, error) {
+	form, err := out.tableForm(f)
 	if err != nil {
 		return nil, err
 	}
 	hub := view
 	switch {
-	case s.sub == nil || s.sub.Update == nil:
-		form.convert = upstream.NewDefaultTableConvertor(s.res.GroupResource())
-	case s.sub.Update.Table != nil:
-		form.convert = s.sub.Update.Table()
+	case out.on.sub == nil || out.on.sub.Update == nil:
+		form.convert = upstream.NewDefaultTableConvertor(out.on.res.GroupResource())
+	case out.on.sub.Update.Table != nil:
+		form.convert = out.on.sub.Update.Table()
 	default:
-		if hub, err = s.viewHub(view); err != nil {
+		if hub, err = out.on.viewHub(view); err != nil {
 			return nil, err
 		}
 	}
-	table, err := form.convert.ConvertToTable(s.ctx, hub, form.opts)
+	table, err := form.convert.ConvertToTable(out.in.ctx, hub, form.opts)
 	if err != nil {
 		return nil, err
 	}

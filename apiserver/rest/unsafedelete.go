@@ -34,19 +34,19 @@ const unsafeVerb = "unsafe-delete-ignore-read-errors"
 // mayDeleteUnsafely checks that the kind supports unsafe deletions and that the user may request
 // them.
 func (s *scope) mayDeleteUnsafely(opts *metav1.DeleteOptions) error {
-	audit.AddAuditAnnotation(s.ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
-	if s.res.Behavior.Delete.NotUnsafe {
+	audit.AddAuditAnnotation(s.in.ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
+	if s.on.res.Behavior.Delete.NotUnsafe {
 		return apierrors.NewInternalError(errors.New(
 			"no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))
 	}
-	if s.authorizer == nil {
+	if s.h.authorizer == nil {
 		return nil
 	}
-	user, _ := request.UserFrom(s.ctx)
-	decision, reason, err := s.authorizer.Authorize(s.ctx, authorizer.AttributesRecord{
+	user, _ := request.UserFrom(s.in.ctx)
+	decision, reason, err := s.h.authorizer.Authorize(s.in.ctx, authorizer.AttributesRecord{
 		User: user, Verb: unsafeVerb, ResourceRequest: true,
-		APIGroup: s.res.Group, APIVersion: s.version, Resource: s.res.Plural,
-		Namespace: request.NamespaceValue(s.ctx), Name: s.name,
+		APIGroup: s.on.res.Group, APIVersion: s.on.version, Resource: s.on.res.Plural,
+		Namespace: request.NamespaceValue(s.in.ctx), Name: s.on.name,
 	})
 	attributes := s.admit(len(opts.DryRun) > 0, func(admission.Operation) runtime.Object {
 		return opts
@@ -67,27 +67,27 @@ func (s *scope) deleteUnreadable(f wire.Format, opts *metav1.DeleteOptions) erro
 	if err := s.mayDeleteUnsafely(opts); err != nil {
 		return err
 	}
-	key := s.res.Key(s.namespace, s.name)
-	_, err := retried(s.ctx, s.Handler, key, func(current *store.Object) ([]*store.Object, error) {
+	key := s.on.res.Key(s.on.namespace, s.on.name)
+	_, err := retried(s.in.ctx, s.h, key, func(current *store.Object) ([]*store.Object, error) {
 		if current == nil {
-			return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
+			return nil, apierrors.NewNotFound(s.on.res.GroupResource(), s.on.name)
 		}
-		if _, err := s.res.Codec.Load(current.Data); err == nil {
-			err := storage.NewInvalidObjError(storagePath(s.res, key),
+		if _, err := s.on.res.Codec.Load(current.Data); err == nil {
+			err := storage.NewInvalidObjError(storagePath(s.on.res, key),
 				"unsafe deletion is not allowed because the object is decodable from storage")
-			return nil, storeerr.InterpretDeleteError(err, s.res.GroupResource(), s.name)
+			return nil, storeerr.InterpretDeleteError(err, s.on.res.GroupResource(), s.on.name)
 		}
 		if len(opts.DryRun) > 0 {
 			return nil, nil
 		}
-		return s.write(s.ctx, store.Op{Key: key, Expect: current.Revision})
+		return s.h.write(s.in.ctx, store.Op{Key: key, Expect: current.Revision})
 	})
 	if err != nil {
 		return err
 	}
-	return s.respondView(http.StatusOK, f, &metav1.Status{
+	return s.out.respondView(http.StatusOK, f, &metav1.Status{
 		Status: metav1.StatusSuccess, Code: http.StatusOK,
-		Details: &metav1.StatusDetails{Name: s.name, Kind: s.kind.Kind},
+		Details: &metav1.StatusDetails{Name: s.on.name, Kind: s.on.kind.Kind},
 	})
 }
 

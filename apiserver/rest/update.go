@@ -24,11 +24,11 @@ import (
 
 // update serves PUT of an object, or of a view with the object's own shape (status).
 func (s *scope) update() error {
-	f, err := wire.Negotiate(s.req, s.allow())
+	f, err := wire.Negotiate(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	body, media, opts, err := s.updateBody()
+	body, media, opts, err := s.in.updateBody()
 	if err != nil {
 		return err
 	}
@@ -36,13 +36,13 @@ func (s *scope) update() error {
 	if err != nil {
 		return err
 	}
-	return s.respondWritten(f, done)
+	return s.out.respondWritten(f, done)
 }
 
 // size returns how many bytes a change works on: the body and the stored object.
 func (s *scope) size(body []byte, media string) int {
 	n := weight(body, media)
-	if current := s.store.Snapshot().Get(s.res.Key(s.namespace, s.name)); current != nil {
+	if current := s.h.store.Snapshot().Get(s.on.res.Key(s.on.namespace, s.on.name)); current != nil {
 		n += len(current.Data)
 	}
 	return n
@@ -50,33 +50,33 @@ func (s *scope) size(body []byte, media string) int {
 
 // updateFrom updates an object from a body.
 func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
-	hub, strict, err := s.decode(body, media)
-	if err := s.strictBody(opts.FieldValidation, strict); err != nil {
+	hub, strict, err := s.in.decode(body, media)
+	if err := s.in.strictBody(opts.FieldValidation, strict); err != nil {
 		return nil, err
 	}
 	if err != nil {
 		return nil, badBody(err)
 	}
-	if err := s.recordHub(hub); err != nil {
+	if err := s.in.recordHub(hub); err != nil {
 		return nil, err
 	}
-	if err := s.checkIdentity(hub); err != nil {
+	if err := s.on.checkIdentity(hub); err != nil {
 		return nil, err
 	}
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	dedupOwners(s.ctx, hub, false)
+	dedupOwners(s.in.ctx, hub, false)
 	c := s.change(opts)
 	c.uid = object.GetUID()
 	first := true
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
 		if !first { // the first attempt consumed the hub
-			if hub, _, err = s.decode(body, media); err != nil {
+			if hub, _, err = s.in.decode(body, media); err != nil {
 				return nil, badBody(err)
 			}
-			dedupOwners(warning.WithWarningRecorder(s.ctx, silent{}), hub, false)
+			dedupOwners(warning.WithWarningRecorder(s.in.ctx, silent{}), hub, false)
 		}
 		first = false
 		next, err := s.managed(hub, old, current, opts.FieldManager)
@@ -85,7 +85,7 @@ func (s *scope) updateFrom(body []byte, media string, opts *metav1.UpdateOptions
 		}
 		return next, s.mutate(ctx, opts, next, old, current)
 	}
-	return s.replace(s.ctx, c)
+	return s.h.replace(s.in.ctx, c)
 }
 
 // silent discards warnings. Retries use it, because the first attempt already added them.
@@ -96,23 +96,23 @@ func (silent) AddWarning(string, string) {}
 // managed updates the managedFields of a new state. It may change next, which is private to the
 // caller.
 func (s *scope) managed(next, old runtime.Object, current *store.Object, manager string) (runtime.Object, error) {
-	if err := s.checkManagers(next); err != nil {
+	if err := s.on.checkManagers(next); err != nil {
 		return nil, err
 	}
 	live := old
 	if current == nil {
 		var err error
-		if live, err = s.empty(); err != nil {
+		if live, err = s.on.empty(); err != nil {
 			return nil, err
 		}
-	} else if s.unchanged(next, old) {
+	} else if s.h.unchanged(next, old) {
 		return next, nil // no manager's fields change
 	}
-	fields, err := s.res.Codec.FieldManager(s.version, s.info.Subresource)
+	fields, err := s.on.res.Codec.FieldManager(s.on.version, s.on.info.Subresource)
 	if err != nil {
 		return nil, err
 	}
-	return fields.UpdateNoErrors(live, next, managerName(manager, s.req.UserAgent())), nil
+	return fields.UpdateNoErrors(live, next, managerName(manager, s.in.req.UserAgent())), nil
 }
 
 // unchanged reports whether next has the content of old, and if so copies the managedFields of old
@@ -145,12 +145,12 @@ func (h *Handler) unchanged(next, old runtime.Object) bool {
 }
 
 // updateBody reads the body and the options of a PUT.
-func (s *scope) updateBody() (body []byte, media string, opts *metav1.UpdateOptions, err error) {
-	if body, err = s.body(); err != nil {
+func (in *input) updateBody() (body []byte, media string, opts *metav1.UpdateOptions, err error) {
+	if body, err = in.body(); err != nil {
 		return nil, "", nil, err
 	}
 	opts = &metav1.UpdateOptions{}
-	if err := s.query(opts); err != nil {
+	if err := in.query(opts); err != nil {
 		return nil, "", nil, err
 	}
 	if errs := validation.ValidateUpdateOptions(opts); len(errs) > 0 {
@@ -158,7 +158,7 @@ func (s *scope) updateBody() (body []byte, media string, opts *metav1.UpdateOpti
 			errs)
 	}
 	opts.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
-	media, err = wire.BodyMedia(s.req, s.allow())
+	media, err = wire.BodyMedia(in.req, in.on.allow())
 	return body, media, opts, err
 }
 
@@ -166,15 +166,15 @@ func (s *scope) updateBody() (body []byte, media string, opts *metav1.UpdateOpti
 func (s *scope) change(opts *metav1.UpdateOptions) *change {
 	admit := s.updateAdmit(opts)
 	c := &change{
-		res:            s.res,
-		key:            s.res.Key(s.namespace, s.name),
-		strategy:       s.res.Strategy,
+		res:            s.on.res,
+		key:            s.on.res.Key(s.on.namespace, s.on.name),
+		strategy:       s.on.res.Strategy,
 		dryRun:         len(opts.DryRun) > 0,
 		validateCreate: admit.mayCreate(),
 		validateUpdate: admit.validateUpdate(),
 	}
-	if s.sub != nil {
-		c.strategy = s.sub.Update.Strategy
+	if s.on.sub != nil {
+		c.strategy = s.on.sub.Update.Strategy
 	}
 	return c
 }
@@ -206,33 +206,33 @@ func (s *scope) updateAdmit(opts *metav1.UpdateOptions) *admit {
 }
 
 // checkIdentity compares name and namespace of a body with those of the path.
-func (s *scope) checkIdentity(obj runtime.Object) error {
+func (t *target) checkIdentity(obj runtime.Object) error {
 	object, err := meta.Accessor(obj)
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: %v",
-			s.name, err))
+			t.name, err))
 	}
-	if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(s.namespace, object); err != nil {
+	if err := upstream.EnsureObjectNamespaceMatchesRequestNamespace(t.namespace, object); err != nil {
 		return err
 	}
 	switch {
 	case object.GetName() == "":
 		return apierrors.NewBadRequest(fmt.Sprintf(
-			"the name of the object (%s based on URL) was undeterminable: name must be provided", s.name))
-	case object.GetName() != s.name:
+			"the name of the object (%s based on URL) was undeterminable: name must be provided", t.name))
+	case object.GetName() != t.name:
 		return apierrors.NewBadRequest(fmt.Sprintf(
-			"the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), s.name))
+			"the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), t.name))
 	}
 	return nil
 }
 
-func (s *scope) respondWritten(f wire.Format, done *written) error {
+func (out *output) respondWritten(f wire.Format, done *written) error {
 	code := http.StatusOK
 	if done.created {
 		code = http.StatusCreated
 	}
 	if done.stored {
-		return s.respondOf(code, f, done.obj, done.hub)
+		return out.respondOf(code, f, done.obj, done.hub)
 	}
-	return s.respond(code, f, done.obj)
+	return out.respond(code, f, done.obj)
 }

@@ -22,7 +22,7 @@ import (
 // Admission sees the view; the strategy and the field manager see the object.
 
 func (s *scope) getView() error {
-	f, err := wire.Negotiate(s.req, s.viewAllow())
+	f, err := wire.Negotiate(s.in.req, s.on.viewAllow())
 	if err != nil {
 		return err
 	}
@@ -30,32 +30,32 @@ func (s *scope) getView() error {
 	if err != nil {
 		return err
 	}
-	hub, err := s.res.Codec.Load(obj.Data)
+	hub, err := s.on.res.Codec.Load(obj.Data)
 	if err != nil {
-		return corrupt(s.res, obj, err)
+		return corrupt(s.on.res, obj, err)
 	}
-	return s.respondViewOf(f, hub)
+	return s.out.respondViewOf(f, hub)
 }
 
-func (s *scope) respondViewOf(f wire.Format, hub runtime.Object) error {
-	view, err := s.sub.Update.Get(hub)
+func (out *output) respondViewOf(f wire.Format, hub runtime.Object) error {
+	view, err := out.on.sub.Update.Get(hub)
 	if err != nil {
 		return err
 	}
-	return s.respondView(http.StatusOK, f, view)
+	return out.respondView(http.StatusOK, f, view)
 }
 
 func (s *scope) updateView() error {
-	f, err := wire.Negotiate(s.req, s.viewAllow())
+	f, err := wire.Negotiate(s.in.req, s.on.viewAllow())
 	if err != nil {
 		return err
 	}
-	body, media, err := s.viewBody()
+	body, media, err := s.in.viewBody()
 	if err != nil {
 		return err
 	}
 	opts := &metav1.UpdateOptions{}
-	if err := s.query(opts); err != nil {
+	if err := s.in.query(opts); err != nil {
 		return err
 	}
 	if errs := validation.ValidateUpdateOptions(opts); len(errs) > 0 {
@@ -66,16 +66,16 @@ func (s *scope) updateView() error {
 	if err != nil {
 		return err
 	}
-	return s.respondViewOf(f, done.hub)
+	return s.out.respondViewOf(f, done.hub)
 }
 
 // updateViewFrom updates a view from a body.
 func (s *scope) updateViewFrom(body []byte, media string, opts *metav1.UpdateOptions) (*written, error) {
-	view, err := s.decodeView(body, media, opts.FieldValidation, s.sub.Update.NewView())
+	view, err := s.in.decodeView(body, media, opts.FieldValidation, s.on.sub.Update.NewView())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkIdentity(view); err != nil {
+	if err := s.on.checkIdentity(view); err != nil {
 		return nil, err
 	}
 	return s.replaceView(opts, func(*owners, runtime.Object) (runtime.Object, bool, error) {
@@ -89,18 +89,18 @@ type nextView func(owned *owners, view runtime.Object) (next runtime.Object, app
 
 // replaceView changes an object through a view.
 func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written, error) {
-	update := s.sub.Update
+	update := s.on.sub.Update
 	c := s.change(opts)
-	c.validateUpdate = s.validateView(c.validateUpdate)
+	c.validateUpdate = s.on.validateView(c.validateUpdate)
 	c.next = func(ctx context.Context, old runtime.Object, current *store.Object) (runtime.Object, error) {
 		if current == nil {
-			return nil, apierrors.NewNotFound(s.res.GroupResource(), s.name)
+			return nil, apierrors.NewNotFound(s.on.res.GroupResource(), s.on.name)
 		}
 		before, err := update.Get(old)
 		if err != nil {
 			return nil, err
 		}
-		owned, err := s.viewOwners(old)
+		owned, err := s.on.viewOwners(old)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 			return nil, err
 		}
 		if owned != nil && !applied { // before admission, which sees the owners
-			view = owned.UpdateNoErrors(before, view, managerName(opts.FieldManager, s.req.UserAgent()))
+			view = owned.UpdateNoErrors(before, view, managerName(opts.FieldManager, s.in.req.UserAgent()))
 		}
 		if view, err = s.admitView(s.updateAdmit(opts), view, before); err != nil {
 			return nil, err
@@ -123,63 +123,63 @@ func (s *scope) replaceView(opts *metav1.UpdateOptions, next nextView) (*written
 		if err := update.Set(hub, view); err != nil {
 			return nil, err
 		}
-		if err := s.viewMeta(hub, view, c.key); err != nil {
+		if err := s.on.viewMeta(hub, view, c.key); err != nil {
 			return nil, err
 		}
 		if owned != nil {
 			return hub, owned.keep(hub, view)
 		}
-		manager, err := s.res.Codec.FieldManager(s.version, s.sub.Name)
+		manager, err := s.on.res.Codec.FieldManager(s.on.version, s.on.sub.Name)
 		if err != nil {
 			return nil, err
 		}
-		return manager.UpdateNoErrors(old, hub, managerName(opts.FieldManager, s.req.UserAgent())), nil
+		return manager.UpdateNoErrors(old, hub, managerName(opts.FieldManager, s.in.req.UserAgent())), nil
 	}
-	return s.replace(s.ctx, c)
+	return s.h.replace(s.in.ctx, c)
 }
 
 // viewMeta applies the preconditions of a view, uid and resourceVersion, to the object.
-func (s *scope) viewMeta(hub, view runtime.Object, key store.Key) error {
+func (t *target) viewMeta(hub, view runtime.Object, key store.Key) error {
 	object, err := meta.Accessor(hub)
 	if err != nil {
 		return err
 	}
 	from, err := meta.Accessor(view)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be %s, but %T", s.kind.Kind, view))
+		return apierrors.NewBadRequest(fmt.Sprintf("expected input object type to be %s, but %T", t.kind.Kind, view))
 	}
 	if uid := from.GetUID(); uid != "" {
-		if err := (&storage.Preconditions{UID: &uid}).Check(storagePath(s.res, key), hub); err != nil {
-			return interpretUpdate(err, key, s.res)
+		if err := (&storage.Preconditions{UID: &uid}).Check(storagePath(t.res, key), hub); err != nil {
+			return interpretUpdate(err, key, t.res)
 		}
 	}
 	// Without a resourceVersion the view applies to the current object, even if an update of the
 	// object requires one.
-	if version := from.GetResourceVersion(); version != "" || !s.res.Behavior.ResourceVersionRequired {
+	if version := from.GetResourceVersion(); version != "" || !t.res.Behavior.ResourceVersionRequired {
 		object.SetResourceVersion(version)
 	}
 	return nil
 }
 
 // validateView returns a function that passes views to the validating plugins instead of objects.
-func (s *scope) validateView(validate upstream.ValidateObjectUpdateFunc) upstream.ValidateObjectUpdateFunc {
+func (t *target) validateView(validate upstream.ValidateObjectUpdateFunc) upstream.ValidateObjectUpdateFunc {
 	if validate == nil {
 		return nil
 	}
 	return func(ctx context.Context, obj, old runtime.Object) error {
-		after, err := s.sub.Update.Get(obj)
+		after, err := t.sub.Update.Get(obj)
 		if err != nil {
 			return err
 		}
-		before, err := s.sub.Update.Get(old)
+		before, err := t.sub.Update.Get(old)
 		if err != nil {
 			return err
 		}
-		hubAfter, err := s.viewHub(after)
+		hubAfter, err := t.viewHub(after)
 		if err != nil {
 			return err
 		}
-		hubBefore, err := s.viewHub(before)
+		hubBefore, err := t.viewHub(before)
 		if err != nil {
 			return err
 		}

@@ -38,11 +38,11 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 	if err := s.allowed(resource.Watch); err != nil {
 		return err
 	}
-	f, err := wire.NegotiateStream(s.req, s.allow())
+	f, err := wire.NegotiateStream(s.in.req, s.on.allow())
 	if err != nil {
 		return err
 	}
-	frames, err := s.frames(f)
+	frames, err := s.out.frames(f)
 	if err != nil {
 		return err
 	}
@@ -51,18 +51,18 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 		return err
 	}
 	w := &watcher{
-		scope: s, sel: sel, frames: frames, sending: s.metrics.Watch(s.res.GVR(s.version)),
-		done: s.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
-		writing: newWriting(s.w, s.req, true, time.Now().Add(maxInitial)),
+		s: s, sel: sel, frames: frames, sending: s.h.metrics.Watch(s.on.res.GVR(s.on.version)),
+		done: s.in.req.Context().Done(), bookmarks: opts.AllowWatchBookmarks,
+		writing: newWriting(s.out.w, s.in.req, true, time.Now().Add(maxInitial)),
 	}
 	defer w.close()
-	if w.sel.namespace != "" && s.namespace == "" {
+	if w.sel.namespace != "" && s.on.namespace == "" {
 		w.namespace = w.sel.namespace
 	} else {
-		w.namespace = s.namespace
+		w.namespace = s.on.namespace
 	}
 
-	timeout := s.watchTimeout + rand.N(s.watchTimeout)
+	timeout := s.h.watchTimeout + rand.N(s.h.watchTimeout)
 	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds != 0 {
 		timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
@@ -85,21 +85,21 @@ func (s *scope) watch(opts *metainternalversion.ListOptions, sel *selector) erro
 			w.fail(err)
 		}
 	}
-	if wsstream.IsWebSocketRequest(s.req) {
-		if !hijackable(s.w) {
+	if wsstream.IsWebSocketRequest(s.in.req) {
+		if !hijackable(s.out.w) {
 			return apierrors.NewInternalError(
 				errors.New("unable to start watch - the connection can't become a WebSocket"))
 		}
 		w.overWebSocket(f, serve)
 		return nil
 	}
-	flusher, ok := s.w.(http.Flusher)
+	flusher, ok := s.out.w.(http.Flusher)
 	if !ok {
-		return apierrors.NewInternalError(fmt.Errorf("unable to start watch - can't get http.Flusher: %T", s.w))
+		return apierrors.NewInternalError(fmt.Errorf("unable to start watch - can't get http.Flusher: %T", s.out.w))
 	}
 	w.flusher = flusher
-	s.w.Header().Set("Content-Type", f.StreamType())
-	s.w.WriteHeader(http.StatusOK)
+	s.out.w.Header().Set("Content-Type", f.StreamType())
+	s.out.w.WriteHeader(http.StatusOK)
 	flusher.Flush()
 	serve()
 	return nil
@@ -121,7 +121,7 @@ func ended(opts *metainternalversion.ListOptions, timeout time.Duration) error {
 
 // watcher is one watch. One goroutine uses its state.
 type watcher struct {
-	*scope
+	s         *scope
 	sel       *selector
 	namespace string
 	frames    *frames
@@ -159,22 +159,22 @@ func (w *watcher) initialized() {
 func (w *watcher) begin(opts *metainternalversion.ListOptions, revision uint64) (err error) {
 	switch {
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
-		if w.snap, err = w.newest(opts.ResourceVersion); err != nil {
+		if w.snap, err = w.s.newest(opts.ResourceVersion); err != nil {
 			return err
 		}
 		revision = w.snap.Revision()
 	case revision == 0: // sendInitialEvents=false and no revision: from now on
-		now, err := w.newest("")
+		now, err := w.s.newest("")
 		if err != nil {
 			return err
 		}
 		revision = now.Revision()
 	}
 	w.sent = revision
-	if revision < w.res.Since { // no list of this kind has had such a revision
-		return w.expired(&store.CompactedError{Floor: w.res.Since}, revision)
+	if revision < w.s.on.res.Since { // no list of this kind has had such a revision
+		return w.expired(&store.CompactedError{Floor: w.s.on.res.Since}, revision)
 	}
-	if w.cursor, err = w.store.Watch(w.res.Prefix(), revision); err != nil {
+	if w.cursor, err = w.s.h.store.Watch(w.s.on.res.Prefix(), revision); err != nil {
 		return w.expired(err, revision)
 	}
 	if w.snap == nil { // writers wait for the watch from the moment that its client gets the header
@@ -230,11 +230,11 @@ func (w *watcher) added(obj *store.Object) error {
 
 // selected yields the objects that the watch may select; the caller must still match them.
 func (w *watcher) selected(snap *store.Snapshot) iter.Seq[*store.Object] {
-	if w.sel.name == "" || w.namespace == "" && w.res.Namespaced {
-		return snap.Scan(w.res.Prefix(), w.namespace, store.Key{})
+	if w.sel.name == "" || w.namespace == "" && w.s.on.res.Namespaced {
+		return snap.Scan(w.s.on.res.Prefix(), w.namespace, store.Key{})
 	}
 	return func(yield func(*store.Object) bool) {
-		if obj := snap.Get(w.res.Key(w.namespace, w.sel.name)); obj != nil {
+		if obj := snap.Get(w.s.on.res.Key(w.namespace, w.sel.name)); obj != nil {
 			yield(obj)
 		}
 	}
@@ -249,18 +249,18 @@ func (w *watcher) run(timeout time.Duration) error {
 	tick := time.NewTimer(bookmarkEvery)
 	defer tick.Stop()
 	tick.Stop() // until the store is ahead
-	pace := pace{crowd: w.crowds.join(w.res.Prefix())}
+	pace := pace{crowd: w.s.h.crowds.join(w.s.on.res.Prefix())}
 	defer pace.end()
 	ahead, due := w.ahead(), false
-	name := w.res.GroupResource()
-	retired := w.registry.Current().Retired(name)
+	name := w.s.on.res.GroupResource()
+	retired := w.s.h.registry.Current().Retired(name)
 	for {
 		events, revision, err := w.cursor.Next()
 		if err != nil {
 			return w.expired(err, w.sent)
 		}
-		now, served := w.registry.Current().ByName(name)
-		if served && now.Edition != w.res.Edition {
+		now, served := w.s.h.registry.Current().ByName(name)
+		if served && now.Edition != w.s.on.res.Edition {
 			return nil // the events that follow may be stored in another version
 		}
 		for _, event := range events {
@@ -325,7 +325,7 @@ func (w *watcher) ahead() <-chan struct{} {
 	if !w.bookmarks {
 		return nil
 	}
-	all, err := w.store.Watch("", w.sent)
+	all, err := w.s.h.store.Watch("", w.sent)
 	if err != nil { // the log does not reach back that far: it is ahead
 		now := make(chan struct{})
 		close(now)

@@ -19,7 +19,7 @@ const closeGrace = time.Second
 // a client must send an Origin and may ask for one subprotocol; its messages are ignored.
 func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 	websocket.Handler(func(conn *websocket.Conn) {
-		ctx, cancel := context.WithCancel(w.req.Context())
+		ctx, cancel := context.WithCancel(w.s.in.req.Context())
 		w.done = ctx.Done()
 		gone := make(chan struct{})
 		go func() {
@@ -54,5 +54,5 @@ func (w *watcher) overWebSocket(f wire.Format, serve func()) {
 			return send(frame)
 		}
 		serve()
-	}).ServeHTTP(hijack.Writer(w.w), w.req)
+	}).ServeHTTP(hijack.Writer(w.s.out.w), w.s.in.req)
 }

@@ -15,24 +15,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/warning"
 
+	"kelson.dev/apiserver/metrics"
 	"kelson.dev/apiserver/rest/wire"
 )
 
+// input is the request: its context, body and options. It records them for the audit log.
+type input struct {
+	req *http.Request
+	// ctx is the context of req, with the namespace that admission and authorization see, and with
+	// the warnings of work that runs apart from the request.
+	ctx     context.Context
+	on      *target
+	maxBody int64
+	metrics *metrics.Verbs // may be nil
+}
+
 // body reads the request body, up to the limit.
-func (s *scope) body() ([]byte, error) {
-	if s.req.Body == nil {
+func (in *input) body() ([]byte, error) {
+	if in.req.Body == nil {
 		return nil, nil
 	}
-	data, err := s.read()
+	data, err := in.read()
 	var tooLarge *http.MaxBytesError
-	if int64(len(data)) > s.maxBody || errors.As(err, &tooLarge) {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", s.maxBody))
+	if int64(len(data)) > in.maxBody || errors.As(err, &tooLarge) {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", in.maxBody))
 	}
-	if err == nil && strings.HasPrefix(s.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) &&
+	if err == nil && strings.HasPrefix(in.req.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) &&
 		wire.DeepProtobuf(data) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("protobuf: exceeded max depth of %d", wire.MaxDepth))
 	}
-	if strings.Contains(s.req.Header.Get("Content-Type"), "json") && !utf8.Valid(data) {
+	if strings.Contains(in.req.Header.Get("Content-Type"), "json") && !utf8.Valid(data) {
 		// Decoders replace invalid UTF-8 in strings, but not in raw values such as managedFields,
 		// which could then not be encoded as YAML.
 		data = []byte(string([]rune(string(data))))
@@ -42,19 +54,19 @@ func (s *scope) body() ([]byte, error) {
 
 // read returns the body, up to one byte more than the limit. The request pipeline has read most
 // bodies before; they are not copied.
-func (s *scope) read() ([]byte, error) {
-	if whole, ok := s.req.Body.(interface{ Rest() ([]byte, bool) }); ok {
+func (in *input) read() ([]byte, error) {
+	if whole, ok := in.req.Body.(interface{ Rest() ([]byte, bool) }); ok {
 		if data, ok := whole.Rest(); ok {
 			return data, nil
 		}
 	}
-	return io.ReadAll(io.LimitReader(s.req.Body, s.maxBody+1))
+	return io.ReadAll(io.LimitReader(in.req.Body, in.maxBody+1))
 }
 
 // decode decodes a body to a hub.
-func (s *scope) decode(body []byte, media string) (hub runtime.Object, strict []error, err error) {
-	defer s.metrics.Decoded(time.Now())
-	return s.res.Codec.Decode(body, media, s.version)
+func (in *input) decode(body []byte, media string) (hub runtime.Object, strict []error, err error) {
+	defer in.metrics.Decoded(time.Now())
+	return in.on.res.Codec.Decode(body, media, in.on.version)
 }
 
 // fieldValidation returns the effective directive.
@@ -67,7 +79,7 @@ func fieldValidation(directive string) string {
 
 // strictBody reports the errors of strict decoding as warnings or as an error, as the request
 // specifies.
-func (s *scope) strictBody(directive string, strict []error) error {
+func (in *input) strictBody(directive string, strict []error) error {
 	if len(strict) == 0 {
 		return nil
 	}
@@ -75,9 +87,9 @@ func (s *scope) strictBody(directive string, strict []error) error {
 	case metav1.FieldValidationIgnore:
 	case metav1.FieldValidationStrict:
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
-			s.kind.Kind, s.kind.Version, s.kind.Kind, runtime.NewStrictDecodingError(strict)))
+			in.on.kind.Kind, in.on.kind.Version, in.on.kind.Kind, runtime.NewStrictDecodingError(strict)))
 	default:
-		warnStrict(s.ctx, strict)
+		warnStrict(in.ctx, strict)
 	}
 	return nil
 }
@@ -106,4 +118,12 @@ func badBody(err error) error {
 		return err
 	}
 	return apierrors.NewBadRequest(err.Error())
+}
+
+// query decodes the query of the request into options of meta.k8s.io/v1 or its internal version.
+func (in *input) query(into runtime.Object) error {
+	if in.req.URL.RawQuery == "" {
+		return nil
+	}
+	return decodeQuery(in.req.URL.Query(), into)
 }
