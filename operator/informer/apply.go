@@ -25,7 +25,7 @@ func (c cached) Apply(ctx context.Context, obj client.Object, opts ...client.Wri
 	o := client.NewWriteOptions(opts...)
 	i := c.set.informerThatHas(obj)
 	// a transformed copy differs from the server's response
-	if o.DryRun || i == nil || i.transform != nil {
+	if o.DryRun || i == nil || i.format.transform != nil {
 		return c.wrote(c.Client.Apply(ctx, obj, opts...), obj, opts)
 	}
 	doc, err := client.NewApplyDocument(obj, c.Scheme())
@@ -100,7 +100,7 @@ func (i *informer) isApplied(want applied, obj client.Object) bool {
 	i.mu.Unlock()
 	want.uid, want.version = was.uid, was.version
 	return ok && has && was == want && state.GetUID() == was.uid && state.GetResourceVersion() == was.version &&
-		i.copyInto(state, obj) == nil
+		i.format.copyInto(state, obj) == nil
 }
 
 // isAbsent reports whether an object in the informer's scope is known not to exist.

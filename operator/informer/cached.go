@@ -63,7 +63,7 @@ func (c cached) Get(ctx context.Context, key client.Key, into client.Object, opt
 	if obj == nil {
 		return apierrors.NewNotFound(c.resource(i.id.kind), key.Name)
 	}
-	if err := i.copyInto(obj, into); err != nil {
+	if err := i.format.copyInto(obj, into); err != nil {
 		return fmt.Errorf("get %T %s: %w", into, key, err)
 	}
 	if o.Shared != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) {
@@ -108,8 +108,8 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	}
 	objs, next := page(objs, o)
 	for n, obj := range objs {
-		copied := i.newObject()
-		if err := i.copyInto(obj, copied); err != nil {
+		copied := i.format.newObject()
+		if err := i.format.copyInto(obj, copied); err != nil {
 			return fmt.Errorf("list %T: %w", into, err)
 		}
 		objs[n] = copied
@@ -128,7 +128,7 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 
 // getLive reads an object from the server; nil if it is outside of the informer's scope.
 func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (client.Object, error) {
-	obj := i.newObject()
+	obj := i.format.newObject()
 	if err := c.Client.Get(ctx, key, obj); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c cached) getLive(ctx context.Context, i *informer, key client.Key) (clien
 	if err != nil || !in {
 		return nil, err
 	}
-	return transformed(obj, i.transform), nil
+	return transformed(obj, i.format.transform), nil
 }
 
 // listLive is readAll from the server, in one request, because continue tokens are the informer's.
@@ -159,19 +159,19 @@ func (c cached) listLive(ctx context.Context, i *informer, o client.ListOptions)
 			plain = append(plain, r)
 		}
 	}
-	items := client.NewItems(client.NewEncoded(i.newObject()))
+	items := client.NewItems(client.NewEncoded(i.format.newObject()))
 	if err := c.Client.List(ctx, items, client.ListOptions{Namespace: o.Namespace, Labels: o.Labels,
 		Fields: i.scope.Fields}); err != nil {
 		return nil, "", err
 	}
 	var objs []client.Object
 	for _, item := range items.Items {
-		obj := i.newObject()
+		obj := i.format.newObject()
 		if err := client.Decode(item.(*client.Encoded).Data, obj, i.id.kind); err != nil {
 			return nil, "", err
 		}
 		match := i.inNamespacesAndLabels(obj) && !q.nothing
-		obj = transformed(obj, i.transform)
+		obj = transformed(obj, i.format.transform)
 		for _, by := range []struct {
 			obj          client.Object
 			requirements fields.Requirements

@@ -44,30 +44,34 @@ type compact struct {
 
 func newCompact() *compact { return &compact{packer: pack.New()} }
 
-// keep converts an object from the server to the form in which the copy keeps it.
+// keep returns how the copy has an object from the server.
 func (i *informer) keep(obj client.Object) client.Object {
 	// When a list is read again, most objects are unchanged: keep the old ones, so that the new
 	// ones can be freed.
 	if old, ok := i.objs.Get(client.KeyOf(obj)); ok && isUnchanged(old, obj) {
 		return old
 	}
-	transform := i.transform
+	return i.format.of(obj)
+}
+
+// of converts an object from the server.
+func (f *format) of(obj client.Object) client.Object {
 	e, encoded := obj.(*client.Encoded)
 	if !encoded {
-		if transform != nil {
-			obj = client.Transformed(obj, transform)
+		if f.transform != nil {
+			obj = client.Transformed(obj, f.transform)
 		}
 		return obj
 	}
 	data := e.Data
-	if transform != nil {
-		whole := i.newObject()
-		err := client.Decode(data, whole, i.id.kind)
+	if f.transform != nil {
+		whole := f.newObject()
+		err := client.Decode(data, whole, f.id.kind)
 		if err == nil {
-			data, err = client.Encode(client.Transformed(whole, transform), i.id.kind)
+			data, err = client.Encode(client.Transformed(whole, f.transform), f.id.kind)
 		}
 		if err != nil {
-			i.garbled(e, err)
+			f.garbled(e, err)
 			data = e.Data
 		}
 	}
@@ -76,26 +80,26 @@ func (i *informer) keep(obj client.Object) client.Object {
 	n, u := len(e.Name), len(e.Name)+len(e.UID)
 	return &packed{
 		namespace: unique.Make(e.Namespace).Value(), name: text[:n], uid: types.UID(text[n:u]), version: text[u:],
-		data: i.compact.packer.Pack(data),
+		data: f.compact.packer.Pack(data),
 	}
 }
 
 // open calls read with the encoded object, which is valid only during the call.
-func (i *informer) open(p *packed, read func(data []byte) error) error {
-	space, _ := i.compact.spaces.Get().(*[]byte)
+func (f *format) open(p *packed, read func(data []byte) error) error {
+	space, _ := f.compact.spaces.Get().(*[]byte)
 	if space == nil {
 		space = new([]byte)
 	}
 	*space = p.data.Unpack((*space)[:0])
 	err := read(*space)
-	i.compact.spaces.Put(space)
+	f.compact.spaces.Put(space)
 	return err
 }
 
 // copyInto sets into to a private copy of an object of the copy or the overlay.
-func (i *informer) copyInto(obj, into client.Object) error {
+func (f *format) copyInto(obj, into client.Object) error {
 	if p, ok := obj.(*packed); ok {
-		return i.open(p, func(data []byte) error { return client.Decode(data, into, i.id.kind) })
+		return f.open(p, func(data []byte) error { return client.Decode(data, into, f.id.kind) })
 	}
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
 	return nil
@@ -103,26 +107,26 @@ func (i *informer) copyInto(obj, into client.Object) error {
 
 // whole returns the decoded object, which may be shared. If decoding fails, it logs the error and
 // returns nil.
-func (i *informer) whole(obj client.Object) client.Object {
+func (f *format) whole(obj client.Object) client.Object {
 	p, ok := obj.(*packed)
 	if !ok {
 		return obj
 	}
-	into := i.newObject()
-	if err := i.copyInto(p, into); err != nil {
-		i.garbled(p, err)
+	into := f.newObject()
+	if err := f.copyInto(p, into); err != nil {
+		f.garbled(p, err)
 		return nil
 	}
 	return into
 }
 
-func (i *informer) allWhole(objs []client.Object) []client.Object {
-	if i.form != Compact {
+func (f *format) allWhole(objs []client.Object) []client.Object {
+	if f.form != Compact {
 		return objs
 	}
 	whole := objs[:0]
 	for _, obj := range objs {
-		if obj = i.whole(obj); obj != nil {
+		if obj = f.whole(obj); obj != nil {
 			whole = append(whole, obj)
 		}
 	}
@@ -131,18 +135,18 @@ func (i *informer) allWhole(objs []client.Object) []client.Object {
 
 // garbled logs an object that does not decode into its Go type. Forms that keep decoded objects
 // fail the list instead; here the error shows when the object is read.
-func (i *informer) garbled(obj client.Object, err error) {
-	i.log.Error("informer cannot decode object", "object", client.KeyOf(obj), "err", err)
+func (f *format) garbled(obj client.Object, err error) {
+	f.log.Error("informer cannot decode object", "object", client.KeyOf(obj), "err", err)
 }
 
 // labelsOf returns the labels of an object of the copy.
-func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
+func (f *format) labelsOf(obj client.Object) (labels.Set, error) {
 	p, ok := obj.(*packed)
 	if !ok {
 		return obj.GetLabels(), nil
 	}
 	var set labels.Set
-	err := i.open(p, func(data []byte) error {
+	err := f.open(p, func(data []byte) error {
 		m, err := client.MetadataOf(data)
 		if err == nil {
 			set = m.Labels
@@ -150,7 +154,7 @@ func (i *informer) labelsOf(obj client.Object) (labels.Set, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", i.id.kind.Kind, client.KeyOf(obj), err)
+		return nil, fmt.Errorf("%s %s: %w", f.id.kind.Kind, client.KeyOf(obj), err)
 	}
 	return set, nil
 }
@@ -168,7 +172,7 @@ func (c *compact) indexed(i *informer, obj client.Object) client.Object {
 			return r.whole
 		}
 	}
-	whole := i.whole(obj)
+	whole := i.format.whole(obj)
 	c.recent[1] = c.recent[0]
 	c.recent[0].packed, c.recent[0].whole = p, whole
 	return whole

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"log/slog"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,16 @@ func (f Form) String() string {
 		return "metadata"
 	}
 	return "full"
+}
+
+// format converts objects between what the server sends, what the copy of an informer has, and what
+// readers get. It is safe for concurrent use.
+type format struct {
+	id        id
+	log       *slog.Logger
+	form      Form
+	transform func(client.Object) client.Object // nil if there is none
+	compact   *compact                          // for the form Compact
 }
 
 // formOf returns the form of a kind.

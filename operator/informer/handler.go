@@ -29,12 +29,12 @@ type notification struct {
 
 // decode decodes both objects. Objects that can't be decoded become nil.
 func (n *notification) decode(i *informer) {
-	if i.form != Compact {
+	if i.format.form != Compact {
 		return
 	}
 	n.open.Do(func() {
-		if n.obj = i.whole(n.obj); n.old != nil {
-			n.old = i.whole(n.old)
+		if n.obj = i.format.whole(n.obj); n.old != nil {
+			n.old = i.format.whole(n.old)
 		}
 	})
 }

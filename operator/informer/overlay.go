@@ -133,7 +133,7 @@ func (i *informer) isPending(key client.Key, e entry) bool {
 		if has {
 			return cached.GetUID() == e.uid &&
 				(parseVersion(cached.GetResourceVersion()) <= e.version ||
-					i.isEnding(cached) && time.Since(e.since) < maxLag)
+					i.format.isEnding(cached) && time.Since(e.since) < maxLag)
 		}
 		return progress < e.version
 	case opaque:
@@ -144,8 +144,8 @@ func (i *informer) isPending(key client.Key, e entry) bool {
 
 // isEnding reports whether an object of the copy is being deleted, and nothing holds it.
 // kube-apiserver deletes a pod that is not on a node in two writes.
-func (i *informer) isEnding(obj client.Object) bool {
-	obj = i.whole(obj)
+func (f *format) isEnding(obj client.Object) bool {
+	obj = f.whole(obj)
 	return obj != nil && obj.GetDeletionTimestamp() != nil && !isHeld(obj)
 }
 

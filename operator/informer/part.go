@@ -194,15 +194,15 @@ type source struct {
 func (i *informer) source(namespace string) *source {
 	s := &source{
 		client:    i.set.cfg.Client,
-		prototype: i.newObject(),
+		prototype: i.format.newObject(),
 		scope:     client.ListOptions{Namespace: namespace, Labels: i.scope.Labels, Fields: i.scope.Fields, Live: true},
 	}
-	if i.form == Compact {
+	if i.format.form == Compact {
 		s.prototype = client.NewEncoded(s.prototype)
 	}
-	if i.transform == nil { // Transform may modify its argument
+	if i.format.transform == nil { // Transform may modify its argument
 		s.scope.Shared = true
-		if i.form == Full {
+		if i.format.form == Full {
 			s.scope.Known = answers{i}
 		}
 	}

@@ -16,7 +16,7 @@ func (i *informer) Get(key client.Key) (client.Object, bool) {
 	i = i.current(true)
 	obj := i.newestOf(key)
 	if obj != nil {
-		obj = i.whole(obj)
+		obj = i.format.whole(obj)
 	}
 	return obj, obj != nil
 }
@@ -49,7 +49,7 @@ func (i *informer) List(namespace string) []client.Object {
 		return namespace == "" || obj.GetNamespace() == namespace
 	})
 	i.mu.Unlock()
-	return i.allWhole(objs)
+	return i.format.allWhole(objs)
 }
 
 func (i *informer) Version() string {
@@ -73,7 +73,7 @@ func (i *informer) ByIndex(name, value string) ([]client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("informer of %s: %w", i.id.kind, err)
 	}
-	return i.allWhole(objs), nil
+	return i.format.allWhole(objs), nil
 }
 
 // overlaid merges objects found in the copy with the overlay. wanted selects the objects of the

@@ -135,7 +135,7 @@ func (i *informer) matches(obj client.Object, q query) (bool, error) {
 		return false, nil
 	}
 	if q.labels != nil && !q.labels.Empty() {
-		if set, err := i.labelsOf(obj); err != nil || !q.labels.Matches(set) {
+		if set, err := i.format.labelsOf(obj); err != nil || !q.labels.Matches(set) {
 			return false, err
 		}
 	}
@@ -182,7 +182,7 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 			}
 			equal = slices.Contains(values, r.Value)
 		} else {
-			value, certainty, err := i.fieldOf(obj, r.Field)
+			value, certainty, err := i.format.fieldOf(obj, r.Field)
 			if err != nil {
 				return false, err
 			}
@@ -204,43 +204,43 @@ func (i *informer) matchesFields(obj client.Object, requirements fields.Requirem
 // fieldOf returns the text of the field at a path like "spec.nodeName", in the form that servers
 // compare; empty if it is unset. If a Go type has no such field, the error is a BadRequest, as from
 // the server.
-func (i *informer) fieldOf(obj client.Object, path string) (value string, certainty fieldlabels.Certainty, err error) {
+func (f *format) fieldOf(obj client.Object, path string) (value string, certainty fieldlabels.Certainty, err error) {
 	var data []byte
 	switch o := obj.(type) {
 	case *packed:
 		var encoded bool
-		if err := i.open(o, func(data []byte) (err error) {
+		if err := f.open(o, func(data []byte) (err error) {
 			if encoded = data[0] == '{'; encoded {
-				value, err = fieldlabels.Encoded(data, i.id.kind, path)
+				value, err = fieldlabels.Encoded(data, f.id.kind, path)
 			}
 			return err
 		}); err != nil {
-			i.garbled(o, err)
+			f.garbled(o, err)
 			return "", fieldlabels.Certain, nil
 		}
 		if !encoded {
-			whole := i.whole(obj)
+			whole := f.whole(obj)
 			if whole == nil {
 				return "", fieldlabels.Certain, nil
 			}
-			return fieldlabels.Of(whole, i.id.kind, path)
+			return fieldlabels.Of(whole, f.id.kind, path)
 		}
 	case *client.Encoded:
 		if data = o.Data; data[0] != '{' {
-			whole := i.newObject()
-			if err := client.Decode(data, whole, i.id.kind); err != nil {
+			whole := f.newObject()
+			if err := client.Decode(data, whole, f.id.kind); err != nil {
 				return "", fieldlabels.Certain, err
 			}
-			return fieldlabels.Of(whole, i.id.kind, path)
+			return fieldlabels.Of(whole, f.id.kind, path)
 		}
-		if value, err = fieldlabels.Encoded(data, i.id.kind, path); err != nil {
+		if value, err = fieldlabels.Encoded(data, f.id.kind, path); err != nil {
 			return "", fieldlabels.Certain, err
 		}
 	default:
-		return fieldlabels.Of(obj, i.id.kind, path)
+		return fieldlabels.Of(obj, f.id.kind, path)
 	}
 	if value == "" {
-		_, _, err = fieldlabels.Of(i.newObject(), i.id.kind, path) // to check that the field exists
+		_, _, err = fieldlabels.Of(f.newObject(), f.id.kind, path) // to check that the field exists
 	}
 	return value, fieldlabels.Certain, err
 }

@@ -28,12 +28,10 @@ type informer struct {
 	set   *informers
 	id    id
 	scope Scope
-	form  Form
 	objs  *store.Indexer[client.Key, client.Object]
 	log   *slog.Logger
-
-	transform func(client.Object) client.Object // nil if there is none
-	compact   *compact                          // for the form Compact
+	// format is how objs has the objects.
+	format format
 
 	synced chan struct{}
 	ended  chan struct{}
@@ -75,22 +73,21 @@ func newInformer(s *informers, name id, scope Scope, form Form) *informer {
 		set:   s,
 		id:    name,
 		scope: scope,
-		form:  form,
 		objs: store.NewIndexer(store.Config[client.Key, client.Object]{
 			Key:     func(obj client.Object) client.Key { return client.KeyOf(obj) },
 			Indexes: map[string]store.Index[client.Object]{namespaceIndex: byNamespace},
 		}),
-		log:       s.cfg.Log.With("kind", name.kind.String()),
-		synced:    make(chan struct{}),
-		ended:     make(chan struct{}),
-		written:   overlay{},
-		applied:   map[client.Key]applied{},
-		seed:      maphash.MakeSeed(),
-		unshown:   s.unshownOf(name.kind.GroupKind()),
-		transform: s.transformOf(name.kind.GroupKind()),
+		log:     s.cfg.Log.With("kind", name.kind.String()),
+		synced:  make(chan struct{}),
+		ended:   make(chan struct{}),
+		written: overlay{},
+		applied: map[client.Key]applied{},
+		seed:    maphash.MakeSeed(),
+		unshown: s.unshownOf(name.kind.GroupKind()),
 	}
+	i.format = format{id: name, log: i.log, form: form, transform: s.transformOf(name.kind.GroupKind())}
 	if form == Compact {
-		i.compact = newCompact()
+		i.format.compact = newCompact()
 	}
 	return i
 }
@@ -106,9 +103,9 @@ func byNamespace(obj client.Object) []string {
 }
 
 // newObject returns an empty object of the informer's kind and form.
-func (i *informer) newObject() client.Object {
-	obj := reflect.New(i.id.form.Elem()).Interface().(client.Object)
-	obj.GetObjectKind().SetGroupVersionKind(i.id.kind)
+func (f *format) newObject() client.Object {
+	obj := reflect.New(f.id.form.Elem()).Interface().(client.Object)
+	obj.GetObjectKind().SetGroupVersionKind(f.id.kind)
 	return obj
 }
 
@@ -126,7 +123,7 @@ func (i *informer) current(pin bool) *informer {
 	if !over {
 		return i
 	}
-	next, err := i.set.informerFor(i.newObject(), pin)
+	next, err := i.set.informerFor(i.format.newObject(), pin)
 	if err != nil {
 		panic(err) // unreachable: the kind was valid when this informer was created
 	}
@@ -269,9 +266,9 @@ func (i *informer) AddIndex(name string, values func(obj client.Object) []string
 	i = i.current(true)
 	i.indexed.Store(true)
 	index := values
-	if i.form == Compact {
+	if i.format.form == Compact {
 		index = func(obj client.Object) []string {
-			if obj = i.compact.indexed(i, obj); obj == nil {
+			if obj = i.format.compact.indexed(i, obj); obj == nil {
 				return nil
 			}
 			return values(obj)

@@ -98,7 +98,7 @@ func (s *informers) Statuses() []Status {
 func (i *informer) statuses() []Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	whole := Status{Kind: i.id.kind, Type: i.id.form.Elem(), Form: i.form, Scope: i.scope, Err: i.unmapped.err,
+	whole := Status{Kind: i.id.kind, Type: i.id.form.Elem(), Form: i.format.form, Scope: i.scope, Err: i.unmapped.err,
 		Since: i.unmapped.since}
 	if len(i.parts) == 0 {
 		return []Status{whole}
