@@ -251,8 +251,8 @@ func runAction(t *testing.T, inputs, runner map[string]string) (env map[string]s
 		Inputs map[string]struct{ Default string }
 		Runs   struct {
 			Steps []struct {
-				ID, Shell, Run string
-				Env            map[string]string
+				ID, If, Shell, Run string
+				Env                map[string]string
 			}
 		}
 	}
@@ -279,6 +279,9 @@ func runAction(t *testing.T, inputs, runner map[string]string) (env map[string]s
 	}
 	temp := t.TempDir()
 	for _, step := range action.Runs.Steps {
+		if input, ok := strings.CutSuffix(step.If, " != ''"); ok && values[input] == "" {
+			continue
+		}
 		cmd := exec.Command(step.Shell, "-e", "-c", step.Run)
 		cmd.Env = append(os.Environ(), "RUNNER_TEMP="+temp, "GITHUB_ENV="+filepath.Join(temp, "env"),
 			"GITHUB_PATH="+filepath.Join(temp, "path"), "GITHUB_OUTPUT="+filepath.Join(temp, step.ID))
