@@ -99,8 +99,8 @@ func TestFormerProgram(t *testing.T) {
 	}
 }
 
-// An operator that writes the date of its own time zone is found. One that writes that of UTC raises
-// no alarm.
+// An operator that writes the date of its own time zone is found. One that writes that of UTC
+// raises no alarm.
 func TestTimeZone(t *testing.T) {
 	const plan = "time-zone after operator UTC-11 #1"
 	for date, found := range map[string]bool{"local": true, "UTC": false} {

@@ -141,7 +141,9 @@ func exceededMessage(c call) error {
 
 // occupation is an object that another client has created with the name that the operator chose.
 type occupation struct {
-	step    *step // the operator's request that creates the object; nil when the other client's object was created
+	// the operator's request that creates the object; nil when the other client's object was
+	// created
+	step    *step
 	object  *unstructured.Unstructured
 	id      string // RESOURCE NAMESPACE/NAME
 	stays   bool   // the server has accepted the object, and it still exists

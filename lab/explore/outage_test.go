@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -33,7 +35,11 @@ func (r *cleaning) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operato
 	secret.Name = r.name(cm)
 	if r.apply {
 		secret.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
-		return operator.Result{}, r.Client.Apply(ctx, secret)
+		data, err := json.Marshal(secret)
+		if err == nil { // the method Apply would send a create first
+			err = r.Client.Patch(ctx, secret, client.RawPatch(types.ApplyPatchType, data))
+		}
+		return operator.Result{}, err
 	}
 	return operator.Result{}, ignoreExisting(r.Client.Create(ctx, secret))
 }

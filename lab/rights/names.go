@@ -41,11 +41,11 @@ const maxNames = 4
 // Fixed returns the names to which rules for a resource can be restricted, sorted. It returns nil
 // if
 //
-//   - a request for the resource or one of its subresources names no object: the operator works with
-//     all objects that exist;
+//   - a request for the resource or one of its subresources names no object: the operator works
+//     with all objects that exist;
 //   - there are more than a few names;
-//   - a name contains the name of an object of another resource with such requests: the operator has
-//     probably computed it from that object.
+//   - a name contains the name of an object of another resource with such requests: the operator
+//     has probably computed it from that object.
 func (n Names) Fixed(group, resource string) []string {
 	base, _, _ := strings.Cut(resource, "/")
 	found := map[string]bool{}

@@ -33,8 +33,8 @@ func messages() []explore.Message {
 	}
 }
 
-// --junit, --sarif and --markdown write files with the alarms beside the other output, which has no progress if
-// it is not a terminal.
+// --junit, --sarif and --markdown write files with the alarms beside the other output, which has no
+// progress if it is not a terminal.
 func TestReports(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
