@@ -171,8 +171,7 @@ func (t *trial) settleWire() bool {
 				changedAt, active = now, now
 			}
 			if steps > maxSteps {
-				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet",
-					steps, time.Since(begin).Round(time.Second)))
+				t.alarm("O4", "hot loop", t.loop(steps, time.Since(begin).Round(time.Second)))
 				return false
 			}
 		case t.process.requests.Load() == 0:

@@ -317,9 +317,9 @@ func TestRefusedBinaries(t *testing.T) {
 			t.Parallel()
 			s := binaryScenario(t, name)
 			s.Horizon = 2 * time.Second
-			_, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
+			if text := fmt.Sprint(err, report.Alarms); !strings.Contains(text, want) || report.Plans > 0 {
+				t.Errorf("%s after %d plans, want %q and no plan", text, report.Plans, want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -171,6 +172,9 @@ func Explore(t *testing.T, s Scenario, o Options) (Report, error) {
 // explore explores the scenario, and counts its time from begin.
 func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	reference, err := e.reference()
+	if a := (*alarmed)(nil); errors.As(err, &a) && a.reported() {
+		return e.onlyAlarms(a, o, begin), e.interrupted()
+	}
 	if err != nil {
 		return Report{}, err
 	}
@@ -202,10 +206,15 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	c.report.Checked = o.Check
 	c.explore()
 	c.report.Took = time.Since(begin)
-	if e.virtual != nil {
-		c.report.External = slices.Sorted(maps.Keys(e.virtual.external))
-	}
+	c.noteExternal()
 	return c.report, e.interrupted()
+}
+
+// noteExternal notes to which other systems the operator tried to connect.
+func (c *campaign) noteExternal() {
+	if c.virtual != nil {
+		c.report.External = slices.Sorted(maps.Keys(c.virtual.external))
+	}
 }
 
 // campaign is one exploration.

@@ -131,6 +131,9 @@ func replay(t *testing.T, s Scenario, text string) (*result, []Alarm, *baseline,
 
 func (e *explorer) replay(plan Plan) (*result, []Alarm, *baseline, error) {
 	reference, err := e.reference()
+	if a := (*alarmed)(nil); len(plan) == 0 && errors.As(err, &a) && a.reported() {
+		return a.run, a.alarms, &baseline{first: a.run}, nil
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -112,8 +112,7 @@ func (e *explorer) reference() (*baseline, error) {
 	case first.failed != nil:
 		return nil, first.failed
 	case len(first.alarms) > 0:
-		return nil, fmt.Errorf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s", first.alarms[0],
-			tail(first.steps, 12))
+		return nil, newAlarmed(first)
 	}
 	base := &baseline{first: first}
 	runs := []*result{first}

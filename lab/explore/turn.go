@@ -40,8 +40,7 @@ func (t *trial) settle() bool {
 				t.sleep(time.Second) // the clock must advance during a hot loop, too
 			}
 			if steps > maxSteps {
-				t.alarm("O4", "hot loop", fmt.Sprintf("%d requests and events in %v, and the operator is not quiet",
-					steps, time.Since(begin)))
+				t.alarm("O4", "hot loop", t.loop(steps, time.Since(begin)))
 				return false
 			}
 		case time.Since(last) >= quiet:
@@ -167,11 +166,11 @@ func (t *trial) running() bool {
 			t.process.err = errors.New("it returned without an error")
 		}
 		if p := (*reconcile.PanicError)(nil); errors.As(t.process.err, &p) {
-			t.alarm("O3", "the operator panics", panicDetail(p))
+			t.alarm("O3", operatorPanics, panicDetail(p))
 		} else if p := (*programPanic)(nil); errors.As(t.process.err, &p) {
-			t.alarm("O3", "the operator panics", p.detail)
+			t.alarm("O3", operatorPanics, p.detail)
 		} else {
-			t.alarm("O3", "the operator ended", t.process.err.Error())
+			t.alarm("O3", operatorEnded, t.process.err.Error())
 		}
 		return false
 	default:

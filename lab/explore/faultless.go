@@ -1,0 +1,82 @@
+package explore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// alarmed is the error of a scenario whose first run without faults raises an alarm, so that no
+// other run can be compared with it.
+type alarmed struct {
+	alarms []Alarm // the last one is that of the run
+	run    *result
+}
+
+func (a *alarmed) Error() string {
+	return fmt.Sprintf("without any fault, the operator raises an alarm: %s\nlast steps:\n%s",
+		a.alarms[len(a.alarms)-1], tail(a.run.steps, 12))
+}
+
+// reported reports whether the alarms are results of the exploration. An operator that ends needs
+// other arguments, or does not run in virtual time; this is an error of the scenario.
+func (a *alarmed) reported() bool {
+	last := a.alarms[len(a.alarms)-1]
+	return last.What != operatorEnded && last.What != operatorPanics
+}
+
+// The names of alarms (O3).
+const (
+	operatorEnded  = "the operator ended"
+	operatorPanics = "the operator panics"
+)
+
+// newAlarmed returns the error for the first alarm of a run without faults, after earlier alarms.
+func newAlarmed(r *result, earlier ...Alarm) *alarmed {
+	alarm := r.alarms[0]
+	alarm.complete(nil, r, nil, 1, 1)
+	return &alarmed{append(slices.Clone(earlier), alarm), r}
+}
+
+// onlyAlarms returns the report of an exploration without plans.
+func (e *explorer) onlyAlarms(a *alarmed, o Options, begin time.Time) Report {
+	c := &campaign{explorer: e, options: o, signatures: map[string]bool{}}
+	c.report.Points = len(a.run.points)
+	c.report.Warnings = append(slices.Clone(e.scenario.warnings),
+		"no plan with faults was run, because their runs would be compared with one that raises an alarm")
+	for _, alarm := range a.alarms {
+		c.add(alarm)
+	}
+	c.report.Took = time.Since(begin)
+	c.noteExternal()
+	return c.report
+}
+
+// loop describes a hot loop: the number of steps, and the requests that it consists of.
+func (t *trial) loop(steps int, took time.Duration) string {
+	times := map[string]int{}
+	for _, step := range t.result.steps {
+		if request, ok := strings.CutPrefix(step, "request: "); ok {
+			times[request]++
+		}
+	}
+	var requests []string
+	for request := range times {
+		requests = append(requests, request)
+	}
+	slices.SortFunc(requests, func(a, b string) int {
+		return cmp.Or(cmp.Compare(times[b], times[a]), cmp.Compare(a, b))
+	})
+	text := fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, took)
+	for i, request := range requests[:min(3, len(requests))] {
+		if i == 0 {
+			text += "; most often: "
+		} else {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s (%d times)", request, times[request])
+	}
+	return text
+}
