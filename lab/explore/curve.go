@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"kelson.dev/lab/explored"
 )
@@ -18,13 +19,18 @@ type branch struct {
 const (
 	curvePoints = 12 // maximum per curve
 	curveRuns   = 4  // per point
+	// curveTime is the real time after which no more points are added. It only ends curves of runs
+	// that take seconds, such as those in which an operator repeats a request for a day.
+	curveTime = time.Minute
 )
 
 // curve returns points for steps around the first fault of an alarm and up to its end. At the step
 // where the share of failures becomes 1, the failure has become inevitable.
 func (e *explorer) curve(a Alarm, reference *outcomes) []explored.Point {
 	var points []explored.Point
-	for _, step := range curveSteps(a.Steps) {
+	for begin, steps := time.Now(), curveSteps(a.Steps); len(points) < len(steps) &&
+		time.Since(begin) < curveTime; {
+		step := steps[len(points)]
 		p := explored.Point{Step: step, Text: a.Steps[step], Runs: curveRuns}
 		for seed := range uint64(curveRuns) {
 			r := e.runWith(a.Plan, nil, &branch{after: step + 1, seed: seed})
