@@ -30,6 +30,9 @@
 //
 // All methods are safe for concurrent use. Goroutines run within Run and end with it.
 //
+// The files in testdata/traces show what clients and handlers see when watches are late, end, or
+// start again.
+//
 //	informers, err := informer.New(informer.Config{Client: direct})
 //	go informers.Run(ctx)
 //	c := informers.Client()

@@ -13,6 +13,8 @@
 // milliseconds of its release. Times of different machines are never compared: a Lease expires when
 // a follower has observed it unchanged for its duration, by the follower's own clock.
 //
+// The files in testdata/traces show elections in which replicas stop, crash and lose their network.
+//
 // # Shards
 //
 // With the [Shards] of a controller, every replica works: each reconciles its share of the objects.
