@@ -66,7 +66,8 @@ func (v *rootFS) enter(root bool) error {
 	if err := unix.Mount("tmpfs", v.Mount, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=4m"); err != nil {
 		return fmt.Errorf("mount root directory: %w", err)
 	}
-	for _, part := range []func() error{v.system, v.hide, v.devices, func() error { return v.proc(root) }, v.ownDirs, v.volumes, v.pivot} {
+	proc := func() error { return v.proc(root) }
+	for _, part := range []func() error{v.system, v.hide, v.devices, proc, v.ownDirs, v.volumes, v.pivot} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -88,13 +89,7 @@ func (v *rootFS) system() error {
 			return err
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			target, err := os.Readlink(dir)
-			if err == nil {
-				if err = os.MkdirAll(filepath.Dir(v.at(dir)), 0o755); err == nil {
-					err = os.Symlink(target, v.at(dir))
-				}
-			}
-			if err != nil {
+			if err := v.link(dir); err != nil {
 				return err
 			}
 			continue
@@ -200,6 +195,18 @@ func (v *rootFS) devices() error {
 	return nil
 }
 
+// link makes the same link as the system has.
+func (v *rootFS) link(name string) error {
+	target, err := os.Readlink(name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(v.at(name)), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(target, v.at(name))
+}
+
 // proc mounts /proc. As root, processes of other users are hidden. Otherwise they are visible, but
 // the kernel's rules for other user namespaces protect their memory, files and environment.
 func (v *rootFS) proc(root bool) error {
@@ -222,35 +229,47 @@ func (v *rootFS) ownDirs() error {
 	if v.ReadOnly {
 		attributes |= unix.MOUNT_ATTR_RDONLY
 	}
-	var err error
-	if isBelow(v.Dir, "/tmp") {
-		// Don't mount at a path in a directory that an earlier container of the pod could have
-		// filled with links.
-		if err = os.Mkdir(v.at("/tmp"), 0o755); err == nil {
-			err = unix.Mount("tmpfs", v.at("/tmp"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size=64m")
+	if err := v.tmp(attributes); err != nil {
+		return err
+	}
+	if err := v.bind(v.Dir, v.Dir, attributes); err != nil {
+		return err
+	}
+	if v.ReadOnly && v.Message != "" {
+		if err := v.bindMessage(writable); err != nil {
+			return err
 		}
-	} else {
-		err = v.bind(v.Tmp, "/tmp", attributes)
 	}
-	if err == nil {
-		err = v.bind(v.Dir, v.Dir, attributes)
+	if v.ReadOnly && isBelow(v.Dir, "/tmp") { // only now: the directory needed a mount point in it
+		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(unix.AT_FDCWD, v.at("/tmp"), 0, &attr); err != nil {
+			return fmt.Errorf("make /tmp read-only: %w", err)
+		}
 	}
-	if err == nil && v.ReadOnly && v.Message != "" {
-		err = v.bindMessage(writable)
+	if isBelow(v.Dir, "/var/tmp") {
+		return nil // the mount point of the directory made /var/tmp a directory
 	}
-	if err == nil && v.ReadOnly && isBelow(v.Dir, "/tmp") {
-		err = unix.MountSetattr(unix.AT_FDCWD, v.at("/tmp"), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err := os.MkdirAll(v.at("/var"), 0o755); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.MkdirAll(v.at("/var"), 0o755)
+	return os.Symlink("../tmp", v.at("/var/tmp"))
+}
+
+// tmp mounts /tmp: the container's directory for temporary files, or an empty file system if the
+// container's own directory must be mounted in it.
+func (v *rootFS) tmp(attributes uint64) error {
+	if !isBelow(v.Dir, "/tmp") {
+		return v.bind(v.Tmp, "/tmp", attributes)
 	}
-	if err == nil {
-		err = os.Symlink("../tmp", v.at("/var/tmp"))
+	// Don't mount at a path in a directory that an earlier container of the pod could have filled
+	// with links.
+	if err := os.Mkdir(v.at("/tmp"), 0o755); err != nil {
+		return err
 	}
-	if errors.Is(err, fs.ErrExist) { // the container's directory is below /var/tmp
-		return nil
+	if err := unix.Mount("tmpfs", v.at("/tmp"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size=64m"); err != nil {
+		return fmt.Errorf("mount /tmp: %w", err)
 	}
-	return err
+	return nil
 }
 
 // bindMessage mounts the file of the termination message over itself, writable. A container of the
