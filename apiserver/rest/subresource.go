@@ -186,17 +186,17 @@ func (in *input) decodeView(body []byte, media, directive string, into runtime.O
 // convertView converts a body to another version of its kind.
 func convertView(types resource.Interfaces, obj runtime.Object, to schema.GroupVersionKind) (runtime.Object, error) {
 	hub, err := types.Creater.New(to.GroupKind().WithVersion(runtime.APIVersionInternal))
-	if err == nil {
-		err = types.Convertor.Convert(obj, hub, nil)
+	if err != nil {
+		return nil, err
 	}
-	var converted runtime.Object
-	if err == nil {
-		converted, err = types.Creater.New(to)
+	if err := types.Convertor.Convert(obj, hub, nil); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = types.Convertor.Convert(hub, converted, nil)
+	converted, err := types.Creater.New(to)
+	if err != nil {
+		return nil, err
 	}
-	return converted, err
+	return converted, types.Convertor.Convert(hub, converted, nil)
 }
 
 // serveReview serves a kind that is never stored: POST responds with the reviewed object.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -132,50 +133,14 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 	open := store.Config{Log: log, Budget: o.memory.Budget()}
 	switch {
 	case o.past.at != "":
-		if s.dir = o.past.to; s.dir == "" {
-			err = s.tempDir()
-		} else {
-			s.dir, err = filepath.Abs(s.dir)
-		}
-		if err == nil {
-			err = o.openPast(ctx, s, &open)
-		}
-		if err == nil && o.past.to != "" {
-			err = s.openKeys()
-		}
-		if err != nil {
-			return s, errors.Join(err, closeAll(open))
-		}
+		err = o.openMoment(ctx, s, &open)
 	case o.inMemory:
-		if err := s.tempDir(); err != nil {
-			return s, err
-		}
-		if s.authority, err = pki.NewAuthority("kelson-ca"); err != nil {
-			return s, err
-		}
+		err = s.openMemory()
 	default:
-		if s.dir = o.dataDir; s.dir == "" {
-			if s.dir = DefaultDataDir(); s.dir == "" {
-				return s, ErrNoDataDir
-			}
-		}
-		if s.dir, err = filepath.Abs(s.dir); err != nil {
-			return s, err
-		}
-		if len(o.etcd.Servers) > 0 {
-			err = o.openEtcd(ctx, s, &open, log)
-		} else {
-			open.Backend, err = o.openDisk(s.dir, log)
-		}
-		if err == nil && open.Backend != nil {
-			open.Backend, err = o.encryption.Wrap(open.Backend, log)
-		}
-		if err == nil {
-			err = s.openKeys()
-		}
-		if err != nil {
-			return s, errors.Join(err, closeAll(open))
-		}
+		err = o.openKept(ctx, s, &open, log)
+	}
+	if err != nil {
+		return s, errors.Join(err, closeAll(open))
 	}
 	if s.store, err = store.Open(open); err != nil {
 		return s, fmt.Errorf("open state: %w", err)
@@ -185,14 +150,59 @@ func (o *stateOptions) open(ctx context.Context, cfg *controlplane.Config, log *
 	return s, nil
 }
 
+// openMoment opens a moment of a history, in memory or in a folder from which it continues.
+func (o *stateOptions) openMoment(ctx context.Context, s *state, open *store.Config) (err error) {
+	if o.past.to == "" {
+		if err := s.tempDir(); err != nil {
+			return err
+		}
+		return o.openPast(ctx, s, open)
+	}
+	if s.dir, err = filepath.Abs(o.past.to); err != nil {
+		return err
+	}
+	if err := o.openPast(ctx, s, open); err != nil {
+		return err
+	}
+	return s.openKeys()
+}
+
+// openMemory makes an empty state in memory.
+func (s *state) openMemory() (err error) {
+	if err := s.tempDir(); err != nil {
+		return err
+	}
+	s.authority, err = pki.NewAuthority("kelson-ca")
+	return err
+}
+
+// openKept opens the state in the data directory or in etcd.
+func (o *stateOptions) openKept(ctx context.Context, s *state, open *store.Config, log *slog.Logger) (err error) {
+	if s.dir = cmp.Or(o.dataDir, DefaultDataDir()); s.dir == "" {
+		return ErrNoDataDir
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return err
+	}
+	if len(o.etcd.Servers) > 0 {
+		err = o.openEtcd(ctx, s, open, log)
+	} else {
+		err = o.openDisk(s.dir, open, log)
+	}
+	if err != nil {
+		return err
+	}
+	return s.openKeys()
+}
+
 // openDisk opens the data directory, with the history if it is kept.
-func (o *stateOptions) openDisk(dir string, log *slog.Logger) (store.Backend, error) {
+func (o *stateOptions) openDisk(dir string, open *store.Config, log *slog.Logger) error {
 	opts := disk.Options{NoSync: o.noSync, Log: log}
 	var retainer *history.Retainer
 	if len(o.history) > 0 {
 		limits, err := history.ParseLimits(o.history...)
 		if err != nil {
-			return nil, fmt.Errorf("--history: %w", err)
+			return fmt.Errorf("--history: %w", err)
 		}
 		retainer = history.NewRetainer(filepath.Join(dir, history.Folder),
 			history.RetainerConfig{Limits: limits, Describe: describe, Log: log})
@@ -200,12 +210,13 @@ func (o *stateOptions) openDisk(dir string, log *slog.Logger) (store.Backend, er
 	}
 	backend, err := disk.OpenWith(dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open data directory: %w", err)
+		return fmt.Errorf("open data directory: %w", err)
 	}
 	if retainer != nil {
 		backend = retainer.Backend(backend)
 	}
-	return backend, nil
+	open.Backend, err = o.encryption.Wrap(backend, log)
+	return err
 }
 
 func closeAll(open store.Config) error {
