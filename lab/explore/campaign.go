@@ -559,6 +559,8 @@ func (v visit) allows(kind Kind, inputs int) bool {
 		return v.inputs < inputs // otherwise no input follows
 	case ForeignWrite:
 		return false // singles adds one for each change
+	case Mutate:
+		return v.first
 	case Quota:
 		return v.creates
 	case Occupied:
@@ -568,5 +570,3 @@ func (v visit) allows(kind Kind, inputs int) bool {
 	}
 	return true
 }
-	case Mutate:
-		return v.first

@@ -167,6 +167,7 @@ type explorer struct {
 	// withoutWatchLists makes the server refuse watches that begin with a list in all runs.
 	withoutWatchLists bool
 	ordered           bool // the baseline contains runs in random orders
+	allRights         bool // the operator has all rights, because it lacks some without any fault
 	// what differs between the runs without faults; nil before these are complete
 	varying *expected
 	crashes map[moment]bool // of runs without alarms; nil if no run ends early
@@ -311,15 +312,15 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	if e.wire != nil {
 		return e.runWire(plan, p)
 	}
-	var r result
-	defer func() {
-		if left := recover(); left != nil {
-			text, _ := left.(error)
 	if plan.zoned() && e.virtual != nil {
 		if err := e.virtual.startZone(); err != nil {
 			return &result{failed: err}
 		}
 	}
+	var r result
+	defer func() {
+		if left := recover(); left != nil {
+			text, _ := left.(error)
 			if text == nil || !strings.Contains(text.Error(), "blocked goroutines remain") {
 				panic(left)
 			}
@@ -333,7 +334,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		t.Cleanup(expireTimers)
 		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b,
 			earlierCrashes: e.crashes, keepAll: e.keepAll,
-			noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights}
 		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
 		r = trial.result

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,7 +29,9 @@ func (o *observed) answered(s *step, code int, body []byte) {
 	defer o.mu.Unlock()
 	switch {
 	case code == http.StatusForbidden && strings.Contains(string(body), "cannot "+infoVerb(s.call.verb)):
-		o.forbidden = append(o.forbidden, s.label)
+		if !slices.Contains(o.forbidden, s.label) {
+			o.forbidden = append(o.forbidden, s.label)
+		}
 	case code < 300 && s.call.resource == "leases.coordination.k8s.io" && s.call.write:
 		namespace, name, _ := strings.Cut(s.call.object, "/")
 		o.leases[client.Key{Namespace: namespace, Name: name}] = true

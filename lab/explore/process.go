@@ -71,6 +71,9 @@ func (t *trial) startProcess() {
 	t.newest.Store(p)
 	t.all = append(t.all, p)
 	config := t.env.OperatorRESTConfig()
+	if t.allRights {
+		config.Impersonate.UserName = ""
+	}
 	if t.wire != nil {
 		p.output.recovered = t.panickedInLog
 		p.output.failed = func(id, text string) { t.failed(p, id, text) }
@@ -85,13 +88,13 @@ func (t *trial) startProcess() {
 		t.startProgram(p, config)
 		return
 	}
-	config = rest.CopyConfig(config)
-	inner := config.Transport
-	config.Transport = &transport{process: p, inner: inner}
 	run := t.scenario.Operator
 	if t.variant == former {
 		run = t.scenario.Former
 	}
+	config = rest.CopyConfig(config)
+	inner := config.Transport
+	config.Transport = &transport{process: p, inner: inner}
 	go func() {
 		defer close(p.ended)
 		p.err = p.guard(ctx, func(ctx context.Context) error { return run(ctx, config) })

@@ -52,13 +52,15 @@ type trial struct {
 	virtual  *virtual     // nil unless the operator is a Program
 	clock    *agent.Clock // nil unless the operator is a Program
 	scenario *Scenario
-	env      *testenv.Env
-	plan     Plan
-	gate     *gate
-	ordering atomic.Pointer[gate] // the gate, while it orders the writes of other clients
-	history  *history
-	random   *rand.Rand  // orders the steps; nil for the default order
-	order    *priorities // orders the steps; nil for another order
+	// allRights gives the operator all rights instead of those of the scenario.
+	allRights bool
+	env       *testenv.Env
+	plan      Plan
+	gate      *gate
+	ordering  atomic.Pointer[gate] // the gate, while it orders the writes of other clients
+	history   *history
+	random    *rand.Rand  // orders the steps; nil for the default order
+	order     *priorities // orders the steps; nil for another order
 
 	process *process
 	newest  atomic.Pointer[process] // the same, for other goroutines
@@ -73,17 +75,17 @@ type trial struct {
 	observed observed
 
 	occupied  *occupation              // of the plan; nil before it happens
+	mutating  *step                    // the creation before which Mutate happens; nil for none
 	users     map[string]client.Client // of inputs that act as another user
 	refusals  int                      // how many changes of try the server has refused
-	mutating  *step                    // the creation before which Mutate happens; nil for none
 	simulated map[generationOf]bool    // on which simulated operators have acted
 	// simulating is true while one acts.
 	simulating bool
 
 	foreign *foreign // the plan's write of another client; nil for none
+	variant variant  // of the processes that start
 	stopped bool     // no process of the operator runs
 	// when the stopped operator starts again; zero if resume is called
-	variant variant  // of the processes that start
 	restartAt      time.Time
 	silent         string                       // the Node whose agent is cut off; "" for none
 	paused         bool                         // all steps of the operator are held
@@ -144,11 +146,11 @@ type visit struct {
 	before, after [32]byte
 	inputs        int
 	removed       bool        // an object was removed before
-	foreign       []variation // the changes that ForeignWrite may make; only of runs without faults
-}
 	creates       bool        // a request that creates an object
 	generated     bool        // the server generates its name
 	first         bool        // of its resource that creates an object
+	foreign       []variation // the changes that ForeignWrite may make; only of runs without faults
+}
 
 // run executes the trial. It must be called in a bubble, unless the operator is a Binary.
 func (t *trial) run() {
@@ -178,8 +180,6 @@ func (t *trial) run() {
 			t.order = newPriorities(f.Seed)
 		}
 	}
-	t.wait() // the control plane has started
-	state := t.env.Plane().Store()
 	if t.plan.versions() && !t.scenario.hasFormer() {
 		t.result.failed = errNoFormer
 		return
@@ -188,6 +188,8 @@ func (t *trial) run() {
 		t.result.failed = errNoZone
 		return
 	}
+	t.wait() // the control plane has started
+	state := t.env.Plane().Store()
 	state.Gate(t.commit)
 	t.ordering.Store(t.gate)
 	history, err := newHistory(state)
@@ -197,11 +199,11 @@ func (t *trial) run() {
 	}
 	t.history = history
 	t.history.version, t.history.keepAll = t.check, t.keepAll
-	t.startProcess()
-	if t.settle() {
 	if t.variant = t.plan.begin(); t.variant != newest {
 		t.log(string(t.variant) + " starts")
 	}
+	t.startProcess()
+	if t.settle() {
 		t.started()
 		t.makeInputs()
 	}
@@ -416,7 +418,7 @@ func (t *trial) end() {
 	t.result.sentWatchLists = t.watchLists.Load() > 0
 	t.result.states, t.result.ownObjects, t.result.versions = t.history.seen, t.observed.ownObjects, t.history.all
 	if len(t.observed.forbidden) > 0 {
-		t.alarm("O12", "refused by RBAC", strings.Join(t.observed.forbidden, ", "))
+		t.alarm("O12", "refused by RBAC", strings.Join(t.observed.forbidden, "\n"))
 	}
 	for i, f := range t.plan {
 		if !t.progress.done[i] && !f.Kind.isOrder() {

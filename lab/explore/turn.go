@@ -347,9 +347,9 @@ func (t *trial) faultBefore(s *step) verdict {
 		t.restartServer()
 		return unreachable
 	case Occupied:
+		t.occupy(s)
 	case Mutate:
 		t.mutating, s.held = s, true
-		t.occupy(s)
 	case Deny:
 		t.delays.denied[s.call.verb+" "+s.call.resource], t.delays.denials = true, true
 		return denied

@@ -116,7 +116,7 @@ func (e *explorer) runWire(plan Plan, p *probe) *result {
 	var r result
 	err := inScope(e.wire.scope.ctx, e.wire.dir, func(s *scope) {
 		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p,
-			noWatchLists: e.refusesWatchLists(plan), varying: e.varying}
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights}
 		stop := t.passWebhooks()
 		s.Cleanup(func() {
 			defer stop()

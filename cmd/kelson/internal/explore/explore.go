@@ -216,6 +216,7 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		return err
 	}
 	defer os.RemoveAll(temp)
+	var reason error // why the operator does not run in virtual time
 	if !o.process {
 		// Everything that needs no build is checked before it.
 		s, err := explore.Project(p.Dir, nil)
@@ -249,12 +250,15 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		if o.former != "" {
 			return fmt.Errorf("--former needs virtual time, in which the operator does not run: %w", err)
 		}
-		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n",
-			strings.TrimSpace(err.Error()))
+		reason = err
 	}
 	program := filepath.Join(temp, "operator")
 	if err := p.Build(c.Context(), program); err != nil {
-		return err
+		return err // the project does not compile without the agent either
+	}
+	if reason != nil {
+		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n",
+			strings.TrimSpace(reason.Error()))
 	}
 	out.asProcess([]string{"--process"}, []string{"--process"}, o.args)
 	return exploreProcess(c, p.Dir, program, o, out)
@@ -326,8 +330,7 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 	err, first := error(nil), true
 	driven := out.drive(ctx, func(ctx context.Context, send func(explore.Message)) {
 		explore.DriveProgram(ctx, s, o.plan, o.exploration(), func(m explore.Message) {
-			// An input that fails has nothing to do with virtual time.
-			if first && m.Kind == "error" && !strings.HasPrefix(m.Text, "input ") {
+			if first && m.Kind == "error" && !ofAnyTime(m.Text) {
 				err = unexplored(m.Text)
 			}
 			first = false
@@ -338,6 +341,12 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 		return err
 	}
 	return driven
+}
+
+// ofAnyTime reports whether an error of an exploration has nothing to do with virtual time: an input
+// that fails, or an operator that fails without any fault.
+func ofAnyTime(text string) bool {
+	return strings.HasPrefix(text, "input ") || strings.HasPrefix(text, "without any fault, ")
 }
 
 // exploration returns the options of the exploration.
