@@ -1,7 +1,9 @@
 package explore
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -22,12 +24,11 @@ const ConfigFile = "explore.yaml"
 // config is the content of ConfigFile. Its fields are those of Scenario.
 type config struct {
 	// Definitions, Roles and Webhooks are paths that replace config/crd/bases, config/rbac and
-	// config/webhook/manifests.yaml. Prepare are paths of objects that exist before the operator
-	// starts.
-	Definitions []string `json:"definitions"`
-	Roles       []string `json:"roles"`
-	Webhooks    []string `json:"webhooks"`
-	Prepare     []string `json:"prepare"`
+	// config/webhook/manifests.yaml. Prepare are objects that exist before the operator starts.
+	Definitions []string        `json:"definitions"`
+	Roles       []string        `json:"roles"`
+	Webhooks    []string        `json:"webhooks"`
+	Prepare     []configObjects `json:"prepare"`
 	// WebhookPort is Binary.WebhookPort, and Files is Binary.Files.
 	WebhookPort int      `json:"webhookPort"`
 	Files       []string `json:"files"`
@@ -45,13 +46,13 @@ type config struct {
 	Keep       bool            `json:"keep"`
 }
 
-// configInput is one action of a user on the objects of a file or folder. Exactly one field is set.
+// configInput is one action of a user on objects. Exactly one field is set.
 type configInput struct {
-	Create string          `json:"create"`
-	Apply  string          `json:"apply"`
-	Delete string          `json:"delete"`
-	Flip   string          `json:"flip"`
-	Fields string          `json:"fields"`
+	Create configObjects   `json:"create"`
+	Apply  configObjects   `json:"apply"`
+	Delete configObjects   `json:"delete"`
+	Flip   configObjects   `json:"flip"`
+	Fields configObjects   `json:"fields"`
 	Wait   metav1.Duration `json:"wait"`
 	// History is a file or folder with a history, and Resources are the resources whose changes are
 	// repeated.
@@ -62,6 +63,40 @@ type configInput struct {
 	Subresource string `json:"subresource"`
 	Of          string `json:"of"`
 	As          string `json:"as"`
+}
+
+// configObjects is the path of a file or folder with objects, or an object itself.
+type configObjects struct {
+	path   string
+	object *unstructured.Unstructured // nil for a path
+}
+
+// UnmarshalJSON decodes a path or an object.
+func (o *configObjects) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		if err := json.Unmarshal(data, &o.path); err != nil {
+			return errors.New("want the path of a manifest, or an object")
+		}
+		return nil
+	}
+	o.object = &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &o.object.Object); err != nil {
+		return err
+	}
+	if o.object.GetAPIVersion() == "" || o.object.GetKind() == "" || o.object.GetName() == "" {
+		return errors.New("want an object with apiVersion, kind and metadata.name")
+	}
+	return nil
+}
+
+func (o configObjects) empty() bool { return o.path == "" && o.object == nil }
+
+// read returns the objects. Paths are relative to a folder.
+func (o configObjects) read(dir string) ([]manifest.Manifest, error) {
+	if o.object != nil {
+		return []manifest.Manifest{{File: ConfigFile, Object: o.object}}, nil
+	}
+	return manifest.Read(filepath.Join(dir, o.path))
 }
 
 // configSimulated is a Simulated.
@@ -94,7 +129,7 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	if err := c.WatchList.validate(); err != nil {
 		return nil, fmt.Errorf("%s: watchList: %w", ConfigFile, err)
 	}
-	for _, paths := range [][]string{c.Definitions, c.Roles, c.Webhooks, c.Prepare} {
+	for _, paths := range [][]string{c.Definitions, c.Roles, c.Webhooks} {
 		for i, path := range paths {
 			paths[i] = filepath.Join(dir, path)
 		}
@@ -122,18 +157,28 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	return &c, nil
 }
 
-// prepare returns a Scenario.Prepare that creates the objects in manifests; nil for none.
-func prepare(paths []string) (func(context.Context, client.Client) error, error) {
-	if len(paths) == 0 {
+// prepare returns a Scenario.Prepare that creates objects; nil for none.
+func prepare(dir string, all []configObjects) (func(context.Context, client.Client) error, error) {
+	if len(all) == 0 {
 		return nil, nil
 	}
-	manifests, err := manifest.Read(paths...)
-	if err != nil {
-		return nil, err
+	var manifests []manifest.Manifest
+	for _, objects := range all {
+		read, err := objects.read(dir)
+		if err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, read...)
 	}
 	return func(ctx context.Context, c client.Client) error {
 		for _, m := range manifests {
-			if err := c.Create(ctx, m.Object.DeepCopy()); err != nil {
+			obj := m.Object.DeepCopy()
+			err := c.Create(ctx, obj)
+			if errors.Is(err, client.ErrNoNamespace) { // as for inputs
+				obj.SetNamespace(metav1.NamespaceDefault)
+				err = c.Create(ctx, obj)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", m.File, err)
 			}
 		}
@@ -147,16 +192,16 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	withObject := func(f func(client.Object) Input) action {
 		return func(obj *unstructured.Unstructured) Input { return f(obj) }
 	}
-	var path string
+	var objects configObjects
 	var act action
 	set := 0
 	for _, field := range []struct {
-		path   string
-		action action
+		objects configObjects
+		action  action
 	}{{c.Create, withObject(Create)}, {c.Apply, withObject(Apply)}, {c.Delete, withObject(Delete)}, {c.Flip, flipTo},
 		{c.Fields, withObject(Fields)}} {
-		if field.path != "" {
-			path, act, set = field.path, field.action, set+1
+		if !field.objects.empty() {
+			objects, act, set = field.objects, field.action, set+1
 		}
 	}
 	waits, recorded := c.Wait.Duration > 0, c.History != ""
@@ -173,7 +218,7 @@ func (c configInput) inputs(dir string) ([]Input, error) {
 	default:
 		return nil, errors.New("set one of create, apply, delete, flip, fields, wait and history")
 	}
-	manifests, err := manifest.Read(filepath.Join(dir, path))
+	manifests, err := objects.read(dir)
 	if err != nil {
 		return nil, err
 	}

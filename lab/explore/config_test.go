@@ -160,6 +160,38 @@ simulate:
 	}
 }
 
+// explore.yaml may contain the objects of inputs and prepare themselves.
+func TestConfigWithObjects(t *testing.T) {
+	const object = "{apiVersion: v1, kind: ConfigMap, metadata: {name: tea}, data: {a: b}}"
+	dir := project(t, "inputs: [create: "+object+", {delete: "+object+", as: a:b}]\nprepare: ["+
+		strings.Replace(object, "tea", "pot", 1)+", config/explore/other.yaml]\nwebhooks: []\n")
+	write(t, dir, "config/explore/other.yaml", strings.Replace(object, "tea", "cup", 1))
+	write(t, dir, "config/webhook/manifests.yaml", "{apiVersion: v1, kind: ConfigMap}") // not read
+	s, err := explore.Project(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := namesOf(s.Inputs), []string{"create ConfigMap tea", "delete ConfigMap tea"}; !slices.Equal(got, want) {
+		t.Errorf("inputs %q, want %q", got, want)
+	}
+	if err := explore.Check(t.Context(), s); err != nil {
+		t.Errorf("the objects: %v", err)
+	}
+	s.Inputs = []explore.Input{explore.Create(configMap("pot"))}
+	if err := explore.Check(t.Context(), s); err == nil || !strings.Contains(err.Error(), `"pot" already exists`) {
+		t.Errorf("prepare has the object: %v, want that it exists", err)
+	}
+	for config, want := range map[string]string{
+		"inputs: [create: {kind: ConfigMap}]": "explore.yaml: error unmarshaling JSON: while decoding JSON: want an object with",
+		"inputs: [create: 3]":                 "want the path of a manifest, or an object",
+		"inputs: [create: [a.yaml]]":          "want the path of a manifest, or an object",
+	} {
+		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
+
 // The samples are those that kustomize builds. Others of the folder, and those with the name of
 // another, are tried when those before were deleted.
 func TestSamples(t *testing.T) {
@@ -221,11 +253,12 @@ func TestRights(t *testing.T) {
 	const account, role = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: %, namespace: a}}\n---\n",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: r}}"
 	for name, test := range map[string]struct{ roles, config, warning, err string }{
-		"no account":  {role, "", "has no ServiceAccount, so the operator has all rights", ""},
-		"confirmed":   {role, "roles: []", "", ""},
-		"one account": {strings.Replace(account, "%", "one", 1) + role, "", "", ""},
+		"no account":            {role, "", "has no ServiceAccount, so the operator has all rights", ""},
+		"confirmed":             {role, "roles: []", "", ""},
+		"one account":           {strings.Replace(account, "%", "one", 1) + role, "", "", ""},
+		"the manager's account": {"", "", "", ""},
 		"two accounts": {strings.Replace(account, "%", "one", 1) + strings.Replace(account, "%", "two", 1), "",
-			"", "got 2; name the files of one of them in roles in explore.yaml"},
+			"", "got 2 (system:serviceaccount:a:one, system:serviceaccount:a:two); name the files of one of them in roles in explore.yaml"},
 		"no account in a file": {role, "roles: [config/rbac/role.yaml]", "",
 			"got 0; roles in explore.yaml lists the files of the operator's rights, and roles: [] gives it all rights"},
 		"no folder": {"", "", "", ""},
@@ -233,6 +266,12 @@ func TestRights(t *testing.T) {
 		dir := project(t, test.config)
 		if test.roles != "" {
 			write(t, dir, "config/rbac/role.yaml", test.roles)
+		}
+		if name == "the manager's account" {
+			write(t, dir, "config/rbac/one.yaml", strings.Replace(account, "%", "one", 1)+role)
+			write(t, dir, "config/rbac/two.yaml", strings.Replace(account, "%", "two", 1))
+			write(t, dir, "config/manager/manager.yaml", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, "+
+				"spec: {template: {spec: {serviceAccountName: two}}}}")
 		}
 		s, err := explore.Project(dir, nil)
 		if test.err != "" || err != nil {

@@ -139,9 +139,9 @@ func (t *trial) changeFields(i Input) bool {
 func (c configInput) onSubresource(obj *unstructured.Unstructured) (Input, error) {
 	apiVersion, kind, ok := strings.Cut(c.Of, " ")
 	switch {
-	case c.Apply != "" && c.Of == "":
+	case !c.Apply.empty() && c.Of == "":
 		return ApplySubresource(c.Subresource, obj), nil
-	case c.Create != "" && ok:
+	case !c.Create.empty() && ok:
 		of := &unstructured.Unstructured{}
 		of.SetAPIVersion(apiVersion)
 		of.SetKind(kind)

@@ -61,6 +61,7 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	if len(crds) == 0 {
 		crds = []string{filepath.Join(dir, "config", "crd", "bases")}
 	}
+	s.folder = strings.Join(crds, ", ")
 	switch _, err := manifest.Read(crds...); {
 	case err == nil:
 		s.Env = append(s.Env, testenv.CRDs(crds...))
@@ -69,17 +70,17 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	}
 	if len(c.Inputs) == 0 {
 		if _, err := os.Stat(samples); errors.Is(err, os.ErrNotExist) {
-			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do; name manifests in inputs in %s: %w", ConfigFile, err)
+			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do; name manifests in inputs in %s, or write objects there: %w", ConfigFile, err)
 		}
 		if s.Inputs, err = samplesOf(samples); err != nil {
-			return Scenario{}, fmt.Errorf("read the project's samples: %w", err)
+			return Scenario{}, fmt.Errorf("read the project's samples: %w; correct them, or set inputs in %s", err, ConfigFile)
 		}
 	}
 	if err := s.setRoles(dir, c); err != nil {
 		return Scenario{}, err
 	}
 	hooks := c.Webhooks
-	if len(hooks) == 0 {
+	if hooks == nil {
 		// The other files of the folder configure kustomize.
 		hooks = []string{filepath.Join(dir, "config", "webhook", "manifests.yaml")}
 	}
@@ -95,7 +96,7 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	case len(c.Webhooks) > 0 || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, manifest.ErrNone):
 		return Scenario{}, fmt.Errorf("read the project's webhooks: %w", err)
 	}
-	if s.Prepare, err = prepare(c.Prepare); err != nil {
+	if s.Prepare, err = prepare(dir, c.Prepare); err != nil {
 		return Scenario{}, fmt.Errorf("%s: prepare: %w", ConfigFile, err)
 	}
 	s.addNamespaces()
@@ -111,6 +112,7 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 		if roles, err = rolesIn(filepath.Join(dir, "config", "rbac")); err != nil {
 			return fmt.Errorf("read the project's roles: %w", err)
 		}
+		roles = ofManager(dir, roles)
 	}
 	if len(roles) == 0 {
 		return nil // roles: []
@@ -150,13 +152,53 @@ func rolesIn(dir string) ([]string, error) {
 		if _, err := os.Stat(path); err == nil {
 			listed = append(listed, path)
 		} else if !strings.Contains(name, "//") && !strings.Contains(name, "?ref=") {
-			return nil, fmt.Errorf("the kustomization of %s lists a file: %w", dir, err)
+			return nil, fmt.Errorf("the kustomization of %s lists a file that does not exist: %w; generate it, or name "+
+				"the files in roles in %s", dir, err, ConfigFile)
 		}
 	}
 	if len(listed) == 0 || !hasAccount(listed) {
 		return []string{dir}, nil
 	}
 	return listed, nil
+}
+
+// ofManager removes the files from roles that contain only ServiceAccounts of other programs than
+// the project's manager, if there are several accounts and a Deployment of config/manager names one
+// of them.
+func ofManager(dir string, roles []string) []string {
+	all, err := manifest.Read(roles...)
+	if err != nil {
+		return roles
+	}
+	accounts := map[string][]string{} // by file
+	var files []string
+	count := 0
+	for _, m := range all {
+		if len(files) == 0 || files[len(files)-1] != m.File {
+			files = append(files, m.File)
+		}
+		if m.Object.GetKind() == "ServiceAccount" {
+			accounts[m.File] = append(accounts[m.File], m.Object.GetName())
+			count++
+		}
+	}
+	if count < 2 {
+		return roles
+	}
+	deployed, err := manifest.Read(filepath.Join(dir, "config", "manager"))
+	if err != nil {
+		return roles
+	}
+	for _, m := range deployed {
+		own, _, _ := unstructured.NestedString(m.Object.Object, "spec", "template", "spec", "serviceAccountName")
+		left := slices.DeleteFunc(slices.Clone(files), func(file string) bool {
+			return len(accounts[file]) > 0 && !slices.Contains(accounts[file], own)
+		})
+		if hasAccount(left) {
+			return left
+		}
+	}
+	return roles
 }
 
 // addNamespaces has Prepare create the namespaces of objects of the inputs that no input creates.

@@ -74,6 +74,7 @@ type Scenario struct {
 	files       []string        // of such a Binary
 	namespace   string          // of the operator's ServiceAccount in a project, or ""
 	warnings    []string        // about a project
+	folder      string          // of the definitions of a project, or ""
 }
 
 // Parts returns a Scenario.Operator that runs the parts of an operator, as operator.Main does. It

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"kelson.dev/lab/testenv"
 )
 
@@ -57,8 +60,23 @@ func (e *explorer) checkManifests(ctx context.Context) error {
 			return nil // the later ones may depend on the operator
 		}
 		if err := input.do(ctx, c); err != nil {
-			return fmt.Errorf("input %q: %w", input, err)
+			return fmt.Errorf("input %q: %w%s", input, err, s.nextStep(err))
 		}
 	}
 	return nil
+}
+
+// nextStep returns what the author of a project does about an input that the control plane has
+// refused; "" if the error itself says it, or if the scenario does not belong to a project.
+func (s *Scenario) nextStep(err error) string {
+	switch {
+	case s.folder == "":
+		return ""
+	case meta.IsNoMatchError(err):
+		return fmt.Sprintf("; the project's definitions are those in %s: generate them, name others in definitions in %s, "+
+			"or correct the object", s.folder, ConfigFile)
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+		return "; correct the object, or set inputs in " + ConfigFile
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,9 +41,26 @@ func RBAC(paths ...string) (manifests []Manifest, user string, err error) {
 		}
 	}
 	if len(accounts) != 1 {
-		return nil, "", fmt.Errorf("read RBAC manifests: %w in %q, got %d", ErrServiceAccounts, paths, len(accounts))
+		return nil, "", fmt.Errorf("read RBAC manifests: %w in %s, got %d%s", ErrServiceAccounts, listed(paths),
+			len(accounts), named(accounts))
 	}
 	return append(manifests, read...), accounts[0], nil
+}
+
+// listed returns paths for a message: all, or the first if they are many.
+func listed(paths []string) string {
+	if len(paths) > 3 {
+		return fmt.Sprintf("%q and %d other files", paths[0], len(paths)-1)
+	}
+	return fmt.Sprintf("%q", paths)
+}
+
+// named returns the names of users for a message; "" for none.
+func named(users []string) string {
+	if len(users) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(users, ", ") + ")"
 }
 
 // setNamespaces sets the namespace of Roles, RoleBindings and ServiceAccounts that have none, also
