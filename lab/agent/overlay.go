@@ -112,13 +112,14 @@ type compiled struct {
 	path, dir string
 	module    string // path of its module
 	root      string // folder of its module
+	version   string // of its module
 	files     []string
 }
 
 // packages returns the packages of the operator, without those of the standard library. The main
 // package is the last one.
 func (p Program) packages(ctx context.Context) ([]compiled, error) {
-	const form = `{{if not .Standard}}{{.ImportPath}}	{{.Dir}}	{{with .Module}}{{.Path}}	{{.Dir}}{{else}}	{{end}}	{{join .GoFiles "	"}}{{end}}`
+	const form = `{{if not .Standard}}{{.ImportPath}}	{{.Dir}}	{{with .Module}}{{.Path}}	{{.Dir}}	{{.Version}}{{else}}		{{end}}	{{join .GoFiles "	"}}{{end}}`
 	out, err := p.run(ctx, nil, "list", "-deps", "-tags="+p.Tags, "-f", form, ".")
 	if err != nil {
 		return nil, err
@@ -126,9 +127,9 @@ func (p Program) packages(ctx context.Context) ([]compiled, error) {
 	var all []compiled
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Split(strings.TrimRight(line, "\n"), "\t")
-		if len(fields) > 4 {
+		if len(fields) > 5 {
 			all = append(all, compiled{path: fields[0], dir: fields[1], module: fields[2], root: fields[3],
-				files: fields[4:]})
+				version: fields[4], files: fields[5:]})
 		}
 	}
 	if len(all) == 0 {
@@ -146,6 +147,9 @@ type overlay struct {
 	// there is replaced by a link to its folder, and the overlay replaces files below the link.
 	modules string
 	moved   map[string]string // the links, by the path of the module
+	// imported has the versions of the modules in the module cache that companions import. A go.mod
+	// of Go 1.16 or older need not list them.
+	imported map[string]string
 }
 
 // overlay computes the overlay of a program.
@@ -163,7 +167,7 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 		return nil, err
 	}
 	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder),
-		modules: strings.TrimSpace(string(modules)), moved: map[string]string{}}
+		modules: strings.TrimSpace(string(modules)), moved: map[string]string{}, imported: map[string]string{}}
 	sources, err := fs.Glob(source, "inside/*.go")
 	if err != nil {
 		return nil, err
@@ -187,6 +191,9 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 		if code, ok := companions[c.path]; ok {
 			name := "zz_kelson_" + path.Base(c.path) + ".go"
 			o.files[filepath.Join(last.dir, name)] = []byte(strings.ReplaceAll(code, "KELSON", strconv.Quote(o.agent)))
+			if o.inCache(c) {
+				o.imported[c.module] = c.version
+			}
 		}
 	}
 	return o, nil
@@ -253,9 +260,15 @@ func (o *overlay) change(c compiled, isMain bool) error {
 	return nil
 }
 
+// inCache reports whether a package is in the module cache.
+func (o *overlay) inCache(c compiled) bool {
+	below, err := filepath.Rel(o.modules, c.dir)
+	return err == nil && filepath.IsLocal(below)
+}
+
 // writable returns a folder of a package whose files the overlay can replace.
 func (o *overlay) writable(c compiled) (string, error) {
-	if below, err := filepath.Rel(o.modules, c.dir); err != nil || !filepath.IsLocal(below) {
+	if !o.inCache(c) {
 		return c.dir, nil
 	}
 	link := o.moved[c.module]
@@ -370,7 +383,7 @@ func (o *overlay) write(ctx context.Context, p Program) (flags, env []string, er
 	}
 	file := filepath.Join(o.cache, "overlay.json")
 	flags = []string{"-overlay=" + file}
-	if err := put(file, description); err != nil || len(o.moved) == 0 {
+	if err := put(file, description); err != nil || len(o.moved)+len(o.imported) == 0 {
 		return flags, nil, err
 	}
 	more, env, err := o.replaceModules(ctx, p)
@@ -378,7 +391,7 @@ func (o *overlay) write(ctx context.Context, p Program) (flags, env []string, er
 }
 
 // replaceModules writes copies of the go.mod or go.work in use which replace the modules that were
-// moved.
+// moved. The go.mod also requires the modules that companions import.
 func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []string, err error) {
 	out, err := p.run(ctx, nil, "env", "GOWORK", "GOMOD")
 	if err != nil {
@@ -436,6 +449,11 @@ func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []s
 		}
 		for module, link := range o.moved {
 			err = errors.Join(err, m.AddReplace(module, "", link, ""))
+		}
+		for module, version := range o.imported {
+			if !slices.ContainsFunc(m.Require, func(r *modfile.Require) bool { return r.Mod.Path == module }) {
+				err = errors.Join(err, m.AddRequire(module, version))
+			}
 		}
 		if err != nil {
 			return nil, nil, err

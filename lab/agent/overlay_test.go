@@ -1,9 +1,36 @@
 package agent
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// A go.mod of Go 1.16 need not list the modules that only other modules import. The main package
+// with a companion imports such a module, so the copy of the go.mod lists it.
+func TestImportedModules(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	err := os.WriteFile(filepath.Join(dir, "go.mod"),
+		[]byte("module example.com/shop\n\ngo 1.16\n\nrequire example.com/a v1.2.0\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &overlay{cache: cache, imported: map[string]string{"example.com/a": "v1.2.0", "example.com/b": "v1.3.0"}}
+	flags, _, err := o.write(t.Context(), Program{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(cache, "kelson.mod")
+	if got := strings.Join(flags, " "); !strings.Contains(got, "-modfile="+copied) {
+		t.Errorf("flags %q, want the copy of the go.mod", got)
+	}
+	data, err := os.ReadFile(copied)
+	if got := string(data); err != nil || strings.Count(got, "example.com/a v1.2.0") != 1 ||
+		strings.Count(got, "example.com/b v1.3.0") != 1 {
+		t.Errorf("%v, %s, want each module once", err, got)
+	}
+}
 
 // Calls that open ports, start programs or read the configuration of a Pod are replaced, by the path of their
 // package, and lines keep their numbers.
