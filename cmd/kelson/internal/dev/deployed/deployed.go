@@ -13,6 +13,7 @@
 package deployed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -111,7 +112,7 @@ func (m *Manifests) note(format string, args ...any) {
 	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
 }
 
-// managerNames returns the names of the Deployments in config/manager, without the prefixes and
+// managerNames returns the names of the workloads in config/manager, without the prefixes and
 // suffixes of config/default.
 func managerNames(dir string) (names []string) {
 	for _, folder := range []string{"manager", "components/manager"} {
@@ -120,7 +121,7 @@ func managerNames(dir string) (names []string) {
 			continue
 		}
 		for _, obj := range found {
-			if obj.GetKind() == "Deployment" {
+			if slices.Contains(keepRunning, obj.GetKind()) {
 				names = append(names, obj.GetName())
 			}
 		}
@@ -128,8 +129,11 @@ func managerNames(dir string) (names []string) {
 	return names
 }
 
-// workloads are the kinds that run pods.
-var workloads = []string{"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"}
+// workloads are the kinds that run pods, and keepRunning are those that can run an operator.
+var (
+	workloads   = []string{"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"}
+	keepRunning = workloads[:3]
+)
 
 // split sorts the objects of the kustomization and returns the operator's Deployment.
 func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deployment, error) {
@@ -139,10 +143,10 @@ func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deploy
 		switch kind := obj.GetKind(); {
 		case kind == "CustomResourceDefinition":
 			m.Definitions = append(m.Definitions, obj)
-		case kind == "Deployment":
-			d := &appsv1.Deployment{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, d); err != nil {
-				return nil, fmt.Errorf("decode Deployment %s: %w", obj.GetName(), err)
+		case slices.Contains(keepRunning, kind):
+			d, err := asDeployment(obj)
+			if err != nil {
+				return nil, err
 			}
 			deployments = append(deployments, d)
 		case slices.Contains(workloads, kind):
@@ -151,14 +155,20 @@ func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deploy
 			m.Objects = append(m.Objects, obj)
 		}
 	}
+	slices.SortStableFunc(deployments, func(a, b *appsv1.Deployment) int {
+		return cmp.Compare(slices.Index(keepRunning, a.Kind), slices.Index(keepRunning, b.Kind))
+	})
 	at := pick(deployments, names)
 	if at < 0 {
 		return nil, ErrNone
 	}
 	for i, d := range deployments {
 		if i != at {
-			others = append(others, "Deployment "+d.Name)
+			others = append(others, d.Kind+" "+d.Name)
 		}
+	}
+	if d := deployments[at]; d.Kind != "Deployment" {
+		m.note("%s %s runs as a Deployment, with one pod", d.Kind, d.Name)
 	}
 	if len(others) > 0 {
 		m.note("not run: %s", strings.Join(others, ", "))
@@ -167,9 +177,29 @@ func (m *Manifests) split(all manifests.Objects, names []string) (*appsv1.Deploy
 	return m.local(deployments[at])
 }
 
-// pick returns the index of the operator's Deployment: the Deployment of config/manager, otherwise
-// the first one with a container named manager, otherwise the first one. It returns -1 if there is
-// none.
+// asDeployment returns a Deployment with the pods of a DaemonSet or StatefulSet, or a Deployment
+// itself. The Kind stays that of the object. Volumes of claims are empty directories.
+func asDeployment(obj *unstructured.Unstructured) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, d); err != nil {
+		return nil, fmt.Errorf("decode %s %s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	claims, _, err := unstructured.NestedSlice(obj.Object, "spec", "volumeClaimTemplates")
+	if err != nil {
+		return nil, fmt.Errorf("decode %s %s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	for _, claim := range claims {
+		claim, _ := claim.(map[string]any)
+		name, _, _ := unstructured.NestedString(claim, "metadata", "name")
+		d.Spec.Template.Spec.Volumes = append(d.Spec.Template.Spec.Volumes, corev1.Volume{Name: name,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
+	return d, nil
+}
+
+// pick returns the index of the operator's Deployment: the one of config/manager, otherwise the
+// first one with a container named manager, otherwise the first one. It returns -1 if there is
+// none. Deployments come before other kinds.
 func pick(all []*appsv1.Deployment, names []string) int {
 	for i, d := range all {
 		if slices.ContainsFunc(names, func(n string) bool { return strings.Contains(d.Name, n) }) {
@@ -341,7 +371,7 @@ func hasten(probe *corev1.Probe) {
 func (m *Manifests) local(d *appsv1.Deployment) (*appsv1.Deployment, error) {
 	spec := &d.Spec.Template.Spec
 	if len(spec.Containers) == 0 {
-		return nil, fmt.Errorf("Deployment %s has no containers", d.Name)
+		return nil, fmt.Errorf("%s %s has no containers", d.Kind, d.Name)
 	}
 	at := max(0, slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == program }))
 	if spec.Containers[at].Name == "kube-rbac-proxy" && len(spec.Containers) > 1 {
@@ -350,7 +380,7 @@ func (m *Manifests) local(d *appsv1.Deployment) (*appsv1.Deployment, error) {
 	container := spec.Containers[at]
 	for i, c := range slices.Concat(spec.Containers, spec.InitContainers) {
 		if i != at {
-			m.note("not run: container %s of Deployment %s", c.Name, d.Name)
+			m.note("not run: container %s of %s %s", c.Name, d.Kind, d.Name)
 		}
 	}
 	one := int32(1)
@@ -363,6 +393,8 @@ func (m *Manifests) local(d *appsv1.Deployment) (*appsv1.Deployment, error) {
 		command = append(command, container.Command[1:]...)
 	}
 	container.Command, container.Image, container.ImagePullPolicy = command, image, corev1.PullIfNotPresent
+	// the working directory of images that set none, to which paths of arguments are relative
+	container.WorkingDir = cmp.Or(container.WorkingDir, "/")
 	container.Resources = corev1.ResourceRequirements{}
 	hasten(container.ReadinessProbe)
 	hasten(container.StartupProbe)

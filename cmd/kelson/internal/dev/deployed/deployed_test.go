@@ -245,6 +245,64 @@ func TestReadWithoutDeployment(t *testing.T) {
 	}
 }
 
+// An operator can be a DaemonSet, for example one that configures nodes, or a StatefulSet.
+func TestReadOtherWorkloads(t *testing.T) {
+	const (
+		folders = `
+-- config/default/kustomization.yaml --
+resources: [../manager, other.yaml]
+-- config/manager/kustomization.yaml --
+resources: [manager.yaml]
+-- config/manager/manager.yaml --
+`
+		template = `  selector: {matchLabels: {app: manager}}
+  template:
+    metadata: {labels: {app: manager}}
+    spec:
+      containers:
+      - name: manager
+        image: controller:latest
+        env: [{name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+        volumeMounts: [{name: state, mountPath: /state}]
+`
+		none  = "-- config/default/other.yaml --\n"
+		other = none + `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cache, namespace: a}
+spec: {selector: {matchLabels: {app: cache}}, template: {metadata: {labels: {app: cache}}, spec: {containers: [{name: cache, image: cache}]}}}
+`
+	)
+	daemons := "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: agent, namespace: a}\nspec:\n" +
+		"  updateStrategy: {type: OnDelete}\n" + template + "      volumes: [{name: state, hostPath: {path: /var/agent}}]\n"
+	set := "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: agent, namespace: a}\nspec:\n  serviceName: x\n" +
+		"  volumeClaimTemplates: [{metadata: {name: state}, spec: {accessModes: [ReadWriteOnce]}}]\n" + template
+	for name, test := range map[string]struct{ text, note, not string }{
+		"a DaemonSet":                    {daemons + none, "DaemonSet agent runs as a Deployment, with one pod", ""},
+		"a StatefulSet":                  {set + none, "StatefulSet agent runs as a Deployment, with one pod", ""},
+		"a DaemonSet and a Deployment":   {daemons + other, "DaemonSet agent runs as", "not run: Deployment cache"},
+		"a StatefulSet and a Deployment": {set + other, "StatefulSet agent runs as", "not run: Deployment cache"},
+	} {
+		m, err := (&Source{Dir: write(t, folders+test.text)}).Read()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		spec := m.Manager.Spec.Template.Spec
+		if m.Manager.Kind != "Deployment" || m.Manager.Name != "agent" || *m.Manager.Spec.Replicas != 1 ||
+			spec.NodeName != NodeName || len(spec.Containers[0].Env) != 1 {
+			t.Errorf("%s: runs %s %s: %+v", name, m.Manager.Kind, m.Manager.Name, spec)
+		}
+		if len(spec.Volumes) != 1 || spec.Volumes[0].Name != "state" ||
+			strings.HasPrefix(name, "a StatefulSet") != (spec.Volumes[0].EmptyDir != nil) {
+			t.Errorf("%s: volumes %+v", name, spec.Volumes)
+		}
+		notes := strings.Join(m.Notes, "\n")
+		if !strings.Contains(notes, test.note) || !strings.Contains(notes, test.not) {
+			t.Errorf("%s: %s", name, notes)
+		}
+	}
+}
+
 // The Makefile may deploy another kustomization than config/default.
 func TestReadWhatTheMakefileDeploys(t *testing.T) {
 	source := &Source{Dir: write(t, project+`
