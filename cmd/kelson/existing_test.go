@@ -55,7 +55,7 @@ func must(err error) {
 }
 
 func main() {
-	settings, err := os.ReadFile("/etc/shop/settings")
+	settings, err := os.ReadFile("etc/shop/settings") // relative to the root directory
 	must(err)
 	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 	token, err := os.ReadFile(account + "token")
@@ -197,8 +197,12 @@ func TestDevExistingProject(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
+	log := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(log, []byte("the log of an earlier run"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(ctx, built(t, binary), "dev", dir, "--generate=false", "--timeout", "100s", "--until",
-		"configmap/sample:{.data.hooked}=yes")
+		"configmap/sample:{.data.hooked}=yes", "--audit-log", log)
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	said, err := cmd.CombinedOutput()
 	if strings.Contains(string(said), "runs without the arguments and volumes") {
@@ -207,11 +211,18 @@ func TestDevExistingProject(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
+	const user = "system:serviceaccount:shop-system:manager"
 	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403",
 		"do not allow it to list secrets: add +kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list",
-		"issued 1 certificates"} {
+		"issued 1 certificates", "kelson rights " + dir + " --audit-log " + log + " --user " + user} {
 		if !strings.Contains(string(said), part) {
 			t.Errorf("the output lacks %q\n%s", part, said)
 		}
+	}
+	// The project has no markers, and config/default binds a role.
+	got := command(t, []string{"GOWORK=off"}, built(t, binary), "rights", dir, "--audit-log", log, "--user", user)
+	if got.code != 1 || !strings.Contains(got.stdout, "missing: list secrets\n") ||
+		!strings.Contains(got.stdout, "2 requests, which need 2 rules: 1 missing") {
+		t.Errorf("rights: %+v", got)
 	}
 }

@@ -85,10 +85,14 @@ The server keeps its objects until kelson ends. With --kubeconfig, kelson delete
 the APIServices and the Service when it ends; the cluster's API server must be able
 to reach localhost.
 
+With --audit-log, the file has all requests, and kelson rights computes from it
+which of them the operator's roles do not allow, and which rules it has not used.
+
 Use the printed kubeconfig for kubectl in another terminal, and open the address
 of the console in a browser. Ctrl-C stops everything.`,
 		Example: `  kelson dev examples/cnat --node=process
   kelson dev . --until 'at/example-at:{.status.phase}=DONE' --timeout 1m
+  kelson dev --audit-log audit.log
   kelson dev --kubeconfig ~/.kube/config`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -121,6 +125,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
 	opts.AddVersionFlag(f)
 	opts.AddUnconfinedFlag(f)
+	opts.AddAuditLogFlag(f)
 	f.StringSliceVar(&opts.definitions, "definitions", nil,
 		"files or folders with CustomResourceDefinitions of other projects to install")
 	f.StringSliceVar(&opts.samples, "samples", nil,
@@ -128,7 +133,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	opts.gens.AddFlags(f)
 	opts.gens.AddSkipFlag(f)
 	f.BoolVarP(&opts.Verbose, "verbose", "v", false, "log what the control plane does")
-	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose",
+	for _, name := range []string{"write-kubeconfig", "node", "secure-port", "verbose", "audit-log",
 		"run-pods-unconfined-as-this-user"} {
 		// these flags configure the control plane of this process
 		c.MarkFlagsMutuallyExclusive("kubeconfig", name)
@@ -209,7 +214,7 @@ func (o *devOptions) startConsole(c *cluster, proj *project.Project) (stop func(
 	if !o.page {
 		return func() error { return nil }, nil
 	}
-	page := consolepage.Config{Name: "kelson dev",
+	page := consolepage.Config{Name: "kelson dev", AuditLog: o.AuditLog(),
 		Traces: []consolepage.TraceSource{{Place: c.kubeconfig + project.TraceSuffix}}}
 	if !proj.Server {
 		page.MakePlan = planner(proj.Dir, c.kubeconfig)
@@ -333,6 +338,7 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 		Project: proj, Generators: opts.gens, Client: c.client, Kubeconfig: c.kubeconfig, Log: c.log,
 		Unregister: c.other, Webhooks: os.Getenv("ENABLE_WEBHOOKS") != "false", Reload: opts.reload && condition == nil,
 		Served: c.followServed, Deploy: deploy, Definitions: opts.definitions, Samples: opts.samples,
+		AuditLog: opts.AuditLog(),
 	}, func() (err error) {
 		stop, err = c.follow(ctx, proj.Dir)
 		return err

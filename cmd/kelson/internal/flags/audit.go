@@ -19,9 +19,42 @@ type Audit struct {
 	trail *audit.Trail // nil before Apply, and if nothing is recorded
 
 	versions [2]string
+
+	log    string // the file of --audit-log
+	policy string // the temporary file with its policy
 }
 
 const auditVersion = "audit.k8s.io/v1"
+
+// AddLogFlag registers the flag --audit-log instead of kube-apiserver's flags: one file with all
+// requests, as kelson rights and kelson why read it.
+func (o *Audit) AddLogFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.log, "audit-log", "",
+		"file to replace by an audit log of all requests, for kelson rights and kelson why")
+}
+
+// logPolicy records all requests of --audit-log once, without their bodies.
+const logPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`
+
+// replaceLog configures the audit log of --audit-log and empties the file.
+func (o *Audit) replaceLog() error {
+	policy, err := os.CreateTemp("", "kelson-audit-policy-")
+	if err != nil {
+		return err
+	}
+	o.policy = policy.Name()
+	_, err = policy.WriteString(logPolicy)
+	if err := errors.Join(err, policy.Close()); err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.log, nil, 0o600); err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	o.cfg = audit.Defaults()
+	o.cfg.PolicyFile, o.cfg.Log.Path, o.cfg.Log.MaxSize = o.policy, o.log, 0
+	o.versions = [2]string{auditVersion, auditVersion}
+	return nil
+}
 
 // AddFlags registers the flags.
 func (o *Audit) AddFlags(f *pflag.FlagSet) {
@@ -71,6 +104,11 @@ func addDelivery(f *pflag.FlagSet, plugin string, d *audit.Delivery) {
 
 // Apply validates the flags, opens the audit trail and sets it in cfg.
 func (o *Audit) Apply(cfg *controlplane.Config) error {
+	if o.log != "" {
+		if err := o.replaceLog(); err != nil {
+			return errors.Join(err, o.Close())
+		}
+	}
 	if o.cfg.PolicyFile == "" && (o.cfg.Log.Path != "" || o.cfg.Webhook.ConfigFile != "") {
 		logger(cfg).Warn("audit records nothing: --audit-policy-file is not set")
 	}
@@ -95,9 +133,12 @@ func (o *Audit) Apply(cfg *controlplane.Config) error {
 	return nil
 }
 
-// file returns the file that the trail writes to, in JSON; "" if there is none.
+// file returns the file with the log in JSON; "" if there is none.
 func (o *Audit) file() string {
-	if o.trail == nil || o.cfg.Log.Path == "-" || o.cfg.Log.Format != "json" {
+	switch {
+	case o.log != "":
+		return o.log
+	case o.cfg.PolicyFile == "" || o.cfg.Log.Path == "-" || o.cfg.Log.Format != "json":
 		return ""
 	}
 	return o.cfg.Log.Path
@@ -105,10 +146,15 @@ func (o *Audit) file() string {
 
 // Close flushes and closes the trail. Call it after the control plane has stopped.
 func (o *Audit) Close() error {
-	if o.trail == nil {
-		return nil
+	var removed error
+	if o.policy != "" {
+		removed = os.Remove(o.policy)
+		o.policy = ""
 	}
-	return o.trail.Close()
+	if o.trail == nil {
+		return removed
+	}
+	return errors.Join(o.trail.Close(), removed)
 }
 
 func logger(cfg *controlplane.Config) *slog.Logger {

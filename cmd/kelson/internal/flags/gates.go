@@ -3,6 +3,8 @@ package flags
 import (
 	"slices"
 
+	"github.com/spf13/pflag"
+
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/kubernetes/controlplane"
@@ -64,6 +66,9 @@ func (g *Gates) Apply(cfg *controlplane.Config) error {
 	cfg.NoFastPaths = fastpath.DisabledByEnvironment()
 	return g.audit.Apply(cfg)
 }
+
+// AddAuditLogFlag registers the flag --audit-log, for commands without the other flags.
+func (g *Gates) AddAuditLogFlag(f *pflag.FlagSet) { g.audit.AddLogFlag(f) }
 
 // AuditFile returns the file with the audit log in JSON; "" if there is none.
 func (g *Gates) AuditFile() string { return g.audit.file() }

@@ -140,6 +140,11 @@ func run(c *cobra.Command, dir string, o options) error {
 	if err != nil {
 		return err
 	}
+	bound, err := deployedRoles(d.dir)
+	if err != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "warning: only markers are compared, not the roles that the project deploys: %v\n", err)
+	}
+	d.roles = append(d.roles, bound...)
 	var r *runner
 	progress := output.NewProgress(c.ErrOrStderr())
 	progress.Lines = true

@@ -75,6 +75,13 @@ func InMemory() Options {
 // kelson serve.
 func (o *Options) AddVersionFlag(f *pflag.FlagSet) { o.requests.AddVersionFlag(f) }
 
+// AddAuditLogFlag registers the flag --audit-log, for commands without the other flags of kelson
+// serve.
+func (o *Options) AddAuditLogFlag(f *pflag.FlagSet) { o.gates.AddAuditLogFlag(f) }
+
+// AuditLog returns the file with the audit log in JSON; "" if there is none.
+func (o *Options) AuditLog() string { return o.gates.AuditFile() }
+
 // Command returns kelson serve.
 func Command() *cobra.Command {
 	var opts Options

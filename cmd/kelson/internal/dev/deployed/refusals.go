@@ -21,13 +21,15 @@ type Refusals struct {
 	seen map[string]bool
 }
 
-// NewRefusals returns Refusals of the requests of the Deployment's service account.
+// User returns the user as which the operator sends requests: its Deployment's service account.
+func (m *Manifests) User() string {
+	return "system:serviceaccount:" + m.Manager.Namespace + ":" +
+		cmp.Or(m.Manager.Spec.Template.Spec.ServiceAccountName, "default")
+}
+
+// NewRefusals returns Refusals of the operator's requests.
 func (m *Manifests) NewRefusals() *Refusals {
-	name := m.Manager.Spec.Template.Spec.ServiceAccountName
-	if name == "" {
-		name = "default"
-	}
-	return &Refusals{user: "system:serviceaccount:" + m.Manager.Namespace + ":" + name, seen: map[string]bool{}}
+	return &Refusals{user: m.User(), seen: map[string]bool{}}
 }
 
 // Explain returns what is wrong and the next step if a line of the operator's output reports that a

@@ -64,6 +64,10 @@ func newDeployment(l *Loop) (*deployment, error) {
 	d.namespace = d.current.Manager.Namespace
 	cfg := *l.cfg.Deploy
 	cfg.Dir = filepath.Join(l.temp, "node")
+	if l.cfg.AuditLog != "" {
+		l.cfg.Log.Printf("rights", "kelson rights %s --audit-log %s --user %s", p.Dir, l.cfg.AuditLog,
+			d.current.User())
+	}
 	refusals := d.current.NewRefusals()
 	cfg.Output = func() io.WriteCloser {
 		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) {

@@ -61,6 +61,8 @@ type Config struct {
 	// Definitions and Samples list files and folders with further definitions to install, and with
 	// the samples to apply instead of config/samples.
 	Definitions, Samples []string
+	// AuditLog is the file with the audit log of the cluster; "" if there is none.
+	AuditLog string
 }
 
 // Loop is a running development loop. Its methods must not be called concurrently.
