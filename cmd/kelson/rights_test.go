@@ -239,3 +239,33 @@ func TestRightsMistakes(t *testing.T) {
 		}
 	}
 }
+
+// Tests that run no operator, such as those with envtest, record nothing. The message names
+// --explore, and with that flag the exploration follows.
+func TestRightsOfTestsWithoutOperator(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":      "module example.com/p\n",
+		"lib.go":      "package p\n",
+		"lib_test.go": "package p\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOWORK", "off")
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--test"}, []string{"no test runs an operator", "--explore records the project's program instead"}},
+		{[]string{"--test", "--explore"}, []string{"no test runs an operator", "the exploration has failed"}},
+	} {
+		got := command(t, nil, built(t, binary), append([]string{"rights", dir}, test.args...)...)
+		for _, part := range test.want {
+			if got.code != 1 || !strings.Contains(got.stderr, part) {
+				t.Errorf("%v: %+v, want %q", test.args, got, part)
+			}
+		}
+	}
+}

@@ -92,6 +92,10 @@ func (r *runner) goCommand(ctx context.Context, args ...string) (string, error) 
 	return stdout.String(), nil
 }
 
+// noOperator is the error of tests in which no operator is recorded.
+const noOperator = "--test: no test runs an operator that is recorded: operators in tests with envtest are not, and " +
+	"others must be passed to testenv.Run, testenv.Operator, operatortest.Run or operatortest.Operator"
+
 // record runs the tests and the exploration with an administrator's rights, and returns the
 // requests of the operator. Later runs skip packages in which no operator runs.
 func (r *runner) record(ctx context.Context) (outcome, error) {
@@ -113,7 +117,10 @@ func (r *runner) record(ctx context.Context) (outcome, error) {
 		all.add(o)
 	}
 	if r.tests != nil && len(operators) == 0 {
-		return outcome{}, errors.New("--test: no test runs an operator: pass it to testenv.Run, testenv.Operator, operatortest.Run or operatortest.Operator; operators in tests with envtest are not recorded")
+		if r.explore == 0 {
+			return outcome{}, errors.New(noOperator + "; --explore records the project's program instead")
+		}
+		fmt.Fprintln(r.progress, noOperator)
 	}
 	r.tests = operators
 	if r.explore > 0 {
