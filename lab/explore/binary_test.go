@@ -190,6 +190,49 @@ func TestJobsOfABinary(t *testing.T) {
 	}
 }
 
+// The value of a logged panic, and where it happened, are found after any other attributes.
+func TestLoggedPanic(t *testing.T) {
+	shop := `{"controller": "shop", "Shop": {"name":"` + strings.Repeat("a", 300) + `"}, "panic": "nil map", `
+	for line, want := range map[string]string{
+		"ERROR\tObserved a panic\t" + shop + `"stacktrace": "goroutine 1 [running]:\nlog.it()\n\t/a/log.go:1 +0x1\n` +
+			`panic({0x1})\n\t/go/src/runtime/panic.go:2 +0x1\nmain.reconcile()\n\t/shop/main.go:3 +0x1\n"}`: "" +
+			"panic: nil map at /shop/main.go:3",
+		"ERROR\tObserved a panic\t" + shop + `"a": "b"}`:             "panic: nil map",
+		`E0101 runtime.go:79] Observed a panic: "nil map" (nil map)`: `panic: "nil map" (nil map)`,
+		`INFO	Observed a panic in reconciler: nil map	{"a": "b"}`:    `panic in reconciler: nil map	{"a": "b"}`,
+	} {
+		if got := explore.LoggedPanic(line); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// Errors of reconciles are found in the lines that each version of controller-runtime logs.
+func TestReconcileError(t *testing.T) {
+	const begin = "2000-01-01T00:00:00Z	"
+	for line, want := range map[string]string{
+		begin + `ERROR	Reconciler error	{"controller": "shop", "controllerKind": "Shop", "Shop": {"name":"a"}, ` +
+			`"namespace": "b", "name": "a", "reconcileID": "1", "error": "no"}`: "shop b/a: no",
+		begin + `ERROR	controller-runtime.manager.controller.shop	Reconciler error	{"reconciler group": ` +
+			`"example.com", "reconciler kind": "Shop", "name": "a", "namespace": "b", "error": "no"}`: "shop b/a: no",
+		`{"level":"error","logger":"controller.shop","msg":"Reconciler error","reconciler group":"example.com",` +
+			`"reconciler kind":"Shop","name":"a","namespace":"","error":"no","stacktrace":"c"}`: "shop a: no",
+		begin + `ERROR	controller-runtime.controller	Reconciler error	{"controller": "shop", ` +
+			`"request": "b/a", "error": "no"}`: "shop b/a: no",
+		`level=ERROR msg=reconcile controller=shop namespace=b name=a err="no \"x\""`: `shop b/a: no "x"`,
+		begin + `INFO	Starting workers	{"controller": "shop", "worker count": 1}`:     "",
+		begin + `ERROR	setup	unable to start manager	{"error": "no"}`:                 "",
+	} {
+		got := ""
+		if id, text, ok := explore.ReconcileError(line); ok {
+			got = id + ": " + text
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
 // O3: an error that a reconciler of a program always returns after a kill is an alarm.
 func TestErrorOfABinaryThatPersists(t *testing.T) {
 	if testing.Short() {

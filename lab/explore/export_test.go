@@ -14,6 +14,12 @@ import (
 // Unhealthy exports unhealthy to tests.
 var Unhealthy = unhealthy
 
+// ReconcileError exports reconcileError to tests.
+var ReconcileError = reconcileError
+
+// LoggedPanic exports loggedPanic to tests.
+var LoggedPanic = loggedPanic
+
 // FailureOf returns the file of an alarm.
 func FailureOf(a Alarm) *explored.Failure { return a.failure() }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/operator/reconcile"
 )
 
 // front is the port at which a process of a Binary reaches its control plane.
@@ -95,14 +96,14 @@ type output struct {
 	kept []byte
 	line []byte // the last line, which is not complete
 	seen bool   // recovered was called for a panic
-	// recovered is called with the line that reports a panic from which the operator has recovered.
-	recovered func(line string)
+	// recovered is called with the first panic from which the operator has recovered.
+	recovered func(detail string)
 	// failed receives each error of a reconcile.
 	failed func(id, text string)
 }
 
 // maxLine is the number of bytes of a line that are parsed.
-const maxLine = 16 << 10
+const maxLine = 32 << 10
 
 // Write implements io.Writer.
 func (o *output) Write(data []byte) (int, error) {
@@ -111,15 +112,16 @@ func (o *output) Write(data []byte) (int, error) {
 	if o.kept = append(o.kept, data...); len(o.kept) > 2*limit {
 		o.kept = append(o.kept[:0], o.kept[len(o.kept)-limit:]...)
 	}
-	line := ""
-	if !o.seen {
-		line = observedPanic.FindString(string(data))
-		o.seen = line != ""
-	}
 	lines := o.split(data)
+	panics := ""
+	for _, line := range lines {
+		if !o.seen && strings.Contains(line, observedPanic) {
+			panics, o.seen = loggedPanic(line), true
+		}
+	}
 	o.mu.Unlock()
-	if line != "" && o.recovered != nil {
-		o.recovered(line)
+	if panics != "" && o.recovered != nil {
+		o.recovered(panics)
 	}
 	for _, line := range lines {
 		if id, text, ok := reconcileError(line); ok && o.failed != nil {
@@ -146,14 +148,11 @@ func (o *output) split(data []byte) (lines []string) {
 // reconcileError returns the controller and the object of a line that reports the error of a
 // reconcile, and the error. The line is one of controller-runtime or Kelson's library: it has the
 // attributes controller, name, perhaps namespace, and err or error, as JSON at its end, or as
-// NAME=VALUE.
+// NAME=VALUE. Before controller-runtime 0.12, "reconciler kind" is in place of controller, and
+// before 0.6, request in place of name and namespace.
 func reconcileError(line string) (id, text string, ok bool) {
-	attributes := map[string]any{}
-	if at := strings.IndexByte(line, '{'); at >= 0 && strings.HasSuffix(line, "}") {
-		if json.Unmarshal([]byte(line[at:]), &attributes) != nil {
-			return "", "", false
-		}
-	} else {
+	attributes, isJSON := attributesIn(line)
+	if !isJSON {
 		for _, m := range attribute.FindAllStringSubmatch(line, -1) {
 			value := m[2]
 			if unquoted, err := strconv.Unquote(value); err == nil {
@@ -164,17 +163,49 @@ func reconcileError(line string) (id, text string, ok bool) {
 	}
 	get := func(name string) string { value, _ := attributes[name].(string); return value }
 	text = cmp.Or(get("error"), get("err"))
-	if text == "" || get("controller") == "" || get("name") == "" {
+	controller := cmp.Or(get("controller"), strings.ToLower(get("reconciler kind")))
+	object := get("request")
+	if get("name") != "" {
+		object = qualified(get("namespace"), get("name"))
+	}
+	if text == "" || controller == "" || object == "" {
 		return "", "", false
 	}
-	return get("controller") + " " + qualified(get("namespace"), get("name")), text, true
+	return controller + " " + object, text, true
+}
+
+// attributesIn returns the attributes that are a JSON object at the end of a line.
+func attributesIn(line string) (attributes map[string]any, isJSON bool) {
+	attributes = map[string]any{}
+	at := strings.IndexByte(line, '{')
+	if at < 0 || !strings.HasSuffix(line, "}") {
+		return attributes, false
+	}
+	if json.Unmarshal([]byte(line[at:]), &attributes) != nil {
+		clear(attributes)
+	}
+	return attributes, true
+}
+
+// loggedPanic returns the value of a panic and where it happened, or the beginning of the line if
+// that has no attributes for these.
+func loggedPanic(line string) string {
+	const width = 300
+	attributes, _ := attributesIn(line)
+	value, _ := attributes["panic"].(string)
+	stack, _ := attributes["stacktrace"].(string)
+	if value == "" {
+		_, text, _ := strings.Cut(line, observedPanic)
+		return "panic" + text[:min(len(text), width)]
+	}
+	return panicDetail(&reconcile.PanicError{Value: value, Stack: []byte(stack)})
 }
 
 var attribute = regexp.MustCompile(`(?:^| )(\w+)=("(?:[^"\\]|\\.)*"|\S*)`)
 
 // observedPanic is the text with which client-go and controller-runtime log panics from which they
 // recover.
-var observedPanic = regexp.MustCompile(`(?m)^.*Observed a panic.{0,300}`)
+const observedPanic = "Observed a panic"
 
 // tail returns the last lines.
 func (o *output) tail() string {

@@ -133,11 +133,11 @@ func (t *trial) panicked(p *reconcile.PanicError) {
 	t.observed.panics = append(t.observed.panics, panicDetail(p))
 }
 
-// panickedInLog records a panic that the log of a Binary reports.
-func (t *trial) panickedInLog(line string) {
+// panickedInLog records a panic that the log of a program reports.
+func (t *trial) panickedInLog(detail string) {
 	t.observed.mu.Lock()
 	defer t.observed.mu.Unlock()
-	t.observed.panics = append(t.observed.panics, line)
+	t.observed.panics = append(t.observed.panics, detail)
 }
 
 var (
