@@ -199,7 +199,7 @@ func TestLoggedPanic(t *testing.T) {
 			"panic: nil map at /shop/main.go:3",
 		"ERROR\tObserved a panic\t" + shop + `"a": "b"}`:             "panic: nil map",
 		`E0101 runtime.go:79] Observed a panic: "nil map" (nil map)`: `panic: "nil map" (nil map)`,
-		`INFO	Observed a panic in reconciler: nil map	{"a": "b"}`:    `panic in reconciler: nil map	{"a": "b"}`,
+		`INFO	Observed a panic in reconciler: nil map	{}`:            "panic in reconciler: nil map\t{}",
 	} {
 		if got := explore.LoggedPanic(line); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
@@ -213,8 +213,8 @@ func TestReconcileError(t *testing.T) {
 	for line, want := range map[string]string{
 		begin + `ERROR	Reconciler error	{"controller": "shop", "controllerKind": "Shop", "Shop": {"name":"a"}, ` +
 			`"namespace": "b", "name": "a", "reconcileID": "1", "error": "no"}`: "shop b/a: no",
-		begin + `ERROR	controller-runtime.manager.controller.shop	Reconciler error	{"reconciler group": ` +
-			`"example.com", "reconciler kind": "Shop", "name": "a", "namespace": "b", "error": "no"}`: "shop b/a: no",
+		begin + `ERROR	controller-runtime.manager.controller.shop	Reconciler error	{"reconciler group":` +
+			` "example.com", "reconciler kind": "Shop", "name": "a", "namespace": "b", "error": "no"}`: "shop b/a: no",
 		`{"level":"error","logger":"controller.shop","msg":"Reconciler error","reconciler group":"example.com",` +
 			`"reconciler kind":"Shop","name":"a","namespace":"","error":"no","stacktrace":"c"}`: "shop a: no",
 		begin + `ERROR	controller-runtime.controller	Reconciler error	{"controller": "shop", ` +
