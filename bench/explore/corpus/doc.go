@@ -4,4 +4,7 @@
 //
 // The operators are written for this test, from the descriptions in the issues. A ConfigMap is the
 // resource that users create, and Secrets are the objects that the operator creates for it.
+//
+// Each folder of projects is a project as kelson explore reads it: a program, and an explore.yaml
+// with what users do.
 package corpus

@@ -2,24 +2,24 @@ package corpus
 
 import (
 	"context"
+	"flag"
+	"log/slog"
+	"os"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"kelson.dev/lab/explore"
 )
 
 // finalizer is the finalizer of those operators that have one.
@@ -45,40 +45,67 @@ func (c cached) writeBack(ctx context.Context, obj client.Object) error {
 	return informer.(toolscache.SharedIndexInformer).GetStore().Update(obj)
 }
 
-// run returns a Scenario.Operator. The function start creates the reconciler of each process; owns
-// are the kinds of its children.
-func run(start func() reconciler, owns ...client.Object) func(context.Context, *rest.Config) error {
-	return func(ctx context.Context, rest *rest.Config) error {
-		mgr, err := ctrl.NewManager(rest, ctrl.Options{
-			Scheme:     clientgoscheme.Scheme,
-			Logger:     logr.FromSlogHandler(explore.Log(ctx).Handler()),
-			Metrics:    metricsserver.Options{BindAddress: "0"},
-			Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		})
-		if err != nil {
-			return err
-		}
-		c, each := cached{mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache()}, start()
-		build := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{})
-		for _, kind := range owns {
-			build.Owns(kind)
-		}
-		err = build.Complete(reconcile.Func(
-			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-				var cm corev1.ConfigMap
-				switch err := c.Get(ctx, req.NamespacedName, &cm); {
-				case apierrors.IsNotFound(err):
-					cm.Namespace, cm.Name, cm.DeletionTimestamp = req.Namespace, req.Name, ptr.To(metav1.Now())
-				case err != nil || cm.Name == "kube-root-ca.crt":
-					return reconcile.Result{}, err
-				}
-				return reconcile.Result{}, each(ctx, c, &cm)
-			}))
-		if err != nil {
-			return err
-		}
-		return mgr.Start(ctx)
+// operators are the operators of the corpus, by name, with the kind of their children.
+var operators = map[string]struct {
+	start func(fixed bool) func() reconciler
+	owns  client.Object
+}{
+	"deletes-by-name":             {deletesByName, &corev1.Secret{}},
+	"resizes-after-delete":        {deletesThenResizes, &corev1.Secret{}},
+	"one-check-for-two":           {checksOne, &corev1.Secret{}},
+	"progress-in-memory":          {remembers, &corev1.Secret{}},
+	"optional-field":              {dereferences, &corev1.Secret{}},
+	"writes-back":                 {writesBack, &corev1.Secret{}},
+	"counts-its-cache":            {countsOnce, &corev1.Secret{}},
+	"applies":                     {applies, &corev1.Secret{}},
+	"writes-a-child-back":         {writesChildBack, &appsv1.ReplicaSet{}},
+	"trusts-its-cache":            {managesKey, &corev1.Secret{}},
+	"external-reference":          {readsExternal, &corev1.Secret{}},
+	"counts-failed-pods":          {countsLeaders, &corev1.Pod{}},
+	"updates-blindly":             {updatesBlindly, &corev1.Secret{}},
+	"replaces-finalizers":         {replacesFinalizers, &corev1.Secret{}},
+	"ignores-older-objects":       {ignoresOlder, &corev1.Secret{}},
+	"cleans-up-without-finalizer": {cleansUp, &corev1.Secret{}},
+}
+
+// Run is the main function of an operator. With the flag -fixed, the operator does not have its bug.
+func Run(name string) {
+	fixed := flag.Bool("fixed", false, "run the operator without its bug")
+	flag.Parse()
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
+	if err := run(ctrl.SetupSignalHandler(), operators[name].start(*fixed)(), operators[name].owns); err != nil {
+		slog.Error("the operator ends", "err", err)
+		os.Exit(1)
 	}
+}
+
+// run runs the operator of a reconciler. owns is the kind of its children.
+func run(ctx context.Context, reconciles reconciler, owns client.Object) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: clientgoscheme.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	c := cached{mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache()}
+	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(owns).Complete(reconcile.Func(
+		func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			var cm corev1.ConfigMap
+			switch err := c.Get(ctx, req.NamespacedName, &cm); {
+			case apierrors.IsNotFound(err):
+				cm.Namespace, cm.Name, cm.DeletionTimestamp = req.Namespace, req.Name, ptr.To(metav1.Now())
+			case err != nil || cm.Name == "kube-root-ca.crt":
+				return reconcile.Result{}, err
+			}
+			return reconcile.Result{}, reconciles(ctx, c, &cm)
+		}))
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
 }
 
 // stateless returns a start function of a reconciler without memory.
@@ -92,11 +119,6 @@ func alive(r reconciler) reconciler {
 		}
 		return r(ctx, c, cm)
 	}
-}
-
-// resource is the ConfigMap that users create.
-func resource(data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Data: data}
 }
 
 // secret returns a child as an object with only its name, whether or not it exists.
