@@ -146,8 +146,8 @@ func TestDoneLessOften(t *testing.T) {
 				}
 				if correct && !testing.Short() {
 					// These faults change how often Pods are created. Other tests have the rest.
-					alarms := alarmsOf(t, s, explore.KillBefore, explore.KillAfter, explore.KillStale, explore.Lose,
-						explore.Conflict, explore.FailPod, explore.DeletePod, explore.LoseNode, explore.Recreate)
+					alarms := alarmsOf(t, s, explore.KillAfter, explore.KillStale, explore.Lose, explore.DeletePod,
+						explore.LoseNode)
 					if len(alarms) > 0 {
 						t.Errorf("false alarms: %v", alarms)
 					}

@@ -28,7 +28,7 @@ func TestDown(t *testing.T) {
 					return operator.Result{}, createSecret(ctx, c, cm, "-key", "a")
 				}}
 			}, operator.Owns[corev1.Secret]()))
-			alarms := alarmsOf(t, s)
+			alarms := alarmsOf(t, s, explore.Down, explore.KillBefore, explore.KillAfter, explore.Recreate)
 			if _, found := alarms["O1 down during input #1"]; found != ignores {
 				t.Errorf("%v, want an alarm: %v", alarms, ignores)
 			}

@@ -293,7 +293,8 @@ func TestPruned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("explores for several seconds")
 	}
-	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 150})
+	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 80,
+		Kinds: []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Lose, explore.Hold, explore.Freeze}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func TestForeignWriteIsExplored(t *testing.T) {
 			return c.Update(ctx, marked)
 		})
 		const plan = `foreign-write update configmaps default/web #1 metadata.annotations.foreign="yes"`
-		alarms := alarmsOf(t, s)
+		alarms := alarmsOf(t, s, explore.ForeignWrite, explore.Conflict, explore.Lose, explore.KillAfter)
 		if _, found := alarms["O13 "+plan]; found != want || !want && len(alarms) > 0 {
 			t.Errorf("version %q: %v, want an alarm O13: %v", version, alarms, want)
 		}
@@ -135,7 +135,7 @@ func TestForeignWriteBesideFinalizer(t *testing.T) {
 		})),
 		Inputs: []explore.Input{explore.Create(configMap("web"))},
 	}
-	if alarms := alarmsOf(t, s); len(alarms) > 0 {
+	if alarms := alarmsOf(t, s, explore.ForeignWrite, explore.Finalizer, explore.Lose, explore.KillAfter); len(alarms) > 0 {
 		t.Errorf("false alarms: %v", alarms)
 	}
 	const plan = `foreign-write patch configmaps default/web #1 metadata.finalizers=["explore.kelson.dev/foreign"]`

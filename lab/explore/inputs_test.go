@@ -65,7 +65,8 @@ func TestInputOfAnotherController(t *testing.T) {
 	if !slices.Contains(managers, "balancer") {
 		t.Errorf("managers of the status: %q, want balancer", managers)
 	}
-	if alarms := alarmsOf(t, s); len(alarms) > 0 {
+	if alarms := alarmsOf(t, s, explore.KillBefore, explore.KillAfter, explore.Lose, explore.Conflict, explore.Down,
+		explore.Freeze, explore.Recreate); len(alarms) > 0 {
 		t.Errorf("false alarms: %v", alarms)
 	}
 }

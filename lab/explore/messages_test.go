@@ -176,7 +176,7 @@ func TestFindsPanicAfterFault(t *testing.T) {
 			_ = cert.Data["value"][0] // the bug: not every Secret exists
 		}
 		return operator.Result{}, err
-	}), explore.Options{For: time.Hour, OneFault: true})
+	}), explore.Options{For: time.Hour, OneFault: true, Kinds: []explore.Kind{explore.KillAfter}})
 	if err != nil {
 		t.Fatal(err)
 	}

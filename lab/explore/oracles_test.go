@@ -48,9 +48,9 @@ func TestFlip(t *testing.T) {
 				}
 				return
 			}
-			if want := "(O8): secrets default/web-extra: exists, and did not before"; err == nil ||
-				!strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+			if want := "(O8): secrets default/web-extra: exists, and did not before"; err != nil ||
+				len(report.Alarms) != 1 || !strings.Contains(report.Alarms[0].String(), want) {
+				t.Errorf("%v, %v, want %q", err, report.Alarms, want)
 			}
 		})
 	}

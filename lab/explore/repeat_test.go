@@ -26,7 +26,7 @@ import (
 func runs(t *testing.T) int {
 	n, err := strconv.Atoi(os.Getenv(explore.RepeatVariable))
 	if err != nil {
-		return 8
+		return 5
 	}
 	t.Setenv(explore.RepeatVariable, "")
 	return n
