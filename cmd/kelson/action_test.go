@@ -141,9 +141,11 @@ func TestReviewExplores(t *testing.T) {
 	}
 	wantContains(t, "the summary", summary, "### Exploration: ", "#### another end state (O1)",
 		"secrets default/web-cert: is missing", "replay: kelson explore ")
-	for name, want := range map[string]string{"explore.md": summary, "explore.sarif": "secrets default/web-cert: is missing",
-		"explore.xml": "secrets default/web-cert: is missing"} {
-		if report, err := os.ReadFile(filepath.Join(reports, name)); err != nil || !strings.Contains(string(report), want) {
+	for name, want := range map[string]string{"explore.md": summary,
+		"explore.sarif": "secrets default/web-cert: is missing",
+		"explore.xml":   "secrets default/web-cert: is missing"} {
+		if report, err := os.ReadFile(filepath.Join(reports, name)); err != nil ||
+			!strings.Contains(string(report), want) {
 			t.Errorf("%s: %v\n%s", name, err, report)
 		}
 	}

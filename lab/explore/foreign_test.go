@@ -135,7 +135,8 @@ func TestForeignWriteBesideFinalizer(t *testing.T) {
 		})),
 		Inputs: []explore.Input{explore.Create(configMap("web"))},
 	}
-	if alarms := alarmsOf(t, s, explore.ForeignWrite, explore.Finalizer, explore.Lose, explore.KillAfter); len(alarms) > 0 {
+	if alarms := alarmsOf(t, s, explore.ForeignWrite, explore.Finalizer, explore.Lose,
+		explore.KillAfter); len(alarms) > 0 {
 		t.Errorf("false alarms: %v", alarms)
 	}
 	const plan = `foreign-write patch configmaps default/web #1 metadata.finalizers=["explore.kelson.dev/foreign"]`

@@ -69,7 +69,8 @@ func (e *explorer) formers() (plans []Plan) {
 			continue
 		}
 		for _, kind := range ofFormer {
-			plans = append(plans, Plan{{Kind: kind, At: Point{Verb: after, Resource: "operator", Object: "former", N: n + 1}}})
+			plans = append(plans, Plan{{Kind: kind,
+				At: Point{Verb: after, Resource: "operator", Object: "former", N: n + 1}}})
 		}
 	}
 	return plans

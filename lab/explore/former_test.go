@@ -14,7 +14,8 @@ import (
 )
 
 // keyed is an operator that creates a Secret for each ConfigMap. The name differs between versions.
-func keyed(suffix string, before func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) error) explore.Scenario {
+func keyed(suffix string, before func(ctx context.Context, c client.Client,
+	cm *corev1.ConfigMap) error) explore.Scenario {
 	return eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		if cm.Name != "web" || cm.DeletionTimestamp != nil {
 			return operator.Result{}, nil
@@ -106,13 +107,15 @@ func TestTimeZone(t *testing.T) {
 	for date, found := range map[string]bool{"local": true, "UTC": false} {
 		s := virtualProgram(t, "CORRECT=yes", "DATE="+date)
 		alarms := alarmsOf(t, s, explore.TimeZone)
-		if a := alarms["O1 "+plan]; found != strings.Contains(a.Detail, "metadata.labels.date") || !found && len(alarms) > 0 {
+		if a := alarms["O1 "+plan]; found != strings.Contains(a.Detail, "metadata.labels.date") ||
+			!found && len(alarms) > 0 {
 			t.Errorf("%s: %v", date, alarms)
 		}
 	}
 	s := keyed("-token", nil)
 	report, err := explore.Explore(t, s, explore.Options{Check: true})
-	if err != nil || !strings.Contains(report.Summary(), "not tried: time-zone: the operator is not a program of its own") {
+	if err != nil || !strings.Contains(report.Summary(),
+		"not tried: time-zone: the operator is not a program of its own") {
 		t.Errorf("%v, %s", err, report.Summary())
 	}
 }

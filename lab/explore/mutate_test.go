@@ -77,7 +77,8 @@ func TestMutatedObjects(t *testing.T) {
 			return operator.Result{}, nil
 		}
 		selector := map[string]string{"app": "web"}
-		d := ownedBy(cm, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: selector},
+		d := ownedBy(cm, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{
+			MatchLabels: selector},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}}})
 		d.Name = "web"

@@ -72,8 +72,12 @@ func TestOccupiedName(t *testing.T) {
 		name func(*corev1.ConfigMap) string
 		plan string
 	}{
-		"fixed":      {func(cm *corev1.ConfigMap) string { return cm.Name + "-key" }, "create secrets default/web-key #1"},
-		"with a UID": {func(cm *corev1.ConfigMap) string { return cm.Name + "-" + string(cm.UID) }, "create secrets default/web-* #1"},
+		"fixed": {func(cm *corev1.ConfigMap) string {
+			return cm.Name + "-key"
+		}, "create secrets default/web-key #1"},
+		"with a UID": {func(cm *corev1.ConfigMap) string {
+			return cm.Name + "-" + string(cm.UID)
+		}, "create secrets default/web-* #1"},
 	} {
 		for _, correct := range []bool{false, true} {
 			report, err := explore.Explore(t, cleans(cleaning{correct: correct, name: test.name}), explore.Options{
@@ -91,7 +95,9 @@ func TestOccupiedName(t *testing.T) {
 
 // An apply that creates an object can exceed a quota, and its name can be occupied.
 func TestCreatingAppliesHaveFaults(t *testing.T) {
-	s := cleans(cleaning{correct: true, apply: true, name: func(cm *corev1.ConfigMap) string { return cm.Name + "-key" }})
+	s := cleans(cleaning{correct: true, apply: true, name: func(cm *corev1.ConfigMap) string {
+		return cm.Name + "-key"
+	}})
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
 		Kinds: []explore.Kind{explore.Occupied, explore.Quota}})
 	if err != nil || report.Plans != 2 || len(report.Alarms) > 0 {

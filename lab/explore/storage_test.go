@@ -64,7 +64,8 @@ func sails(t *testing.T, second string) explore.Scenario {
 func TestStorageVersion(t *testing.T) {
 	const plan = "O8 storage-version after customresourcedefinitions.apiextensions.k8s.io sails.example.com #1"
 	alarms := alarmsOf(t, sails(t, "size: {type: integer}"), explore.StorageVersion)
-	if a := alarms[plan]; len(alarms) != 1 || !strings.Contains(a.Detail, "sails.example.com default/main.spec.color: not set") ||
+	if a := alarms[plan]; len(alarms) != 1 ||
+		!strings.Contains(a.Detail, "sails.example.com default/main.spec.color: not set") ||
 		!strings.Contains(a.Detail, "configmaps default/paint.data.color") {
 		t.Errorf("a field is missing: %v", alarms)
 	}

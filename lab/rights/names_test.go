@@ -30,17 +30,20 @@ func TestResourceNames(t *testing.T) {
 		{"several names", named("get", "", "configmaps", "", "a") + named("patch", "", "configmaps", "", "b"),
 			[]string{"[get patch] [configmaps] [a b]"}},
 		{"many names", named("get", "", "secrets", "", "a") + named("get", "", "secrets", "", "b") +
-			named("get", "", "secrets", "", "c") + named("get", "", "secrets", "", "d") + named("get", "", "secrets", "", "e"),
+			named("get", "", "secrets", "", "c") + named("get", "", "secrets", "", "d") +
+			named("get", "", "secrets", "", "e"),
 			[]string{"[get] [secrets] []"}},
 		{"a watch of all objects", event("op", "watch", "", "secrets", "", "default") +
 			named("get", "", "secrets", "", "key") + named("update", "", "secrets", "status", "key"),
 			[]string{"[get list watch] [secrets] []", "[update] [secrets/status] []"}},
-		{"a watch with a field selector", named("watch", "", "secrets", "", "key") + named("get", "", "secrets", "", "key"),
+		{"a watch with a field selector", named("watch", "", "secrets", "", "key") +
+			named("get", "", "secrets", "", "key"),
 			[]string{"[get list watch] [secrets] [key]"}},
 		{"a subresource", named("patch", "apps", "deployments", "scale", "web"),
 			[]string{"[patch] [deployments/scale] [web]"}},
-		{"the deletion of all objects", named("delete", "", "pods", "", "a") + event("op", "deletecollection", "", "pods",
-			"", "default"), []string{"[delete deletecollection] [pods] []"}},
+		{"the deletion of all objects", named("delete", "", "pods", "", "a") +
+			event("op", "deletecollection", "", "pods",
+				"", "default"), []string{"[delete deletecollection] [pods] []"}},
 		{"a computed name", event("op", "watch", "example.com", "shops", "", "default") +
 			named("update", "example.com", "shops", "status", "shop") + named("get", "", "secrets", "", "shop-key") +
 			named("get", "", "configmaps", "", "workshop"),

@@ -142,7 +142,8 @@ func run(c *cobra.Command, dir string, o options) error {
 	}
 	bound, err := deployedRoles(d.dir)
 	if err != nil {
-		fmt.Fprintf(c.ErrOrStderr(), "warning: only markers are compared, not the roles that the project deploys: %v\n", err)
+		fmt.Fprintf(c.ErrOrStderr(), "warning: only markers are compared, not the roles that the project deploys: %v\n",
+			err)
 	}
 	d.roles = append(d.roles, bound...)
 	var r *runner
