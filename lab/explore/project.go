@@ -79,6 +79,7 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	if err := s.setRoles(dir, c); err != nil {
 		return Scenario{}, err
 	}
+	s.variables = managerVariables(dir, s.namespace)
 	hooks := c.Webhooks
 	if hooks == nil {
 		// The other files of the folder configure kustomize.

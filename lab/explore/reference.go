@@ -41,6 +41,7 @@ func (s *Scenario) validate() error {
 		standard = wireQuiet
 		binary := *s.Binary
 		binary.Files = slices.Concat(binary.Files, s.files)
+		binary.Env = slices.Concat(s.variables, binary.Env)
 		s.Binary = &binary
 		if err := s.Binary.validate(); err != nil {
 			return err
@@ -54,6 +55,7 @@ func (s *Scenario) validate() error {
 	if s.Program != nil {
 		program := *s.Program
 		program.Files = slices.Concat(program.Files, s.files)
+		program.Env = slices.Concat(s.variables, program.Env)
 		s.Program = &program
 		if err := s.Program.validate(); err != nil {
 			return err

@@ -73,6 +73,7 @@ type Scenario struct {
 	webhookPort string          // of a Binary that was made for a project
 	files       []string        // of such a Binary
 	namespace   string          // of the operator's ServiceAccount in a project, or ""
+	variables   []string        // of the environment of a project's manager
 	warnings    []string        // about a project
 	folder      string          // of the definitions of a project, or ""
 }

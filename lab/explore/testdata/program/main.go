@@ -1,7 +1,7 @@
 // Command program is an operator without dependencies. It creates two Secrets for each ConfigMap,
 // and looks only for the first. With the variable CORRECT, it looks for the second, too. With
-// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. With DATE, the
-// Secrets have the date in a time zone: in that of the process, or in UTC.
+// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. VARIABLES has
+// the values that other variables must have.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -52,6 +53,11 @@ func main() {
 		log.Fatal(err)
 	}
 	server = regexp.MustCompile(`server: "?([^"}\s]+)`).FindStringSubmatch(string(kubeconfig))[1]
+	for _, variable := range strings.Split(os.Getenv("VARIABLES"), ",") {
+		if name, value, _ := strings.Cut(variable, "="); os.Getenv(name) != value {
+			log.Fatalf("%s is %q, want %q", name, os.Getenv(name), value)
+		}
+	}
 	if os.Getenv("EXIT") != "" {
 		os.Exit(3)
 	}

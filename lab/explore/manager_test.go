@@ -1,0 +1,64 @@
+package explore_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"kelson.dev/lab/agent"
+	"kelson.dev/lab/explore"
+)
+
+// A project's operator gets the variables of its Deployment: here CORRECT, without which it has a
+// bug, and the namespace of its Pod. The environment of the explorer has precedence.
+func TestManagerVariables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a program")
+	}
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"config/samples/web.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {web: x}}}",
+		"config/manager/manager.yaml": `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: system}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers:
+      - {name: proxy, env: [{name: CORRECT, value: ""}]}
+      - name: manager
+        env:
+        - {name: CORRECT, value: "yes"}
+        - {name: OUTSIDE, value: "no"}
+        - {name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+        - {name: TOKEN, valueFrom: {secretKeyRef: {name: a, key: b}}}
+`,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("OUTSIDE", "yes")
+	t.Setenv("VARIABLES", "OUTSIDE=yes,WATCH_NAMESPACE=default")
+	s, err := explore.Project(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "operator")
+	if err := (agent.Program{Dir: "testdata/program"}).Build(t.Context(), t.TempDir(), binary); err != nil {
+		t.Fatal(err)
+	}
+	s.Program = &explore.Binary{Path: binary}
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Kinds: []explore.Kind{
+		explore.KillAfter}})
+	if err != nil || len(report.Alarms) > 0 || report.Plans == 0 {
+		t.Errorf("%v, %v, want no alarm", report.Alarms, err)
+	}
+}
