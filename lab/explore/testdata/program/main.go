@@ -1,7 +1,8 @@
 // Command program is an operator without dependencies. It creates two Secrets for each ConfigMap,
 // and looks only for the first. With the variable CORRECT, it looks for the second, too. With
-// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. VARIABLES has
-// the values that other variables must have.
+// LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. With DATE, the
+// Secrets have the date in a time zone: in that of the process, or in UTC. VARIABLES has the values
+// that other variables must have.
 package main
 
 import (
