@@ -162,6 +162,7 @@ runs as root on Linux, each process has its own network.`,
 }
 
 func run(c *cobra.Command, dir string, o options) error {
+	slog.SetDefault(slog.New(&warnings{to: c.ErrOrStderr()}))
 	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format,
 		failure: o.failure, junit: o.junit, sarif: o.sarif, markdown: o.markdown, folder: filepath.ToSlash(dir)}
 	if dir != "." {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,15 +80,25 @@ func TestCheckBeforeBuild(t *testing.T) {
 	write("config/rbac/role.yaml", "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}}\n")
 	check := func(sample string) (string, error) {
 		write("config/samples/a.yaml", sample)
-		var out bytes.Buffer
+		var out, errOut bytes.Buffer
 		c := Command()
 		c.SetArgs([]string{dir, "--check", "--generate=false"})
 		c.SetOut(&out)
+		c.SetErr(&errOut)
 		c.SilenceUsage, c.SilenceErrors = true, true
 		err := c.ExecuteContext(t.Context())
+		const unknown = "warning from the API server: unknown field \"spec\"\n"
+		if got := errOut.String(); err == nil && got != unknown {
+			t.Errorf("warnings %q, want %q once", got, unknown)
+		}
 		return out.String(), err
 	}
-	const sample = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: tea}}\n"
+	write("config/crd/bases/shops.yaml", `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+metadata: {name: shops.example.com}, spec: {group: example.com, scope: Namespaced, names: {kind: Shop, plural: shops},
+versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
+	const sample = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: tea}}\n---\n" +
+		"{apiVersion: example.com/v1, kind: Shop, metadata: {name: a}, spec: {}}\n---\n" +
+		"{apiVersion: example.com/v1, kind: Shop, metadata: {name: b}, spec: {}}\n"
 	out, err := check(sample)
 	for _, want := range []string{"checked: the control plane accepts the manifests\n", "has no ServiceAccount",
 		"no manifest creates the namespace tea"} {
@@ -98,6 +109,20 @@ func TestCheckBeforeBuild(t *testing.T) {
 	if out, err := check(strings.Replace(sample, "name: a", "name: A_", 1)); err == nil ||
 		!strings.Contains(err.Error(), `ConfigMap "A_" is invalid`) {
 		t.Errorf("%v, %s, want that the sample is invalid", err, out)
+	}
+}
+
+// A warning that several runs log is printed once.
+func TestWarnings(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(&warnings{to: &out})
+	for range 2 {
+		log.Warn("unknown field", "path", "spec.foo")
+		log.Info("not printed")
+	}
+	log.Error("refused")
+	if got, want := out.String(), "unknown field path=spec.foo\nrefused\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
