@@ -103,6 +103,86 @@ func TestServersEndWithTheirParent(t *testing.T) {
 	within(t, "ends", func() bool { return !healthy() })
 }
 
+// controller-runtime v0.8 and earlier wait for a line of etcd, and use kube-apiserver's port without
+// TLS, as an administrator.
+func TestServersOfOldSuites(t *testing.T) {
+	dir := t.TempDir()
+	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
+		t.Fatal(got)
+	}
+	etcd := exec.Command(filepath.Join(dir, "etcd"), "--listen-peer-urls=http://localhost:0",
+		"--listen-client-urls=http://"+freeAddress(t), "--data-dir="+t.TempDir())
+	line, err := etcd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := etcd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Wait()
+	defer etcd.Process.Kill()
+	if text, err := bufio.NewReader(line).ReadString('\n'); err != nil ||
+		!strings.Contains(text, "serving insecure client requests on ") {
+		t.Errorf("etcd writes %q: %v", text, err)
+	}
+	insecure, secure := freeAddress(t), freeAddress(t)
+	port := func(address string) string {
+		_, port, _ := net.SplitHostPort(address)
+		return port
+	}
+	server := exec.Command(filepath.Join(dir, "kube-apiserver"), "--advertise-address=127.0.0.1",
+		"--etcd-servers=http://127.0.0.1:1", "--cert-dir="+t.TempDir(), "--insecure-port="+port(insecure),
+		"--insecure-bind-address=127.0.0.1", "--secure-port="+port(secure),
+		"--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true")
+	var out output
+	server.Stdout, server.Stderr = &out, &out
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		server.Process.Signal(os.Interrupt)
+		server.Wait()
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	}()
+	status := func(url string) int {
+		resp, err := http.Get(url)
+		if err != nil {
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	within(t, "healthy", func() bool { return status("http://"+insecure+"/healthz") == http.StatusOK })
+	resp, err := http.Post("http://"+insecure+"/api/v1/namespaces", "application/json",
+		strings.NewReader(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "old"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		t.Errorf("create a namespace: %s", resp.Status)
+	}
+	// a watch, which does not delay the end of the server
+	watch, err := http.Get("http://" + insecure + "/api/v1/namespaces?watch=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	if text, err := bufio.NewReader(watch.Body).ReadString('\n'); err != nil || !strings.Contains(text, `"ADDED"`) {
+		t.Errorf("the watch sends %q: %v", text, err)
+	}
+	got := command(t, nil, filepath.Join(dir, "kube-apiserver"), "--insecure-port=1", "--insecure-bind-address=0.0.0.0",
+		"--secure-port="+port(freeAddress(t)))
+	if got.code == 0 || !strings.Contains(got.stderr, "must be a loopback address") {
+		t.Errorf("another address: %+v", got)
+	}
+	if got := command(t, nil, filepath.Join(dir, "kube-apiserver"), "--help"); strings.Contains(got.stdout, "--insecure-port") {
+		t.Error("the help lists the port, so that newer versions of envtest turn it off")
+	}
+}
+
 // within polls until a condition that depends on another process holds, for at most 30 seconds.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()

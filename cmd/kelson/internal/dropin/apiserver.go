@@ -38,6 +38,7 @@ const linger = 10 * time.Millisecond
 type apiserverOptions struct {
 	bindAddress  string
 	securePort   int
+	insecure     insecurePort
 	certDir      string
 	certFile     string
 	keyFile      string
@@ -70,12 +71,14 @@ func APIServerCommand() *cobra.Command {
 	// default it allows every authenticated client everything.
 	f.StringVar(&opts.bindAddress, "bind-address", "127.0.0.1", "address to listen on")
 	f.IntVar(&opts.securePort, "secure-port", 6443, "port to listen on")
+	opts.insecure.addFlags(f)
 	f.StringVar(&opts.certDir, "cert-dir", "",
 		"directory with apiserver.crt and apiserver.key; used if the files exist")
 	f.StringVar(&opts.certFile, "tls-cert-file", "", "serving certificate")
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "private key of the serving certificate")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "",
 		"CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
+	opts.endpoints.Local = true // controller-runtime v0.8 and earlier pass --advertise-address=127.0.0.1
 	opts.endpoints.AddFlags(f)
 	opts.gates.Authorization.Defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.AddFlags(&s)
@@ -102,6 +105,13 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 		return err
 	}
 	defer listener.Close()
+	insecure, err := opts.insecure.listen()
+	if err != nil {
+		return err
+	}
+	if insecure != nil {
+		defer insecure.Close()
+	}
 	serve.WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
 	log := serve.NewLog(errOut, slog.LevelWarn, opts.serving.JSONLog())
 	klogs.Route(log.Handler())
@@ -133,6 +143,9 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	server, err := serving.New(listen)
 	if err != nil {
 		return err
+	}
+	if insecure != nil {
+		defer serveInsecurely(insecure, handler)()
 	}
 	return server.Run(ctx)
 }

@@ -29,7 +29,7 @@ func EtcdCommand() *cobra.Command {
 		}
 		idle := time.AfterFunc(quiet, release)
 		defer idle.Stop()
-		return etcd.Serve(c.Context(), *clients, func() { idle.Reset(quiet) })
+		return etcd.Serve(c.Context(), *clients, c.ErrOrStderr(), func() { idle.Reset(quiet) })
 	}
 	return c
 }

@@ -14,6 +14,10 @@ import (
 
 // Endpoints are the flags of the endpoints of the Service "kubernetes".
 type Endpoints struct {
+	// Local accepts a loopback --advertise-address, and publishes no endpoints then, for servers
+	// that only clients on this machine use.
+	Local bool
+
 	advertise  net.IP
 	reconciler string
 	servers    int
@@ -59,6 +63,8 @@ func (o *Endpoints) Apply(cfg *controlplane.Config, bound net.Addr) error {
 			return nil //nolint:nilerr // a machine without a network has no endpoints
 		}
 		ip = resolved
+	} else if ip.IsLoopback() && o.Local {
+		return nil
 	} else if ip.IsLoopback() {
 		return fmt.Errorf("--advertise-address=%s: endpoints must not be loopback addresses", ip)
 	}

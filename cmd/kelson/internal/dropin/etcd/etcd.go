@@ -42,8 +42,10 @@ func Ignored(f *pflag.FlagSet, args []string) (notes []string) {
 	return notes
 }
 
-// Serve answers /health on urls until ctx ends. It calls requested for each request.
-func Serve(ctx context.Context, urls []string, requested func()) error {
+// Serve answers /health on urls until ctx ends. It calls requested for each request. When it
+// listens, it writes a line to out with etcd's former words, for which controller-runtime v0.8 and
+// earlier wait.
+func Serve(ctx context.Context, urls []string, out io.Writer, requested func()) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -64,6 +66,7 @@ func Serve(ctx context.Context, urls []string, requested func()) error {
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w", u.Host, err)
 		}
+		fmt.Fprintf(out, "etcd: serving insecure client requests on %s\n", u.Host)
 		go func() { failed <- server.Serve(listener) }()
 	}
 	select {

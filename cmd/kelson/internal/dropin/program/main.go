@@ -58,7 +58,7 @@ func runEtcd(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return etcd.Serve(parent.UntilEnd(ctx), *clients, func() {})
+	return etcd.Serve(parent.UntilEnd(ctx), *clients, os.Stderr, func() {})
 }
 
 // runAPIServer replaces this process by the kelson in the same folder, which has the name kubectl.
