@@ -234,8 +234,9 @@ func TestSamples(t *testing.T) {
 	}
 	dir := project(t, "")
 	write(t, dir, "config/samples/kustomization.yaml", "resources: [missing.yaml]")
-	if _, err := explore.Project(dir, nil); err == nil || !strings.Contains(err.Error(), "missing.yaml") ||
-		strings.Contains(err.Error(), "no samples") {
+	if _, err := explore.Project(dir, nil); err == nil ||
+		!strings.Contains(err.Error(), "lists a file that does not exist: stat ") ||
+		!strings.Contains(err.Error(), "missing.yaml") || strings.Contains(err.Error(), "no samples") {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "config/samples")); err != nil {

@@ -20,11 +20,13 @@ func (a *alarmed) Error() string {
 		a.alarms[len(a.alarms)-1], tail(a.run.steps, 12))
 }
 
-// reported reports whether the alarms are results of the exploration. An operator that ends needs
-// other arguments, or does not run in virtual time; this is an error of the scenario.
+// reported reports whether the alarms are results of the exploration. An operator that ends before
+// the first input needs other arguments, or does not run in virtual time; this is an error of the
+// scenario.
 func (a *alarmed) reported() bool {
 	last := a.alarms[len(a.alarms)-1]
-	return last.What != operatorEnded && last.What != operatorPanics
+	return last.What != operatorEnded && last.What != operatorPanics ||
+		slices.ContainsFunc(a.run.steps, func(step string) bool { return strings.HasPrefix(step, "input:") })
 }
 
 // The names of alarms (O3).
@@ -79,4 +81,28 @@ func (t *trial) loop(steps int, took time.Duration) string {
 		text += fmt.Sprintf("%s (%d times)", request, times[request])
 	}
 	return text
+}
+
+// pauses are the times between the last changes of objects.
+type pauses []time.Duration
+
+func (p *pauses) add(d time.Duration) {
+	const kept = 8
+	if d == 0 {
+		return // changes of the same moment
+	}
+	if *p = append(*p, d); len(*p) > kept {
+		*p = (*p)[1:]
+	}
+}
+
+// advice says what to do about an operator that changes objects regularly, as a cron job does.
+func (p pauses) advice() string {
+	const least = time.Minute // after a crash, the next process waits for a Lease
+	if len(p) == 0 || slices.Max(p) < least {
+		return ""
+	}
+	period := slices.Max(p).Round(time.Second)
+	return fmt.Sprintf("; the longest of the last pauses was %v. If the operator changes them regularly by design, "+
+		"set quiet in %s to less, such as %v", period, ConfigFile, period/2)
 }

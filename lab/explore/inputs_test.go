@@ -147,9 +147,9 @@ func TestChangedFields(t *testing.T) {
 		s.Retained = []string{"configmaps"}
 		report, err := explore.Explore(t, s, explore.Options{Plans: 1})
 		if !correct {
-			if err == nil || !strings.Contains(err.Error(), "the operator ended (O3): no captain") ||
-				!strings.Contains(err.Error(), "input: set spec") {
-				t.Errorf("%s: %v", name, err)
+			if len(report.Alarms) != 1 || report.Alarms[0].String() != "the operator ended (O3): no captain" ||
+				!strings.Contains(strings.Join(report.Alarms[0].Steps, "\n"), "input: set spec") {
+				t.Errorf("%s: %v, %v", name, report.Alarms, err)
 			}
 			continue
 		}

@@ -305,6 +305,9 @@ func versionDifference(one, other string) string {
 		return fmt.Sprintf("%q or %q", whose, otherwise)
 	}
 	changes, err := recording.Diff([]byte(a), []byte(b), recording.DiffOptions{Secrets: true, Metadata: true})
+	if fields := reordered(a, b); len(changes) == 0 && len(fields) > 0 {
+		return whose + ": " + strings.Join(fields, "; ")
+	}
 	if err != nil || len(changes) == 0 {
 		return fmt.Sprintf("%s: %s or %s", whose, a, b)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -138,6 +139,17 @@ func filesIn(k *kustomize.Kustomization) []string {
 
 // build returns the objects of a kustomization.
 func build(dir string) (all []*unstructured.Unstructured, err error) {
+	config, err := kustomizationOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range filesIn(config) {
+		// Resources may also be in other repositories.
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil && filepath.Ext(name) == ".yaml" &&
+			!strings.Contains(name, "://") {
+			return nil, fmt.Errorf("the kustomization of %s lists a file that does not exist: %w", dir, err)
+		}
+	}
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		return nil, fmt.Errorf("build kustomization %s: %w", dir, err)

@@ -20,6 +20,7 @@ func (t *trial) settle() bool {
 		return t.settleWire()
 	}
 	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
+	var pauses pauses
 	fired := t.progress.fired
 	quiet, horizon := orDefault(t.scenario.Quiet, defaultQuiet), orDefault(t.scenario.Horizon, defaultHorizon)
 	for {
@@ -29,6 +30,7 @@ func (t *trial) settle() bool {
 		}
 		if changed || t.progress.fired > fired {
 			// After a fault, the operator retries, perhaps after a long backoff.
+			pauses.add(time.Since(last))
 			last, fired = time.Now(), t.progress.fired
 		}
 		switch {
@@ -61,8 +63,8 @@ func (t *trial) settle() bool {
 			t.noteErrors(confirm)
 			return true
 		case time.Since(begin) > horizon:
-			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon,
-				strings.Join(t.history.recent, ", ")))
+			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s%s", horizon,
+				strings.Join(slices.Compact(t.history.recent), ", "), pauses.advice()))
 			return false
 		default:
 			t.await(quiet - time.Since(last))

@@ -47,6 +47,27 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Objects for which no webhook is called are also checked if the operator has webhooks. Whether the
+// others are right depends on the operator.
+func TestCheckWithWebhooks(t *testing.T) {
+	const hooked = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {hook: A_}}, data: {a: b}}"
+	for sample, want := range map[string]string{
+		"{apiVersion: example.com/v1, kind: Shop, metadata: {name: A_}}": `input "create Shop A_": Shop.example.com "A_" is invalid`,
+		"{apiVersion: example.com/v1, kind: Shop, metadata: {name: c}}":  "",
+	} {
+		dir := projectWith(t, "", "config/samples/a.yaml", hooked)
+		write(t, dir, "config/samples/b.yaml", sample)
+		write(t, dir, "config/webhook/manifests.yaml", hookConfiguration)
+		s, err := explore.Project(dir, nil)
+		if err == nil {
+			err = explore.Check(t.Context(), s)
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // Of a folder with two versions of a role, the operator has that which the kustomization lists. A
 // namespace that no manifest creates exists before the samples.
 func TestCheckAsDeployed(t *testing.T) {
