@@ -162,7 +162,8 @@ func TestPlansLeft(t *testing.T) {
 	}{
 		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, OneFault: true}, 0},
 		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, OneFault: true, Plans: 1}, 1},
-		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, Plans: 5}, 0}, // three of several faults
+		// Three of these plans have several faults.
+		{explore.Options{Kinds: []explore.Kind{explore.KillAfter}, Plans: 5}, 0},
 	} {
 		test.options.For = time.Hour
 		report, err := explore.Explore(t, twoSecretsScenario(false), test.options)

@@ -344,8 +344,8 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 	return driven
 }
 
-// ofAnyTime reports whether an error of an exploration has nothing to do with virtual time: an input
-// that fails, or an operator that fails without any fault.
+// ofAnyTime reports whether an error of an exploration has nothing to do with virtual time: an
+// input that fails, or an operator that fails without any fault.
 func ofAnyTime(text string) bool {
 	return strings.HasPrefix(text, "input ") || strings.HasPrefix(text, "without any fault, ")
 }
