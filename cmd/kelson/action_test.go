@@ -101,8 +101,8 @@ func TestReviewPlans(t *testing.T) {
 	}
 }
 
-// writePairs writes a project whose operator creates two Secrets for each ConfigMap, the second with
-// the suffix. It looks only for the first, which is a bug.
+// writePairs writes a project whose operator creates two Secrets for each ConfigMap, the second
+// with the suffix. It looks only for the first, which is a bug.
 func writePairs(t *testing.T, dir, suffix string) {
 	t.Helper()
 	program, err := os.ReadFile("../../lab/explore/testdata/program/main.go")
@@ -160,8 +160,8 @@ func TestReviewExplores(t *testing.T) {
 }
 
 // kelson explore --former tries upgrades from the version in another folder. The Secret that only
-// that version creates remains, which raises an alarm. The command that replays it, and the exported
-// test, name the folder.
+// that version creates remains, which raises an alarm. The command that replays it, and the
+// exported test, name the folder.
 func TestExploreFormer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles an operator")

@@ -77,8 +77,8 @@ func TestOperatorsThatVary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, correct := range []bool{false, true} {
-				// Kills and errors show the bug. For the correct operator, all kinds of faults are tried
-				// once.
+				// Kills and errors show the bug. For the correct operator, all kinds of faults are
+				// tried once.
 				options := explore.Options{For: time.Hour, OneFault: true,
 					Kinds: []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Lose, explore.Internal,
 						explore.TwoLeaders}}
