@@ -17,6 +17,9 @@ var Unhealthy = unhealthy
 // ReconcileError exports reconcileError to tests.
 var ReconcileError = reconcileError
 
+// MarkersFor exports markersFor to tests.
+var MarkersFor = markersFor
+
 // LoggedPanic exports loggedPanic to tests.
 var LoggedPanic = loggedPanic
 

@@ -150,7 +150,8 @@ func (e *explorer) lacksRights(base *baseline, r *result) bool {
 		return false
 	}
 	alarm := r.alarms[i]
-	alarm.Detail += "\nThe other runs give the operator all rights, as roles: [] in " + ConfigFile + " does."
+	alarm.Detail += "\nMarkers that allow this:\n" +
+		strings.Join(markersFor(strings.Split(alarm.Detail, "\n")), "\n") + "\nThe other runs give the operator all rights, as roles: [] in " + ConfigFile + " does."
 	alarm.complete(nil, r, nil, 1, 1)
 	base.alarms = append(base.alarms, alarm)
 	e.allRights = true

@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,10 @@ subjects: [{kind: ServiceAccount, name: a, namespace: a}]
 		t.Fatalf("%v, %v: want alarms about the rights and the Secret", err, report.Alarms)
 	}
 	rights, secret := report.Alarms[0], report.Alarms[1]
+	const marker = "//+kubebuilder:rbac:groups=\"\",resources=secrets,verbs="
+	if !strings.Contains(rights.Detail, marker) {
+		t.Errorf("%s, want %s", rights.Detail, marker)
+	}
 	if rights.Oracle != "O12" || rights.Plan.String() != "no faults" ||
 		strings.Count(rights.Detail+"\n", " secrets\n") == 0 || !strings.Contains(rights.Detail, "roles: []") {
 		t.Errorf("%s\n%s", rights.Plan, rights.Detail)
@@ -45,5 +50,17 @@ subjects: [{kind: ServiceAccount, name: a, namespace: a}]
 	}
 	if !strings.Contains(secret.Detail, "secrets default/web-cert: is missing") {
 		t.Errorf("%s\n%s, want the missing Secret", secret.Plan, secret.Detail)
+	}
+}
+
+// The markers have the groups and subresources of the requests. Caches list and watch.
+func TestMarkers(t *testing.T) {
+	got := explore.MarkersFor([]string{"list secrets", "apply deployments.apps/status default/a",
+		"update deployments.apps default/a", "create deployments.apps default/*"})
+	want := []string{"//+kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;update",
+		"//+kubebuilder:rbac:groups=apps,resources=deployments/status,verbs=patch",
+		`//+kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch`}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
