@@ -68,7 +68,8 @@ var operators = map[string]struct {
 	"cleans-up-without-finalizer": {cleansUp, &corev1.Secret{}},
 }
 
-// Run is the main function of an operator. With the flag -fixed, the operator does not have its bug.
+// Run is the main function of an operator. With the flag -fixed, the operator does not have its
+// bug.
 func Run(name string) {
 	fixed := flag.Bool("fixed", false, "run the operator without its bug")
 	flag.Parse()
