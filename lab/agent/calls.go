@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/ast"
 	"go/token"
+	"iter"
 	"path"
 	"strconv"
 	"strings"
@@ -34,6 +35,13 @@ var methods = map[string]struct {
 	"ListenAndServeTLS": {2, "ServerListenAndServeTLS"},
 }
 
+// readers are the functions that read a file, in files that name that with the namespace of a Pod,
+// as operator-sdk's projects do.
+var readers = map[string]string{"os.ReadFile": "ReadFile", "io/ioutil.ReadFile": "ReadFile"}
+
+// namespaceFile has the namespace of a Pod.
+const namespaceFile = "kubernetes.io/serviceaccount/namespace"
+
 // configured are the methods of net.ListenConfig that open ports, by name.
 var configured = map[string]string{"Listen": "ListenWith", "ListenPacket": "ListenPacketWith"}
 
@@ -56,7 +64,8 @@ var configurations = map[string]string{
 // mayCall reports whether a file may have calls that replaceCalls replaces.
 func mayCall(data []byte) bool {
 	for _, name := range []string{"net.Listen", "tls.Listen", "ListenAndServe", "ListenConfig", "InClusterConfig",
-		"BuildConfigFromFlags", `"os/exec"`, "StartProcess", "syscall.Exec", "syscall.ForkExec"} {
+		"BuildConfigFromFlags", `"os/exec"`, "StartProcess", "syscall.Exec", "syscall.ForkExec",
+		namespaceFile} {
 		if bytes.Contains(data, []byte(name)) {
 			return true
 		}
@@ -87,6 +96,10 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 		imports[name] = imported
 	}
 	r := replacement{imports: map[string]bool{}}
+	namesNamespace := false
+	for literal := range literals(file) {
+		namesNamespace = namesNamespace || strings.Contains(literal, namespaceFile)
+	}
 	kept := map[string]bool{}
 	replace := func(selector *ast.SelectorExpr, name, by string) {
 		r.edits = append(r.edits, edit{at(selector.Pos()), at(selector.End()), by})
@@ -104,7 +117,9 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 				return true
 			}
 			function := imports[x.Name] + "." + n.Sel.Name
-			if by := functions[function]; by != "" {
+			if by := readers[function]; by != "" && namesNamespace {
+				replace(n, x.Name, agentName+"."+by)
+			} else if by := functions[function]; by != "" {
 				replace(n, x.Name, agentName+"."+by)
 			} else if by := configurations[function]; by != "" {
 				replace(n, x.Name, strings.ReplaceAll(by, "PACKAGE", x.Name))
@@ -130,6 +145,19 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 		return true
 	})
 	return r
+}
+
+// literals yields the texts of the literals of a file.
+func literals(file *ast.File) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		more := true
+		ast.Inspect(file, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				more = more && yield(l.Value)
+			}
+			return more
+		})
+	}
 }
 
 // wrap returns the edits that replace x.M(a, b) by kelson_agent.By(x, a, b).

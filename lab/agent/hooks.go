@@ -2,11 +2,32 @@ package agent
 
 // hooks are the functions of the operator's dependencies that the agent replaces, by package.
 var hooks = map[string]hook{
-	"sigs.k8s.io/controller-runtime/pkg/leaderelection": {[]string{"getInClusterNamespace"}, `package leaderelection
+	// Until 0.11, leaders renewed a ConfigMap and a Lease; since then, only the Lease. The renewals
+	// of Leases are not sent to the kelson process.
+	"sigs.k8s.io/controller-runtime/pkg/leaderelection": {[]string{"getInClusterNamespace", "NewResourceLock"},
+		`package leaderelection
 
-import kelson KELSON
+import (
+	"reflect"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	kelson KELSON
+)
 
 func getInClusterNamespace() (string, error) { return kelson.Namespace(), nil }
+
+// NewResourceLock returns a lock of a Lease, unless the operator chose another one.
+func NewResourceLock(config *rest.Config, provider recorder.Provider, options Options) (resourcelock.Interface, error) {
+	lock := reflect.ValueOf(&options).Elem().FieldByName("LeaderElectionResourceLock")
+	if lock.IsValid() && (lock.String() == "" || strings.HasSuffix(lock.String(), "leases")) {
+		lock.SetString("leases")
+	}
+	return ` + original + `NewResourceLock(config, provider, options)
+}
 `},
 	"kelson.dev/operator/client": {[]string{"New"}, `package client
 

@@ -285,6 +285,10 @@ func (o *overlay) writable(c compiled) (string, error) {
 				return "", err
 			}
 		}
+		if _, err := os.Stat(filepath.Join(c.root, "go.mod")); errors.Is(err, fs.ErrNotExist) {
+			// The module is older than modules. A replacement must have the file.
+			o.files[filepath.Join(link, "go.mod")] = []byte("module " + c.module + "\n")
+		}
 		o.moved[c.module] = link
 	}
 	below, err := filepath.Rel(c.root, c.dir)

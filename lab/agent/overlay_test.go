@@ -32,8 +32,8 @@ func TestImportedModules(t *testing.T) {
 	}
 }
 
-// Calls that open ports, start programs or read the configuration of a Pod are replaced, by the path of their
-// package, and lines keep their numbers.
+// Calls that open ports, start programs or read the configuration of a Pod are replaced, by the
+// path of their package, and lines keep their numbers.
 func TestRewrite(t *testing.T) {
 	const source = `package main
 
@@ -96,5 +96,45 @@ func main() {
 	}
 	if changed, _, err := o.rewrite("a.go", []byte("package a\n"), nil); changed != nil || err != nil {
 		t.Errorf("%q, %v, want no change", changed, err)
+	}
+}
+
+// A file that names the file with the namespace of a Pod reads it with the agent. In other files,
+// os.ReadFile remains.
+func TestRewriteNamespace(t *testing.T) {
+	o := &overlay{agent: "example.com/p/zz_kelson_agent"}
+	for _, name := range []string{"/var/run/secrets/kubernetes.io/serviceaccount/namespace", "/etc/hosts"} {
+		source := "package a\n\nimport \"os\"\n\nvar namespace, err = os.ReadFile(\"" + name + "\")\n"
+		changed, _, err := o.rewrite("a.go", []byte(source), nil)
+		want := strings.Contains(name, namespaceFile)
+		if err != nil || strings.Contains(string(changed), `= kelson_agent.ReadFile("`+name) != want ||
+			mayCall([]byte(source)) != want {
+			t.Errorf("%s: %s, %v", name, changed, err)
+		}
+	}
+}
+
+// A module of the module cache whose files change is replaced by a link. If it has no go.mod,
+// because it is older than modules, the overlay adds one.
+func TestMovedModule(t *testing.T) {
+	for version, want := range map[string]bool{"v3.21.11+incompatible": true, "v1.0.0": false} {
+		o := &overlay{cache: t.TempDir(), modules: t.TempDir(), files: map[string][]byte{}, moved: map[string]string{}}
+		root := filepath.Join(o.modules, "example.com", "old@"+version)
+		if err := os.MkdirAll(filepath.Join(root, "host"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if !want {
+			if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/old\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir, err := o.writable(compiled{module: "example.com/old", root: root, dir: filepath.Join(root, "host")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		added := string(o.files[filepath.Join(filepath.Dir(dir), "go.mod")])
+		if (added == "module example.com/old\n") != want || want == (added == "") {
+			t.Errorf("%s: go.mod is %q", version, added)
+		}
 	}
 }

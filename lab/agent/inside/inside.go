@@ -55,6 +55,15 @@ func Kubeconfig() string { return os.Getenv("KUBECONFIG") }
 // Namespace returns the namespace of the operator's Pod.
 func Namespace() string { return orDefault(os.Getenv("POD_NAMESPACE"), "default") }
 
+// ReadFile replaces os.ReadFile in files of the operator that name the file with the namespace of
+// its Pod.
+func ReadFile(name string) ([]byte, error) {
+	if name == "/var/run/secrets/kubernetes.io/serviceaccount/namespace" {
+		return []byte(Namespace()), nil
+	}
+	return os.ReadFile(name)
+}
+
 // InTest calls f in a test, without the flags of package testing and the arguments of the process.
 // When f returns, the process ends.
 func InTest(f func(*testing.T)) {
