@@ -104,5 +104,6 @@ func (p pauses) advice() string {
 	}
 	period := slices.Max(p).Round(time.Second)
 	return fmt.Sprintf("; the longest of the last pauses was %v. If the operator changes them regularly by design, "+
-		"set quiet in %s to less, such as %v", period, ConfigFile, period/2)
+		"set quiet in %s to less, such as %v. A write that a crash delays to the next time is then missing at the end",
+		period, ConfigFile, period/2)
 }
