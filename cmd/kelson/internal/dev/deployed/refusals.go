@@ -12,8 +12,11 @@ import (
 var refused = regexp.MustCompile(`User \\*"([^"\\]+)\\*" cannot ([a-z]+) ` +
 	`(?:path \\*"([^"\\]+)\\*"|resource \\*"([^"\\]+)\\*" in API group \\*"([^"\\]*)\\*")`)
 
-// Refusals collects the requests of an operator that its roles do not allow. Its methods are safe
-// for concurrent use.
+// missingCertificate matches the error of a webhook server whose certificate is not mounted.
+var missingCertificate = regexp.MustCompile(`open /\S*/serving-certs/tls\.crt: no such file`)
+
+// Refusals collects the requests of an operator that its roles do not allow, and its other errors
+// that have a known next step. Its methods are safe for concurrent use.
 type Refusals struct {
 	user string
 
@@ -32,13 +35,18 @@ func (m *Manifests) NewRefusals() *Refusals {
 	return &Refusals{user: m.User(), seen: map[string]bool{}}
 }
 
-// Explain returns what is wrong and the next step if a line of the operator's output reports that a
-// request of the operator was refused. It returns "" for other lines, and for requests that it has
-// explained before.
-func (r *Refusals) Explain(line string) string {
+// Explain returns what is wrong and the next step, with the subject of the log entry, if a line of
+// the operator's output reports such an error. It returns "" for other lines, and for errors that
+// it has explained before.
+func (r *Refusals) Explain(line string) (subject, text string) {
+	if missingCertificate.MatchString(line) && r.first("certificate") {
+		return "webhooks", "config/default deploys no certificate for the webhooks that the operator serves: " +
+			"enable ../webhook and ../certmanager, with their patches, in its kustomization.yaml, " +
+			"or set ENABLE_WEBHOOKS=false for kelson dev"
+	}
 	found := refused.FindStringSubmatch(line)
 	if found == nil || found[1] != r.user {
-		return ""
+		return "", ""
 	}
 	verb, path, resource, group := found[2], found[3], found[4], found[5]
 	what, marker := verb+" "+path, fmt.Sprintf("urls=%s,verbs=%s", path, verb)
@@ -50,12 +58,18 @@ func (r *Refusals) Explain(line string) string {
 		}
 		marker = fmt.Sprintf("groups=%s,resources=%s,verbs=%s", cmp.Or(group, `""`), resource, verb)
 	}
+	if !r.first(what) {
+		return "", ""
+	}
+	return "rights", fmt.Sprintf("the roles of %s do not allow it to %s: add +kubebuilder:rbac:%s, or the rule in "+
+		"config/rbac; kelson rights --explore finds all that is missing", r.user, what, marker)
+}
+
+// first reports whether an error is new.
+func (r *Refusals) first(what string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.seen[what] {
-		return ""
-	}
+	seen := r.seen[what]
 	r.seen[what] = true
-	return fmt.Sprintf("the roles of %s do not allow it to %s: add +kubebuilder:rbac:%s, or the rule in config/rbac; "+
-		"kelson rights --explore finds all that is missing", r.user, what, marker)
+	return !seen
 }

@@ -72,8 +72,8 @@ func newDeployment(l *Loop) (*deployment, error) {
 	cfg.Output = func() io.WriteCloser {
 		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) {
 			d.report(deployed.MissingGroup(line))
-			if text := refusals.Explain(line); text != "" {
-				l.cfg.Log.Printf("rights", "%s", text)
+			if subject, text := refusals.Explain(line); text != "" {
+				l.cfg.Log.Printf(subject, "%s", text)
 			}
 		}}
 	}
