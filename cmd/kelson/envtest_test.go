@@ -103,8 +103,8 @@ func TestServersEndWithTheirParent(t *testing.T) {
 	within(t, "ends", func() bool { return !healthy() })
 }
 
-// controller-runtime v0.8 and earlier wait for a line of etcd, and use kube-apiserver's port without
-// TLS, as an administrator.
+// controller-runtime v0.8 and earlier wait for a line of etcd, and use kube-apiserver's port
+// without TLS, as an administrator.
 func TestServersOfOldSuites(t *testing.T) {
 	dir := t.TempDir()
 	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {

@@ -78,7 +78,8 @@ func APIServerCommand() *cobra.Command {
 	f.StringVar(&opts.keyFile, "tls-private-key-file", "", "private key of the serving certificate")
 	f.StringVar(&opts.serviceRange, "service-cluster-ip-range", "",
 		"CIDR of the cluster IPs of Services, or two CIDRs of different families separated by a comma")
-	opts.endpoints.Local = true // controller-runtime v0.8 and earlier pass --advertise-address=127.0.0.1
+	// controller-runtime v0.8 and earlier pass --advertise-address=127.0.0.1
+	opts.endpoints.Local = true
 	opts.endpoints.AddFlags(f)
 	opts.gates.Authorization.Defaults = []string{authz.ModeAlwaysAllow}
 	opts.gates.AddFlags(&s)
