@@ -80,8 +80,8 @@ type replacement struct {
 	imports map[string]bool // the names of additional imports
 }
 
-// replaceCalls returns the edits that replace the calls of a file that open ports, start programs or
-// read the configuration of a Pod.
+// replaceCalls returns the edits that replace the calls of a file that open ports, start programs
+// or read the configuration of a Pod.
 func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 	imports := map[string]string{} // by the name in this file
 	for _, spec := range file.Imports {

@@ -115,7 +115,8 @@ func allowedAddress(ip string) bool {
 			if name == "" || strings.Contains(name, "/") || net.ParseIP(name) != nil {
 				continue
 			}
-			found, _ := net.DefaultResolver.LookupHost(context.Background(), name) // fails for a program
+			// fails for a program
+			found, _ := net.DefaultResolver.LookupHost(context.Background(), name)
 			for _, address := range found {
 				addresses.known[address] = true
 			}
