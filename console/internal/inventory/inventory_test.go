@@ -81,7 +81,7 @@ func TestSummaries(t *testing.T) {
 	}
 	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Containers) != 1 ||
 		pod.Containers[0].Text != want {
-		t.Errorf("%q, want %q", pod.Containers, want)
+		t.Errorf("%+v, want %q", pod.Containers, want)
 	}
 	namespace, err := summarize(cluster.Kind{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
 		[]byte(`{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`))
