@@ -3,8 +3,11 @@
 package inside
 
 import (
+	"context"
 	"net"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	_ "unsafe" // for go:linkname
@@ -48,4 +51,32 @@ func guard() {
 		}
 		return external(text)
 	}
+}
+
+// addresses has the addresses of the allowed names.
+var addresses struct {
+	once  sync.Once
+	known map[string]bool
+}
+
+// allowedAddress reports whether the operator may connect to an address, or to a name with this
+// address.
+func allowedAddress(ip string) bool {
+	if allowed(ip) {
+		return true
+	}
+	addresses.once.Do(func() {
+		addresses.known = map[string]bool{}
+		for _, name := range strings.Split(os.Getenv(AllowVariable), ",") {
+			if name == "" || strings.Contains(name, "/") || net.ParseIP(name) != nil {
+				continue
+			}
+			// fails for a program
+			found, _ := net.DefaultResolver.LookupHost(context.Background(), name)
+			for _, address := range found {
+				addresses.known[address] = true
+			}
+		}
+	})
+	return addresses.known[ip]
 }

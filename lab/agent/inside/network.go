@@ -13,7 +13,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -95,34 +94,6 @@ func allowed(host string) bool {
 		}
 	}
 	return false
-}
-
-// addresses has the addresses of the allowed names.
-var addresses struct {
-	once  sync.Once
-	known map[string]bool
-}
-
-// allowedAddress reports whether the operator may connect to an address, or to a name with this
-// address.
-func allowedAddress(ip string) bool {
-	if allowed(ip) {
-		return true
-	}
-	addresses.once.Do(func() {
-		addresses.known = map[string]bool{}
-		for _, name := range strings.Split(os.Getenv(AllowVariable), ",") {
-			if name == "" || strings.Contains(name, "/") || net.ParseIP(name) != nil {
-				continue
-			}
-			// fails for a program
-			found, _ := net.DefaultResolver.LookupHost(context.Background(), name)
-			for _, address := range found {
-				addresses.known[address] = true
-			}
-		}
-	})
-	return addresses.known[ip]
 }
 
 // external reports an address, and returns the error of a connection to it.
