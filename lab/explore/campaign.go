@@ -251,7 +251,7 @@ func (c *campaign) explore() {
 	plans = c.wanted(plans)
 	c.report.OneFault, c.report.Skipped = len(plans)+skipped, skipped
 	// These find bugs that others may find, too, and do not say as much about them.
-	slices.SortStableFunc(plans, func(a, b Plan) int { return compareBool(a.occupies(), b.occupies()) })
+	slices.SortStableFunc(plans, func(a, b Plan) int { return compareBool(a.has(Occupied), b.has(Occupied)) })
 	if len(c.options.Kinds) == 0 {
 		c.noteMissing(plans)
 	}

@@ -28,9 +28,11 @@ const (
 // where the share of failures becomes 1, the failure has become inevitable.
 func (e *explorer) curve(a Alarm, reference *outcomes) []explored.Point {
 	var points []explored.Point
-	for begin, steps := time.Now(), curveSteps(a.Steps); len(points) < len(steps) &&
-		time.Since(begin) < curveTime; {
-		step := steps[len(points)]
+	begin := time.Now()
+	for _, step := range curveSteps(a.Steps) {
+		if time.Since(begin) >= curveTime {
+			break
+		}
 		p := explored.Point{Step: step, Text: a.Steps[step], Runs: curveRuns}
 		for seed := range uint64(curveRuns) {
 			r := e.runWith(a.Plan, nil, &branch{after: step + 1, seed: seed})

@@ -312,7 +312,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 	if e.wire != nil {
 		return e.runWire(plan, p)
 	}
-	if plan.zoned() && e.virtual != nil {
+	if plan.has(TimeZone) && e.virtual != nil {
 		if err := e.virtual.startZone(); err != nil {
 			return &result{failed: err}
 		}

@@ -19,16 +19,10 @@ const (
 // ofFormer are the kinds of faults with the former version.
 var ofFormer = []Kind{Upgrade, Rollback}
 
-// versions reports whether a plan runs the former version of the operator. Such plans have no other
-// faults: these would also change the runs with which the plan is compared.
-func (p Plan) versions() bool {
-	return slices.ContainsFunc(p, func(f Fault) bool { return slices.Contains(ofFormer, f.Kind) })
-}
-
 // NeedsFormer reports whether a plan, as a text, runs the former version of the operator.
 func NeedsFormer(plan string) bool {
 	p, err := ParsePlan(plan)
-	return err == nil && p.versions()
+	return err == nil && p.has(ofFormer...)
 }
 
 // variant is a variant of the operator's processes.

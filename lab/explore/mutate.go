@@ -21,12 +21,6 @@ import (
 // effect of a webhook. It stays until the end of the run. The state of a run does not contain what
 // it adds.
 
-// mutates reports whether a plan has Mutate. Such plans have no other faults, because states do not
-// show which objects the policy has changed.
-func (p Plan) mutates() bool {
-	return slices.ContainsFunc(p, func(f Fault) bool { return f.Kind == Mutate })
-}
-
 // mutated is the label and annotation that it adds.
 const mutated = "explore.kelson.dev/mutated"
 

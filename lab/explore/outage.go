@@ -156,15 +156,16 @@ func (t *trial) creates(c call) bool {
 	return !strings.Contains(c.resource, "/") && (c.verb == "create" || c.verb == "apply" && t.stored(c) == nil)
 }
 
-// occupies reports whether a plan has Occupied. As after an action, the right state depends on the
-// operator, so only oracles judge the run that need no comparison. Such plans have no other faults.
-func (p Plan) occupies() bool {
-	return slices.ContainsFunc(p, func(f Fault) bool { return f.Kind == Occupied })
+// has reports whether a plan has a fault of one of the kinds.
+func (p Plan) has(kinds ...Kind) bool {
+	return slices.ContainsFunc(p, func(f Fault) bool { return slices.Contains(kinds, f.Kind) })
 }
 
-// alone reports whether the faults of a plan can't be combined with others.
+// alone reports whether a plan has a fault that is not combined with others. Other faults would also
+// change the runs or states with which the run is compared, or the state does not show what the
+// fault has changed (Mutate).
 func (p Plan) alone() bool {
-	return p.foreign() || p.occupies() || p.mutates() || p.versions() || p.zoned() || p.changesStorage()
+	return p.foreign() || p.has(Occupied, Mutate, Upgrade, Rollback, TimeZone, StorageVersion)
 }
 
 // occupy prepares the creation of an object with the name in the operator's request.

@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,12 +19,6 @@ const StorageVersion Kind = "storage-version"
 
 // definitions is the resource of CustomResourceDefinitions.
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
-
-// changesStorage reports whether a plan has StorageVersion. Such plans have no other faults: they
-// would change the states that are compared.
-func (p Plan) changesStorage() bool {
-	return slices.ContainsFunc(p, func(f Fault) bool { return f.Kind == StorageVersion })
-}
 
 // definitions adds the changes of the storage versions of definitions of which objects exist.
 func (p *probe) definitions(t *trial, n int) {

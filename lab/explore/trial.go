@@ -180,11 +180,11 @@ func (t *trial) run() {
 			t.order = newPriorities(f.Seed)
 		}
 	}
-	if t.plan.versions() && !t.scenario.hasFormer() {
+	if t.plan.has(ofFormer...) && !t.scenario.hasFormer() {
 		t.result.failed = errNoFormer
 		return
 	}
-	if t.plan.zoned() && t.virtual == nil {
+	if t.plan.has(TimeZone) && t.virtual == nil {
 		t.result.failed = errNoZone
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // TimeZone has the operator's processes run in another time zone until the operator is quiet after
@@ -24,11 +23,6 @@ const (
 
 // errNoZone means that a plan needs a Program.
 var errNoZone = errors.New("a plan with another time zone needs the operator as a program in virtual time")
-
-// zoned reports whether a plan begins in another time zone.
-func (p Plan) zoned() bool {
-	return slices.ContainsFunc(p, func(f Fault) bool { return f.Kind == TimeZone })
-}
 
 // zones returns the plans with TimeZone, one for each input.
 func (e *explorer) zones() (plans []Plan) {
