@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"kelson.dev/console/internal/web"
 	"kelson.dev/lab/causes"
 	"kelson.dev/operator/client"
 )
@@ -33,23 +34,20 @@ type lastLines struct {
 	// read returns the end of a container's log, as diagnosis.Cluster.Logs does.
 	read func(ctx context.Context, pod client.Key, container string, previous bool) ([]string, error)
 
-	mu      sync.Mutex
-	known   map[run]string // empty: there is no line, or it is being read
-	reading chan struct{}  // a place per read
-	changed chan struct{}  // closed and replaced when a line is known
+	reading chan struct{} // a place per read
+	changed *web.Signal   // of known
+
+	mu    sync.Mutex
+	known map[run]string // "" while a line is read, and for logs without lines
 }
 
 func newLastLines(read func(context.Context, client.Key, string, bool) ([]string, error)) *lastLines {
-	return &lastLines{read: read, known: map[run]string{}, reading: make(chan struct{}, maxReading),
-		changed: make(chan struct{})}
+	return &lastLines{read: read, reading: make(chan struct{}, maxReading), changed: web.NewSignal(),
+		known: map[run]string{}}
 }
 
 // Changed returns a channel that is closed when more lines are known.
-func (l *lastLines) Changed() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changed
-}
+func (l *lastLines) Changed() <-chan struct{} { return l.changed.Wait() }
 
 // fill sets the lines of problems. It starts to read those that are not known yet, and forgets
 // those that no problem has any more.
@@ -90,8 +88,7 @@ func (l *lastLines) add(ctx context.Context, r run) {
 	defer l.mu.Unlock()
 	if _, shown := l.known[r]; shown {
 		l.known[r] = line
-		close(l.changed)
-		l.changed = make(chan struct{})
+		l.changed.Notify()
 	}
 }
 
