@@ -340,7 +340,7 @@ func parse(doc []byte, named bool) (Manifests, error) {
 			m["apiVersion"] == nil {
 			m["kind"], m["apiVersion"] = kind, obj.GetAPIVersion() // as in lists of the API
 		}
-		n, _ := lookup(&node, []string{"items", strconv.Itoa(i)})
+		n, _, _ := lookup(&node, []string{"items", strconv.Itoa(i)})
 		all = append(all, &Manifest{Object: &unstructured.Unstructured{Object: m}, node: n})
 	}
 	return all, nil
@@ -381,23 +381,17 @@ func (m *Manifest) Line(path string) int {
 	if m.node == nil {
 		return m.line + 1
 	}
-	_, line := lookup(m.node, steps(path))
+	_, line, _ := lookup(m.node, steps(path))
 	return m.line + line
 }
 
 // has reports whether the document has a field.
 func (m *Manifest) has(path string) bool {
-	node := m.node
-	for _, step := range steps(path) {
-		if node == nil {
-			return false
-		}
-		if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
-			node = node.Content[0]
-		}
-		node, _ = child(node, step)
+	if m.node == nil {
+		return false
 	}
-	return node != nil
+	_, _, found := lookup(m.node, steps(path))
+	return found
 }
 
 // finding returns a finding about a field of the object.
@@ -429,20 +423,21 @@ func (ms Manifests) Definitions() []Definition {
 	return all
 }
 
-// lookup follows a path in a document as far as it exists, and returns the line of the last name.
-func lookup(node *yaml.Node, path []string) (*yaml.Node, int) {
+// lookup follows a path in a document as far as it exists, and returns the line of the last name. It
+// reports whether it has found all of the path.
+func lookup(node *yaml.Node, path []string) (_ *yaml.Node, line int, found bool) {
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
 		node = node.Content[0]
 	}
-	line := node.Line
+	line = node.Line
 	for _, step := range path {
 		value, at := child(node, step)
 		if value == nil {
-			break
+			return node, line, false
 		}
 		node, line = value, at
 	}
-	return node, line
+	return node, line, true
 }
 
 // child returns a member or an element, with the line of its name.
