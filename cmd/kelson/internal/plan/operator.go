@@ -20,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/tools/clientcmd"
 	api "k8s.io/client-go/tools/clientcmd/api"
 
@@ -78,7 +79,7 @@ func configured(p *project.Project, binary string) (*operatorProcess, error) {
 		all = append(append(all, m.Definitions...), m.Objects...)
 		pod := m.Manager.Spec.Template.Spec
 		if pod.ServiceAccountName != "" {
-			op.user = account(m.Manager.Namespace, pod.ServiceAccountName)
+			op.user = serviceaccount.MakeUsername(m.Manager.Namespace, pod.ServiceAccountName)
 		}
 		op.adopt(m.Manager.Namespace, pod.ServiceAccountName, pod.Containers[0])
 		op.notes = m.Notes
@@ -120,8 +121,6 @@ func namespacesOf(all []*unstructured.Unstructured) (missing []*unstructured.Uns
 	return missing
 }
 
-func account(namespace, name string) string { return "system:serviceaccount:" + namespace + ":" + name }
-
 // soleAccount returns the user of the only service account; "" if there is none or several.
 func soleAccount(all manifests.Objects) (user string) {
 	for _, obj := range all {
@@ -135,7 +134,7 @@ func soleAccount(all manifests.Objects) (user string) {
 		if namespace == "" {
 			namespace = "default"
 		}
-		user = account(namespace, obj.GetName())
+		user = serviceaccount.MakeUsername(namespace, obj.GetName())
 	}
 	return user
 }

@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"kelson.dev/cmd/kelson/internal/dev/deployed"
 	"kelson.dev/toolchain/gen/rbac"
@@ -69,11 +71,8 @@ func decode(obj *unstructured.Unstructured, into any) error {
 // binds reports whether a binding has a service account, given by its user name, as a subject.
 func binds(binding *rbacv1.RoleBinding, user string) bool {
 	for _, s := range binding.Subjects {
-		namespace := s.Namespace
-		if namespace == "" {
-			namespace = binding.Namespace
-		}
-		if s.Kind == rbacv1.ServiceAccountKind && user == "system:serviceaccount:"+namespace+":"+s.Name {
+		namespace := cmp.Or(s.Namespace, binding.Namespace)
+		if s.Kind == rbacv1.ServiceAccountKind && user == serviceaccount.MakeUsername(namespace, s.Name) {
 			return true
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // refused matches the errors of requests that the authorizer refused, in text and in JSON.
@@ -26,8 +28,8 @@ type Refusals struct {
 
 // User returns the user as which the operator sends requests: its Deployment's service account.
 func (m *Manifests) User() string {
-	return "system:serviceaccount:" + m.Manager.Namespace + ":" +
-		cmp.Or(m.Manager.Spec.Template.Spec.ServiceAccountName, "default")
+	return serviceaccount.MakeUsername(m.Manager.Namespace,
+		cmp.Or(m.Manager.Spec.Template.Spec.ServiceAccountName, "default"))
 }
 
 // NewRefusals returns Refusals of the operator's requests.
