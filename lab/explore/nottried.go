@@ -111,7 +111,7 @@ func (c *campaign) noteMissing(plans []Plan) {
 		missing("the operator is not a program of its own", TimeZone)
 	}
 	if !c.scenario.hasFormer() {
-		missing("there is no former version of the operator (--former)", ofFormer...)
+		missing("they need a former version of the operator (--former)", ofFormer...)
 	}
 	for _, r := range reasons {
 		missing(r.reason, r.kinds...)

@@ -36,7 +36,7 @@ var update = flag.Bool("update", false, "write the results into testdata/traces"
 //	> isolate a    its requests fail; "connect a" ends this
 //	> wait 10      as many seconds pass
 //	> lease        the record in the Lease
-//	> delete       somebody deletes the Lease
+//	> delete       a user deletes the Lease
 func TestTraces(t *testing.T) {
 	files, err := filepath.Glob("testdata/traces/*.txt")
 	if err != nil || len(files) == 0 {
@@ -154,7 +154,7 @@ func (p *player) play(words []string) string {
 func (p *player) lease() {
 	lease, err := client.Get[coordinationv1.Lease](p.t.Context(), p.direct, key)
 	must(p.t, err)
-	holder := "nobody"
+	holder := "no replica"
 	if h := lease.Spec.HolderIdentity; h != nil && *h != "" {
 		holder = *h
 	}

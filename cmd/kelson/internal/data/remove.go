@@ -101,6 +101,6 @@ func hinted(err error, dir string) error {
 	if record.Key.Namespace != "" {
 		words = append(words, "--namespace", record.Key.Namespace)
 	}
-	return fmt.Errorf("%w\nIf there is no backup, this command removes the object: %s --data-dir %s --save FILE", err,
+	return fmt.Errorf("%w\nWithout a backup, this command removes the object: %s --data-dir %s --save FILE", err,
 		strings.Join(words, " "), dir)
 }

@@ -30,8 +30,8 @@ func (o *insecurePort) addFlags(f *pflag.FlagSet) {
 	}
 }
 
-// listen returns nil if there is no insecure port. Every user of this machine is an administrator
-// there, so others must not reach it.
+// listen opens the port, and returns nil if the flags name none. Requests to it have administrator
+// rights, so only this machine may reach it.
 func (o *insecurePort) listen() (net.Listener, error) {
 	if o.port == 0 {
 		return nil, nil

@@ -48,8 +48,9 @@ func (m *Manifests) withoutEndpoints() {
 	}
 }
 
-// targetPort returns the port of the operator's pod behind a Service: behind port 443, which
-// webhooks use, or behind the only port. It returns false if there is no such port.
+// targetPort returns the port of the operator's pod to which a Service leads from its port 443,
+// which webhooks use, or from its only port. It returns false if the Service has several other
+// ports, or if the container has no port with the name.
 func (m *Manifests) targetPort(service *corev1.Service) (int, bool) {
 	port := services.Port(service, 443)
 	if port == nil {
