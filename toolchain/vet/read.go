@@ -423,8 +423,8 @@ func (ms Manifests) Definitions() []Definition {
 	return all
 }
 
-// lookup follows a path in a document as far as it exists, and returns the line of the last name. It
-// reports whether it has found all of the path.
+// lookup follows a path in a document as far as it exists, and returns the line of the last name.
+// It reports whether it has found all of the path.
 func lookup(node *yaml.Node, path []string) (_ *yaml.Node, line int, found bool) {
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
 		node = node.Content[0]
