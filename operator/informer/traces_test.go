@@ -1,10 +1,7 @@
 package informer_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,9 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/transcript"
 )
-
-var update = flag.Bool("update", false, "write the results into testdata/traces")
 
 // TestTraces runs the files in testdata/traces, in virtual time. A line that begins with "> " is a
 // command; the lines up to the next command or comment are its result. The objects are pods, whose
@@ -36,40 +32,9 @@ var update = flag.Bool("update", false, "write the results into testdata/traces"
 //	> compact            … and has no history before now
 //	> restore 50         … and loses all objects, as when a backup is restored; its revision is 50
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/traces/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no traces", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { playFile(t, file) })
-		})
-	}
-}
-
-func playFile(t *testing.T, file string) {
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPlayer(t)
-	var got strings.Builder
-	for line := range strings.Lines(string(want)) {
-		command, is := strings.CutPrefix(line, "> ")
-		switch {
-		case is:
-			got.WriteString(line + p.play(strings.Fields(command)))
-		case strings.HasPrefix(line, "#") || line == "\n":
-			got.WriteString(line)
-		}
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if got.String() != string(want) {
-		t.Errorf("%s is\n%s\nwant\n%s", file, got.String(), want)
-	}
+	transcript.Run(t, func(t *testing.T, f transcript.File) {
+		synctest.Test(t, func(t *testing.T) { f.Play(t, newPlayer(t).play) })
+	})
 }
 
 // player runs the commands of a trace on a server with an informer.

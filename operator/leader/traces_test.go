@@ -3,12 +3,9 @@ package leader_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,10 +18,9 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
+	"kelson.dev/operator/internal/transcript"
 	"kelson.dev/operator/leader"
 )
-
-var update = flag.Bool("update", false, "write the results into testdata/traces")
 
 // TestTraces runs the files in testdata/traces, in virtual time. A line that begins with "> " is a
 // command; the lines up to the next command or comment are its result: what happened during it,
@@ -38,42 +34,15 @@ var update = flag.Bool("update", false, "write the results into testdata/traces"
 //	> lease        the record in the Lease
 //	> delete       a user deletes the Lease
 func TestTraces(t *testing.T) {
-	files, err := filepath.Glob("testdata/traces/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no traces", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { playFile(t, file) })
+	transcript.Run(t, func(t *testing.T, f transcript.File) {
+		synctest.Test(t, func(t *testing.T) {
+			server := apitest.New(leases)
+			p := &player{t: t, began: time.Now(), server: server, direct: newClient(t, server),
+				replicas: map[string]*participant{}}
+			defer p.end()
+			f.Play(t, p.play)
 		})
-	}
-}
-
-func playFile(t *testing.T, file string) {
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := apitest.New(leases)
-	p := &player{t: t, began: time.Now(), server: server, direct: newClient(t, server), replicas: map[string]*participant{}}
-	var got strings.Builder
-	for line := range strings.Lines(string(want)) {
-		command, is := strings.CutPrefix(line, "> ")
-		switch {
-		case is:
-			got.WriteString(line + p.play(strings.Fields(command)))
-		case strings.HasPrefix(line, "#") || line == "\n":
-			got.WriteString(line)
-		}
-	}
-	p.end()
-	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if got.String() != string(want) {
-		t.Errorf("%s is\n%s\nwant\n%s", file, got.String(), want)
-	}
+	})
 }
 
 // player runs the commands of a trace.
