@@ -161,9 +161,9 @@ func (p Plan) has(kinds ...Kind) bool {
 	return slices.ContainsFunc(p, func(f Fault) bool { return slices.Contains(kinds, f.Kind) })
 }
 
-// alone reports whether a plan has a fault that is not combined with others. Other faults would also
-// change the runs or states with which the run is compared, or the state does not show what the
-// fault has changed (Mutate).
+// alone reports whether a plan has a fault that is not combined with others. Other faults would
+// also change the runs or states with which the run is compared, or the state does not show what
+// the fault has changed (Mutate).
 func (p Plan) alone() bool {
 	return p.foreign() || p.has(Occupied, Mutate, Upgrade, Rollback, TimeZone, StorageVersion)
 }
