@@ -1,9 +1,9 @@
 // Package transcript runs files with commands and their results, from which readers learn a
 // protocol.
 //
-// A line that begins with "> " is a command. The lines up to the next command, comment or empty line
-// are its result. Comments begin with "#". The flag -update of a test writes the results into the
-// files.
+// A line that begins with "> " is a command. The lines up to the next command, comment or empty
+// line are its result. Comments begin with "#". The flag -update of a test writes the results into
+// the files.
 package transcript
 
 import (
