@@ -34,7 +34,7 @@ func TestAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
+	env := testenv.New(t, testenv.Nodes(controlplane.Simulated{}), testenv.Workloads())
 	env.Create(t, deployment("web", 2))
 	env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})

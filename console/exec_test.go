@@ -20,7 +20,7 @@ import (
 // A terminal in a container, with its size, keys, output, and the command's exit code.
 func TestExec(t *testing.T) {
 	chromium(t)
-	env := testenv.New(t, testenv.Nodes(controlplane.NodeProcess))
+	env := testenv.New(t, testenv.Nodes(controlplane.Processes{}))
 	env.Create(t, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shell"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{

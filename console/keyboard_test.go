@@ -145,7 +145,7 @@ func (b *tab) walk(path string) {
 // operated starts a cluster with objects for every view, for the tests of keys and screen readers.
 func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	t.Helper()
-	env := testenv.New(t, testenv.Nodes(controlplane.NodeProcess), testenv.Workloads())
+	env := testenv.New(t, testenv.Nodes(controlplane.Processes{}), testenv.Workloads())
 	for _, name := range []string{"shell", "other"} {
 		env.Create(t, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},

@@ -32,7 +32,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 // addresses.
 func TestObjects(t *testing.T) {
 	chromium(t)
-	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
+	env := testenv.New(t, testenv.Nodes(controlplane.Simulated{}), testenv.Workloads())
 	web := deployment("web", 3)
 	web.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "echo serving; sleep 3600"}
 	env.Create(t, web)

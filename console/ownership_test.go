@@ -16,7 +16,7 @@ import (
 // per kind.
 func TestMap(t *testing.T) {
 	chromium(t)
-	env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads())
+	env := testenv.New(t, testenv.Nodes(controlplane.Simulated{}), testenv.Workloads())
 	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}})
 	web := deployment("web", 3)
 	web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{

@@ -79,7 +79,7 @@ func (o *options) atRest(ctx context.Context) ([]row, error) {
 
 // start starts a control plane as package testenv does.
 func start(ctx context.Context, from *store.Snapshot) (*controlplane.ControlPlane, error) {
-	return controlplane.Start(ctx, controlplane.Config{NodeLease: -1, From: from})
+	return controlplane.Start(ctx, controlplane.Config{From: from})
 }
 
 // answers checks that a plane responds to a request.

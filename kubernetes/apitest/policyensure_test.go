@@ -25,7 +25,7 @@ type restarts struct {
 
 func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 	r.t.Helper()
-	plane, err := controlplane.Start(r.t.Context(), controlplane.Config{Store: r.state, NoControllers: true})
+	plane, err := controlplane.Start(r.t.Context(), controlplane.Config{Store: r.state, Controllers: controlplane.NoControllers{}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

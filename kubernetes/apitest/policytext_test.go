@@ -31,7 +31,7 @@ var resources = []string{
 
 // policy.txt has what the API stores for Kubernetes' own policy; -update writes it.
 func TestPolicyText(t *testing.T) {
-	posted := stored(t, controlplane.Config{NoControllers: true})
+	posted := stored(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	aggregated := stored(t, controlplane.Config{})
 	var text strings.Builder
 	text.WriteString("# Made by go generate from Kubernetes' bootstrap policy; policy.go says how it is read.\n")

@@ -132,7 +132,7 @@ func TestDeniedUpdateByCollector(t *testing.T) {
 // If only service accounts of kube-system may create pods, Deployments still work.
 func TestOnlySystemAccountsCreatePods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := garbage{t, testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated), testenv.Log(t))}
+		p := garbage{t, testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}), testenv.Log(t))}
 		p.forbid("system-only", "pods", admissionv1.Create, "",
 			`request.userInfo.username.startsWith("system:serviceaccount:kube-system:")`)
 		labels := map[string]string{"app": "web"}

@@ -139,13 +139,12 @@ func drive(t *testing.T) *driven {
 	}
 	d := &driven{T: t, witness: newWitness(), stored: map[string]bool{}}
 	d.plane, err = controlplane.Start(t.Context(), controlplane.Config{
-		Audit: controlplane.Audit{Policy: d.witness, Sink: d.witness}, Workloads: true,
-		Node:   controlplane.NodeSimulated,
-		Nodes:  []simulatednodes.Group{{Count: 2}},
-		RootCA: authority.PEM, Authority: authority,
+		Audit:       controlplane.Audit{Policy: d.witness, Sink: d.witness},
+		Controllers: controlplane.AllControllers{LoadBalancers: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}},
+		Node:        controlplane.Simulated{Groups: []simulatednodes.Group{{Count: 2}}, Lease: controlplane.NodeLease},
+		RootCA:      authority.PEM, Authority: authority,
 		Authentication: controlplane.Authentication{AcceptBootstrapTokens: true},
 		Admission:      controlplane.Admission{Enable: []string{"NodeRestriction"}},
-		LoadBalancers:  []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")},
 		Endpoints:      controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.200:6443")},
 	})
 	if err != nil {
@@ -459,7 +458,7 @@ func TestComponentsWithoutRBAC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{
 			Authorization: controlplane.Authorization{Modes: []string{authz.ModeAlwaysDeny}},
-			Node:          controlplane.NodeSimulated,
+			Node:          controlplane.Simulated{Lease: controlplane.NodeLease},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (m *via) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNotFoundOfAnotherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &misleading{seen: map[string]bool{}}
-		p := garbage{t, testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads(),
+		p := garbage{t, testenv.New(t, testenv.Nodes(controlplane.Simulated{}), testenv.Workloads(),
 			testenv.Requests(func(next http.RoundTripper) http.RoundTripper {
 				return &via{m, next}
 			}))}

@@ -172,7 +172,7 @@ func TestWithoutAuthorityOrControllers(t *testing.T) {
 			p.Error("want a service account and no root CA")
 		}
 	})
-	withDefaults(t, controlplane.Config{NoControllers: true, RootCA: withCA.RootCA}, func(p defaulting) {
+	withDefaults(t, controlplane.Config{Controllers: controlplane.NoControllers{}, RootCA: withCA.RootCA}, func(p defaulting) {
 		if p.exists(&corev1.ServiceAccount{}, "default", namespacedefaults.ServiceAccount) ||
 			p.exists(&corev1.ConfigMap{}, "default", namespacedefaults.ConfigMap) {
 			p.Error("want nothing without controllers")

@@ -49,12 +49,11 @@ func podOn(node, name string) *corev1.Pod {
 // zones and capacities.
 func TestDeclaredNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Log(t), testenv.Nodes(controlplane.NodeSimulated,
-			simulatednodes.Group{Count: 2, Zones: []string{"a", "b"},
-				Capacity: corev1.ResourceList{"cpu": resource.MustParse("2")}},
-			simulatednodes.Group{Count: 1, Name: "db", Labels: map[string]string{"disk": "ssd"},
+		env := testenv.New(t, testenv.Log(t), testenv.Nodes(controlplane.Simulated{Groups: []simulatednodes.Group{
+			{Count: 2, Zones: []string{"a", "b"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse("2")}},
+			{Count: 1, Name: "db", Labels: map[string]string{"disk": "ssd"},
 				Taints: []corev1.Taint{{Key: "db", Effect: corev1.TaintEffectNoSchedule}}},
-		))
+		}}))
 		env.Settle(t)
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
 		if err != nil {
@@ -103,7 +102,7 @@ func TestDeclaredNodes(t *testing.T) {
 // object. Two agents do not run one pod, and addresses of pods are unique across nodes.
 func TestNodesAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
+		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}))
 		env.Create(t, podOn("late", "early")) // bound before its node exists
 		created := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{corev1.LabelOSStable: "plan9"},
@@ -165,8 +164,8 @@ func TestNodesAtRunTime(t *testing.T) {
 // running, without a restart.
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),
-			testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 1}))
+		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{
+			Groups: []simulatednodes.Group{{Count: 1}}, Lease: controlplane.NodeLease}))
 		stays := podOn("node-1", "stays")
 		stays.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		env.Create(t, stays)

@@ -271,12 +271,13 @@ func TestOOMKills(t *testing.T) {
 // replaced on other nodes, and no longer exist when it is back.
 func TestNodeGoesSilentAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),
+		env := testenv.New(t, testenv.Workloads(),
 			testenv.Stage(recipeStages(t, "A node that goes silent and comes back")...),
-			testenv.Nodes(controlplane.NodeSimulated,
-				simulatednodes.Group{Count: 1, Labels: map[string]string{"fails": "true"}},
-				simulatednodes.Group{Count: 1, Name: "spare",
-					Taints: []corev1.Taint{{Key: "spare", Effect: corev1.TaintEffectPreferNoSchedule}}}))
+			testenv.Nodes(controlplane.Simulated{Lease: controlplane.NodeLease, Groups: []simulatednodes.Group{
+				{Count: 1, Labels: map[string]string{"fails": "true"}},
+				{Count: 1, Name: "spare",
+					Taints: []corev1.Taint{{Key: "spare", Effect: corev1.TaintEffectPreferNoSchedule}}},
+			}}))
 		letPass(t, env, time.Second)
 		web := deployment("web", "x", 1, nil)
 		env.Create(t, web)

@@ -41,7 +41,7 @@ func kwok(t *testing.T, names ...string) (paths []string) {
 }
 
 func simulatedNodes(count int) testenv.Option {
-	return testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: count})
+	return testenv.Nodes(controlplane.Simulated{Groups: []simulatednodes.Group{{Count: count}}})
 }
 
 func newPod(name string) *corev1.Pod {

@@ -47,7 +47,7 @@ func FuzzCredentials(f *testing.F) {
 	}
 	write(f, tokens, []byte("letmein,jane,7\n"))
 	write(f, authority, ca.PEM)
-	plane := start(f, controlplane.Config{NoControllers: true, ClientCAs: ca.Pool(),
+	plane := start(f, controlplane.Config{Controllers: controlplane.NoControllers{}, ClientCAs: ca.Pool(),
 		Authentication: controlplane.Authentication{
 			AcceptBootstrapTokens: true, Config: authn.Config{
 				TokenFile: tokens, OIDC: &authn.OIDC{IssuerURL: "https://127.0.0.1:1", ClientID: "kelson",
@@ -108,7 +108,7 @@ func FuzzCredentials(f *testing.F) {
 // FuzzReviews checks that reviews with any content never cause a panic, and that invalid tokens
 // authenticate no user.
 func FuzzReviews(f *testing.F) {
-	plane := start(f, controlplane.Config{NoControllers: true})
+	plane := start(f, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 	kinds := []struct{ path, body string }{
 		{"/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"a.b.c","audiences":["x"]}}`},
@@ -267,7 +267,7 @@ func FuzzAnswers(f *testing.F) {
 	write(f, kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],
 		"users":[{"name":"u","user":{}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`, server.URL, bundle))
 	plane := start(f, controlplane.Config{
-		NoControllers: true,
+		Controllers: controlplane.NoControllers{},
 		Authentication: controlplane.Authentication{
 			Config: authn.Config{Webhook: &authn.Webhook{ConfigFile: kubeconfig, Version: "v1"}}},
 		Authorization: controlplane.Authorization{Modes: []string{"RBAC", "Webhook"},
@@ -391,7 +391,7 @@ func FuzzAccessFiles(f *testing.F) {
 				return
 			}
 			if plane, err := controlplane.Start(ctx,
-				controlplane.Config{NoControllers: true, Admission: controlplane.Admission{Plugins: plugins}}); err == nil {
+				controlplane.Config{Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Plugins: plugins}}); err == nil {
 				plane.Stop()
 			}
 		case 4:

@@ -33,7 +33,7 @@ func (p *ControlPlane) newAdmission(cfg Config, authorizer authorizer.Authorizer
 		Objects:      func() resource.Objects { return p.verbs },
 		Transport:    p.serverTransport(),
 		Authorizer:   authorizer,
-		Controllers:  !cfg.NoControllers,
+		Controllers:  cfg.controls(),
 		Metrics:      metrics,
 		Manifests:    plugins.Manifests(),
 	})

@@ -267,7 +267,7 @@ func TestAvailability(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, controlplane.Config{NoControllers: true})
+				c := newCluster(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 				if test.handler == nil {
 					test.handler = good
 				}

@@ -492,7 +492,7 @@ func TestTrustIsPublished(t *testing.T) {
 	defer st.Close()
 	published := func(cfg controlplane.Config) map[string]string {
 		t.Helper()
-		cfg.Store, cfg.NoControllers = st, true
+		cfg.Store, cfg.Controllers = st, controlplane.NoControllers{}
 		plane, err := controlplane.Start(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -542,7 +542,7 @@ func TestChangedTrustIsPublished(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write(t, file, first.PEM)
 	synctest.Test(t, func(t *testing.T) {
-		plane := start(t, controlplane.Config{NoControllers: true,
+		plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 			Authentication: controlplane.Authentication{Config: authn.Config{ClientCAFile: file}}})
 		published := func() string {
 			t.Helper()

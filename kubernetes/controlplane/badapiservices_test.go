@@ -14,7 +14,7 @@ import (
 // groups of servers are in TestAvailability.
 func TestBadAPIServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, controlplane.Config{NoControllers: true})
+		c := newCluster(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 		c.serve("wardle", "wardle.default.svc", &api{group: wardle, version: "v1alpha1"})
 		c.register(wardle, "v1alpha1", "wardle")
 		for _, test := range []struct {

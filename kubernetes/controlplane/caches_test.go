@@ -27,8 +27,9 @@ func TestCachesThatDoNotFill(t *testing.T) {
 		}
 		var log bytes.Buffer
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{
-			APIs: apis, Workloads: true, Node: controlplane.NodeSimulated,
-			Controllers: workloads.Selection{"*", "-simulated-volumes"}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			APIs: apis, Controllers: controlplane.AllControllers{Selection: workloads.Selection{"*", "-simulated-volumes"}},
+			Node: controlplane.Simulated{Lease: controlplane.NodeLease},
+			Log:  slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func (p *ControlPlane) components(cfg Config) builtin.Components {
 		}
 		return p.store.Failed()
 	}}
-	if !cfg.NoControllers && slices.ContainsFunc(ControllerNames(), cfg.Controllers.Runs) {
+	if cfg.controls() && slices.ContainsFunc(ControllerNames(), cfg.selects) {
 		all["controller-manager"] = healthy
 	}
 	if p.schedules(cfg) {
@@ -31,7 +31,7 @@ func (p *ControlPlane) components(cfg Config) builtin.Components {
 
 // schedules reports whether the scheduler runs in this process.
 func (p *ControlPlane) schedules(cfg Config) bool {
-	return (p.nodes.exist() || !cfg.NoControllers && cfg.Workloads) && cfg.Controllers.Runs(schedulerName)
+	return (p.nodes.exist() || cfg.runsWorkloads()) && cfg.selects(schedulerName)
 }
 
 // runsPodsOf reports whether this process runs the pods of a node.

@@ -18,9 +18,9 @@ func TestComponentStatuses(t *testing.T) {
 		cfg     controlplane.Config
 		healthy string
 	}{
-		"own":         {controlplane.Config{Workloads: true}, "controller-manager etcd-0 scheduler"},
-		"others":      {controlplane.Config{Workloads: true, Controllers: workloads.Selection{"-*"}}, "etcd-0"},
-		"only an API": {controlplane.Config{NoControllers: true}, "etcd-0"},
+		"own":         {controlplane.Config{Controllers: controlplane.AllControllers{}}, "controller-manager etcd-0 scheduler"},
+		"others":      {controlplane.Config{Controllers: controlplane.AllControllers{Selection: workloads.Selection{"-*"}}}, "etcd-0"},
+		"only an API": {controlplane.Config{Controllers: controlplane.NoControllers{}}, "etcd-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plane := start(t, test.cfg)

@@ -4,20 +4,15 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/builtin"
-	"kelson.dev/kubernetes/controllers/simulatednodes"
-	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/emulation"
-	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 )
 
@@ -31,7 +26,7 @@ type Config struct {
 	// store in memory that Stop closes.
 	Store *store.Store
 	// From is the initial state of the control plane's own store, which copies it in O(1) and
-	// continues from its revision; nil means empty. From is ignored if Store is set.
+	// continues from its revision; nil means empty. Store and From exclude each other.
 	From *store.Snapshot
 	// ClientCAs verify client certificates. If nil, no client certificate is accepted.
 	ClientCAs *x509.CertPool
@@ -88,57 +83,14 @@ type Config struct {
 	// WatchTimeout is the minimum duration of watches whose clients set no timeout; the maximum is
 	// twice that. 0 means half an hour.
 	WatchTimeout time.Duration
-	// Node selects what runs pods; "" means NodeNone.
+	// Node selects what runs pods. With nil, nothing does: they stay Pending.
 	Node Node
-	// Nodes are simulated nodes that replace the one of NodeSimulated. They must be empty for any
-	// other value of Node. With NodeSimulated, further Nodes are simulated if they have the
-	// annotation kwok.x-k8s.io/node=fake; see package simulatednodes.
-	Nodes []simulatednodes.Group
-	// Stages are installed at the start and script what simulated nodes and their pods do; see
-	// package stages. They need NodeSimulated.
-	Stages []*stage.Stage
-	// NodeLease is how long the node counts as alive after its last heartbeat; 0 means 40 seconds.
-	// If negative, the node has no Lease: in virtual time, renewing one every ten seconds would be
-	// most of the work of a simulated month.
-	NodeLease time.Duration
-	// NodeDir is where NodeProcess keeps the directories and logs of containers. Only NodeProcess
-	// needs it.
-	NodeDir string
-	// NodeHidden lists files and directories that pods of NodeProcess cannot access, for example
-	// the data directory.
-	NodeHidden []string
-	// NodeUnconfined runs the pods of NodeProcess as the user of this process, with access to all
-	// its files.
-	NodeUnconfined bool
-	// NodeServer is the address ("host:port") at which pods of NodeProcess reach this control
-	// plane; "" means that they can't.
-	NodeServer string
-	// NodeImages has directories with the files of images, by the names of the images, for the root
-	// directories of containers of NodeProcess.
-	NodeImages map[string]string
-	// NoControllers omits the controllers that in Kubernetes belong to
-	// kube-controller-manager. Then dependents of deleted owners stay, namespaces stay Terminating
-	// and have no default service account, finished Jobs stay, and cluster roles are not
-	// aggregated.
-	NoControllers bool
-	// Controllers selects controllers by name, as kube-controller-manager's --controllers does; see
-	// ParseControllers. None means all. NoControllers, Workloads, Node and LoadBalancers still
-	// decide which controllers exist.
-	Controllers workloads.Selection
-	// Workloads runs the controllers of Deployments, StatefulSets, DaemonSets, Jobs, EndpointSlices
-	// and other workload kinds; see package workloads. They start when the first such object
-	// exists. Ignored with NoControllers.
-	Workloads bool
-	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
-	// a part as spec.podCIDRs. They need Workloads. If empty, nodes get none.
-	PodRanges []*net.IPNet
+	// Controllers selects the controllers that belong to kube-controller-manager in Kubernetes; nil
+	// means ObjectControllers{}.
+	Controllers Controllers
 	// Scheduler configures the scheduler; nil means Kubernetes' defaults. The scheduler runs with
-	// Workloads, and if Node is not NodeNone. It starts when a node and a pod without a node exist.
+	// AllControllers, and with any Node. It starts when a node and a pod without a node exist.
 	Scheduler *scheduler.Settings
-	// LoadBalancers is the pool of addresses for Services of type LoadBalancer: at most one prefix
-	// for each IP family. An empty list means that another program implements these Services.
-	// Ignored with NoControllers.
-	LoadBalancers []netip.Prefix
 	// ExternalCloud makes the control plane's own node wait for a cloud-controller-manager: it has
 	// the taint node.cloudprovider.kubernetes.io/uninitialized until that manager removes it.
 	ExternalCloud bool
@@ -202,27 +154,4 @@ type ServiceAccounts struct {
 	NoExtension bool
 	// MaxLifetime is the longest lifetime of tokens that clients can request; 0 means unlimited.
 	MaxLifetime time.Duration
-}
-
-// Node selects how pods run.
-type Node string
-
-const (
-	// NodeNone runs no pods: they stay Pending.
-	NodeNone Node = "none"
-	// NodeSimulated takes pods through the lifecycle that their spec describes, without running
-	// anything.
-	NodeSimulated Node = "simulated"
-	// NodeProcess runs the containers' commands as processes of this machine. Unless NodeUnconfined
-	// is set, package process confines them.
-	NodeProcess Node = "process"
-)
-
-// ParseNode returns the Node with a name: none, simulated or process.
-func ParseNode(s string) (Node, error) {
-	switch n := Node(s); n {
-	case NodeNone, NodeSimulated, NodeProcess:
-		return n, nil
-	}
-	return "", fmt.Errorf("node %q: must be %s, %s or %s", s, NodeNone, NodeSimulated, NodeProcess)
 }

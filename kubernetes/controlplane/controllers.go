@@ -47,7 +47,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		return err
 	}
 	run := func(name string, run func(context.Context) error) {
-		if cfg.Controllers.Runs(name) {
+		if cfg.selects(name) {
 			parts.run(ctx, name, run)
 		}
 	}
@@ -57,13 +57,13 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		parts.run(ctx, "IP addresses", ipaddresses.New(ipaddresses.Config{Store: p.store, Client: as.server,
 			Log: cfg.Log}).Run)
 	}
-	if !cfg.NoControllers || p.nodes.exist() {
+	if cfg.controls() || p.nodes.exist() {
 		// The control plane's own node needs this controller even with NoControllers: without it,
 		// the node stays tainted.
 		run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store,
 			Client: as.controller("node-controller"), Log: cfg.Log}).Run)
 	}
-	if cfg.NoControllers {
+	if !cfg.controls() {
 		return nil
 	}
 	run("service-cidr-controller", servicecidrs.New(servicecidrs.Config{Store: p.store,
@@ -109,9 +109,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		Log: cfg.Log,
 	}).Run)
 	p.startCredentials(ctx, parts, cfg, as, issue, authorizer)
-	if len(cfg.LoadBalancers) > 0 {
+	if pool := cfg.loadBalancers(); len(pool) > 0 {
 		run(loadBalancersName, loadbalancer.New(loadbalancer.Config{Store: p.store,
-			Client: as.controller("service-controller"), Pool: cfg.LoadBalancers, Log: cfg.Log}).Run)
+			Client: as.controller("service-controller"), Pool: pool, Log: cfg.Log}).Run)
 	}
 	if simulatesVolumes(cfg) {
 		volumes := simulatedvolumes.New(simulatedvolumes.Config{Store: p.store,
@@ -121,9 +121,9 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		}
 		parts.run(ctx, "simulated volumes", volumes.Run)
 	}
-	if cfg.Workloads {
+	if all, ok := cfg.Controllers.(AllControllers); ok {
 		parts.run(ctx, "workloads", workloads.New(workloads.Config{
-			Store: p.store, As: p.RESTConfigAs, Selected: cfg.Controllers, PodRanges: cfg.PodRanges, Waits: p.waits,
+			Store: p.store, As: p.RESTConfigAs, Selected: all.Selection, PodRanges: all.PodRanges, Waits: p.waits,
 			Log: cfg.Log,
 		}).Run)
 	}

@@ -139,7 +139,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 		return nil, err
 	}
 	policy := bootstrappolicy.Config{Store: p.store, REST: p.serverConfig, Visible: p.observed(cfg),
-		Aggregated: !cfg.NoControllers, Log: cfg.Log}
+		Aggregated: cfg.controls(), Log: cfg.Log}
 	if err := p.createInitialObjects(ctx, cfg, policy); err != nil {
 		return nil, err
 	}
@@ -181,10 +181,15 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	return p, nil
 }
 
+// ErrTwoStates means that Config has both a Store and a state to start from.
+var ErrTwoStates = errors.New("a control plane has either a store or a state to start from")
+
 // openStore uses the given store, a fork of another control plane's state, or a new state in
 // memory.
 func (p *ControlPlane) openStore(ctx context.Context, cfg Config) (err error) {
 	switch {
+	case p.store != nil && cfg.From != nil:
+		return ErrTwoStates
 	case p.store != nil:
 	case cfg.From != nil:
 		p.store, p.ownsStore = cfg.From.Fork(), true
@@ -195,7 +200,7 @@ func (p *ControlPlane) openStore(ctx context.Context, cfg Config) (err error) {
 		}
 		p.ownsStore = true
 	default:
-		if p.store, err = bootstrappolicy.Fresh(ctx, !cfg.NoControllers); err != nil {
+		if p.store, err = bootstrappolicy.Fresh(ctx, cfg.controls()); err != nil {
 			return fmt.Errorf("create store: %w", err)
 		}
 		p.ownsStore = true

@@ -14,14 +14,14 @@ import (
 // startCredentials starts the controllers of credentials: tokens in Secrets and certificates.
 func (p *ControlPlane) startCredentials(ctx context.Context, parts *parts, cfg Config, as *controllerClients,
 	issue *issuer.Issuer, authorizer authorizer.UnconditionalAuthorizer) {
-	if cfg.Controllers.Runs(tokenNames[0]) {
+	if cfg.selects(tokenNames[0]) {
 		parts.run(ctx, "tokens in secrets", tokens.New(tokens.Config{
 			Store: p.store, Client: as.manager(), Bootstrap: as.controller("token-cleaner"),
 			Unused: as.controller("legacy-service-account-token-cleaner"),
 			Server: as.server, Issue: issue.IssueSecret, Uses: issuer.Uses, RootCA: cfg.RootCA, Log: cfg.Log,
 		}).Run)
 	}
-	if !cfg.Controllers.Runs(certificateNames[0]) {
+	if !cfg.selects(certificateNames[0]) {
 		return
 	}
 	requests := certificates.Config{

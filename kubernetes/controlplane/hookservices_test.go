@@ -55,7 +55,7 @@ func TestWebhooksByService(t *testing.T) {
 	hook.StartTLS()
 	defer hook.Close()
 
-	plane := start(t, controlplane.Config{NoControllers: true})
+	plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	create := func(path, body string) {
 		t.Helper()
 		if code, answer := ask(t, plane, root, "POST", path, body); code != http.StatusCreated {

@@ -129,7 +129,7 @@ func (p *ControlPlane) runs(cfg Config, account string) bool {
 	case identity.SimulatedNodes, identity.Stages:
 		return p.nodes.simulated != nil
 	case identity.ServingApprover:
-		return !cfg.NoControllers && cfg.Authentication.AcceptBootstrapTokens
+		return cfg.controls() && cfg.Authentication.AcceptBootstrapTokens
 	}
 	return false
 }

@@ -12,7 +12,7 @@ import (
 
 // / lists all served paths, including those of a definition as soon as it exists.
 func TestIndex(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
+	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const restoreAfter = 10 * time.Second
 // restoresObjects reports whether a control plane maintains the objects that kube-apiserver itself
 // maintains. One without controllers does only if it is a server of the Service "kubernetes". The
 // others, such as one that serves a past state, write nothing on their own.
-func restoresObjects(cfg Config) bool { return !cfg.NoControllers || cfg.Endpoints.Address.IsValid() }
+func restoresObjects(cfg Config) bool { return cfg.controls() || cfg.Endpoints.Address.IsValid() }
 
 // keepInitialObjects creates the objects of bootstrap and the ConfigMap of trusted authorities
 // again after clients deleted them, until ctx ends. It uses no goroutine while all of them exist.

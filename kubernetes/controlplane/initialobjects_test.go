@@ -35,7 +35,7 @@ func TestInitialObjectsAreRestored(t *testing.T) {
 	server := controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.1:6443")}
 	for name, cfg := range map[string]controlplane.Config{
 		"with controllers": {ClientCAs: ca.Pool(), RootCA: ca.PEM},
-		"kube-apiserver":   {ClientCAs: ca.Pool(), RootCA: ca.PEM, NoControllers: true, Endpoints: server},
+		"kube-apiserver":   {ClientCAs: ca.Pool(), RootCA: ca.PEM, Controllers: controlplane.NoControllers{}, Endpoints: server},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestInitialObjectsAreRestored(t *testing.T) {
 					do(t, plane, http.MethodDelete, path, nil)
 				}
 				// Running controllers finalize the namespace and keep the ServiceCIDR themselves.
-				if cfg.NoControllers {
+				if cfg.Controllers != nil {
 					do(t, plane, http.MethodPut, nodeLeases+"/finalize",
 						map[string]any{"metadata": map[string]any{"name": "kube-node-lease"}})
 					do(t, plane, http.MethodDelete, serviceCIDR, nil)
@@ -111,7 +111,7 @@ func TestRestorationIsRetried(t *testing.T) {
 // A control plane that serves a past state, without controllers, does not change it.
 func TestPastStatesAreNotRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane := start(t, controlplane.Config{NoControllers: true})
+		plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 		do(t, plane, http.MethodDelete, serviceKubernetes, nil)
 		revision := plane.Store().Snapshot().Revision()
 		time.Sleep(time.Hour)

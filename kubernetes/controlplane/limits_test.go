@@ -224,7 +224,7 @@ func protobufDefinition(size int) string {
 
 // Headers larger than a mebibyte, over HTTP/1.1 and HTTP/2, get 431, and the server keeps working.
 func TestLimitOfHeaders(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	for _, http2 := range []bool{false, true} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool()}, ForceAttemptHTTP2: http2}
 		defer transport.CloseIdleConnections()

@@ -93,7 +93,7 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 		defer state.Close()
 		run := func(do func(plane *controlplane.ControlPlane)) {
 			t.Helper()
-			plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state, NoControllers: true})
+			plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state, Controllers: controlplane.NoControllers{}})
 			if err != nil {
 				t.Fatal(err)
 			}

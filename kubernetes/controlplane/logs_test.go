@@ -57,7 +57,7 @@ func TestLogsHaveNoContents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		plane, err := controlplane.Start(context.Background(), controlplane.Config{
-			Node: controlplane.NodeSimulated, NodeLease: -1, Workloads: true, Log: slog.New(everything),
+			Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{}, Log: slog.New(everything),
 		})
 		if err != nil {
 			t.Fatal(err)

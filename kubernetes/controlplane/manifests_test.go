@@ -77,7 +77,7 @@ spec: {policyName: owner.static.k8s.io}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	plane := start(t, controlplane.Config{NoControllers: true,
+	plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Admission: controlplane.Admission{Plugins: map[string][]byte{
 			"ValidatingAdmissionPolicy": pluginConfig("ValidatingAdmissionPolicyConfiguration", dir),
 			"MutatingAdmissionPolicy":   pluginConfig("MutatingAdmissionPolicyConfiguration", mutations),
@@ -152,7 +152,7 @@ func TestWebhooksOfManifests(t *testing.T) {
 		return dir
 	}
 	const configMaps = `{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}`
-	plane := start(t, controlplane.Config{NoControllers: true,
+	plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Admission: controlplane.Admission{Plugins: map[string][]byte{
 			"ValidatingAdmissionWebhook": pluginConfig("WebhookAdmissionConfiguration",
 				manifest("ValidatingWebhookConfiguration", "/validate",

@@ -20,7 +20,8 @@ import (
 
 // Prometheus' own parser can read /metrics, and the counters increase.
 func TestMetrics(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true}) // so that no other component writes
+	// so that no other component writes
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	send := func(transport http.RoundTripper, method, path, body string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
@@ -123,7 +124,7 @@ func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFam
 // Metrics of admission policies by policy, binding and result; of service account tokens; and of
 // pod security evaluations.
 func TestMetricsOfPolicies(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
+	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // resource and subresource that is served, by name or as a collection.
 func TestRightsOfNodes(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{
-		NoControllers: true, Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},
+		Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,9 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,100 +19,156 @@ import (
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 	"kelson.dev/kubernetes/node/simulated"
+	"kelson.dev/kubernetes/node/stage"
 	"kelson.dev/kubernetes/scheduler"
 )
 
 // nodeName is the name of the control plane's own node.
 const nodeName = "kelson"
 
-// ErrNodes means that Config.Nodes or Config.Stages are set and Config.Node is not NodeSimulated.
-var ErrNodes = errors.New("several nodes, and Stages, need simulated nodes")
+// NodeLease is how long a node counts as alive after its last heartbeat in a cluster.
+const NodeLease = 40 * time.Second
+
+// Node runs the pods of a control plane: [Simulated] or [Processes].
+type Node interface {
+	// lease returns how long the node counts as alive after its last heartbeat; 0 means that it has
+	// no Lease.
+	lease() time.Duration
+}
+
+// Simulated takes pods through the lifecycle that their spec describes, without running anything.
+// Further Nodes are simulated if they have the annotation kwok.x-k8s.io/node=fake; see package
+// simulatednodes.
+type Simulated struct {
+	// Groups are the nodes; none means a single one.
+	Groups []simulatednodes.Group
+	// Stages are installed at the start and script what the nodes and their pods do; see package
+	// stages.
+	Stages []*stage.Stage
+	// Lease is how long a node counts as alive after its last heartbeat, usually NodeLease. If 0,
+	// nodes have no Leases and are always alive: in virtual time, renewing one every ten seconds
+	// would be most of the work of a simulated month.
+	Lease time.Duration
+}
+
+// Processes runs the containers' commands as processes of this machine. Unless Unconfined is set,
+// package process confines them.
+type Processes struct {
+	// Dir is where the node keeps the directories and logs of containers.
+	Dir string
+	// Hidden lists files and directories that pods cannot access, for example the data directory.
+	Hidden []string
+	// Unconfined runs the pods as the user of this process, with access to all its files.
+	Unconfined bool
+	// Server is the address ("host:port") at which pods reach this control plane; "" means that
+	// they can't.
+	Server string
+	// Images has directories with the files of images, by the names of the images, for the root
+	// directories of containers.
+	Images map[string]string
+	// Lease is as in Simulated.
+	Lease time.Duration
+}
+
+func (n Simulated) lease() time.Duration { return n.Lease }
+func (n Processes) lease() time.Duration { return n.Lease }
 
 // ownNodes are the nodes that the control plane runs itself. The zero value has none.
 type ownNodes struct {
-	agent *node.Agent // nil with NodeNone and Config.Nodes
-	// simulated runs the nodes of Config.Nodes, and those that clients create; nil unless the node
-	// is NodeSimulated.
+	agent *node.Agent // nil without a Node, and with groups of simulated nodes
+	// simulated runs the groups of simulated nodes, and those that clients create; nil unless the
+	// node is Simulated.
 	simulated *simulatednodes.Controller
 	stages    *stages.Controller // nil if simulated is nil
 
-	confinement process.Confinement // "" unless the node is NodeProcess
+	confinement process.Confinement // "" unless the node is Processes
 }
 
-// PodConfinement returns how the pods of NodeProcess are isolated from this process, or "" with any
+// PodConfinement returns how the pods of Processes are isolated from this process, or "" with any
 // other Node.
 func (p *ControlPlane) PodConfinement() process.Confinement { return p.nodes.confinement }
 
 // newNodes creates the nodes that cfg selects. Their agents are clients of p, which need not be
 // complete yet.
 func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
-	var containers node.Runtime
-	var err error
-	var drivers []string
 	n := &ownNodes{}
-	if len(cfg.Nodes)+len(cfg.Stages) > 0 && cfg.Node != NodeSimulated {
-		return nil, ErrNodes
-	}
-	switch cfg.Node {
-	case NodeNone, "":
+	var agent node.AgentConfig // of the control plane's own node
+	switch selected := cfg.Node.(type) {
+	case nil:
 		return n, nil
-	case NodeSimulated:
-		runtime := simulated.New(simulated.Config{})
-		containers = runtime
+	case Simulated:
+		single, runtime, err := n.simulate(cfg, selected, p)
+		if err != nil || !single {
+			return n, err
+		}
+		agent.Runtime = runtime
 		if simulatesVolumes(cfg) {
-			drivers = []string{simulatedvolumes.Driver}
+			agent.Drivers = []string{simulatedvolumes.Driver}
 		}
-		if n.stages, err = stages.New(stages.Config{
-			Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime,
-			Stages: cfg.Stages, Log: cfg.Log,
-		}); err != nil {
-			return nil, err
-		}
-		groups := cfg.Nodes
-		if len(groups) == 0 && len(cfg.Stages) > 0 {
-			// Stages script only nodes of package simulatednodes.
-			groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
-		}
-		if n.simulated, err = simulatednodes.New(simulatednodes.Config{
-			Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime,
-			Groups: groups, Stages: n.stages, Drivers: drivers,
-			LeaseDuration: cfg.NodeLease, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
-		}); err != nil {
-			return nil, err
-		}
-		n.stages.SetNodes(n.simulated)
-		if len(groups) > 0 {
-			return n, nil
-		}
-	case NodeProcess:
+	case Processes:
 		processes, err := process.New(process.Config{
-			Root: cfg.NodeDir, Hidden: cfg.NodeHidden, Unconfined: cfg.NodeUnconfined, Images: cfg.NodeImages,
+			Root: selected.Dir, Hidden: selected.Hidden, Unconfined: selected.Unconfined, Images: selected.Images,
 			HostIP: node.MachineAddress(),
 		})
 		if err != nil {
 			return nil, err
 		}
-		containers, n.confinement = processes, processes.Confinement()
+		agent.Runtime, agent.Server, n.confinement = processes, selected.Server, processes.Confinement()
 		if simulatesVolumes(cfg) && n.confinement == process.ConfinedRoot {
-			drivers = []string{simulatedvolumes.Driver}
+			agent.Drivers = []string{simulatedvolumes.Driver}
 		}
-	default:
-		return nil, fmt.Errorf("node %q: unknown", cfg.Node)
 	}
-	if n.agent, err = node.NewAgent(node.AgentConfig{
-		Config: p.RESTConfigAs(identity.Node(nodeName)), Name: nodeName, Runtime: containers, Server: cfg.NodeServer,
-		Drivers:       drivers,
-		ExternalCloud: cfg.ExternalCloud, LeaseDuration: cfg.NodeLease, KeepTaints: true, Log: cfg.Log,
+	agent.Config, agent.Name = p.RESTConfigAs(identity.Node(nodeName)), nodeName
+	agent.ExternalCloud, agent.KeepTaints = cfg.ExternalCloud, true
+	agent.LeaseDuration, agent.Log = leaseDuration(cfg.Node), cfg.Log
+	var err error
+	n.agent, err = node.NewAgent(agent)
+	return n, err
+}
+
+// simulate adds the simulated nodes of groups, and those that clients create. It reports whether
+// the control plane's own node is needed beside them, and returns the runtime of all.
+func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane) (bool, node.Runtime, error) {
+	runtime := simulated.New(simulated.Config{})
+	var drivers []string
+	if simulatesVolumes(cfg) {
+		drivers = []string{simulatedvolumes.Driver}
+	}
+	var err error
+	if n.stages, err = stages.New(stages.Config{
+		Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime,
+		Stages: selected.Stages, Log: cfg.Log,
 	}); err != nil {
-		return nil, err
+		return false, nil, err
 	}
-	return n, nil
+	groups := selected.Groups
+	if len(groups) == 0 && len(selected.Stages) > 0 {
+		// Stages script only nodes of package simulatednodes.
+		groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
+	}
+	if n.simulated, err = simulatednodes.New(simulatednodes.Config{
+		Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime,
+		Groups: groups, Stages: n.stages, Drivers: drivers,
+		LeaseDuration: leaseDuration(selected), ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
+	}); err != nil {
+		return false, nil, err
+	}
+	n.stages.SetNodes(n.simulated)
+	return len(groups) == 0, runtime, nil
+}
+
+// leaseDuration returns the lease of a node as the packages of nodes have it: there, a negative
+// number means none, and 0 the default.
+func leaseDuration(n Node) time.Duration {
+	if n.lease() == 0 {
+		return -1
+	}
+	return n.lease()
 }
 
 // simulatesVolumes reports whether the control plane provisions volumes.
 func simulatesVolumes(cfg Config) bool {
-	return cfg.Workloads && !cfg.NoControllers && (cfg.Node == NodeSimulated || cfg.Node == NodeProcess) &&
-		cfg.Controllers.Runs(simulatedVolumesName)
+	return cfg.runsWorkloads() && cfg.Node != nil && cfg.selects(simulatedVolumesName)
 }
 
 // exist reports whether the control plane runs nodes itself.

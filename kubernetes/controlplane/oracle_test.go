@@ -155,7 +155,7 @@ type oracle struct {
 
 func newOracle(t *testing.T) *oracle {
 	// Flow control would concurrently write the status of FlowSchemas.
-	plane, err := Start(t.Context(), Config{NoControllers: true, Limits: Limits{NoPriorityAndFairness: true}})
+	plane, err := Start(t.Context(), Config{Controllers: NoControllers{}, Limits: Limits{NoPriorityAndFairness: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func (c *conversation) read(id uint32, ends bool) {
 // two watches of two resources on one connection. The response itself does not wait for events.
 func TestEventsInTheOrderOfResponses(t *testing.T) {
 	rounds := storetest.Rounds(t, 2000)
-	s := onPort(t, controlplane.Config{NoControllers: true})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
 	type object struct {
 		Object struct {
@@ -143,7 +143,7 @@ func TestEventsInTheOrderOfResponses(t *testing.T) {
 // of two commits, and their order is always the same. Clients in this process do not wait.
 func TestImmediateDeletion(t *testing.T) {
 	rounds := storetest.Rounds(t, 1500)
-	s := onPort(t, controlplane.Config{NoControllers: true})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	c := s.converse(t, "ann", user.SystemPrivilegedGroup)
 	const pods = "/api/v1/namespaces/default/pods"
 	c.read(c.send("POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`), true)
@@ -190,7 +190,7 @@ func TestImmediateDeletion(t *testing.T) {
 // An immediate deletion in process takes no additional time.
 func TestImmediateDeletionInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{NoControllers: true})
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestImmediateDeletionInProcess(t *testing.T) {
 // A watch that is not read delays only one write, by some milliseconds.
 func TestUnreadWatchDelaysNoWriter(t *testing.T) {
 	const writes = 300
-	s := onPort(t, controlplane.Config{NoControllers: true})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	ann := s.browser(t, "ann", user.SystemPrivilegedGroup)
 	n := 0
 	write := func() time.Duration {
@@ -254,7 +254,7 @@ func TestUnreadWatchDelaysNoWriter(t *testing.T) {
 func BenchmarkWatchedCreates(b *testing.B) {
 	for _, watches := range []int{0, 1, 5, 100} {
 		b.Run(fmt.Sprint(watches), func(b *testing.B) {
-			s := onPort(b, controlplane.Config{NoControllers: true})
+			s := onPort(b, controlplane.Config{Controllers: controlplane.NoControllers{}})
 			c := s.converse(b, "ann", user.SystemPrivilegedGroup)
 			ctx, cancel := context.WithCancel(context.Background())
 			var readers sync.WaitGroup

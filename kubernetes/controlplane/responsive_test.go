@@ -48,7 +48,7 @@ func (s *site) code(ctx context.Context, c *http.Client, method, path, media str
 
 // While one client exceeds a limit as often as it can, other clients are served.
 func TestOtherClientsAreServed(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	mallory, ann := s.browser(t, "mallory", user.SystemPrivilegedGroup), s.browser(t, "ann", user.SystemPrivilegedGroup)
 	const (
 		path   = "/api/v1/namespaces/default/configmaps"
@@ -126,7 +126,7 @@ func TestOtherClientsAreServed(t *testing.T) {
 // A client at its limit of watches cannot open more; other users and administrators can.
 func TestManyWatchesOfOneClient(t *testing.T) {
 	const most = 50
-	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: most}})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Limits: controlplane.Limits{LongRunningPerUser: most}})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	for _, name := range []string{"mallory", "ann"} {
 		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
@@ -182,7 +182,7 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 // Requests whose bodies never arrive take no seats: reads, watches and writes of any user are still
 // served.
 func TestUnsentBodiesTakeNoSeats(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true,
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)

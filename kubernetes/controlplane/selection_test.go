@@ -53,7 +53,7 @@ func TestSelectedControllers(t *testing.T) {
 			t.Fatal(err)
 		}
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{
-			Node: controlplane.NodeSimulated, NodeLease: -1, Workloads: true, Controllers: selected,
+			Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{Selection: selected},
 		})
 		if err != nil {
 			t.Fatal(err)

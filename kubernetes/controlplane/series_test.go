@@ -110,7 +110,7 @@ func (i earlyRequest) send(h http.Handler, name string) *httptest.ResponseRecord
 // Names from clients create no time series and are not retained, whichever early response the
 // client gets.
 func TestInventedNamesCreateNoSeries(t *testing.T) {
-	s := onPort(t, controlplane.Config{NoControllers: true, Limits: controlplane.Limits{LongRunningPerUser: 1}})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Limits: controlplane.Limits{LongRunningPerUser: 1}})
 	response := must[*http.Response](t)
 	post := func(path, body string) {
 		t.Helper()

@@ -120,7 +120,7 @@ func TestUnreadWatches(t *testing.T) {
 		watches = 200
 		most    = 128 << 10 // per watch
 	)
-	s := onPort(t, controlplane.Config{NoControllers: true})
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	for namespace, shape := range map[string]struct{ objects, size int }{"default": {10, 1_000_000},
 		"kube-public": {2000, 5000}} {

@@ -224,7 +224,7 @@ func TestEndlessResponsesOfHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = trail.Close() })
-	s := onPort(t, controlplane.Config{NoControllers: true, Audit: controlplane.Audit{Policy: trail, Sink: trail}, Admission: controlplane.Admission{
+	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Audit: controlplane.Audit{Policy: trail, Sink: trail}, Admission: controlplane.Admission{
 		Enable: []string{"ImagePolicyWebhook"}, Disable: []string{"ServiceAccount"},
 		Plugins: map[string][]byte{"ImagePolicyWebhook": fmt.Appendf(nil,
 			`{imagePolicy: {kubeConfigFile: %q, allowTTL: 50, denyTTL: 50, retryBackoff: 1, defaultAllow: false}}`, images.kubeconfig(t))},

@@ -30,7 +30,7 @@ type attacked struct {
 
 func newAttacked(t testing.TB) *attacked {
 	t.Helper()
-	plane := start(t, controlplane.Config{NoControllers: true})
+	plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	admin := client(plane, "root", user.SystemPrivilegedGroup)
 	// without controllers, roles are not aggregated
 	for _, role := range []string{"view", "edit", "admin"} {

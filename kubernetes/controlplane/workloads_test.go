@@ -27,7 +27,7 @@ func TestDeployment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		plane, err := controlplane.Start(context.Background(),
-			controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1, Workloads: true})
+			controlplane.Config{Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -145,7 +145,7 @@ func (w *fixture) wantPhase(want corev1.PodPhase) *corev1.Pod {
 
 func bubble(t *testing.T, story func(t *testing.T, w *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t, controlplane.Config{Node: controlplane.NodeSimulated})
+		w := newFixture(t, controlplane.Config{Node: controlplane.Simulated{Lease: controlplane.NodeLease}})
 		synctest.Wait()
 		story(t, w)
 	})
@@ -444,7 +444,7 @@ func TestAgentRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		config := controlplane.Config{Store: s, Node: controlplane.NodeSimulated}
+		config := controlplane.Config{Store: s, Node: controlplane.Simulated{Lease: controlplane.NodeLease}}
 		w := newFixture(t, config)
 		w.create(pod("Never", nil, "sh", "-c", "echo one; sleep 60; echo two"))
 		time.Sleep(30 * time.Second)
@@ -471,7 +471,7 @@ func TestAgentRestarts(t *testing.T) {
 
 // A pod with real processes.
 func TestProcessPod(t *testing.T) {
-	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
+	w := newFixture(t, controlplane.Config{Node: controlplane.Processes{Dir: t.TempDir(), Lease: controlplane.NodeLease}})
 	p := pod("Never", nil, "sh", "-c", `echo "I am $ME"; exit 3`)
 	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ME",
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
@@ -540,7 +540,7 @@ func (w *fixture) awaitFor(limit time.Duration, holds func(*corev1.Pod) bool) *c
 // configured taints.
 func TestReadyNodeIsUntainted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t, controlplane.Config{Node: controlplane.NodeSimulated, NodeLease: -1})
+		w := newFixture(t, controlplane.Config{Node: controlplane.Simulated{}})
 		synctest.Wait()
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: corev1.NodeSpec{
 			Taints: []corev1.Taint{{Key: "team", Value: "a", Effect: corev1.TaintEffectNoSchedule}},

@@ -82,7 +82,7 @@ func TestResize(t *testing.T) {
 
 // A pod whose emptyDir exceeds its sizeLimit is evicted.
 func TestSizeLimit(t *testing.T) {
-	w := newFixture(t, controlplane.Config{Node: controlplane.NodeProcess, NodeDir: t.TempDir()})
+	w := newFixture(t, controlplane.Config{Node: controlplane.Processes{Dir: t.TempDir(), Lease: controlplane.NodeLease}})
 	p := pod("Always", nil, "sh", "-c", "head -c 3000000 /dev/zero > /data/large; sleep 300")
 	limit := resource.MustParse("1Mi")
 	p.Spec.Volumes = []corev1.Volume{{Name: "data",

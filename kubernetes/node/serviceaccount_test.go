@@ -17,7 +17,7 @@ import (
 // certificate, and the namespace.
 func TestServiceAccountFiles(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{
-		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"),
+		Node: controlplane.Processes{Dir: t.TempDir()}, RootCA: []byte("the certificate"),
 	})
 	if err != nil {
 		t.Fatal(err)

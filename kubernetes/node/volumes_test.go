@@ -19,8 +19,7 @@ import (
 func newProcessFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t, controlplane.Config{
-		Node: controlplane.NodeProcess, NodeDir: t.TempDir(), NodeLease: -1, RootCA: []byte("the certificate"),
-		NodeServer: "127.0.0.1:6443",
+		Node: controlplane.Processes{Dir: t.TempDir(), Server: "127.0.0.1:6443"}, RootCA: []byte("the certificate"),
 	})
 	if c := w.plane.PodConfinement(); c != process.ConfinedRoot {
 		t.Skipf("SKIPPED: this system confines pods by %q only", c)

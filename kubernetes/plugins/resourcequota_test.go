@@ -381,7 +381,7 @@ limitedResources:
 // Without controllers, as with kube-apiserver alone, a quota is in force when a client has written
 // its status.
 func TestWithoutControllers(t *testing.T) {
-	quotaBubble(t, controlplane.Config{NoControllers: true}, func(t *testing.T, p *apitest.Plane) {
+	quotaBubble(t, controlplane.Config{Controllers: controlplane.NoControllers{}}, func(t *testing.T, p *apitest.Plane) {
 		p.Want(t, 201, "POST", ns+"/resourcequotas", quota("q", `{"hard":{"configmaps":"0"}}`))
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		p.Want(t, 200, "PATCH", ns+"/resourcequotas/q/status",

@@ -167,7 +167,7 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 	defer st.Close()
 	for _, enable := range [][]string{nil, {"AlwaysDeny"}} {
 		cp, err := controlplane.Start(t.Context(),
-			controlplane.Config{Store: st, NoControllers: true, Admission: controlplane.Admission{Enable: enable}})
+			controlplane.Config{Store: st, Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Enable: enable}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func everything(t *testing.T) *controlplane.ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{APIs: apis, NoControllers: true})
+	plane, err := controlplane.Start(t.Context(), controlplane.Config{APIs: apis, Controllers: controlplane.NoControllers{}})
 	if err != nil {
 		t.Fatal(err)
 	}

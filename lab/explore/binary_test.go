@@ -178,7 +178,7 @@ func TestJobsOfABinary(t *testing.T) {
 	}
 	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "correct")
-	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
 	s.Inputs = append(s.Inputs, explore.Create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "count"},
 		Spec: batchv1.JobSpec{
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
@@ -321,7 +321,7 @@ func TestActionsOnMachinesOfABinary(t *testing.T) {
 	}
 	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "pods")
-	s.Env = append(s.Env, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
+	s.Env = append(s.Env, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}))
 	node := ""
 	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod",
 		Check: func(_ explore.View, c explore.Change) error {

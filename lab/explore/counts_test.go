@@ -137,7 +137,7 @@ func TestDoneLessOften(t *testing.T) {
 			for _, correct := range []bool{false, true} {
 				s := test.scenario(correct)
 				if test.nodes {
-					s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+					s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
 				}
 				got, steps := replayed(t, s, plan)
 				if found := strings.HasPrefix(got, "O2 ") && strings.Contains(got, test.want); found == correct ||

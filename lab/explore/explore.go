@@ -3,7 +3,7 @@
 //
 //	func TestExplore(t *testing.T) {
 //		explore.Run(t, explore.Scenario{
-//			Env:      []testenv.Option{testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated)},
+//			Env:      []testenv.Option{testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.Simulated{})},
 //			Operator: explore.Parts(controller.Parts()...),
 //			Inputs:   []explore.Input{explore.Create(sample())},
 //		})

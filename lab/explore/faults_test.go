@@ -161,7 +161,7 @@ func runsPods(correct bool) explore.Scenario {
 			return operator.Result{}, nil
 		}}
 	}, operator.Owns[corev1.Pod]()))
-	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
 	return s
 }
 
@@ -279,7 +279,7 @@ func TestPendingClaim(t *testing.T) {
 			}
 			return operator.Result{RequeueAfter: 30 * time.Second}, nil
 		})
-		s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+		s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
 		got, steps := replayed(t, s, "pending-claim provision persistentvolumeclaims default/web #1")
 		if want := "O1 secrets default/web-failed: exists"; patient && got != "" ||
 			!patient && !strings.Contains(got, want) {

@@ -52,7 +52,7 @@ func Samples(paths ...string) ([]Input, error) {
 // operator is a Binary; the caller then sets Scenario.Binary.
 func Project(dir string, run func(context.Context, *rest.Config) error) (Scenario, error) {
 	samples := filepath.Join(dir, "config", "samples")
-	s := Scenario{Operator: run, Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}}
+	s := Scenario{Operator: run, Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}}
 	c, err := s.configure(dir)
 	if err != nil {
 		return Scenario{}, err

@@ -56,7 +56,7 @@ func deploys(exposed bool) explore.Scenario {
 		}
 		return operator.Result{}, nil
 	})
-	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
 	return s
 }
 
@@ -115,7 +115,7 @@ func TestRunsLeaveNothing(t *testing.T) {
 		}
 		return operator.Result{}, nil
 	})
-	s.Env = []testenv.Option{testenv.Nodes(controlplane.NodeSimulated)}
+	s.Env = []testenv.Option{testenv.Nodes(controlplane.Simulated{})}
 	repeat := func(runs int) {
 		if _, err := explore.Repeat(t, s, "no faults", runs); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 // that has changed otherwise is.
 func TestNodesInState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated))
+		env := testenv.New(t, testenv.Nodes(controlplane.Simulated{}))
 		env.Settle(t)
 		var nodes corev1.NodeList
 		if err := env.Client().List(t.Context(), &nodes); err != nil || len(nodes.Items) == 0 {

@@ -85,7 +85,7 @@ func TestDeletedJob(t *testing.T) {
 			return operator.Result{}, ignoreExisting(c.Create(ctx, job))
 		}}
 	}, operator.Owns[batchv1.Job]()))
-	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)}
+	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
 	if got, steps := replayed(t, s, "delete-child after jobs.batch default/web #1"); got != "" ||
 		!strings.Contains(steps, "server: delete pods default/web-*") {
 		t.Errorf("alarms %q\n%s", got, steps)

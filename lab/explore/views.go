@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 )
 
@@ -125,7 +124,7 @@ func (t *trial) viewFor(p *process, c call) *view {
 			continue
 		}
 		if v.server == nil {
-			fork := t.env.ForkAt(t.t, v.revision, testenv.NoControllers(), testenv.Nodes(controlplane.NodeNone),
+			fork := t.env.ForkAt(t.t, v.revision, testenv.NoControllers(), testenv.Nodes(nil),
 				testenv.Requests(nil))
 			v.server = fork.OperatorRESTConfig().Transport
 		}

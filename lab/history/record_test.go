@@ -26,7 +26,7 @@ func TestRecorderFollowsDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
 		must(t, err)
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, Node: controlplane.NodeNone})
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		w, err := history.NewWriter(&file)

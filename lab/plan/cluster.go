@@ -232,7 +232,7 @@ func (r *reader) definitions(ctx context.Context) (map[schema.GroupResource]stri
 
 // servedKinds returns the kinds that a control plane of this process serves.
 func servedKinds(ctx context.Context) (*resource.Set, error) {
-	plane, err := controlplane.Start(ctx, controlplane.Config{NoControllers: true})
+	plane, err := controlplane.Start(ctx, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	if err != nil {
 		return nil, err
 	}

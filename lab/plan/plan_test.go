@@ -98,7 +98,7 @@ func app(name string) *corev1.ConfigMap {
 // cluster returns a cluster with a Secret, and a webhook for Deployments that does not answer.
 func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 	t.Helper()
-	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads()},
+	env := testenv.New(t, append([]testenv.Option{testenv.Nodes(controlplane.Simulated{}), testenv.Workloads()},
 		opts...)...)
 	// Without this, the copy has a node on which no pods can be scheduled.
 	env.Eventually(t, time.Minute, func() bool {
@@ -222,7 +222,7 @@ func TestPlan(t *testing.T) {
 		"+ create deployments.apps/shop/web\n")
 
 	// a cluster in which the operator has done its work
-	stop := testenv.New(t, testenv.Nodes(controlplane.NodeSimulated), testenv.Workloads(),
+	stop := testenv.New(t, testenv.Nodes(controlplane.Simulated{}), testenv.Workloads(),
 		testenv.Operator(parts("example.com/app:v1")...))
 	stop.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
 	stop.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"},

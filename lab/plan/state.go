@@ -119,10 +119,10 @@ var omittedControllers = []string{
 
 // fork starts a control plane on a copy of the state.
 func (s *State) fork(ctx context.Context, hooks *hooks) (*controlplane.ControlPlane, error) {
-	cfg := controlplane.Config{From: s.at, Workloads: true, Controllers: omittedControllers, Webhooks: hooks,
-		NodeLease: -1, Node: controlplane.NodeNone}
+	cfg := controlplane.Config{From: s.at, Webhooks: hooks,
+		Controllers: controlplane.AllControllers{Selection: omittedControllers}}
 	if !s.nodes {
-		cfg.Node = controlplane.NodeSimulated
+		cfg.Node = controlplane.Simulated{}
 	}
 	plane, err := controlplane.Start(ctx, cfg)
 	if err != nil {

@@ -57,7 +57,7 @@ func recorded(t *testing.T, secrets bool) *history.History {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
 		must(t, err)
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s, Node: controlplane.NodeNone})
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: s})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 2)

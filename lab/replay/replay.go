@@ -250,8 +250,8 @@ func (r *replay) start(ctx context.Context) (*controlplane.ControlPlane, error) 
 	if r.store, err = store.Open(store.Config{Backend: state.Backend(revision)}); err != nil {
 		return nil, fmt.Errorf("load the state at %s: %w", r.result.From.Format(time.RFC3339), err)
 	}
-	plane, err := controlplane.Start(ctx, controlplane.Config{Store: r.store, NoControllers: true,
-		Node: controlplane.NodeNone, NodeLease: -1})
+	plane, err := controlplane.Start(ctx, controlplane.Config{Store: r.store,
+		Controllers: controlplane.NoControllers{}})
 	if err != nil {
 		return nil, errors.Join(err, r.store.Close())
 	}

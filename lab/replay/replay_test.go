@@ -97,7 +97,8 @@ func record(t *testing.T, operator func(context.Context, *rest.Config) error,
 		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
 		must(t, err)
 		plane, err := controlplane.Start(t.Context(),
-			controlplane.Config{Store: s, Workloads: true, Node: controlplane.NodeSimulated})
+			controlplane.Config{Store: s, Controllers: controlplane.AllControllers{},
+				Node: controlplane.Simulated{Lease: controlplane.NodeLease}})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -230,7 +231,7 @@ func TestOperatorStartsAfterDefinitions(t *testing.T) {
 		s, err := store.Open(store.Config{Backend: retainer.Backend(nil)})
 		must(t, err)
 		plane, err := controlplane.Start(t.Context(),
-			controlplane.Config{Store: s, NoControllers: true, Node: controlplane.NodeNone})
+			controlplane.Config{Store: s, Controllers: controlplane.NoControllers{}})
 		must(t, err)
 		write := func(manager string, obj client.Object) {
 			time.Sleep(time.Minute)

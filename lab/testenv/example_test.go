@@ -19,7 +19,7 @@ func ExampleNew() {
 	startOperator := func(ctx context.Context, config *rest.Config) error { <-ctx.Done(); return nil }
 	_ = func(t *testing.T) { // a test
 		synctest.Test(t, func(t *testing.T) {
-			env := testenv.New(t, testenv.CRDs("config/crd"), testenv.Nodes(controlplane.NodeSimulated),
+			env := testenv.New(t, testenv.CRDs("config/crd"), testenv.Nodes(controlplane.Simulated{}),
 				testenv.Run(startOperator))
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/kubernetes/controlplane"
 )
 
 // Fork starts a control plane whose initial state is that of this one: its objects, custom kinds
@@ -27,7 +28,10 @@ func (e *Env) forkOf(t testing.TB, state *store.Snapshot, opts []Option) *Env {
 	o := e.options
 	o.crds, o.rbac, o.role, o.run, o.hookPaths = nil, nil, nil, nil, nil
 	o.plane.From = state
-	o.plane.NodeDir = "" // containers are not copied, so the fork has its own directory
+	if processes, ok := o.plane.Node.(controlplane.Processes); ok {
+		processes.Dir = "" // containers are not copied, so the fork has its own directory
+		o.plane.Node = processes
+	}
 	return start(t, o, opts)
 }
 

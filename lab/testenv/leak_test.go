@@ -37,7 +37,7 @@ func measure() footprint {
 // the watch still open.
 func live(tb testing.TB, from *store.Snapshot) {
 	plane, err := controlplane.Start(context.Background(),
-		controlplane.Config{From: from, Node: controlplane.NodeSimulated})
+		controlplane.Config{From: from, Node: controlplane.Simulated{Lease: controlplane.NodeLease}})
 	if err != nil {
 		tb.Fatal(err)
 	}

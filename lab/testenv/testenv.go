@@ -3,7 +3,7 @@
 //
 //	func TestRunsAfterThirtyDays(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
-//			env := testenv.New(t, testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.NodeSimulated),
+//			env := testenv.New(t, testenv.CRDs("../config/crd"), testenv.Nodes(controlplane.Simulated{}),
 //				testenv.Operator(operator.For(NewAtReconciler)))
 //			env.Create(t, atDueIn(30*24*time.Hour))
 //			env.Settle(t)                     // wait until server, controllers and operator are idle
@@ -37,6 +37,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"testing"
@@ -49,7 +50,6 @@ import (
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/inprocess"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
-	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/emulation"
 	"kelson.dev/kubernetes/node/stage"
@@ -81,11 +81,15 @@ type options struct {
 	role   []string
 	user   string // the user that Run and Operator act as; "" means an administrator
 
-	schedulerConfig string   // the file of SchedulerConfig
-	loadBalancers   string   // the CIDRs of LoadBalancers
-	stages          []string // files and folders
-	version         string   // of EmulatedVersion
-	controllers     []string // of Controllers
+	schedulerConfig string // the file of SchedulerConfig
+	version         string // of EmulatedVersion
+
+	workloads, noControllers bool
+	controllers              []string // of Controllers
+	loadBalancers            string   // the CIDRs of LoadBalancers
+
+	stageFiles []string // files and folders of Stages
+	stages     []*stage.Stage
 
 	webhooks  bool   // of Webhooks
 	hooks     *hooks // shared by forks; nil without Webhooks
@@ -118,46 +122,41 @@ func Scheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// Nodes selects what runs pods; the default is controlplane.NodeNone. Groups describe simulated
-// nodes, which replace the single one of controlplane.NodeSimulated:
+// Nodes selects what runs pods; by default, nothing does. controlplane.Simulated{} is a single
+// simulated node. Groups replace it:
 //
-//	testenv.Nodes(controlplane.NodeSimulated,
-//		simulatednodes.Group{Count: 3, Zones: []string{"a", "b", "c"}},
-//		simulatednodes.Group{Count: 1, Name: "gpu", Taints: …})
+//	testenv.Nodes(controlplane.Simulated{Groups: []simulatednodes.Group{
+//		{Count: 3, Zones: []string{"a", "b", "c"}},
+//		{Count: 1, Name: "gpu", Taints: …},
+//	}})
 //
-// With controlplane.NodeSimulated, creating a Node with the annotation kwok.x-k8s.io/node=fake adds
-// a node, and deleting a Node removes it.
-func Nodes(node controlplane.Node, groups ...simulatednodes.Group) Option {
-	return func(o *options) { o.plane.Node, o.plane.Nodes = node, groups }
+// With simulated nodes, creating a Node with the annotation kwok.x-k8s.io/node=fake adds a node,
+// and deleting a Node removes it. With Lease: controlplane.NodeLease, nodes renew Leases as in a
+// cluster, and so can become unreachable.
+func Nodes(node controlplane.Node) Option {
+	return func(o *options) { o.plane.Node = node }
 }
 
 // Stages scripts simulated nodes and their pods by KWOK's Stages in folders or files; see
-// docs/guides/nodes-that-fail.md. It needs [Nodes] with controlplane.NodeSimulated.
+// docs/guides/nodes-that-fail.md. It needs [Nodes] with controlplane.Simulated.
 func Stages(paths ...string) Option {
-	return func(o *options) { o.stages = append(o.stages, paths...) }
+	return func(o *options) { o.stageFiles = append(o.stageFiles, paths...) }
 }
 
 // Stage adds Stages as Go values, like [Stages].
 func Stage(stages ...stage.Stage) Option {
 	return func(o *options) {
 		for i := range stages {
-			o.plane.Stages = append(o.plane.Stages, &stages[i])
+			o.stages = append(o.stages, &stages[i])
 		}
 	}
-}
-
-// NodeLeases gives nodes a Lease that they renew four times in the duration, which should be 40
-// seconds, as in a cluster. Without it, nodes have no Lease, and so do not become unreachable. It
-// is not the default because in virtual time, renewing Leases is most of the work of a month.
-func NodeLeases(duration time.Duration) Option {
-	return func(o *options) { o.plane.NodeLease = duration }
 }
 
 // Workloads runs Kubernetes' own controllers of Deployments, StatefulSets, Jobs and other
 // workloads, and of EndpointSlices. They start when the first such object exists. With [Nodes],
 // their pods run.
 func Workloads() Option {
-	return func(o *options) { o.plane.Workloads = true }
+	return func(o *options) { o.workloads = true }
 }
 
 // Controllers selects Kubernetes' controllers by name, as kube-controller-manager's --controllers
@@ -179,10 +178,10 @@ func LoadBalancers(cidr string) Option {
 	return func(o *options) { o.loadBalancers = cidr }
 }
 
-// NoControllers omits the controllers that belong to kube-controller-manager in Kubernetes: see
-// [controlplane.Config].
+// NoControllers omits the controllers that belong to kube-controller-manager in Kubernetes, also
+// those of [Workloads] and [LoadBalancers]: see [controlplane.NoControllers].
 func NoControllers() Option {
-	return func(o *options) { o.plane.NoControllers = true }
+	return func(o *options) { o.noControllers = true }
 }
 
 // EmulatedVersion makes the control plane behave like a release of Kubernetes, "1.34" to "1.37";
@@ -222,7 +221,7 @@ func Log(t testing.TB) Option {
 // New starts a control plane that ends with the test. It fails the test on any error.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
-	return start(t, options{plane: controlplane.Config{NodeLease: -1}}, opts)
+	return start(t, options{}, opts)
 }
 
 func start(t testing.TB, o options, opts []Option) *Env {
@@ -231,10 +230,6 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		opt(&o)
 	}
 	o.plane.NoFastPaths = o.plane.NoFastPaths || fastpath.DisabledByEnvironment()
-	o.plane.NodeUnconfined = true // a test can trust the pods that it creates
-	if o.plane.Node == controlplane.NodeProcess && o.plane.NodeDir == "" {
-		o.plane.NodeDir = t.TempDir()
-	}
 	var err error
 	if o.version == "" {
 		o.plane.Version, err = emulation.FromEnvironment()
@@ -249,27 +244,11 @@ func start(t testing.TB, o options, opts []Option) *Env {
 			t.Fatalf("testenv: %v", err)
 		}
 	}
-	if o.controllers != nil {
-		if o.plane.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {
-			t.Fatalf("testenv: %v", err)
-		}
+	if o.plane.Controllers, err = o.selectControllers(); err != nil {
+		t.Fatalf("testenv: %v", err)
 	}
-	if o.loadBalancers != "" {
-		if o.plane.LoadBalancers, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
-			t.Fatalf("testenv: %v", err)
-		}
-	}
-	if len(o.stages) > 0 {
-		loaded, err := stage.Load(o.stages...)
-		if err != nil {
-			t.Fatalf("testenv: %v", err)
-		}
-		o.plane.Stages, o.stages = append(slices.Clip(o.plane.Stages), loaded...), nil
-	}
-	for _, s := range o.plane.Stages {
-		if _, err := stage.Compile(s); err != nil {
-			t.Fatalf("testenv: %v", err)
-		}
+	if o.plane.Node, err = o.node(t); err != nil {
+		t.Fatalf("testenv: %v", err)
 	}
 	var network *inprocess.Network
 	if o.webhooks {
@@ -313,6 +292,60 @@ func start(t testing.TB, o options, opts []Option) *Env {
 		t.Cleanup(func() { cancel(); <-ended })
 	}
 	return env
+}
+
+// selectControllers returns the controllers of the options.
+func (o *options) selectControllers() (controlplane.Controllers, error) {
+	if o.noControllers {
+		return controlplane.NoControllers{}, nil
+	}
+	selection, err := controlplane.ParseControllers(o.controllers)
+	if err != nil {
+		return nil, err
+	}
+	var pool []netip.Prefix
+	if o.loadBalancers != "" {
+		if pool, err = loadbalancer.ParsePool(o.loadBalancers); err != nil {
+			return nil, err
+		}
+	}
+	if o.workloads {
+		return controlplane.AllControllers{Selection: selection, LoadBalancers: pool}, nil
+	}
+	return controlplane.ObjectControllers{Selection: selection, LoadBalancers: pool}, nil
+}
+
+// node returns what runs pods, with the Stages of the options.
+func (o *options) node(t testing.TB) (controlplane.Node, error) {
+	loaded, err := stage.Load(o.stageFiles...)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(o.stages, loaded)
+	for _, s := range all {
+		if _, err := stage.Compile(s); err != nil {
+			return nil, err
+		}
+	}
+	switch node := o.plane.Node.(type) {
+	case controlplane.Simulated:
+		node.Stages = slices.Concat(node.Stages, all)
+		o.stages, o.stageFiles = nil, nil // forks have them already
+		return node, nil
+	case controlplane.Processes:
+		node.Unconfined = true // a test can trust the pods that it creates
+		if node.Dir == "" {
+			node.Dir = t.TempDir()
+		}
+		if len(all) == 0 {
+			return node, nil
+		}
+	case nil:
+		if len(all) == 0 {
+			return nil, nil
+		}
+	}
+	return nil, errors.New("the options Stages and Stage need Nodes with controlplane.Simulated")
 }
 
 // Plane returns the control plane.

@@ -30,7 +30,7 @@ func TestOperateNodes(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(),
-			testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 3}))
+			testenv.Nodes(controlplane.Simulated{Groups: []simulatednodes.Group{{Count: 3}}}))
 		p := &plane{t, env.RESTConfig()}
 		run := func(args ...string) string {
 			t.Helper()

@@ -15,7 +15,7 @@ import (
 // HorizontalPodAutoscaler made by kubectl autoscale follows it.
 func TestTopAndAutoscale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated))
+		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}))
 		p := &plane{t, env.RESTConfig()}
 		run := func(args ...string) string {
 			t.Helper()
@@ -71,7 +71,7 @@ func TestTopAndAutoscale(t *testing.T) {
 
 // metrics.k8s.io has OpenAPI documents, and the role view allows reading it.
 func TestMetricsAreDescribed(t *testing.T) {
-	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
+	p := startWith(t, controlplane.Config{Node: controlplane.Simulated{Lease: controlplane.NodeLease}})
 	out, err := p.kubectl("", "explain", "pods", "--api-version=metrics.k8s.io/v1beta1", "--recursive")
 	if err != nil || !strings.Contains(out, "PodMetrics") || !strings.Contains(out, "containers") ||
 		!strings.Contains(out, "usage") {
@@ -108,7 +108,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 // Metrics that other programs provide replace the built-in ones: an APIService with a Service, or a
 // definition.
 func TestOtherMetricsWin(t *testing.T) {
-	p := startWith(t, controlplane.Config{Node: controlplane.NodeSimulated})
+	p := startWith(t, controlplane.Config{Node: controlplane.Simulated{Lease: controlplane.NodeLease}})
 	if out, err := p.kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes"); err != nil ||
 		!strings.Contains(out, "NodeMetricsList") {
 		t.Fatal(err, out)

@@ -38,7 +38,7 @@ type plane struct {
 // start starts a control plane with custom kinds and creates objects.
 func start(f *testing.F, objects ...[2]string) *plane {
 	p := &plane{}
-	own, err := controlplane.Start(f.Context(), controlplane.Config{NoControllers: true, Log: slog.New(p)})
+	own, err := controlplane.Start(f.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}, Log: slog.New(p)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -32,7 +32,7 @@ var faults = []explore.Kind{explore.KillBefore, explore.KillAfter, explore.KillS
 func (r row) scenario() explore.Scenario {
 	return explore.Scenario{
 		Operator: operator(r.construct),
-		Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated),
+		Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}),
 			testenv.Controllers("*", "-"+r.name)},
 		Inputs: r.inputs, Invariants: r.invariants,
 	}

@@ -88,7 +88,7 @@ func withGates(t *testing.T, test func(t *testing.T, c kubernetes.Interface), ga
 		if err != nil {
 			t.Fatal(err)
 		}
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{APIs: apis, Workloads: true, NodeLease: -1})
+		plane, err := controlplane.Start(t.Context(), controlplane.Config{APIs: apis, Controllers: controlplane.AllControllers{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,9 +55,10 @@ func joinNode(t *testing.T, env *testenv.Env, name string) (lose func()) {
 func TestPodStory(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
-		env := testenv.New(t, testenv.Workloads(), testenv.NodeLeases(40*time.Second),
-			testenv.Nodes(controlplane.NodeSimulated, simulatednodes.Group{Count: 1, Name: "a"},
-				simulatednodes.Group{Count: 1, Name: "b"}))
+		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{
+			Groups: []simulatednodes.Group{{Count: 1, Name: "a"}, {Count: 1, Name: "b"}},
+			Lease:  controlplane.NodeLease,
+		}))
 		env.Settle(t)
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: selector("web"), Template: template("web", nil),

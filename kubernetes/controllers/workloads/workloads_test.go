@@ -35,7 +35,7 @@ import (
 // inCluster runs a test in virtual time, on a control plane with workloads and a simulated node.
 func inCluster(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
 	synctest.Test(t, func(t *testing.T) {
-		test(t, testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.NodeSimulated)))
+		test(t, testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})))
 	})
 }
 

@@ -44,12 +44,6 @@ type rootFS struct {
 	NoHostPaths []string
 }
 
-// systemDirs are mounted read-only, if they exist.
-var systemDirs = []string{
-	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys",
-	"/nix/store", "/gnu/store", "/run/current-system", "/var/lib/ca-certificates",
-}
-
 // alwaysHidden are directories with clusters' credentials, which are sometimes world-readable.
 var alwaysHidden = []string{"/etc/kubernetes", "/etc/rancher"}
 

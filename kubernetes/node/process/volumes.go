@@ -197,21 +197,55 @@ func (s *sandbox) mounts(spec node.ContainerSpec) ([]mount, error) {
 	return append(mounts, volumes...), nil
 }
 
-// imageMounts returns the entries of an image's directory; none if the image has no directory.
+// imageMounts returns what to mount for the files of an image: the entries of its directory, and
+// those of its directories that the root directory already has. It returns none if the image has no
+// directory.
 func (r *Runtime) imageMounts(image string) ([]mount, error) {
 	dir, ok := r.config.Images[image]
 	if !ok {
 		return nil, nil
 	}
-	entries, err := os.ReadDir(dir)
+	mounts, err := entriesOf(dir, "/")
 	if err != nil {
 		return nil, fmt.Errorf("read image %q: %w", image, err)
 	}
-	var mounts []mount
+	return mounts, nil
+}
+
+// entriesOf returns the mounts of a directory's entries at the path to.
+func entriesOf(dir, to string) (mounts []mount, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, entry := range entries {
-		mounts = append(mounts, mount{From: filepath.Join(dir, entry.Name()), To: "/" + entry.Name(), ReadOnly: true})
+		m := mount{From: filepath.Join(dir, entry.Name()), To: filepath.Join(to, entry.Name()), ReadOnly: true}
+		if !entry.IsDir() || !hasDirectory(m.To) {
+			mounts = append(mounts, m)
+			continue
+		}
+		below, err := entriesOf(m.From, m.To)
+		if err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, below...)
 	}
 	return mounts, nil
+}
+
+// hasDirectory reports whether root directories have a directory without an image.
+func hasDirectory(name string) bool {
+	info, err := os.Stat(name)
+	exists := err == nil && info.IsDir()
+	return slices.ContainsFunc(append([]string{"/tmp", "/var/tmp"}, systemDirs...), func(dir string) bool {
+		return isBelow(dir, name) || exists && isBelow(name, dir)
+	})
+}
+
+// systemDirs are mounted read-only, if they exist.
+var systemDirs = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys",
+	"/nix/store", "/gnu/store", "/run/current-system", "/var/lib/ca-certificates",
 }
 
 // noHostPaths returns the paths that no hostPath volume may show, with links resolved.

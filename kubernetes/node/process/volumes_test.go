@@ -225,11 +225,19 @@ func TestHostPath(t *testing.T) {
 	}
 }
 
-// The files of an image are in the root directory, and a volume with a handle outlives its pod.
+// The files of an image are in the root directory, beside those of the system, and a volume with a
+// handle outlives its pod.
 func TestImageAndClaim(t *testing.T) {
 	image := t.TempDir()
 	if err := os.WriteFile(filepath.Join(image, "program"),
-		[]byte("#!/bin/sh\ncat /state/file; echo kept > /state/file\n"), 0o755); err != nil {
+		[]byte("#!/bin/sh\ntest -e /etc/passwd && cat /etc/shop/greeting /state/file; echo kept > /state/file\n"),
+		0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(image, "etc", "shop"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(image, "etc", "shop", "greeting"), []byte("hello\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s, spec := volumeWorld(t, "", corev1.VolumeMount{Name: "state", MountPath: "/state"})
@@ -248,7 +256,7 @@ func TestImageAndClaim(t *testing.T) {
 	defer other.Remove()
 	spec.Pod, spec.Container = pod, &pod.Spec.Containers[0]
 	set(t, other.(*sandbox), node.Volume{Name: "state", Handle: "pvc-1"})
-	if got := runIn(t, other.(*sandbox), spec); got != "kept\n" {
+	if got := runIn(t, other.(*sandbox), spec); got != "hello\nkept\n" {
 		t.Errorf("the second pod printed %q", got)
 	}
 }

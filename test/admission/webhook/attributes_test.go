@@ -19,7 +19,7 @@ func TestAttributesOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startWith(t, controlplane.Config{NoControllers: true,
+	c := startWith(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Admission: controlplane.Admission{Disable: []string{"ServiceAccount"}}})
 	cfg := c.plane.RESTConfig()
 	client, err := rest.HTTPClientFor(cfg)

@@ -16,7 +16,7 @@ import (
 // A request on a Namespace has the namespace of that name, whatever its verb and subresource. A
 // webhook that only excludes kube-system, the most common form, lets it be deleted.
 func TestRequestsOnNamespaces(t *testing.T) {
-	c, h := startWith(t, controlplane.Config{NoControllers: true}), newHook(t, allow)
+	c, h := startWith(t, controlplane.Config{Controllers: controlplane.NoControllers{}}), newHook(t, allow)
 	others := func(w *admissionregistrationv1.ValidatingWebhook) {
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn,

@@ -161,7 +161,7 @@ func startWith(t *testing.T, cfg controlplane.Config) *clients {
 	}
 	t.Cleanup(plane.Stop)
 	c := clientsOf(t, plane, plane.RESTConfig())
-	if !cfg.NoControllers {
+	if cfg.Controllers == nil {
 		awaitServiceAccounts(t, plane)
 		awaitServiceCIDR(t, c)
 	}

@@ -122,7 +122,7 @@ of the console in a browser. Ctrl-C stops everything.`,
 	f.IntVar(&opts.SecurePort, "secure-port", 0, "port of the control plane; 0 picks a free one")
 	f.StringVar(&opts.Kubeconfig, "write-kubeconfig", "",
 		"file to write the control plane's kubeconfig to (default: a temporary file)")
-	f.StringVar(&opts.Node, "node", string(controlplane.NodeSimulated), serve.NodeUsage)
+	f.StringVar(&opts.Node, "node", serve.DefaultNode, serve.NodeUsage)
 	opts.AddVersionFlag(f)
 	opts.AddUnconfinedFlag(f)
 	opts.AddAuditLogFlag(f)

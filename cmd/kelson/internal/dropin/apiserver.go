@@ -116,7 +116,7 @@ func apiserver(ctx context.Context, opts apiserverOptions, errOut io.Writer) err
 	serve.WarnUnlessLoopback(errOut, listener.Addr(), opts.gates.Authorization.AllowsAll())
 	log := serve.NewLog(errOut, slog.LevelWarn, opts.serving.JSONLog())
 	klogs.Route(log.Handler())
-	cfg := controlplane.Config{ServiceRange: opts.serviceRange, NoControllers: true, Flags: opts.values(), Log: log}
+	cfg := controlplane.Config{ServiceRange: opts.serviceRange, Controllers: controlplane.NoControllers{}, Flags: opts.values(), Log: log}
 	cfg.ServiceAccounts.KeySetURL = "https://" + listener.Addr().String() + tokens.KeySetPath
 	if err := opts.gates.Apply(&cfg); err != nil {
 		return err

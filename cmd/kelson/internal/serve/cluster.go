@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 
 	utilnet "k8s.io/utils/net"
@@ -25,38 +26,47 @@ func (o *Options) cluster(cfg *controlplane.Config, errOut io.Writer) (err error
 				strings.Join(ignored, ", "))
 		}
 	}
-	if cfg.Controllers, err = controlplane.ParseControllers(o.controllers); err != nil {
-		return fmt.Errorf("--controllers: %w", err)
-	}
-	if cfg.Nodes, err = o.simulatedNodes(); err != nil {
-		return err
-	}
-	if cfg.Stages, err = o.loadStages(); err != nil {
+	if cfg.Node, err = o.selectNode(); err != nil {
 		return err
 	}
 	cfg.ServiceRange = o.services
-	if o.podRange != "" {
-		if cfg.PodRanges, err = podRanges(o.podRange); err != nil {
-			return fmt.Errorf("--cluster-cidr: %w", err)
-		}
-		if !o.workloads {
-			return errors.New("--cluster-cidr needs --workloads")
-		}
-	}
 	switch o.cloud {
 	case "":
 	case "external":
 		cfg.ExternalCloud = true
-		return nil // the cloud controller manager provides load balancers
 	default:
 		return fmt.Errorf("--cloud-provider %q: must be external or empty", o.cloud)
 	}
-	if o.pool != "" {
-		if cfg.LoadBalancers, err = loadbalancer.ParsePool(o.pool); err != nil {
-			return fmt.Errorf("--load-balancer-cidr: %w", err)
+	cfg.Controllers, err = o.selectControllers()
+	return err
+}
+
+// selectControllers returns the controllers that run.
+func (o *Options) selectControllers() (controlplane.Controllers, error) {
+	selection, err := controlplane.ParseControllers(o.controllers)
+	if err != nil {
+		return nil, fmt.Errorf("--controllers: %w", err)
+	}
+	var pods []*net.IPNet
+	if o.podRange != "" {
+		if pods, err = podRanges(o.podRange); err != nil {
+			return nil, fmt.Errorf("--cluster-cidr: %w", err)
+		}
+		if !o.workloads {
+			return nil, errors.New("--cluster-cidr needs --workloads")
 		}
 	}
-	return nil
+	var pool []netip.Prefix
+	// With an external cloud, its controller manager provides load balancers.
+	if o.pool != "" && o.cloud == "" {
+		if pool, err = loadbalancer.ParsePool(o.pool); err != nil {
+			return nil, fmt.Errorf("--load-balancer-cidr: %w", err)
+		}
+	}
+	if o.workloads {
+		return controlplane.AllControllers{Selection: selection, LoadBalancers: pool, PodRanges: pods}, nil
+	}
+	return controlplane.ObjectControllers{Selection: selection, LoadBalancers: pool}, nil
 }
 
 // podRanges parses a range of pod addresses, or two of different IP families separated by a comma.

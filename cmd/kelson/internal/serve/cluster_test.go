@@ -42,6 +42,7 @@ func TestClusterFlags(t *testing.T) {
 	} {
 		var cfg controlplane.Config
 		var warnings bytes.Buffer
+		test.options.Node = nodeNone
 		err := test.options.cluster(&cfg, &warnings)
 		if (err == nil) != (test.error == "") ||
 			err != nil && (!strings.Contains(err.Error(), test.error) || strings.Contains(err.Error(), "\n")) {
@@ -50,7 +51,8 @@ func TestClusterFlags(t *testing.T) {
 		if !strings.Contains(warnings.String(), test.warned) || test.warned == "" && warnings.Len() > 0 {
 			t.Errorf("%+v: warnings %q", test.options, warnings.String())
 		}
-		if len(cfg.LoadBalancers) != test.pool ||
+		controllers, _ := cfg.Controllers.(controlplane.ObjectControllers)
+		if len(controllers.LoadBalancers) != test.pool ||
 			cfg.ExternalCloud != (test.options.cloud == "external" && err == nil) {
 			t.Errorf("%+v: %+v", test.options, cfg)
 		}

@@ -25,8 +25,6 @@ import (
 )
 
 const (
-	// nodeContainers is the value of --node that also starts kelson-node on this machine.
-	nodeContainers = "containers"
 	// nodeProgram is the program that runs the node, of the module cmd/kelson-node.
 	nodeProgram = "kelson-node"
 	// defaultPodRange is --cluster-cidr with such a node, as in the manifests of many networks.

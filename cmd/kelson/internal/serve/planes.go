@@ -51,37 +51,28 @@ func (o *planesOptions) check() error {
 // own credential and uses the server's kind of node unless a request names another.
 func newPlanes(opts planesOptions, own controlplane.Config, dir string, authority *pki.Authority,
 	log *slog.Logger) *ephemeral.Planes {
-	node := own.Node
 	return ephemeral.New(ephemeral.Config{
 		Start: func(ctx context.Context, start ephemeral.Start) (ephemeral.Plane, error) {
-			cfg := controlplane.Config{From: start.From, Node: node, Nodes: start.Nodes, Stages: start.Stages,
-				Version: own.Version, NodeLease: -1, Workloads: start.Workloads, Log: log.With("plane", start.ID),
+			cfg := controlplane.Config{From: start.From, Version: own.Version, Log: log.With("plane", start.ID),
 				NoFastPaths: fastpath.DisabledByEnvironment()}
+			if start.Workloads {
+				cfg.Controllers = controlplane.AllControllers{}
+			}
 			made := &throwawayPlane{authority: authority.PEM, token: rand.Text()}
 			cfg.Authentication.Tokens = map[string]*user.DefaultInfo{
 				made.token: {Name: "kelson-admin", Groups: []string{user.SystemPrivilegedGroup}}}
-			if start.Node != "" {
-				var err error
-				if cfg.Node, err = controlplane.ParseNode(start.Node); err != nil {
-					return nil, fmt.Errorf("%w: %w", ephemeral.ErrInvalid, err)
-				}
+			var err error
+			if cfg.Node, err = planeNode(own.Node, start); err != nil {
+				return nil, fmt.Errorf("%w: %w", ephemeral.ErrInvalid, err)
 			}
-			if len(start.Nodes)+len(start.Stages) > 0 && cfg.Node != controlplane.NodeSimulated {
-				return nil, fmt.Errorf("%w: nodes and stages need the node %q", ephemeral.ErrInvalid,
-					controlplane.NodeSimulated)
-			}
-			if cfg.Node == controlplane.NodeProcess && node != controlplane.NodeProcess {
-				return nil, fmt.Errorf("%w: node \"process\" is not allowed: start the server with --node=process",
-					ephemeral.ErrInvalid)
-			}
-			if cfg.Node == controlplane.NodeProcess {
+			if node, ok := cfg.Node.(controlplane.Processes); ok {
 				made.dir = filepath.Join(dir, "planes", start.ID)
-				cfg.NodeDir, cfg.NodeHidden, cfg.NodeUnconfined = made.dir, own.NodeHidden, own.NodeUnconfined
+				node.Dir = made.dir
+				cfg.Node = node
 				if err := os.MkdirAll(filepath.Dir(made.dir), 0o700); err != nil {
 					return nil, err
 				}
 			}
-			var err error
 			if made.ControlPlane, err = controlplane.Start(ctx, cfg); err != nil {
 				return nil, errors.Join(err, made.removeFiles())
 			}
@@ -90,6 +81,32 @@ func newPlanes(opts planesOptions, own controlplane.Config, dir string, authorit
 		Max:  opts.max,
 		Idle: opts.idle,
 	})
+}
+
+// planeNode returns what runs the pods of a throwaway control plane: the server's kind of node
+// unless the request names another. Its nodes have no Leases.
+func planeNode(own controlplane.Node, start ephemeral.Start) (controlplane.Node, error) {
+	node := own
+	if start.Node != "" {
+		var err error
+		if node, err = parseNode(start.Node); err != nil {
+			return nil, err
+		}
+	}
+	switch node.(type) {
+	case controlplane.Simulated:
+		return controlplane.Simulated{Groups: start.Nodes, Stages: start.Stages}, nil
+	case controlplane.Processes:
+		processes, ok := own.(controlplane.Processes)
+		if !ok {
+			return nil, errors.New("node \"process\" is not allowed: start the server with --node=process")
+		}
+		node = controlplane.Processes{Hidden: processes.Hidden, Unconfined: processes.Unconfined}
+	}
+	if len(start.Nodes)+len(start.Stages) > 0 {
+		return nil, fmt.Errorf("nodes and stages need the node %q", nodeSimulated)
+	}
+	return node, nil
 }
 
 // throwawayPlane is a control plane of the pool. Its administrator has a bearer token that no other

@@ -55,22 +55,23 @@ func (o *podFlags) addImageFlag(f *pflag.FlagSet) {
 // check returns an error if pods run as processes, others can create pods, and the user did not
 // consent.
 func (o *podFlags) check(node controlplane.Node, others []string) error {
+	_, processes := node.(controlplane.Processes)
 	switch {
-	case node != controlplane.NodeProcess && (o.users || o.unconfined):
+	case !processes && (o.users || o.unconfined):
 		return fmt.Errorf("--%s and --%s need --node=process", usersFlag, unconfinedFlag)
-	case node != controlplane.NodeProcess && len(o.images) > 0:
+	case !processes && len(o.images) > 0:
 		return fmt.Errorf("--%s needs --node=process", imageFlag)
 	case o.unconfined && len(o.images) > 0:
 		return fmt.Errorf("--%s needs pods with their own root directories: omit --%s", imageFlag, unconfinedFlag)
-	case node != controlplane.NodeProcess || o.users || len(others) == 0:
+	case !processes || o.users || len(others) == 0:
 		return nil
 	}
 	return fmt.Errorf("--node=process runs the commands of pods on this machine, and this server accepts users other than its administrator (%s): "+
 		"pass --%s to allow this, or use another --node", strings.Join(others, "; "), usersFlag)
 }
 
-// apply sets in cfg how pods run, and which files are hidden from them.
-func (o *podFlags) apply(cfg *controlplane.Config, dir, kubeconfig string) error {
+// apply sets how the pods of node run, and which files are hidden from them.
+func (o *podFlags) apply(node *controlplane.Processes, dir, kubeconfig string) error {
 	for _, image := range o.images {
 		name, files, ok := strings.Cut(image, "=")
 		if !ok || name == "" || files == "" {
@@ -83,15 +84,15 @@ func (o *podFlags) apply(cfg *controlplane.Config, dir, kubeconfig string) error
 		if info, err := os.Stat(files); err != nil || !info.IsDir() {
 			return fmt.Errorf("--%s %q: %s is not a directory", imageFlag, image, files)
 		}
-		if cfg.NodeImages == nil {
-			cfg.NodeImages = map[string]string{}
+		if node.Images == nil {
+			node.Images = map[string]string{}
 		}
-		cfg.NodeImages[name] = files
+		node.Images[name] = files
 	}
-	cfg.NodeUnconfined = o.unconfined
-	cfg.NodeHidden = []string{dir, kubeconfig, homedir.HomeDir(), "/root"}
-	cfg.NodeHidden = append(cfg.NodeHidden, filepath.SplitList(os.Getenv("KUBECONFIG"))...)
-	cfg.NodeHidden = slices.DeleteFunc(cfg.NodeHidden, func(name string) bool {
+	node.Unconfined = o.unconfined
+	node.Hidden = []string{dir, kubeconfig, homedir.HomeDir(), "/root"}
+	node.Hidden = append(node.Hidden, filepath.SplitList(os.Getenv("KUBECONFIG"))...)
+	node.Hidden = slices.DeleteFunc(node.Hidden, func(name string) bool {
 		return !filepath.IsAbs(name) || name == "/"
 	})
 	return nil

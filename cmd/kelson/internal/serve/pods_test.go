@@ -69,19 +69,19 @@ func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 			if strings.Join(others, ",") != test.want {
 				t.Errorf("others %v, want %q", others, test.want)
 			}
-			err := (&podFlags{}).check(controlplane.NodeProcess, others)
+			err := (&podFlags{}).check(controlplane.Processes{}, others)
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), "--"+usersFlag) {
 				t.Errorf("without consent: %v", err)
 			}
-			if err := (&podFlags{users: true}).check(controlplane.NodeProcess, others); err != nil {
+			if err := (&podFlags{users: true}).check(controlplane.Processes{}, others); err != nil {
 				t.Errorf("with consent: %v", err)
 			}
-			if err := (&podFlags{}).check(controlplane.NodeSimulated, others); err != nil {
+			if err := (&podFlags{}).check(controlplane.Simulated{}, others); err != nil {
 				t.Errorf("simulated: %v", err)
 			}
 		})
 	}
-	if err := (&podFlags{users: true}).check(controlplane.NodeSimulated, nil); err == nil {
+	if err := (&podFlags{users: true}).check(controlplane.Simulated{}, nil); err == nil {
 		t.Error("a flag without effect is accepted")
 	}
 }

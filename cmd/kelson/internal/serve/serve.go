@@ -30,7 +30,7 @@ type Options struct {
 	// Kubeconfig is the file for the administrator's kubeconfig. Empty means "kubeconfig" in the
 	// data directory, or in a temporary one.
 	Kubeconfig string
-	// Node is the name of a controlplane.Node.
+	// Node is the value of --node.
 	Node string
 	// Verbose logs at debug level.
 	Verbose bool
@@ -161,7 +161,7 @@ func (o *Options) complete(c *cobra.Command) {
 		"further host names and addresses for which the serving certificate is valid, such as those of a load balancer; may be repeated")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "",
 		"file to write the administrator's kubeconfig to (default \"kubeconfig\" in the data directory)")
-	f.StringVar(&o.Node, "node", string(controlplane.NodeSimulated),
+	f.StringVar(&o.Node, "node", DefaultNode,
 		NodeUsage+"; or containers: also starts kelson-node, with the flags after --")
 	f.StringArrayVar(&o.nodes, "nodes", nil, nodesUsage)
 	f.StringArrayVar(&o.stages, "stages", nil,

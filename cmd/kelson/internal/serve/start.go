@@ -76,7 +76,6 @@ type start struct {
 	errOut io.Writer
 	log    *slog.Logger
 
-	nodeKind    controlplane.Node
 	nodeProgram string // of --node=containers
 	cfg         controlplane.Config
 	listener    net.Listener
@@ -96,11 +95,11 @@ func (s *start) check() (err error) {
 		if s.nodeProgram, err = opts.prepareContainers(); err != nil {
 			return err
 		}
-		opts.Node = string(controlplane.NodeNone)
+		opts.Node = nodeNone
 	}
-	if s.nodeKind, err = controlplane.ParseNode(opts.Node); err != nil {
-		return fmt.Errorf("--node=%s: must be %s, %s, %s or %s", opts.Node, controlplane.NodeNone,
-			controlplane.NodeSimulated, controlplane.NodeProcess, nodeContainers)
+	if _, err := parseNode(opts.Node); err != nil {
+		return fmt.Errorf("--node=%s: must be %s, %s, %s or %s", opts.Node, nodeNone, nodeSimulated, nodeProcess,
+			nodeContainers)
 	}
 	if opts.Kubeconfig != "" {
 		if err := checkKubeconfig(opts.Kubeconfig); err != nil {
@@ -205,7 +204,7 @@ func (s *start) newServer() (err error) {
 func (s *start) configure() error {
 	opts, cfg, dir, authority := s.opts, &s.cfg, s.state.dir, s.state.authority
 	cfg.ClientCAs, cfg.RootCA, cfg.Authority = authority.Pool(), authority.PEM, authority
-	cfg.Node, cfg.NodeDir, cfg.Workloads = s.nodeKind, filepath.Join(dir, "node"), opts.workloads
+	nodeDir := filepath.Join(dir, "node")
 	cfg.ServiceAccounts = controlplane.ServiceAccounts{
 		Key: s.state.tokenKey, KeySetURL: keySetURL(s.URL(), s.listener.Addr(), cfg.Endpoints.Address),
 	}
@@ -224,7 +223,7 @@ func (s *start) configure() error {
 		cfg.Authentication.AcceptBootstrapTokens = true
 		s.authority = authority
 		s.node = &containerNode{
-			program: s.nodeProgram, dir: cfg.NodeDir, server: "https://" + cfg.Endpoints.Address.String(),
+			program: s.nodeProgram, dir: nodeDir, server: "https://" + cfg.Endpoints.Address.String(),
 			args: opts.nodeArgs, errOut: s.errOut,
 			services: opts.services,
 		}
@@ -233,13 +232,16 @@ func (s *start) configure() error {
 	if s.Kubeconfig == "" {
 		s.Kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
-	if err := opts.pods.check(s.nodeKind, otherUsers(opts, cfg)); err != nil {
+	if err := opts.pods.check(cfg.Node, otherUsers(opts, cfg)); err != nil {
 		return err
 	}
-	if err := opts.pods.apply(cfg, dir, s.Kubeconfig); err != nil {
-		return err
+	if node, ok := cfg.Node.(controlplane.Processes); ok {
+		node.Dir, node.Server = nodeDir, strings.TrimPrefix(s.URL(), "https://")
+		if err := opts.pods.apply(&node, dir, s.Kubeconfig); err != nil {
+			return err
+		}
+		cfg.Node = node
 	}
-	cfg.NodeServer = strings.TrimPrefix(s.URL(), "https://")
 	if err := addFrontProxy(dir, cfg); err != nil {
 		return err
 	}
@@ -250,7 +252,7 @@ func (s *start) configure() error {
 		cfg.Kubelets.Certificate = authority.ClientCertificate(kubeletClientName, user.SystemPrivilegedGroup)
 	}
 	if opts.state.past.readOnly() {
-		cfg.NoControllers, cfg.RootCA, cfg.Endpoints = true, nil, controlplane.Endpoints{}
+		cfg.Controllers, cfg.RootCA, cfg.Endpoints = controlplane.NoControllers{}, nil, controlplane.Endpoints{}
 	}
 	return nil
 }
@@ -258,8 +260,10 @@ func (s *start) configure() error {
 func (s *start) startControlPlane(ctx context.Context) (err error) {
 	s.cfg.Paths = s.managePlanes()
 	s.ControlPlane, err = controlplane.Start(ctx, s.cfg)
-	if errors.Is(err, process.ErrNotConfined) && s.opts.pods.mayFallBack {
-		s.cfg.NodeUnconfined = true
+	if node, ok := s.cfg.Node.(controlplane.Processes); ok && errors.Is(err, process.ErrNotConfined) &&
+		s.opts.pods.mayFallBack {
+		node.Unconfined = true
+		s.cfg.Node = node
 		s.ControlPlane, err = controlplane.Start(ctx, s.cfg)
 	}
 	if err != nil {

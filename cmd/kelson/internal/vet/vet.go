@@ -175,7 +175,7 @@ func defaultManifests() string {
 // require the existence of other objects are disabled.
 func planeConfig() controlplane.Config {
 	return controlplane.Config{
-		NoControllers: true, NodeLease: -1, Log: slog.New(slog.DiscardHandler),
+		Controllers: controlplane.NoControllers{}, Log: slog.New(slog.DiscardHandler),
 		NoFastPaths: fastpath.DisabledByEnvironment(),
 		Admission:   controlplane.Admission{Disable: []string{"ServiceAccount", "Priority", "RuntimeClass"}},
 	}

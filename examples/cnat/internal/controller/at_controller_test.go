@@ -84,7 +84,7 @@ func pods(t *testing.T, env *testenv.Env) []*corev1.Pod {
 // Thirty days of virtual time pass immediately, and nothing runs before they have passed.
 func TestRunsAfterThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := newEnv(t, controlplane.NodeSimulated)
+		env := newEnv(t, controlplane.Simulated{})
 		at := at(in(30*24*time.Hour), "echo YAY && sleep 2 && echo done")
 		env.Create(t, at)
 		env.Settle(t)
@@ -146,7 +146,7 @@ func TestPhases(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				env := newEnv(t, controlplane.NodeSimulated)
+				env := newEnv(t, controlplane.Simulated{})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var phases []cnat.AtPhase
@@ -182,7 +182,7 @@ func TestPhases(t *testing.T) {
 // A lost pod is not replaced, because the command may have had effects.
 func TestLostPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := newEnv(t, controlplane.NodeSimulated)
+		env := newEnv(t, controlplane.Simulated{})
 		at := at(in(-time.Second), "sleep 3600")
 		env.Create(t, at)
 		time.Sleep(time.Minute)
@@ -205,7 +205,7 @@ func TestLostPod(t *testing.T) {
 // A new schedule applies until the command has started. Deleting the At deletes everything.
 func TestReschedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := newEnv(t, controlplane.NodeSimulated)
+		env := newEnv(t, controlplane.Simulated{})
 		at := at(in(24*time.Hour), "true")
 		env.Create(t, at)
 		env.Settle(t)
@@ -237,7 +237,7 @@ func TestReschedule(t *testing.T) {
 // Objects that violate the schema are rejected by the server.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := newEnv(t, controlplane.NodeNone)
+		env := newEnv(t, nil)
 		for _, tc := range []struct{ name, schedule, command, want string }{
 			{"no schedule", "", "true", "spec.schedule"},
 			{"prose", "tomorrow", "true", "spec.schedule"},
@@ -257,7 +257,7 @@ func TestRefused(t *testing.T) {
 // A schedule that matches the schema but is not a valid time sets a condition and is not retried.
 func TestImpossibleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		env := newEnv(t, controlplane.NodeSimulated)
+		env := newEnv(t, controlplane.Simulated{})
 		at := at("2027-02-30T00:00:00Z", "true")
 		if err := env.Client().Create(t.Context(), at); apierrors.IsInvalid(err) {
 			return // the pod was deleted already
@@ -288,7 +288,7 @@ func TestImpossibleTime(t *testing.T) {
 
 // A shell runs any command, with quotes, pipes and variables. This test runs real processes.
 func TestShellSyntax(t *testing.T) {
-	env := newEnv(t, controlplane.NodeProcess)
+	env := newEnv(t, controlplane.Processes{})
 	out := filepath.Join(t.TempDir(), "out")
 	at := at("2019-07-03T02:00:00Z", `for w in "it's" 'a "test"'; do echo $w; done | tr a-z A-Z > `+out+
 		` && echo $((6*7)) >> `+out)

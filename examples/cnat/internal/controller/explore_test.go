@@ -15,7 +15,7 @@ func scenario(t *testing.T, schedule string) explore.Scenario {
 	return explore.Scenario{
 		Env: []testenv.Option{testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"),
 			testenv.RBAC("../../config/rbac"),
-			testenv.Nodes(controlplane.NodeSimulated)},
+			testenv.Nodes(controlplane.Simulated{})},
 		Operator: explore.Parts(controller.Parts()...),
 		Inputs:   []explore.Input{explore.Create(at(schedule, "echo YAY"))},
 		Invariants: []explore.Invariant{{Name: "one pod of an At may run", Kind: "Pod",

@@ -54,7 +54,7 @@ func newFaultyEnv(t *testing.T, answer func(*http.Request) int) *testenv.Env {
 		}
 	}
 	return testenv.New(t, testenv.Scheme(scheme), testenv.CRDs("../../config/crd/bases"),
-		testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),
+		testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.Simulated{}),
 		testenv.Run(func(ctx context.Context, config *rest.Config) error {
 			config.Wrap(func(next http.RoundTripper) http.RoundTripper { return faults{next, answer} })
 			return operator.Run(ctx, operator.Config{REST: config}, controller.Parts()...)
@@ -185,7 +185,7 @@ func TestEndsWhileStarting(t *testing.T) {
 func endsAt(t *testing.T, last func(*http.Request) bool) {
 	var starts, ended atomic.Bool
 	env := testenv.New(t, testenv.Scheme(scheme(t)), testenv.CRDs("../../config/crd/bases"),
-		testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.NodeSimulated),
+		testenv.RBAC("../../config/rbac"), testenv.Nodes(controlplane.Simulated{}),
 		testenv.Run(func(ctx context.Context, config *rest.Config) error {
 			for ctx.Err() == nil {
 				process, end := context.WithCancel(ctx)
