@@ -50,9 +50,29 @@ func Program(dir string) (*Build, error) {
 
 // dockerfile returns the calls of go build in a Dockerfile and the name of its last entry point.
 func (f *finder) dockerfile(name string) (builds []Build, entry string) {
+	for _, i := range instructions(name) {
+		switch i.name {
+		case "RUN":
+			builds = append(builds, f.builds(i.rest, f.source(name, i.line))...)
+		case "ENTRYPOINT":
+			entry = entrypoint(i.rest)
+		}
+	}
+	return builds, entry
+}
+
+// instruction is an instruction of a Dockerfile.
+type instruction struct {
+	name string // in upper case
+	rest string
+	line int
+}
+
+// instructions returns the instructions of a Dockerfile; none if it cannot be read.
+func instructions(name string) (all []instruction) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, ""
+		return nil
 	}
 	lines := strings.Split(string(data), "\n")
 	for i := 0; i < len(lines); i++ {
@@ -61,15 +81,10 @@ func (f *finder) dockerfile(name string) (builds []Build, entry string) {
 			i++
 			line = strings.TrimSuffix(line, `\`) + " " + strings.TrimSpace(lines[i])
 		}
-		instruction, rest, _ := strings.Cut(line, " ")
-		switch strings.ToUpper(instruction) {
-		case "RUN":
-			builds = append(builds, f.builds(rest, f.source(name, at))...)
-		case "ENTRYPOINT":
-			entry = entrypoint(rest)
-		}
+		name, rest, _ := strings.Cut(line, " ")
+		all = append(all, instruction{strings.ToUpper(name), strings.TrimSpace(rest), at})
 	}
-	return builds, entry
+	return all
 }
 
 // entrypoint returns the name of the program that an ENTRYPOINT instruction runs. It skips an init

@@ -3,6 +3,7 @@ package adopt
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -53,5 +54,47 @@ func TestProgram(t *testing.T) {
 				t.Fatalf("found %+v, not %s with tags %q", b, c.main, c.tags)
 			}
 		})
+	}
+}
+
+// The last stage of a Dockerfile copies files of the project to the image.
+func TestImageFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"templates/a.txt": "", "web/b.css": "", "web/c.css": "", "LICENSE": "", "secret.txt": "",
+		"Dockerfile": `FROM golang AS build
+COPY secret.txt .
+FROM scratch
+WORKDIR /srv
+copy --from=build /workspace/manager .
+COPY --chown=65532:65532 templates templates/
+COPY web/*.css \
+  /css
+WORKDIR app
+ADD ["LICENSE", "NOTICE.txt"]
+COPY LICENSE templates/a.txt ./
+COPY . /all
+COPY ../outside /outside
+COPY ${FILES} /variable
+ADD https://example.com/a.txt /a.txt
+ENTRYPOINT ["/srv/manager"]
+`} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []ImageFile{
+		{"templates", "/srv/templates"}, {"web/b.css", "/css/b.css"}, {"web/c.css", "/css/c.css"},
+		{"LICENSE", "/srv/app/NOTICE.txt"}, {"LICENSE", "/srv/app/LICENSE"}, {"templates/a.txt", "/srv/app/a.txt"},
+	}
+	if got := ImageFiles(dir); !slices.Equal(got, want) {
+		t.Errorf("the image has %q, not %q", got, want)
+	}
+	if got := ImageFiles(t.TempDir()); got != nil {
+		t.Errorf("without a Dockerfile: %q", got)
 	}
 }
