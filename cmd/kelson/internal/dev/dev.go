@@ -29,7 +29,6 @@ import (
 	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/cmd/kelson/internal/serve"
 	consolepage "kelson.dev/console"
-	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
 	"kelson.dev/toolchain/scaffold"
 )
