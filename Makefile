@@ -6,7 +6,7 @@ GO      ?= go
 KELSON  := bin/kelson
 # Modules outside of the workspace that make check vets; vet also fails if a go.sum is out of date.
 APART   := cmd/kelson-node cmd/kelson-dns examples/sql-apiserver test/adapter/multicluster release
-MODULES := . apiserver operator operator/adapter examples bench test/conformance $(APART)
+MODULES := . internal apiserver operator operator/adapter examples bench test/conformance $(APART)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0 -db $(VULNDB)
@@ -25,7 +25,7 @@ export CGO_ENABLED := 0
 # make fuzz searches these folders for fuzz targets and runs each for FUZZTIME.
 FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
-TESTED  := ./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
+TESTED  := ./... ./internal/... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 # make test runs the tests with it. .ci/run sets it to "go run ./test/programs rerun", which runs failed programs a
 # second time, alone, and reports both results.
 TESTER  ?= $(GO) test
@@ -181,7 +181,7 @@ vet-windows: ## vet the whole program for Windows: compiles Kubernetes for it, a
 	GOOS=windows GOARCH=amd64 $(GO) vet -trimpath -pgo=$(CURDIR)/cmd/kelson/release.pgo ./cmd/kelson/...
 
 # The programs in test and bench run only on Linux.
-PORTABLE := ./cmd/... ./console/... ./kubernetes/... ./lab/... ./toolchain/... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
+PORTABLE := ./cmd/... ./console/... ./kubernetes/... ./lab/... ./toolchain/... ./internal/... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...
 
 platforms: ## check that everything but test and bench compiles for macOS and Windows, with its tests: half a minute
 	$(GO) run ./test/platforms darwin/arm64,windows/amd64 $(PORTABLE)

@@ -205,9 +205,12 @@ require (
 	k8s.io/externaljwt v0.37.2 // indirect
 	k8s.io/mount-utils v0.37.2 // indirect
 	kelson.dev/apiserver v0.0.0
+	kelson.dev/internal v0.0.0
 )
 
 replace (
 	kelson.dev/apiserver => ./apiserver
 	kelson.dev/operator => ./operator
 )
+
+replace kelson.dev/internal => ./internal

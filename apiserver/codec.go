@@ -24,10 +24,10 @@ import (
 
 	fastfields "kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/fastpath/shape"
-	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/strictjson"
 )
 
 // codec implements resource.Codec for a kind of Go types. Hubs are objects of the hub type, with

@@ -3,7 +3,7 @@ module kelson.dev/apiserver
 go 1.26.0
 
 require (
-	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/tidwall/btree v1.8.2
 	go.etcd.io/bbolt v1.5.0
 	k8s.io/apiextensions-apiserver v0.37.2
@@ -113,7 +113,6 @@ require (
 	k8s.io/component-base v0.37.2
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
-	kelson.dev/operator v0.0.0
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2
 	sigs.k8s.io/yaml v1.6.0
@@ -123,6 +122,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	kelson.dev/internal v0.0.0
 )
 
-replace kelson.dev/operator => ../operator
+replace kelson.dev/internal => ../internal

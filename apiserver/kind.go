@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/goschema"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/strictjson"
 )
 
 // Part is a part of a server: a [Group], an [Admission] rule, a [Storage] or another option.

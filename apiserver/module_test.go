@@ -84,9 +84,9 @@ require kelson.dev/apiserver v0.0.0
 
 replace (
 	kelson.dev/apiserver => %s
-	kelson.dev/operator => %s
+	kelson.dev/internal => %s
 )
-`, engine, filepath.Join(filepath.Dir(engine), "operator")))
+`, engine, filepath.Join(filepath.Dir(engine), "internal")))
 	for from, to := range map[string]string{"go.sum": "go.sum",
 		filepath.Join("testdata", "outside", "main.go"): "main.go"} {
 		data, err := os.ReadFile(from)

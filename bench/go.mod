@@ -231,6 +231,7 @@ require (
 	gomodules.xyz/jsonpatch/v2 v2.4.0 // indirect
 	k8s.io/cri-streaming v0.37.2 // indirect
 	kelson.dev/apiserver v0.0.0
+	kelson.dev/internal v0.0.0
 )
 
 replace (
@@ -238,3 +239,5 @@ replace (
 	kelson.dev/apiserver => ../apiserver
 	kelson.dev/operator => ../operator
 )
+
+replace kelson.dev/internal => ../internal

@@ -175,6 +175,7 @@ require (
 	k8s.io/kubernetes v1.37.2 // indirect
 	k8s.io/streaming v0.37.2 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	kelson.dev/internal v0.0.0 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
@@ -186,3 +187,5 @@ replace kelson.dev => ../
 replace kelson.dev/operator => ../operator
 
 replace kelson.dev/apiserver => ../apiserver
+
+replace kelson.dev/internal => ../internal

@@ -55,10 +55,10 @@
 //	manager     the composition: lifecycle, clusters, probes, metrics
 //	adapter     runs controller-runtime reconcilers; its own module
 //
-// Some packages are parts of the others that are also useful on their own: reflector, delta, store,
-// discovery and tree. Their documentation is their contract, as with the packages above. footprint
-// serves this repository, and may change at any time. The file api.txt lists what the module
-// exports; a test compares it with the code, so that reviews show every change.
+// Some packages are parts of the others that are also useful on their own: reflector, delta, store
+// and discovery. Their documentation is their contract, as with the packages above. The file
+// api.txt lists what the module exports; a test compares it with the code, so that reviews show
+// every change.
 //
 // # Testing
 //

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/footprint"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/leader"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/trace"

@@ -67,3 +67,5 @@ replace (
 	kelson.dev/apiserver => ../apiserver
 	kelson.dev/operator => ../operator
 )
+
+replace kelson.dev/internal => ../internal

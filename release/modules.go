@@ -16,7 +16,7 @@ import (
 )
 
 // published are the folders of the modules that users require or install.
-var published = []string{".", "apiserver", "operator", "operator/adapter", "cmd/kelson-node", "cmd/kelson-dns"}
+var published = []string{".", "internal", "apiserver", "operator", "operator/adapter", "cmd/kelson-node", "cmd/kelson-dns"}
 
 // root is the path of the module in the repository's root.
 const root = "kelson.dev"

@@ -47,7 +47,7 @@ func finalizeProject(t *testing.T, markers, controller string) string {
 		t.Fatal(err)
 	}
 	write(t, dir, "go.mod", goMod+"\nrequire kelson.dev/operator v0.0.0\n\nreplace kelson.dev/operator => "+library+
-		"\n")
+		"\n\nreplace kelson.dev/internal => "+filepath.Join(filepath.Dir(library), "internal")+"\n")
 	write(t, dir, "internal/controller/c.go", `package controller
 
 import (

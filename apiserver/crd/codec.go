@@ -26,7 +26,7 @@ import (
 	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // codec converts custom objects between bodies, hubs and the stored form, which is JSON in the

@@ -6,7 +6,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // FuzzMergeTree checks that merging trees has the same result as the library's merge of documents.

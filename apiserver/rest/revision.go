@@ -3,7 +3,7 @@ package rest
 import (
 	"bytes"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // setRevision returns a stored object with another resourceVersion. data has one: the store puts it

@@ -192,7 +192,7 @@ func (s *scanner) owner(o *Owner) {
 
 // scanner reads JSON sequentially. After an error, everything reads as empty.
 //
-// It is separate from the parser of operator/tree, which rejects unusual input so that its callers
+// It is separate from the parser of internal/tree, which rejects unusual input so that its callers
 // use encoding/json instead. The store has no such alternative, because it needs the position of
 // the resourceVersion: it must read everything that encoding/json accepts, such as invalid UTF-8.
 type scanner struct {

@@ -115,7 +115,7 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/streaming v0.37.2 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
-	kelson.dev/operator v0.0.0 // indirect
+	kelson.dev/internal v0.0.0 // indirect
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -130,3 +130,5 @@ replace (
 	kelson.dev/apiserver => ../../apiserver
 	kelson.dev/operator => ../../operator
 )
+
+replace kelson.dev/internal => ../../internal

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/strictjson"
 )
 
 // Decode decodes a request body. A body without apiVersion and kind has the kind and version of the

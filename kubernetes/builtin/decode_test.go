@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"testing"
 
-	"kelson.dev/apiserver/fastpath/strictjson"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/strictjson"
 	"kelson.dev/kubernetes/builtin"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/jsondecode"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/tree"
 )
 
 // A codec decodes one wire encoding. The client's Accept header depends on the Go type (see

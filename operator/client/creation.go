@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // A server-side apply of a missing object costs a server at least one and a half times as much as a

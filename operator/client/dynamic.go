@@ -1,6 +1,6 @@
 package client
 
-import "kelson.dev/operator/tree"
+import "kelson.dev/internal/tree"
 
 // parseObject parses a JSON object like the decoder of apimachinery. Unusual input goes to that
 // decoder, so that its error texts appear.

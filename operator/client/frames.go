@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // frames reads the events of a watch without decoding their objects.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"kelson.dev/operator/internal/jsondecode"
+	"kelson.dev/internal/jsondecode"
 )
 
 // Fields that a server dropped are found, wherever they are.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kelson.dev/operator/internal/jsondecode"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/tree"
 )
 
 // A Go type that is older than the objects that are decoded into it may lack some of their fields.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kelson.dev/operator/internal/jsondecode"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/tree"
 )
 
 // The client writes a status in one of three ways.

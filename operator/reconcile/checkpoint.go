@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/tree"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/tree"
 )
 
 // SaveStatus writes the status of obj, the object that a Typed reconciler was called with, in the

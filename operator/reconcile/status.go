@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/internal/tree"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/tree"
 )
 
 // newMergePatch returns a patch in the format of RFC 7386.

@@ -29,6 +29,7 @@ chmod -R u+w "$work/$version"
 cd "$work/$version"
 find . -name '*.sh' -exec chmod +x {} +
 go mod edit -replace "kelson.dev/operator=$root/operator" -replace "kelson.dev/operator/adapter=$root/operator/adapter" \
+	-replace "kelson.dev/internal=$root/internal" \
 	-require kelson.dev/operator@v0.0.0 -require kelson.dev/operator/adapter@v0.0.0
 
 # import FILE PATH adds an import to a file.

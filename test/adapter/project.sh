@@ -61,6 +61,7 @@ prepare() {
 	turn go get "sigs.k8s.io/controller-runtime@$runtime" $(kubernetes_modules) >"$work/prepare.log" 2>&1 || { cat "$work/prepare.log" >&2 && exit 1; }
 	turn go build -o "$work/plain" "./$main"
 	go mod edit -replace "kelson.dev/operator=$root/operator" -replace "kelson.dev/operator/adapter=$root/operator/adapter" \
+		-replace "kelson.dev/internal=$root/internal" \
 		-require kelson.dev/operator@v0.0.0 -require kelson.dev/operator/adapter@v0.0.0
 	for file in $edited; do
 		sed -i -e 's/ctrl\.NewManager(/adapter.NewManager(/' -e '0,/^import (/s|^import (|import (\n\t"kelson.dev/operator/adapter"|' "$file"

@@ -18,6 +18,7 @@ import (
 const (
 	rootModule = "kelson.dev"
 	library    = "kelson.dev/operator"
+	shared     = "kelson.dev/internal" // required by the libraries
 )
 
 // direct lists the modules that operators import, and directServer those that custom API servers
@@ -66,11 +67,11 @@ type modules struct {
 }
 
 // readModules reads the requirements of the operator library or, for custom API servers, of
-// kelson.dev/apiserver, which requires the operator library.
+// kelson.dev/apiserver.
 func readModules(source Source, server bool) (*modules, error) {
-	m := &modules{source: source, libraries: []string{library}, direct: direct}
+	m := &modules{source: source, libraries: []string{library, shared}, direct: direct}
 	if server {
-		m.libraries, m.direct = []string{serverLibrary, library}, directServer
+		m.libraries, m.direct = []string{serverLibrary, shared}, directServer
 	}
 	found, err := source.Find(m.libraries...)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/apiserver/internal/intern"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // Cache holds the field sets of a kind in three forms: encoded, as the tree in an object, and as a

@@ -9,7 +9,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath/fieldset"
 	"kelson.dev/apiserver/fastpath/shape"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // diff returns how b differs from a: the fields that are new or have other values, and the fields

@@ -13,7 +13,7 @@ import (
 	"kelson.dev/apiserver/fastpath/fieldset"
 	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/resource"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // MapConfig configures a MapManager. All fields but Subresource, Reset and Shape are required.

@@ -7,7 +7,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath/fieldset"
 	"kelson.dev/apiserver/fastpath/shape"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // mapValues is the representation of custom objects: maps, lists and scalars. It copies the maps

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"kelson.dev/apiserver/internal/intern"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // Configuration parses an applied configuration as JSON. Clients send JSON although the media type

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"sync"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // Encode returns an object as JSON, as encoding/json writes it. It copies the encoding of the parts

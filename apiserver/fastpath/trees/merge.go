@@ -1,6 +1,6 @@
 package trees
 
-import "kelson.dev/operator/tree"
+import "kelson.dev/internal/tree"
 
 // MergePatch applies a merge patch (RFC 7386) to a valid object without duplicate fields, both as
 // JSON. It copies what the patch does not name. ok is false if the library might have another

@@ -8,7 +8,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // FuzzMergePatch checks that merged objects equal those of the library.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kelson.dev/apiserver/fastpath/managedfields"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // Metadata reports whether the metadata of a new object is certainly valid. It does not compare the

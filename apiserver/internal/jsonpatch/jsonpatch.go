@@ -11,7 +11,7 @@ import (
 
 	upstream "gopkg.in/evanphx/json-patch.v4"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 const (

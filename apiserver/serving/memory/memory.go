@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kelson.dev/operator/footprint"
+	"kelson.dev/internal/footprint"
 )
 
 const (

@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/bench/operator/sample"
+	"kelson.dev/internal/footprint"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/footprint"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/workqueue"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kelson.dev/cmd/kelson/internal/dropin/etcd"
-	"kelson.dev/operator/footprint"
+	"kelson.dev/internal/footprint"
 )
 
 // EtcdCommand returns kelson etcd, which envtest starts as etcd if this binary was built without

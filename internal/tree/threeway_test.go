@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 // The merge applies our changes to their version, with list elements matched by type or name, and

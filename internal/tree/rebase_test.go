@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 func TestRebase(t *testing.T) {

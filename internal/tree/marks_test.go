@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 func TestMarks(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/jsondecode"
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/tree"
 )
 
 type name string

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/internal/jsondecode"
+	"kelson.dev/internal/jsondecode"
 )
 
 type lamp struct {

@@ -9,7 +9,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"kelson.dev/operator/tree"
+	"kelson.dev/internal/tree"
 )
 
 const widget = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"default","uid":"u1",

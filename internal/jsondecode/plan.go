@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kelson.dev/operator/internal/typecache"
+	"kelson.dev/internal/typecache"
 )
 
 // A plan describes how to decode a type.
