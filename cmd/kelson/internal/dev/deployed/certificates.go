@@ -3,6 +3,9 @@ package deployed
 import (
 	"encoding/base64"
 	"fmt"
+	"path"
+	"regexp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,7 +19,68 @@ const (
 	// injectFrom is cert-manager's annotation with the Certificate whose authority clients of a
 	// webhook or API server trust: NAMESPACE/NAME.
 	injectFrom = "cert-manager.io/inject-ca-from"
+	// ownCertificate is the name of the Certificate and the Secret of [Source.Certify].
+	ownCertificate = "kelson-dev-webhooks"
 )
+
+// missingCertificate matches the error of a webhook server that finds no certificate.
+var missingCertificate = regexp.MustCompile(`open (/\S*/serving-certs)/tls\.crt: no such file`)
+
+// MissingCertificate returns the folder in which an operator looks for the certificate of its
+// webhooks, if a line of its output reports that it has none; otherwise "".
+func MissingCertificate(line string) string {
+	if m := missingCertificate.FindStringSubmatch(line); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Certify makes Read add a certificate for the operator's webhooks, which the project does not
+// deploy, in a folder of the operator's pod. It returns false if the Deployment has a volume there.
+func (s *Source) Certify(m *Manifests, folder string) bool {
+	if slices.ContainsFunc(m.Manager.Spec.Template.Spec.Containers[0].VolumeMounts, func(v corev1.VolumeMount) bool {
+		return path.Clean(v.MountPath) == folder
+	}) {
+		return false
+	}
+	s.serving = folder
+	return true
+}
+
+// certify adds a Certificate for the Services of webhooks, whose clients trust it, and mounts its
+// Secret in a folder of the operator's pod.
+func (m *Manifests) certify(folder string) {
+	names := []any{"localhost"}
+	for _, obj := range slices.Concat(m.Definitions, m.Objects) {
+		if obj.GetKind() == "APIService" {
+			continue
+		}
+		for _, ref := range serviceRefs(obj) {
+			name := fmt.Sprintf("%v.%v.svc", ref["name"], ref["namespace"])
+			if !slices.Contains(names, any(name)) {
+				names = append(names, name)
+			}
+			annotations := obj.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[injectFrom] = m.Manager.Namespace + "/" + ownCertificate
+			obj.SetAnnotations(annotations)
+		}
+	}
+	c := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": certManager + "/v1", "kind": "Certificate",
+		"spec": map[string]any{"dnsNames": names, "secretName": ownCertificate},
+	}}
+	c.SetNamespace(m.Manager.Namespace)
+	c.SetName(ownCertificate)
+	m.Objects = append(m.Objects, c)
+	pod := &m.Manager.Spec.Template.Spec
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: ownCertificate, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: ownCertificate}}})
+	pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: ownCertificate, MountPath: folder, ReadOnly: true})
+}
 
 // certificates treats the deployed objects like cert-manager: it replaces Certificates by the
 // Secrets that they describe, with self-signed certificates, and adds their authorities to the

@@ -41,6 +41,8 @@ type Manifests struct {
 	Objects manifests.Objects
 	// Manager is the operator's Deployment, changed to run on the node with NodeName.
 	Manager *appsv1.Deployment
+	// Files are the files of the project in the operator's image, beside its program.
+	Files []adopt.ImageFile
 	// Notes describe the differences from the project's deployment, one per line.
 	Notes []string
 
@@ -65,6 +67,7 @@ type Source struct {
 	Loopback bool
 
 	secrets map[string]*unstructured.Unstructured // of Certificates, by their JSON
+	serving string                                // the folder of Certify, or ""
 }
 
 // Read builds the project's config/default, or the kustomization that its Makefile deploys instead.
@@ -89,6 +92,10 @@ func (s *Source) Read() (*Manifests, error) {
 	if call != "" {
 		m.note("adopted %s, which make deploy applies (%s)", m.folder, call)
 	}
+	m.Files = adopt.ImageFiles(s.Dir)
+	for _, f := range m.Files {
+		m.note("the operator's image has %s at %s, as its Dockerfile copies it", f.Source, f.To)
+	}
 	for _, url := range remote {
 		m.note("omitted %s, which %s downloads", url, m.folder)
 	}
@@ -99,6 +106,9 @@ func (s *Source) Read() (*Manifests, error) {
 	m.Manager = manager
 	m.namespaces()
 	m.account()
+	if s.serving != "" {
+		m.certify(s.serving)
+	}
 	if err := s.certificates(m); err != nil {
 		return nil, err
 	}
@@ -314,12 +324,13 @@ func (m *Manifests) unserved(all []*appsv1.Deployment, at int) {
 		return false
 	})
 	for _, crd := range m.Definitions {
-		ref, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service")
-		namespace, _ := ref["namespace"].(string)
-		name, _ := ref["name"].(string)
-		if dead[namespace+"/"+name] {
-			unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
-			m.note("not registered: the conversion webhook of %s, whose server is not run", crd.GetName())
+		for _, ref := range serviceRefs(crd) {
+			namespace, _ := ref["namespace"].(string)
+			name, _ := ref["name"].(string)
+			if dead[namespace+"/"+name] {
+				unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+				m.note("not registered: the conversion webhook of %s, whose server is not run", crd.GetName())
+			}
 		}
 	}
 }
@@ -333,7 +344,8 @@ func selects(selector map[string]string, d *appsv1.Deployment) bool {
 	return true
 }
 
-// serviceRefs returns the references to Services of a webhook configuration or an APIService.
+// serviceRefs returns the references to Services of a webhook configuration, a conversion webhook
+// or an APIService.
 func serviceRefs(obj *unstructured.Unstructured) (refs []map[string]any) {
 	add := func(fields map[string]any, path ...string) {
 		if ref, ok, _ := unstructured.NestedMap(fields, path...); ok {
@@ -348,6 +360,8 @@ func serviceRefs(obj *unstructured.Unstructured) (refs []map[string]any) {
 				add(hook, "clientConfig", "service")
 			}
 		}
+	case "CustomResourceDefinition":
+		add(obj.Object, "spec", "conversion", "webhook", "clientConfig", "service")
 	case "APIService":
 		add(obj.Object, "spec", "service")
 	}

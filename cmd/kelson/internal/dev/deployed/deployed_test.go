@@ -1,6 +1,7 @@
 package deployed
 
 import (
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/cert"
 
 	"kelson.dev/apiserver/services"
 	"kelson.dev/cmd/kelson/internal/manifests"
@@ -231,6 +233,58 @@ func TestRead(t *testing.T) {
 		if obj.GetKind() == "ValidatingWebhookConfiguration" {
 			t.Error("a webhook is registered")
 		}
+	}
+}
+
+// A project whose config/default deploys no certificate gets one, for its own webhooks.
+func TestCertify(t *testing.T) {
+	const line = `{"error": "open /tmp/k8s-webhook-server/serving-certs/tls.crt: no such file or directory"}`
+	folder := MissingCertificate(line)
+	if folder != "/tmp/k8s-webhook-server/serving-certs" || MissingCertificate("open /tmp/a: no such file") != "" {
+		t.Fatalf("the certificate is missing in %q", folder)
+	}
+	source := &Source{Dir: write(t, project)}
+	m, err := source.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if source.Certify(m, folder) {
+		t.Error("it replaces the volume of the Deployment")
+	}
+	const other = "/other/serving-certs"
+	if !source.Certify(m, other) {
+		t.Fatal("it issues no certificate")
+	}
+	if m, err = source.Read(); err != nil {
+		t.Fatal(err)
+	}
+	pod := m.Manager.Spec.Template.Spec
+	mount, volume := pod.Containers[0].VolumeMounts[1], pod.Volumes[1]
+	if mount.MountPath != other || mount.Name != volume.Name || volume.Secret.SecretName != ownCertificate {
+		t.Errorf("the pod mounts %+v of %+v", mount, volume)
+	}
+	secret := find(t, m.Objects, "Secret", ownCertificate)
+	authority, _, _ := unstructured.NestedString(secret.Object, "data", "ca.crt")
+	hooks, _, _ := unstructured.NestedSlice(find(t, m.Objects, "ValidatingWebhookConfiguration", "shop-hooks").Object,
+		"webhooks")
+	if got, _, _ := unstructured.NestedString(hooks[0].(map[string]any), "clientConfig", "caBundle"); got == "" ||
+		got != authority {
+		t.Errorf("the webhook trusts %q", got)
+	}
+	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig",
+		"caBundle"); got != authority {
+		t.Errorf("the conversion webhook trusts %q", got)
+	}
+	public, err := base64.StdEncoding.DecodeString(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates, err := cert.ParseCertsPEM(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := certificates[0].VerifyHostname("shop-webhook.shop-system.svc"); err != nil {
+		t.Error(err)
 	}
 }
 

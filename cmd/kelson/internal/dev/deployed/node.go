@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,6 +15,8 @@ import (
 
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
+	"kelson.dev/toolchain/adopt"
+	"kelson.dev/toolchain/walk"
 )
 
 // ErrUnsupported means that this machine cannot run the pod of an operator: it cannot give a
@@ -74,15 +77,66 @@ func StartNode(cfg NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// Install replaces the operator's program; pods that start later run it. It moves the file.
-func (n *Node) Install(binary string) error {
+// Install replaces the operator's program and the files of its image, which are relative to dir;
+// pods that start later run it. It moves the program.
+func (n *Node) Install(binary, dir string, files []adopt.ImageFile) error {
 	if err := os.Chmod(binary, 0o755); err != nil {
 		return err
+	}
+	for _, f := range files {
+		if err := copyFile(filepath.Join(dir, filepath.FromSlash(f.Source)),
+			filepath.Join(n.image, filepath.FromSlash(f.To))); err != nil {
+			return fmt.Errorf("copy %s to the operator's image: %w", f.Source, err)
+		}
 	}
 	if err := os.Rename(binary, filepath.Join(n.image, program)); err != nil {
 		return fmt.Errorf("install the operator's program: %w", err)
 	}
 	return nil
+}
+
+// copyFile copies a file, or the files of a folder, which replace existing ones.
+func copyFile(from, to string) error {
+	return walk.Dir(from, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		if e.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		if e.Type()&fs.ModeSymlink != 0 && rel != "." {
+			return copyLink(name, target)
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, info.Mode().Perm()|0o444)
+	})
+}
+
+// copyLink copies a symbolic link, which replaces an existing one.
+func copyLink(from, to string) error {
+	target, err := os.Readlink(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(target, to)
 }
 
 // Stop ends the pods and the node.

@@ -14,11 +14,8 @@ import (
 var refused = regexp.MustCompile(`User \\*"([^"\\]+)\\*" cannot ([a-z]+) ` +
 	`(?:path \\*"([^"\\]+)\\*"|resource \\*"([^"\\]+)\\*" in API group \\*"([^"\\]*)\\*")`)
 
-// missingCertificate matches the error of a webhook server whose certificate is not mounted.
-var missingCertificate = regexp.MustCompile(`open /\S*/serving-certs/tls\.crt: no such file`)
-
-// Refusals collects the requests of an operator that its roles do not allow, and its other errors
-// that have a known next step. Its methods are safe for concurrent use.
+// Refusals collects the requests of an operator that its roles do not allow. Its methods are safe
+// for concurrent use.
 type Refusals struct {
 	user string
 
@@ -37,18 +34,12 @@ func (m *Manifests) NewRefusals() *Refusals {
 	return &Refusals{user: m.User(), seen: map[string]bool{}}
 }
 
-// Explain returns what is wrong and the next step, with the subject of the log entry, if a line of
-// the operator's output reports such an error. It returns "" for other lines, and for errors that
-// it has explained before.
-func (r *Refusals) Explain(line string) (subject, text string) {
-	if missingCertificate.MatchString(line) && r.first("certificate") {
-		return "webhooks", "config/default deploys no certificate for the webhooks that the operator serves: " +
-			"enable ../webhook and ../certmanager, with their patches, in its kustomization.yaml, " +
-			"or set ENABLE_WEBHOOKS=false for kelson dev"
-	}
+// Explain returns what is wrong and the next step if a line of the operator's output reports a
+// refused request. It returns "" for other lines, and for requests that it has explained before.
+func (r *Refusals) Explain(line string) string {
 	found := refused.FindStringSubmatch(line)
 	if found == nil || found[1] != r.user {
-		return "", ""
+		return ""
 	}
 	verb, path, resource, group := found[2], found[3], found[4], found[5]
 	what, marker := verb+" "+path, fmt.Sprintf("urls=%s,verbs=%s", path, verb)
@@ -61,13 +52,13 @@ func (r *Refusals) Explain(line string) (subject, text string) {
 		marker = fmt.Sprintf("groups=%s,resources=%s,verbs=%s", cmp.Or(group, `""`), resource, verb)
 	}
 	if !r.first(what) {
-		return "", ""
+		return ""
 	}
-	return "rights", fmt.Sprintf("the roles of %s do not allow it to %s: add +kubebuilder:rbac:%s, or the rule in "+
+	return fmt.Sprintf("the roles of %s do not allow it to %s: add +kubebuilder:rbac:%s, or the rule in "+
 		"config/rbac; kelson rights --explore finds all that is missing", r.user, what, marker)
 }
 
-// first reports whether an error is new.
+// first reports whether a request is new.
 func (r *Refusals) first(what string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,10 +40,17 @@ type deployment struct {
 	current      *deployed.Manifests
 	node         *deployed.Node
 	dependencies deployed.Dependencies
-	missing      chan string     // API groups that the operator needs and the cluster lacks
+	missing      chan need       // what the operator needs and the project does not deploy
 	looked       map[string]bool // API groups whose definitions were looked for
 	skipped      map[string]bool // kinds that the cluster does not serve
+	certified    bool            // certify was called
 	starts       int
+}
+
+// A need of an operator names something that its project does not deploy. One field is set.
+type need struct {
+	group  string // the definitions of an API group
+	folder string // a certificate for its webhooks, in a folder of its pod
 }
 
 // newDeployment starts the node of the operator's pod. It returns nil, and logs why, if the project
@@ -53,7 +60,7 @@ func newDeployment(l *Loop) (*deployment, error) {
 	d := &deployment{
 		source:       &deployed.Source{Dir: p.Dir, Loopback: loopback(node.MachineAddress())},
 		dependencies: deployed.Dependencies{Main: p.Main, Temp: l.temp},
-		missing:      make(chan string, 16), looked: map[string]bool{}, skipped: map[string]bool{},
+		missing:      make(chan need, 16), looked: map[string]bool{}, skipped: map[string]bool{},
 	}
 	var err error
 	if d.current, err = d.read(l); errors.Is(err, deployed.ErrNone) {
@@ -71,9 +78,9 @@ func newDeployment(l *Loop) (*deployment, error) {
 	refusals := d.current.NewRefusals()
 	cfg.Output = func() io.WriteCloser {
 		return &watchedOutput{WriteCloser: l.cfg.Log.Output(l.subject()), each: func(line string) {
-			d.report(deployed.MissingGroup(line))
-			if subject, text := refusals.Explain(line); text != "" {
-				l.cfg.Log.Printf(subject, "%s", text)
+			d.report(need{group: deployed.MissingGroup(line), folder: deployed.MissingCertificate(line)})
+			if text := refusals.Explain(line); text != "" {
+				l.cfg.Log.Printf("rights", "%s", text)
 			}
 		}}
 	}
@@ -97,29 +104,37 @@ func newDeployment(l *Loop) (*deployment, error) {
 
 func loopback(address string) bool { return net.ParseIP(address).IsLoopback() }
 
-// read reads what the project deploys, without webhooks if the user has disabled them.
+// read reads what the project deploys, without webhooks if the user has disabled them. If it
+// deploys no definitions, they are those of the project.
 func (d *deployment) read(l *Loop) (*deployed.Manifests, error) {
 	m, err := d.source.Read()
-	if err == nil && !l.cfg.Webhooks {
+	if err != nil {
+		return nil, err
+	}
+	if !l.cfg.Webhooks {
 		m.DisableWebhooks()
 		withoutConversion(m.Definitions)
+	}
+	if len(m.Definitions) == 0 {
+		m.Definitions, err = manifests.Definitions(l.cfg.Project.Dir)
+		withoutConversion(m.Definitions) // no Service is deployed with them
 	}
 	return m, err
 }
 
-// report sends an API group that the operator needs and the cluster lacks to the channel missing.
-func (d *deployment) report(group string) {
-	if group == "" {
+// report sends what the operator needs to the channel missing.
+func (d *deployment) report(n need) {
+	if n == (need{}) {
 		return
 	}
 	select {
-	case d.missing <- group:
-	default: // it will report the group again
+	case d.missing <- n:
+	default: // the operator will report it again
 	}
 }
 
-// missingGroups returns the channel missing; nil if d is nil.
-func (d *deployment) missingGroups() <-chan string {
+// needs returns the channel missing; nil if d is nil.
+func (d *deployment) needs() <-chan need {
 	if d == nil {
 		return nil
 	}
@@ -152,12 +167,6 @@ func (d *deployment) definitions(ctx context.Context, l *Loop) error {
 		return err
 	}
 	d.current = current
-	if len(current.Definitions) == 0 {
-		if current.Definitions, err = manifests.Definitions(l.cfg.Project.Dir); err != nil {
-			return err
-		}
-		withoutConversion(current.Definitions) // no Service is deployed with them
-	}
 	if err := l.apply(ctx, current.Definitions); err != nil {
 		return err
 	}
@@ -197,7 +206,7 @@ func (d *deployment) served(l *Loop, objects manifests.Objects) (served manifest
 // Webhooks are registered after the pod exists, since they can concern pods.
 func (d *deployment) restart(ctx context.Context, l *Loop, binary string) error {
 	if binary != "" {
-		if err := d.node.Install(binary); err != nil {
+		if err := d.node.Install(binary, l.cfg.Project.Dir, d.current.Files); err != nil {
 			return err
 		}
 		d.starts++
@@ -228,7 +237,7 @@ func (d *deployment) start(ctx context.Context, l *Loop) error {
 	return l.apply(ctx, manifests.Objects{{Object: fields}})
 }
 
-// ready waits until the operator's pod is ready. It installs definitions that the cluster lacks.
+// ready waits until the operator's pod is ready. It supplies what the project does not deploy.
 // If the pod does not become ready in time, it only logs that.
 func (d *deployment) ready(ctx context.Context, l *Loop) error {
 	begin := time.Now()
@@ -244,8 +253,8 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 			return nil
 		}
 		select {
-		case group := <-d.missing:
-			if err := d.install(ctx, l, group); err != nil {
+		case n := <-d.missing:
+			if err := d.supply(ctx, l, n); err != nil {
 				return err
 			}
 		case <-timeout.C:
@@ -256,6 +265,43 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 		case <-time.After(50 * time.Millisecond): // the server is in this process
 		}
 	}
+}
+
+// supply gives the operator what it needs, and restarts it.
+func (d *deployment) supply(ctx context.Context, l *Loop, n need) error {
+	if n.folder != "" {
+		return d.certify(ctx, l, n.folder)
+	}
+	return d.install(ctx, l, n.group)
+}
+
+// certify gives the operator a certificate for its webhooks, and restarts it. If its Deployment
+// has a volume for the certificate, it only logs the next step.
+func (d *deployment) certify(ctx context.Context, l *Loop, folder string) error {
+	if d.certified {
+		return nil // an error of the former pod
+	}
+	d.certified = true
+	const enable = "enable ../webhook and ../certmanager, with their patches, in its kustomization.yaml"
+	if !d.source.Certify(d.current, folder) {
+		l.cfg.Log.Printf("webhooks", "config/default mounts no certificate in %s for the webhooks that the operator serves: "+
+			"%s, or set ENABLE_WEBHOOKS=false for kelson dev", folder, enable)
+		return nil
+	}
+	var err error
+	if d.current, err = d.read(l); err != nil {
+		return err
+	}
+	hooks, rest := d.split()
+	called := "the cluster calls them with a certificate of this run"
+	if len(hooks) == 0 {
+		called = "it has a certificate of this run, and the cluster does not call them"
+	}
+	l.cfg.Log.Printf("webhooks", "config/default deploys no certificate for the webhooks that the operator serves: "+
+		"%s; to deploy one, %s", called, enable)
+	d.starts++
+	return errors.Join(l.apply(ctx, d.current.Definitions), l.apply(ctx, d.served(l, rest)), d.start(ctx, l),
+		l.apply(ctx, hooks))
 }
 
 // install finds and applies the definitions of an API group that the cluster lacks, and restarts
@@ -328,6 +374,10 @@ func (d *deployment) samples(ctx context.Context, l *Loop, all manifests.Objects
 			return nil
 		}
 		select {
+		case n := <-d.missing: // for example the certificate of the webhooks
+			if err := d.supply(ctx, l, n); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(200 * time.Millisecond): // the server of the webhooks is another process

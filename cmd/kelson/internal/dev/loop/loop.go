@@ -202,8 +202,8 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 			l.cfg.Log.Printf(l.subject(), "exited: %v; it restarts after the next change", err)
 			ended = nil
-		case group := <-l.deployed.missingGroups():
-			if err := l.deployed.install(ctx, l, group); err != nil {
+		case n := <-l.deployed.needs():
+			if err := l.deployed.supply(ctx, l, n); err != nil {
 				l.fail("manifests", err)
 			}
 		case files := <-changed:
@@ -452,10 +452,11 @@ func (l *Loop) further() (all manifests.Objects, err error) {
 	return all, nil
 }
 
-// wantedSamples returns the samples of Config.Samples or, by default, of the project.
+// wantedSamples returns the samples of Config.Samples or, by default, those of the project that can
+// be read, also with an error about the others.
 func (l *Loop) wantedSamples() (all manifests.Objects, err error) {
 	if len(l.cfg.Samples) == 0 {
-		return manifests.Samples(l.cfg.Project.Dir)
+		return manifests.ReadableSamples(l.cfg.Project.Dir)
 	}
 	for _, name := range l.cfg.Samples {
 		found, err := manifests.Folder(name)
@@ -471,28 +472,40 @@ func (l *Loop) wantedSamples() (all manifests.Objects, err error) {
 }
 
 // checkSamples reads the samples before anything is built. It returns an error if those of
-// Config.Samples cannot be read. If only the project's own cannot, it logs that none is applied.
+// Config.Samples cannot be read. If only some of the project's own cannot, it logs that.
 func (l *Loop) checkSamples() error {
-	_, err := l.wantedSamples()
-	if err == nil || len(l.cfg.Samples) > 0 {
+	all, err := l.wantedSamples()
+	if err != nil && len(l.cfg.Samples) > 0 {
 		return err
 	}
-	l.fail("samples", err)
-	l.cfg.Log.Printf("samples", "continuing without samples until they can be read: --samples names other files or folders")
-	l.unreadable = err.Error()
+	l.logUnreadable(len(all), err)
 	return nil
+}
+
+// logUnreadable logs, once per cause, that samples cannot be read, and how many can.
+func (l *Loop) logUnreadable(read int, err error) {
+	if err == nil {
+		l.unreadable = ""
+		return
+	}
+	if err.Error() == l.unreadable {
+		return
+	}
+	l.unreadable = err.Error()
+	l.fail("samples", err)
+	with := "without samples"
+	if read > 0 {
+		with = fmt.Sprintf("with the %d other samples", read)
+	}
+	l.cfg.Log.Printf("samples", "continuing %s until all can be read: --samples names other files or folders", with)
 }
 
 func (l *Loop) samples(ctx context.Context) error {
 	all, err := l.wantedSamples()
-	if err != nil {
-		if err.Error() == l.unreadable {
-			return nil // already logged
-		}
-		l.unreadable = err.Error()
+	if err != nil && len(l.cfg.Samples) > 0 {
 		return err
 	}
-	l.unreadable = ""
+	l.logUnreadable(len(all), err)
 	if l.deployed != nil {
 		return l.deployed.samples(ctx, l, all)
 	}
