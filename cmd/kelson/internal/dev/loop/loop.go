@@ -472,11 +472,16 @@ func (l *Loop) wantedSamples() (all manifests.Objects, err error) {
 }
 
 // checkSamples reads the samples before anything is built. It returns an error if those of
-// Config.Samples cannot be read. If only some of the project's own cannot, it logs that.
+// Config.Samples cannot be read. If only some of the project's own cannot, or if it has none, it
+// logs that.
 func (l *Loop) checkSamples() error {
 	all, err := l.wantedSamples()
 	if err != nil && len(l.cfg.Samples) > 0 {
 		return err
+	}
+	if err == nil && len(all) == 0 && !l.cfg.Project.Server {
+		l.cfg.Log.Printf("samples", "config/samples has none, so the operator may have nothing to do: "+
+			"create objects with kubectl, or name files or folders with --samples")
 	}
 	l.logUnreadable(len(all), err)
 	return nil

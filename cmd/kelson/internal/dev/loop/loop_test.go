@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,4 +27,39 @@ func TestFailedBuildIsLogged(t *testing.T) {
 	if !strings.Contains(out.String(), "✗ undefined: x") || strings.Contains(out.String(), "keeps running") {
 		t.Errorf("without a former operator: %s", out.String())
 	}
+}
+
+// The log says why there are no samples, or not all, and what to do, once per cause.
+func TestSamplesAreLogged(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	l := &Loop{cfg: Config{Project: &project.Project{Dir: dir}, Log: devlog.New(&out, nil)}}
+	check := func(part string) {
+		t.Helper()
+		out.Reset()
+		if err := l.checkSamples(); err != nil {
+			t.Fatal(err)
+		}
+		if part == "" && out.Len() > 0 || !strings.Contains(out.String(), part) {
+			t.Errorf("logged %q, want %q", out.String(), part)
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(dir, "config", "samples"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "config", "samples", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("config/samples has none, so the operator may have nothing to do: create objects")
+	write("a.yaml", "kind: [")
+	check("continuing without samples until all can be read")
+	check("")
+	write("b.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}")
+	write("a.yaml", "kind: {")
+	check("continuing with the 1 other samples until all can be read: --samples names other files or folders")
+	write("a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+	check("")
 }
