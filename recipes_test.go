@@ -134,7 +134,7 @@ func (q *quiet) Validate(_ context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 `,
-		"kubernetes/plugins/quiet_test.go": `package plugins_test
+		"kubernetes/pluginsquiet_test.go": `package kubernetes_test
 
 import "testing"
 
@@ -147,7 +147,7 @@ func TestQuiet(t *testing.T) {
 	}, "Quiet")
 }
 `,
-	}, "./kubernetes/plugins", "TestQuiet")
+	}, "./kubernetes", "TestQuiet")
 }
 
 // TestRecipeOfGenerator adds the generator of the recipe and runs it.

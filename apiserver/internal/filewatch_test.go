@@ -1,0 +1,100 @@
+package internal_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/internal/filewatch"
+)
+
+func parse(data []byte) (string, error) {
+	if string(data) == "bad" {
+		return "", errors.New("bad content")
+	}
+	return string(data), nil
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChangeAppliesImmediately(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	write(t, name, "one")
+	var warned []error
+	f, err := filewatch.Open(name, parse, func(err error) { warned = append(warned, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string, warnings int) {
+		t.Helper()
+		for range 2 {
+			if got := f.Get(); got != want || len(warned) != warnings {
+				t.Errorf("got %q and warnings %v, want %q and %d", got, warned, want, warnings)
+			}
+		}
+	}
+	check("one", 0)
+	write(t, name, "two") // same size, perhaps within the same tick of the clock
+	check("two", 0)
+	write(t, name, "bad")
+	check("two", 1)
+	write(t, name, "three")
+	check("three", 1)
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	check("three", 2)
+	write(t, name, "four")
+	check("four", 2)
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(name, long, long); err != nil {
+		t.Fatal(err)
+	}
+	check("four", 2)
+	// Like a mounted ConfigMap: the name is a link, which is replaced.
+	write(t, name+".next", "five")
+	if err := os.Chtimes(name+".next", long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(name+".next", name); err != nil {
+		t.Fatal(err)
+	}
+	check("five", 2)
+}
+
+func TestOpenReportsInvalidFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if _, err := filewatch.Open(name, parse, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	write(t, name, "bad")
+	if _, err := filewatch.Open(name, parse, nil); err == nil {
+		t.Error("accepted")
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	name := filepath.Join(b.TempDir(), "f")
+	if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(name, long, long); err != nil {
+		b.Fatal(err)
+	}
+	f, err := filewatch.Open(name, parse, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.Get()
+	for b.Loop() {
+		f.Get()
+	}
+}
