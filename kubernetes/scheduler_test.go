@@ -24,8 +24,8 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// inBubbleScheduler runs a test in virtual time, on a control plane with a scheduler and without nodes of
-// its own: the nodes of these tests join from outside.
+// inBubbleScheduler runs a test in virtual time, on a control plane with a scheduler and without
+// nodes of its own: the nodes of these tests join from outside.
 func inBubbleScheduler(t *testing.T, test func(t *testing.T, env *testenv.Env)) {
 	synctest.Test(t, func(t *testing.T) { test(t, testenv.New(t, testenv.Workloads())) })
 }

@@ -38,7 +38,8 @@ func TestPolicyAppliesToTheNextRequest(t *testing.T) {
 	for i := range 10 {
 		name := "cm" + strconv.Itoa(i)
 		p.must(t, parts[0])
-		p.must(t, configMapPolicy(name+"a", "{size: big}")) // a policy without a binding has no effect
+		// a policy without a binding has no effect
+		p.must(t, configMapPolicy(name+"a", "{size: big}"))
 		p.must(t, parts[1])
 		p.refuses(t, configMapPolicy(name, "{size: big}"),
 			`configmaps "`+name+`" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: object.data.size == 'small'`)
