@@ -26,6 +26,15 @@ var functions = map[string]string{
 	"syscall.StartProcess":       "SyscallStartProcess",
 }
 
+// dials are the functions that open connections, with those that replace them if the operator calls
+// services; see inside.ServicesVariable.
+var dials = map[string]string{
+	"net.Dial":                  "Connect",
+	"net.DialTimeout":           "ConnectTimeout",
+	"crypto/tls.Dial":           "ConnectTLS",
+	"crypto/tls.DialWithDialer": "ConnectTLSWith",
+}
+
 // methods are the methods of http.Server that open ports, by name, with the number of arguments.
 var methods = map[string]struct {
 	arguments int
@@ -61,6 +70,16 @@ var configurations = map[string]string{
 		` if server == "" && file == "" { file = kelson_agent.Kubeconfig() }; return PACKAGE.BuildConfigFromFlags(server, file) })`,
 }
 
+// mayDial reports whether a file may have something that opens connections.
+func mayDial(data []byte) bool {
+	for _, name := range []string{"net.Dial", "tls.Dial", "http.Transport{", "DialContext"} {
+		if bytes.Contains(data, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}
+
 // mayCall reports whether a file may have calls that replaceCalls replaces.
 func mayCall(data []byte) bool {
 	for _, name := range []string{"net.Listen", "tls.Listen", "ListenAndServe", "ListenConfig", "InClusterConfig",
@@ -81,8 +100,8 @@ type replacement struct {
 }
 
 // replaceCalls returns the edits that replace the calls of a file that open ports, start programs
-// or read the configuration of a Pod.
-func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
+// or read the configuration of a Pod, and, if dialing is true, those that open connections.
+func replaceCalls(file *ast.File, at func(token.Pos) int, dialing bool) replacement {
 	imports := map[string]string{} // by the name in this file
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
@@ -121,6 +140,8 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 				replace(n, x.Name, agentName+"."+by)
 			} else if by := functions[function]; by != "" {
 				replace(n, x.Name, agentName+"."+by)
+			} else if by := dials[function]; by != "" && dialing {
+				replace(n, x.Name, agentName+"."+by)
 			} else if by := configurations[function]; by != "" {
 				replace(n, x.Name, strings.ReplaceAll(by, "PACKAGE", x.Name))
 				r.imports[restName] = r.imports[restName] || strings.Contains(by, restName)
@@ -144,7 +165,82 @@ func replaceCalls(file *ast.File, at func(token.Pos) int) replacement {
 		}
 		return true
 	})
+	if dialing {
+		r.replaceDialers(file, imports, at)
+	}
 	return r
+}
+
+// replaceDialers adds the edits that replace the dialers of a file: those of literals of
+// http.Transport without one, and the method DialContext of literals of net.Dialer and of variables
+// of the same function with such a literal. Other dialers, such as those in fields, stay.
+func (r *replacement) replaceDialers(file *ast.File, imports map[string]string, at func(token.Pos) int) {
+	isType := func(e ast.Expr, name string) bool {
+		s, ok := e.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		x, ok := s.X.(*ast.Ident)
+		return ok && imports[x.Name]+"."+s.Sel.Name == name
+	}
+	isDialer := func(e ast.Expr) bool {
+		for {
+			switch inner := e.(type) {
+			case *ast.ParenExpr:
+				e = inner.X
+				continue
+			case *ast.UnaryExpr:
+				e = inner.X
+				continue
+			case *ast.CompositeLit:
+				return isType(inner.Type, "net.Dialer")
+			}
+			return false
+		}
+	}
+	for _, d := range file.Decls {
+		variables := map[string]bool{} // with a dialer
+		ast.Inspect(d, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for i, left := range n.Lhs {
+					if name, ok := left.(*ast.Ident); ok && len(n.Lhs) == len(n.Rhs) && isDialer(n.Rhs[i]) {
+						// &net.Dialer{…}: the methods of net.Dialer have pointers
+						_, pointer := n.Rhs[i].(*ast.UnaryExpr)
+						variables[name.Name] = pointer
+					}
+				}
+			case *ast.CompositeLit:
+				if isType(n.Type, "net/http.Transport") && !hasDialer(n) {
+					r.edits = append(r.edits, edit{at(n.Lbrace) + 1, at(n.Lbrace) + 1,
+						"DialContext: " + agentName + ".DialContext, "})
+					r.imports[agentName] = true
+				}
+			case *ast.SelectorExpr:
+				name, _ := n.X.(*ast.Ident)
+				if n.Sel.Name == "DialContext" && (isDialer(n.X) || name != nil && variables[name.Name]) {
+					r.edits = append(r.edits, edit{at(n.X.Pos()), at(n.X.Pos()), agentName + ".DialerOf("},
+						edit{at(n.X.End()), at(n.X.End()), ")"})
+					r.imports[agentName] = true
+				}
+			}
+			return true
+		})
+	}
+}
+
+// hasDialer reports whether a literal of http.Transport has a dialer, or fields without names.
+func hasDialer(transport *ast.CompositeLit) bool {
+	for _, e := range transport.Elts {
+		field, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return true
+		}
+		if name, ok := field.Key.(*ast.Ident); ok && (name.Name == "DialContext" || name.Name == "Dial") {
+			return true
+		}
+	}
+	return false
 }
 
 // literals yields the texts of the literals of a file.

@@ -54,6 +54,6 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = inside.ParseMessage(data)
 		_, _ = inside.ParseTimes(data)
-		_, _ = inside.ParseTime(data)
+		_, _, _ = inside.ParseIdle(data)
 	})
 }

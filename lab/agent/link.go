@@ -26,6 +26,8 @@ type Link struct {
 	requests http.RoundTripper
 	// calls serves the requests that must be answered without virtual time.
 	calls http.RoundTripper
+	// outside serves the requests to services outside of the cluster; nil for none.
+	outside http.RoundTripper
 
 	mu       sync.Mutex
 	queue    []byte // encoded frames for the process
@@ -34,7 +36,8 @@ type Link struct {
 	last     uint32 // ID of a connection
 	closed   bool
 	started  bool
-	external []string
+	external []External
+	next     int64          // of the last Exchange, as in inside.Idle
 	arrived  []inside.Frame // of the last Exchange; used by its goroutine only
 }
 
@@ -48,6 +51,10 @@ func NewLink(p *Process, number int, requests, calls http.RoundTripper) *Link {
 		open: map[uint32]context.CancelFunc{}, conns: map[uint32]*conn{}, last: firstConn}
 }
 
+// SetOutside sets what serves the requests to the services of inside.ServicesVariable. It must be
+// called before the first Exchange.
+func (l *Link) SetOutside(services http.RoundTripper) { l.outside = services }
+
 // Pending reports whether the process has not yet begun, or frames wait for Exchange.
 func (l *Link) Pending() bool {
 	l.mu.Lock()
@@ -55,12 +62,32 @@ func (l *Link) Pending() bool {
 	return !l.started || len(l.queue) > 0
 }
 
-// External returns the addresses outside of the cluster to which the operator tried to connect, and
-// the programs that it tried to start, in the order of the attempts, each once.
-func (l *Link) External() []string {
+// External is an address outside of the cluster to which an operator tried to connect, such as
+// "example.com:443", or a program that it tried to start, such as "the program git".
+type External struct {
+	Address  string
+	Attempts int
+	// Allowed says that inside.AllowVariable permitted the attempts. Others failed.
+	Allowed bool
+}
+
+// External returns the attempts to connect to other systems and to start programs, in the order of
+// the first attempts.
+func (l *Link) External() []External {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.external)
+}
+
+// AddExternal adds the attempts of e to a list.
+func AddExternal(all []External, e External) []External {
+	for i := range all {
+		if all[i].Address == e.Address && all[i].Allowed == e.Allowed {
+			all[i].Attempts += e.Attempts
+			return all
+		}
+	}
+	return append(all, e)
 }
 
 // Exchange passes the waiting frames to the process at the current time, and lets it run: at least
@@ -85,7 +112,8 @@ func (l *Link) Exchange(floor, until time.Time, ownLeases bool) (time.Time, erro
 			return time.Time{}, err
 		}
 		if f.Kind == inside.Idle {
-			at, err := inside.ParseTime(f.Content)
+			at, next, err := inside.ParseIdle(f.Content)
+			l.next = next
 			return time.Unix(0, at), err
 		}
 		if f.Kind != inside.Call {
@@ -98,6 +126,11 @@ func (l *Link) Exchange(floor, until time.Time, ownLeases bool) (time.Time, erro
 		}
 	}
 }
+
+// Next returns a time before which the process does nothing unless it gets frames: that of its next
+// timer, or earlier. It returns false if that is not known, before the first Exchange or with
+// another version of Go. The goroutine of Exchange may call it.
+func (l *Link) Next() (time.Time, bool) { return time.Unix(0, l.next), l.next != 0 }
 
 // Deliver begins the requests that the process has sent in the last Exchange, and passes the data
 // of its connections on.
@@ -115,13 +148,20 @@ func (l *Link) Deliver() error {
 // take takes a frame of the process.
 func (l *Link) take(f inside.Frame) error {
 	switch f.Kind {
-	case inside.Request, inside.Call:
+	case inside.Request, inside.Call, inside.Outside:
 		m, err := inside.ParseMessage(f.Content)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		r, err := newRequest(ctx, m)
+		to, url := l.requests, inprocess.URL+m.Target
+		if f.Kind == inside.Outside {
+			if to, url = l.outside, m.Target; to == nil {
+				cancel()
+				return fmt.Errorf("the operator's process sent a request to %s", url)
+			}
+		}
+		r, err := newRequest(ctx, m, url)
 		if err != nil {
 			cancel()
 			return err
@@ -133,7 +173,7 @@ func (l *Link) take(f inside.Frame) error {
 		l.mu.Lock()
 		l.open[f.ID] = cancel
 		l.mu.Unlock()
-		go l.serve(f.ID, r)
+		go l.serve(f.ID, to, r)
 	case inside.Cancel:
 		l.mu.Lock()
 		cancel := l.open[f.ID]
@@ -151,21 +191,19 @@ func (l *Link) take(f inside.Frame) error {
 	case inside.External:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if address := string(f.Content); !slices.Contains(l.external, address) {
-			l.external = append(l.external, address)
-		}
+		l.external = AddExternal(l.external, External{string(f.Content), 1, f.ID == inside.Allowed})
 	default:
 		return fmt.Errorf("the operator's process sent a frame of kind %d", f.Kind)
 	}
 	return nil
 }
 
-func newRequest(ctx context.Context, m *inside.Message) (*http.Request, error) {
+func newRequest(ctx context.Context, m *inside.Message, url string) (*http.Request, error) {
 	var body io.Reader
 	if len(m.Body) > 0 {
 		body = bytes.NewReader(m.Body)
 	}
-	r, err := http.NewRequestWithContext(ctx, m.Method, inprocess.URL+m.Target, body)
+	r, err := http.NewRequestWithContext(ctx, m.Method, url, body)
 	if err != nil {
 		return nil, err
 	}
@@ -176,15 +214,15 @@ func newRequest(ctx context.Context, m *inside.Message) (*http.Request, error) {
 	return r, nil
 }
 
-// serve serves a request.
-func (l *Link) serve(id uint32, r *http.Request) {
+// serve serves a request with a transport.
+func (l *Link) serve(id uint32, to http.RoundTripper, r *http.Request) {
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.open[id]()
 		delete(l.open, id)
 	}()
-	resp, err := l.requests.RoundTrip(r)
+	resp, err := to.RoundTrip(r)
 	if err != nil {
 		l.send(inside.Frame{Kind: inside.Failed, ID: id, Content: []byte(err.Error())})
 		return

@@ -32,6 +32,9 @@ var source embed.FS
 type Program struct {
 	// Dir is the folder of the main package, and Tags are its build tags, separated by commas.
 	Dir, Tags string
+	// Services also replaces what opens connections, so that requests of any client reach the
+	// services of inside.ServicesVariable. Without it, those of http.DefaultTransport do.
+	Services bool
 	// Compiling, if not nil, is called with the path of each package that Build compiles.
 	Compiling func(path string)
 }
@@ -143,6 +146,8 @@ type overlay struct {
 	cache string
 	files map[string][]byte
 	agent string // import path of the agent's package
+	// dialing also replaces what opens connections.
+	dialing bool
 	// modules is the module cache of the go command. Its files must not be replaced. So a module
 	// there is replaced by a link to its folder, and the overlay replaces files below the link.
 	modules string
@@ -166,7 +171,7 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder),
+	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder), dialing: p.Services,
 		modules: strings.TrimSpace(string(modules)), moved: map[string]string{}, imported: map[string]string{}}
 	sources, err := fs.Glob(source, "inside/*.go")
 	if err != nil {
@@ -232,7 +237,7 @@ func (o *overlay) change(c compiled, isMain bool) error {
 		if err != nil {
 			return err
 		}
-		if len(hooked.functions) == 0 && !mayCall(data) {
+		if len(hooked.functions) == 0 && !mayCall(data) && !(o.dialing && mayDial(data)) {
 			continue
 		}
 		changed, n, err := o.rewrite(name, data, hooked.functions)
@@ -334,7 +339,7 @@ func (o *overlay) rewrite(name string, data []byte, renamed []string) ([]byte, i
 			found++
 		}
 	}
-	calls := replaceCalls(file, at)
+	calls := replaceCalls(file, at, o.dialing)
 	edits = append(edits, calls.edits...)
 	if len(edits) == 0 {
 		return nil, 0, nil

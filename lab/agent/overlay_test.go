@@ -99,6 +99,59 @@ func main() {
 	}
 }
 
+// For services, what opens connections is replaced: functions, transports without a dialer, and
+// dialers whose type the file shows.
+func TestRewriteDialers(t *testing.T) {
+	const source = `package a
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	web "net/http"
+)
+
+func f(other interface{ DialContext() }, own *net.Dialer) {
+	_, _ = net.Dial("tcp", "a:1")
+	_, _ = tls.Dial("tcp", "a:1", nil)
+	_ = &web.Transport{MaxIdleConns: 1}
+	_ = web.Transport{}
+	_ = &web.Transport{DialContext: (&net.Dialer{Timeout: 1}).DialContext}
+	d := &net.Dialer{}
+	_, _ = d.DialContext(context.Background(), "tcp", "a:1")
+	other.DialContext()
+	_ = own.DialContext
+}
+`
+	o := &overlay{agent: "example.com/p/zz_kelson_agent", dialing: true}
+	changed, _, err := o.rewrite("a.go", []byte(source), nil)
+	if err != nil || !mayDial([]byte(source)) {
+		t.Fatal(err)
+	}
+	lines, before := strings.Split(string(changed), "\n"), strings.Split(source, "\n")
+	want := map[int]string{
+		0:  `package a; import kelson_agent "example.com/p/zz_kelson_agent"`,
+		10: `	_, _ = kelson_agent.Connect("tcp", "a:1")`,
+		11: `	_, _ = kelson_agent.ConnectTLS("tcp", "a:1", nil)`,
+		12: `	_ = &web.Transport{DialContext: kelson_agent.DialContext, MaxIdleConns: 1}`,
+		13: `	_ = web.Transport{DialContext: kelson_agent.DialContext, }`,
+		14: `	_ = &web.Transport{DialContext: kelson_agent.DialerOf((&net.Dialer{Timeout: 1})).DialContext}`,
+		16: `	_, _ = kelson_agent.DialerOf(d).DialContext(context.Background(), "tcp", "a:1")`,
+	}
+	for i, line := range before[:len(before)-1] {
+		if w, ok := want[i]; ok {
+			line = w
+		}
+		if lines[i] != line {
+			t.Errorf("line %d is %q, want %q", i+1, lines[i], line)
+		}
+	}
+	o.dialing = false
+	if changed, _, err := o.rewrite("a.go", []byte(source), nil); changed != nil || err != nil {
+		t.Errorf("without services: %s, %v", changed, err)
+	}
+}
+
 // A file that names the file with the namespace of a Pod reads it with the agent. In other files,
 // os.ReadFile remains.
 func TestRewriteNamespace(t *testing.T) {

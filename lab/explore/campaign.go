@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kelson.dev/lab/agent"
 )
 
 // Options configures an exploration.
@@ -79,9 +82,9 @@ type Report struct {
 	Checked bool
 	// Warnings are about the scenario of a project.
 	Warnings []string
-	// External lists the addresses outside of the cluster to which a Program tried to connect, and
-	// the programs that it tried to start, such as "the program git". It could not.
-	External []string
+	// External lists the attempts of a Program, in all runs, to connect to addresses outside of the
+	// cluster and to start other programs, by address.
+	External []agent.External
 	// Unconfirmed are alarms of a Binary that do not count, because fewer than two of three further
 	// runs of the plan raised one.
 	Unconfirmed []Alarm
@@ -123,25 +126,54 @@ func (r Report) Summary() string {
 	return text + r.notes()
 }
 
+// Notes returns texts about the runs without faults that have no other field.
+func (r Report) Notes() (notes []string) {
+	if r.Unequal > 0 {
+		notes = append(notes, fmt.Sprintf("the operator is not deterministic, so a replay may differ: "+
+			"%d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference))
+	}
+	for _, line := range r.Failing {
+		notes = append(notes, "without any fault, a reconcile fails again and again: "+line)
+	}
+	return notes
+}
+
 // notes returns lines about the runs without faults.
 func (r Report) notes() (text string) {
-	if r.Unequal > 0 {
-		text += fmt.Sprintf("\nthe operator is not deterministic, so a replay may differ: %d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference)
+	for _, note := range r.Notes() {
+		text += "\n" + note
 	}
 	if len(r.Varying) > 0 {
 		text += "\nwithout any fault, the runs end differently, so these fields and objects are not compared:\n" +
 			indent(strings.Join(r.Varying, "\n"))
 	}
-	text += notTriedText(r.NotTried)
-	if len(r.External) > 0 {
-		text += "\nthe operator tried to connect to other systems or to start programs, and failed: " +
-			strings.Join(r.External, ", ") + "; --allow permits them"
-	}
+	text += notTriedText(r.NotTried) + r.externalText()
 	for _, line := range r.Warnings {
 		text += "\nwarning: " + line
 	}
-	for _, line := range r.Failing {
-		text += "\nwithout any fault, a reconcile fails again and again: " + line
+	return text
+}
+
+// externalText returns the lines about External.
+func (r Report) externalText() (text string) {
+	var refused, allowed []string
+	for _, e := range r.External {
+		line := e.Address
+		if e.Attempts > 1 {
+			line += fmt.Sprintf(" (%d times)", e.Attempts)
+		}
+		if e.Allowed {
+			allowed = append(allowed, line)
+		} else {
+			refused = append(refused, line)
+		}
+	}
+	if len(refused) > 0 {
+		text += "\nthe operator tried to connect to other systems or to start programs, and failed: " +
+			strings.Join(refused, ", ") + "; --allow permits them"
+	}
+	if len(allowed) > 0 {
+		text += "\nthe operator used other systems or programs, as --allow permits: " + strings.Join(allowed, ", ")
 	}
 	return text
 }
@@ -206,15 +238,18 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	c.report.Checked = o.Check
 	c.explore()
 	c.report.Took = time.Since(begin)
-	c.noteExternal()
+	c.report.External = e.external()
 	return c.report, e.interrupted()
 }
 
-// noteExternal notes to which other systems the operator tried to connect.
-func (c *campaign) noteExternal() {
-	if c.virtual != nil {
-		c.report.External = slices.Sorted(maps.Keys(c.virtual.external))
+// external returns the attempts of a Program to use other systems, by address.
+func (e *explorer) external() []agent.External {
+	if e.virtual == nil {
+		return nil
 	}
+	return slices.SortedFunc(slices.Values(e.virtual.external), func(a, b agent.External) int {
+		return cmp.Or(strings.Compare(a.Address, b.Address), compareBool(a.Allowed, b.Allowed))
+	})
 }
 
 // campaign is one exploration.

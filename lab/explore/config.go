@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,12 +32,18 @@ type config struct {
 	Roles       []string        `json:"roles"`
 	Webhooks    []string        `json:"webhooks"`
 	Prepare     []configObjects `json:"prepare"`
-	// WebhookPort is Binary.WebhookPort, and Files is Binary.Files.
-	WebhookPort int      `json:"webhookPort"`
-	Files       []string `json:"files"`
+	// WebhookPort is Binary.WebhookPort, and Files is Binary.Files. Args and Env come before those
+	// of a Binary.
+	WebhookPort int               `json:"webhookPort"`
+	Files       []string          `json:"files"`
+	Args        []string          `json:"args"`
+	Env         map[string]string `json:"env"`
+	// Former is the folder of the former version of the project; see Scenario.FormerFolder.
+	Former string `json:"former"`
 	// Inputs replaces the creation of the samples.
 	Inputs     []configInput     `json:"inputs"`
 	Simulate   []configSimulated `json:"simulate"`
+	Services   []configService   `json:"services"`
 	Invariants []configInvariant `json:"invariants"`
 	Ignore     []string          `json:"ignore"`
 	Retained   []string          `json:"retained"`
@@ -140,7 +149,19 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	if c.WebhookPort != 0 {
 		s.webhookPort = strconv.Itoa(c.WebhookPort)
 	}
-	s.files = c.Files
+	s.files, s.args, s.former = c.Files, c.Args, c.Former
+	if s.former != "" && !filepath.IsAbs(s.former) {
+		s.former = filepath.Join(dir, s.former)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if name == "" || strings.Contains(name, "=") {
+			return nil, fmt.Errorf("%s: env: %q is not the name of a variable", ConfigFile, name)
+		}
+		s.env = append(s.env, name+"="+c.Env[name])
+	}
+	if s.Services, err = services(dir, c.Services); err != nil {
+		return nil, err
+	}
 	for _, i := range c.Invariants {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})
 	}

@@ -95,6 +95,7 @@ func TestRefusedConfig(t *testing.T) {
 		"inputs: [{wait: 1h}, {apply: x.yaml}]": "x.yaml: no such file",
 		"watchList: maybe":                      `explore.yaml: watchList: "maybe" is not one of "served" and "refused"`,
 		"quiet: long":                           `invalid duration "long"`,
+		"env: {A=B: c}":                         `explore.yaml: env: "A=B" is not the name of a variable`,
 	} {
 		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", config, err, want)

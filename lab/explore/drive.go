@@ -206,7 +206,7 @@ func (e *explorer) replayTo(plan Plan, begin time.Time, steps bool, send func(Me
 		send(Message{Kind: "steps", Text: strings.Join(r.steps, "\n")})
 	}
 	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal,
-		Further: base.runs, Difference: base.difference, Warnings: e.scenario.warnings,
+		Further: base.runs, Difference: base.difference, Warnings: e.scenario.warnings, External: e.external(),
 		Took: time.Since(begin), Alarms: alarms}, nil
 }
 

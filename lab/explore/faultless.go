@@ -52,7 +52,7 @@ func (e *explorer) onlyAlarms(a *alarmed, o Options, begin time.Time) Report {
 		c.add(alarm)
 	}
 	c.report.Took = time.Since(begin)
-	c.noteExternal()
+	c.report.External = e.external()
 	return c.report
 }
 

@@ -50,6 +50,9 @@ func (p Plan) begin() variant {
 // errNoFormer means that a plan needs a former version that the scenario does not have.
 var errNoFormer = errors.New("the plan needs the former version of the operator: set Scenario.Former or FormerProgram, or pass --former")
 
+// FormerFolder returns the folder of the project's former version that ConfigFile names, or "".
+func (s *Scenario) FormerFolder() string { return s.former }
+
 // hasFormer reports whether there is a former version.
 func (s *Scenario) hasFormer() bool { return s.Former != nil || s.FormerProgram != nil }
 

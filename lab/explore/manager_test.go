@@ -11,7 +11,8 @@ import (
 )
 
 // A project's operator gets the variables of its Deployment: here CORRECT, without which it has a
-// bug, and the namespace of its Pod. The environment of the explorer has precedence.
+// bug, and the namespace of its Pod. The environment of the explorer has precedence over these, and
+// explore.yaml over both. It also has arguments, before those of the command.
 func TestManagerVariables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a program")
@@ -33,8 +34,12 @@ spec:
         env:
         - {name: CORRECT, value: "yes"}
         - {name: OUTSIDE, value: "no"}
+        - {name: LEVEL, value: "1"}
         - {name: WATCH_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
         - {name: TOKEN, valueFrom: {secretKeyRef: {name: a, key: b}}}
+`,
+		explore.ConfigFile: `args: [--level, "2"]
+env: {LEVEL: "2", ARGUMENTS: --level 2 --last}
 `,
 	} {
 		file := filepath.Join(dir, name)
@@ -46,7 +51,7 @@ spec:
 		}
 	}
 	t.Setenv("OUTSIDE", "yes")
-	t.Setenv("VARIABLES", "OUTSIDE=yes,WATCH_NAMESPACE=default")
+	t.Setenv("VARIABLES", "OUTSIDE=yes,WATCH_NAMESPACE=default,LEVEL=2")
 	s, err := explore.Project(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +60,7 @@ spec:
 	if err := (agent.Program{Dir: "testdata/program"}).Build(t.Context(), t.TempDir(), binary); err != nil {
 		t.Fatal(err)
 	}
-	s.Program = &explore.Binary{Path: binary}
+	s.Program = &explore.Binary{Path: binary, Args: []string{"--last"}}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Kinds: []explore.Kind{
 		explore.KillAfter}})
 	if err != nil || len(report.Alarms) > 0 || report.Plans == 0 {

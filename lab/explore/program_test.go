@@ -1,8 +1,8 @@
 package explore_test
 
 import (
+	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,8 +43,13 @@ func TestProgram(t *testing.T) {
 		t.Errorf("%v: %v, want the alarm of the missing Secret", report.Summary(), report.Alarms)
 	}
 	want := []string{"192.0.2.1:443", "telemetry.example.com:80", "the program true"}
-	if !slices.Equal(report.External, want) {
-		t.Errorf("connections to other systems, and other programs: %q, want %q", report.External, want)
+	for i, e := range report.External {
+		if len(report.External) != len(want) || e.Address != want[i] || e.Allowed || e.Attempts <= report.Plans {
+			t.Errorf("connections to other systems, and other programs: %+v, want %q, refused in each run", e, want)
+		}
+	}
+	if text := report.Summary(); !strings.Contains(text, "and failed: 192.0.2.1:443 (") {
+		t.Errorf("%s: want how often the operator has tried to connect", text)
 	}
 }
 
@@ -73,11 +78,23 @@ func TestProgramExits(t *testing.T) {
 	}
 }
 
-// An operator may start the programs that are allowed.
+// An operator may start the programs and reach the addresses that are allowed, and the report
+// counts these attempts, too.
 func TestProgramStartsAllowed(t *testing.T) {
 	_, err := explore.Explore(t, virtualProgram(t, inside.AllowVariable+"=example.org,true"),
 		explore.Options{For: time.Hour, OneFault: true})
 	if err == nil || !strings.Contains(err.Error(), "the operator starts another program") {
 		t.Errorf("%v, want that the program runs", err)
+	}
+	local, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	report, err := explore.Explore(t, virtualProgram(t, inside.AllowVariable+"=127.0.0.1",
+		"SERVICE="+local.Addr().String()), explore.Options{For: time.Hour, OneFault: true, Plans: 1})
+	if err != nil || !strings.Contains(report.Summary(),
+		"as --allow permits: "+local.Addr().String()+" (") {
+		t.Errorf("%v, %s, want the connections to %s", err, report.Summary(), local.Addr())
 	}
 }

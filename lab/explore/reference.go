@@ -34,15 +34,21 @@ type baseline struct {
 	noStale string
 }
 
+// configured returns a copy of a program of the operator with the settings of a project.
+func (s *Scenario) configured(b *Binary) *Binary {
+	program := *b
+	program.Files = slices.Concat(b.Files, s.files)
+	program.Args = slices.Concat(s.args, b.Args)
+	program.Env = slices.Concat(s.variables, s.env, b.Env)
+	return &program
+}
+
 // validate returns an error if a scenario cannot be explored. It compiles the invariants.
 func (s *Scenario) validate() error {
 	standard := defaultQuiet
 	if s.Binary != nil {
 		standard = wireQuiet
-		binary := *s.Binary
-		binary.Files = slices.Concat(binary.Files, s.files)
-		binary.Env = slices.Concat(s.variables, binary.Env)
-		s.Binary = &binary
+		s.Binary = s.configured(s.Binary)
 		if err := s.Binary.validate(); err != nil {
 			return err
 		}
@@ -53,15 +59,14 @@ func (s *Scenario) validate() error {
 		}
 	}
 	if s.Program != nil {
-		program := *s.Program
-		program.Files = slices.Concat(program.Files, s.files)
-		program.Env = slices.Concat(s.variables, program.Env)
-		s.Program = &program
+		s.Program = s.configured(s.Program)
 		if err := s.Program.validate(); err != nil {
 			return err
 		}
 	}
 	if s.FormerProgram != nil {
+		s.FormerProgram = s.configured(s.FormerProgram)
+		s.FormerProgram.Files = nil // it gets the files of this version
 		if err := s.FormerProgram.validate(); err != nil {
 			return fmt.Errorf("the former version: %w", err)
 		}

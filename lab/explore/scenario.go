@@ -43,6 +43,8 @@ type Scenario struct {
 	Inputs []Input
 	// Simulated are other operators that the explored one needs.
 	Simulated []Simulated
+	// Services are systems outside of the cluster that a Program needs.
+	Services []Service
 	// Invariants must hold in every version of every object.
 	Invariants []Invariant
 	// Ignore names fields whose final values may depend on faults: RESOURCE FIELD.FIELD, such as
@@ -72,6 +74,8 @@ type Scenario struct {
 	conversions []client.Object // definitions with spec.conversion, of a project
 	webhookPort string          // of a Binary that was made for a project
 	files       []string        // of such a Binary
+	args, env   []string        // of such a Binary; they come before its own
+	former      string          // the folder of a project's former version, or ""
 	namespace   string          // of the operator's ServiceAccount in a project, or ""
 	variables   []string        // of the environment of a project's manager
 	warnings    []string        // about a project

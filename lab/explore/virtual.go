@@ -29,7 +29,7 @@ type virtual struct {
 	// newPool starts processes of a program, with more variables of the environment.
 	newPool  func(b *Binary, waiting int, env ...string) *agent.Pool
 	closed   sync.Once
-	external map[string]bool // addresses to which processes tried to connect
+	external []agent.External // of all processes
 }
 
 // waitingProcesses is the number of processes that start in advance.
@@ -38,7 +38,7 @@ const waitingProcesses = 2
 // newVirtual starts the first processes of a Program. Its Pod is in the namespace, in which
 // operators create their Leases.
 func newVirtual(b, former *Binary, namespace string) (_ *virtual, err error) {
-	v := &virtual{program: b, external: map[string]bool{}}
+	v := &virtual{program: b}
 	if v.dir, err = os.MkdirTemp("", "kelson-explore-"); err != nil {
 		return nil, err
 	}
@@ -226,8 +226,8 @@ func (p *process) endProgram(err error) {
 	default:
 	}
 	p.link.Close()
-	for _, address := range p.link.External() {
-		p.trial.virtual.external[address] = true
+	for _, e := range p.link.External() {
+		p.trial.virtual.external = agent.AddExternal(p.trial.virtual.external, e)
 	}
 	if err != nil {
 		err = p.program.Ended()

@@ -14,7 +14,8 @@ type Kind byte
 const (
 	// Run ends a batch of K. See the package's documentation.
 	Run Kind = 1 + iota
-	// Idle ends a batch of O. Its content is the time of O's clock.
+	// Idle ends a batch of O. Its content is the time of O's clock, and a time before which no
+	// timer of O fires; 0 if that is not known.
 	Idle
 	// Request is a request to the control plane, by O. Call is one that K answers while O waits,
 	// in real time. Both contain an encoded Message.
@@ -34,9 +35,18 @@ const (
 	End
 	// Dial opens a connection to a listener of O, by K. Its content is the port.
 	Dial
-	// External reports an address outside of the cluster to which O tried to connect. Its
-	// content is the address.
+	// External reports that O tried to connect to an address outside of the cluster, or to start a
+	// program. Its content is the address or the program. Its ID is Refused or Allowed.
 	External
+	// Outside is a request to a service outside of the cluster, by O. It has an encoded Message,
+	// whose Target is the whole URL.
+	Outside
+)
+
+// The IDs of External.
+const (
+	Refused = iota // the attempt failed
+	Allowed        // it was made, as AllowVariable permits
 )
 
 // Frame is a message of the protocol. ID identifies the request or connection to which it belongs.
@@ -69,7 +79,7 @@ func NextFrame(from []byte) (f Frame, size int, err error) {
 		return Frame{}, 0, nil
 	}
 	length := int(binary.LittleEndian.Uint32(from[5:]))
-	if length > maxContent || from[0] == 0 || Kind(from[0]) > External {
+	if length > maxContent || from[0] == 0 || Kind(from[0]) > Outside {
 		return Frame{}, 0, fmt.Errorf("malformed frame: kind %d with %d bytes", from[0], length)
 	}
 	if len(from) < headerSize+length {
@@ -112,19 +122,19 @@ func ParseTimes(content []byte) (t Times, err error) {
 	return t, nil
 }
 
-// AppendTime appends an encoded time to a buffer: the content of an Idle frame.
+// AppendTime appends an encoded time to a buffer. The content of an Idle frame are two times.
 func AppendTime(to []byte, t int64) []byte {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(t))
 	return append(to, b[:]...)
 }
 
-// ParseTime decodes the content of an Idle frame.
-func ParseTime(content []byte) (int64, error) {
-	if len(content) != 8 {
-		return 0, errors.New("malformed time")
+// ParseIdle decodes the content of an Idle frame.
+func ParseIdle(content []byte) (at, next int64, err error) {
+	if len(content) != 16 {
+		return 0, 0, errors.New("malformed times")
 	}
-	return int64(binary.LittleEndian.Uint64(content)), nil
+	return int64(binary.LittleEndian.Uint64(content)), int64(binary.LittleEndian.Uint64(content[8:])), nil
 }
 
 // Message is the content of a Request, Call or Response frame.

@@ -35,38 +35,42 @@ func guard() {
 		if _, ok := permitted.LoadAndDelete(socket); ok {
 			return original(socket, address)
 		}
-		host, text := "", ""
+		host, port := "", 0
 		switch a := address.(type) {
 		case *syscall.SockaddrInet4:
-			host = net.IP(a.Addr[:]).String()
-			text = net.JoinHostPort(host, strconv.Itoa(a.Port))
+			host, port = net.IP(a.Addr[:]).String(), a.Port
 		case *syscall.SockaddrInet6:
-			host = net.IP(a.Addr[:]).String()
-			text = net.JoinHostPort(host, strconv.Itoa(a.Port))
+			host, port = net.IP(a.Addr[:]).String(), a.Port
 		case *syscall.SockaddrUnix:
-			host, text = a.Name, a.Name
+			host = a.Name
 		}
-		if allowedAddress(host) {
-			return original(socket, address)
+		name := allowedName(host)
+		text := orDefault(name, host)
+		if port > 0 {
+			text = net.JoinHostPort(text, strconv.Itoa(port))
 		}
-		return external(text)
+		if name == "" {
+			return external(text)
+		}
+		report(Allowed, text)
+		return original(socket, address)
 	}
 }
 
 // addresses has the addresses of the allowed names.
 var addresses struct {
 	once  sync.Once
-	known map[string]bool
+	names map[string]string // by address
 }
 
-// allowedAddress reports whether the operator may connect to an address, or to a name with this
-// address.
-func allowedAddress(ip string) bool {
+// allowedName returns the name by which the operator may connect to an address: the address itself,
+// or a name with this address. It returns "" if the operator may not.
+func allowedName(ip string) string {
 	if allowed(ip) {
-		return true
+		return ip
 	}
 	addresses.once.Do(func() {
-		addresses.known = map[string]bool{}
+		addresses.names = map[string]string{}
 		for _, name := range strings.Split(os.Getenv(AllowVariable), ",") {
 			if name == "" || strings.Contains(name, "/") || net.ParseIP(name) != nil {
 				continue
@@ -74,9 +78,9 @@ func allowedAddress(ip string) bool {
 			// fails for a program
 			found, _ := net.DefaultResolver.LookupHost(context.Background(), name)
 			for _, address := range found {
-				addresses.known[address] = true
+				addresses.names[address] = name
 			}
 		}
 	})
-	return addresses.known[ip]
+	return addresses.names[ip]
 }

@@ -96,6 +96,7 @@ type connection struct {
 	listeners map[int]*listener
 	port      int // the last one that was chosen
 
+	clock  *Clock // nil if the version of Go is not known
 	idle   idle
 	leases leases
 	// turns counts the times that loop has waited for virtual time, and waiting is 1 meanwhile.
@@ -110,6 +111,7 @@ func (c *connection) loop(main func()) {
 	c.mu.Lock()
 	c.wake = make(chan struct{}, 1)
 	c.mu.Unlock()
+	c.clock, _ = NewClock() // without it, Idle has no next time
 	c.idle.start()
 	started := false
 	var batch []Frame
@@ -190,7 +192,13 @@ func (c *connection) enqueueNow(f Frame) {
 // send writes the queued frames and an Idle frame.
 func (c *connection) send() {
 	c.mu.Lock()
-	data := AppendFrame(c.queue, Frame{Kind: Idle, Content: AppendTime(nil, now())})
+	next := int64(0)
+	if c.clock != nil {
+		if t, ok := c.clock.Next(); ok {
+			next = t.UnixNano()
+		}
+	}
+	data := AppendFrame(c.queue, Frame{Kind: Idle, Content: AppendTime(AppendTime(nil, now()), next)})
 	c.queue = nil
 	select {
 	case <-c.wake:

@@ -27,9 +27,7 @@ var direct = &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
 
 // isolate makes connections to other hosts fail, and reports them.
 func isolate() {
-	if !allowed("*") {
-		guard()
-	}
+	guard()
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		// client-go uses this transport for servers without TLS.
 		t.RegisterProtocol("http", defaultTransport{})
@@ -55,9 +53,13 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if isHere(host) {
 		return dialHere(port)
 	}
+	if isService(address) {
+		return serviceConn(address), nil
+	}
 	if !allowed(host) {
 		return nil, external(address)
 	}
+	report(Allowed, address)
 	return direct.DialContext(ctx, network, address)
 }
 
@@ -96,9 +98,14 @@ func allowed(host string) bool {
 	return false
 }
 
+// report reports an address outside of the cluster, or a program, with Refused or Allowed.
+func report(id uint32, what string) {
+	agent.enqueueNow(Frame{Kind: External, ID: id, Content: []byte(what)})
+}
+
 // external reports an address, and returns the error of a connection to it.
 func external(address string) error {
-	agent.enqueueNow(Frame{Kind: External, Content: []byte(address)})
+	report(Refused, address)
 	return fmt.Errorf("connect to %s: %w: the operator runs in virtual time, without a network; see --allow", address,
 		syscall.EHOSTUNREACH)
 }
@@ -118,7 +125,7 @@ func (q *question) Write(p []byte) (int, error) {
 	if q.Conn == nil {
 		name := nameIn(p)
 		if !allowed(name) {
-			agent.enqueueNow(Frame{Kind: External, Content: []byte(name)})
+			report(Refused, name)
 			return 0, errNotFound
 		}
 		conn, err := q.dial()

@@ -15,9 +15,10 @@ var errProgram = errors.New("the operator runs in virtual time, without other pr
 // program is allowed.
 func refuse(name string) error {
 	if allowed(name) || allowed(filepath.Base(name)) {
+		report(Allowed, "the program "+name)
 		return nil
 	}
-	agent.enqueueNow(Frame{Kind: External, Content: []byte("the program " + name)})
+	report(Refused, "the program "+name)
 	return &exec.Error{Name: name, Err: errProgram}
 }
 
@@ -58,6 +59,6 @@ func SyscallStartProcess(name string, args []string, attr *syscall.ProcAttr) (in
 // Exec replaces syscall.Exec in the operator. It never succeeds, because another program has no
 // virtual time.
 func Exec(name string, _, _ []string) error {
-	agent.enqueueNow(Frame{Kind: External, Content: []byte("the program " + name)})
+	report(Refused, "the program "+name)
 	return &exec.Error{Name: name, Err: errors.New("an operator in virtual time cannot become another program")}
 }

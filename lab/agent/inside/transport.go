@@ -61,22 +61,28 @@ func (transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return resp, linger(r.Context())
 		}
 	}
-	agent.mu.Lock()
-	agent.last++
-	id := agent.last
-	s := agent.newStream(id)
-	agent.enqueue(Frame{Request, id, m.Append(nil)})
-	agent.mu.Unlock()
+	resp, err := agent.exchange(r, Request, m)
+	if err == nil && ofLease {
+		agent.leases.follow(m, r.URL.Path, resp)
+	}
+	return resp, err
+}
+
+// exchange sends a request as a frame of a kind, and waits for the response.
+func (c *connection) exchange(r *http.Request, kind Kind, m *Message) (*http.Response, error) {
+	c.mu.Lock()
+	c.last++
+	id := c.last
+	s := c.newStream(id)
+	c.enqueue(Frame{kind, id, m.Append(nil)})
+	c.mu.Unlock()
 	select {
 	case got := <-s.head:
 		if got.err != nil {
-			agent.forget(id)
+			c.forget(id)
 			return nil, got.err
 		}
 		got.response.Request = r
-		if ofLease {
-			agent.leases.follow(m, r.URL.Path, got.response)
-		}
 		s.cancelWith(r.Context())
 		return got.response, nil
 	case <-r.Context().Done():

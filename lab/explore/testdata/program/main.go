@@ -2,7 +2,9 @@
 // and looks only for the first. With the variable CORRECT, it looks for the second, too. With
 // LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. With DATE, the
 // Secrets have the date in a time zone: in that of the process, or in UTC. VARIABLES has the values
-// that other variables must have.
+// that other variables must have, and ARGUMENTS the arguments. SERVICE is an address that the
+// program must reach. ZONES is that of a service that creates zones; with LATE, the program creates
+// a zone after the first Secret.
 package main
 
 import (
@@ -59,6 +61,9 @@ func main() {
 			log.Fatalf("%s is %q, want %q", name, os.Getenv(name), value)
 		}
 	}
+	if want := os.Getenv("ARGUMENTS"); want != "" && want != strings.Join(os.Args[1:], " ") {
+		log.Fatalf("the arguments are %q, want %s", os.Args[1:], want)
+	}
 	if os.Getenv("EXIT") != "" {
 		os.Exit(3)
 	}
@@ -93,6 +98,13 @@ func isolated() {
 	// 192.0.2.1 is an address for documentation.
 	if _, err := net.Dial("tcp", "192.0.2.1:443"); !errors.Is(err, syscall.EHOSTUNREACH) {
 		log.Fatal("the operator reaches another system: ", err)
+	}
+	if service := os.Getenv("SERVICE"); service != "" {
+		conn, err := net.Dial("tcp", service)
+		if err != nil {
+			log.Fatal("the operator does not reach a system that is allowed: ", err)
+		}
+		conn.Close()
 	}
 	if err := exec.Command("true").Run(); err == nil {
 		log.Fatal("the operator starts another program")
@@ -205,7 +217,7 @@ func reconcile(web *object) error {
 		return nil
 	}
 	last := "-key"
-	if os.Getenv("CORRECT") != "" {
+	if os.Getenv("CORRECT") != "" && os.Getenv("LATE") == "" {
 		last = "-cert"
 	}
 	path := "/api/v1/namespaces/" + web.Metadata.Namespace + "/secrets"
@@ -213,6 +225,11 @@ func reconcile(web *object) error {
 		return err
 	}
 	for _, suffix := range []string{"-key", "-cert"} {
+		if (suffix == "-cert") == (os.Getenv("LATE") != "") {
+			if err := zone(web.Metadata.Name); err != nil {
+				return err
+			}
+		}
 		pause()
 		log.Print("create the Secret ", suffix)
 		secret := object{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: web.Metadata.Name + suffix,
@@ -226,6 +243,39 @@ func reconcile(web *object) error {
 		if err := call("POST", path, secret, nil); err != nil && err != errConflict {
 			return err
 		}
+	}
+	return nil
+}
+
+// services is a client with a transport of its own.
+var services = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConns: 1}}
+
+// zone creates a zone by the service at the address in the variable ZONES. With CAREFUL, it looks
+// for the zone first.
+func zone(name string) error {
+	address := os.Getenv("ZONES")
+	if address == "" {
+		return nil
+	}
+	if os.Getenv("CAREFUL") != "" {
+		resp, err := services.Get(address + "/zones/" + name)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		} else if resp.StatusCode != http.StatusNotFound {
+			return fmt.Errorf("look for the zone: %s", resp.Status)
+		}
+	}
+	resp, err := services.Post(address+"/zones", "application/json", strings.NewReader(`{"name": "`+name+`"}`))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		return fmt.Errorf("create the zone: %s", resp.Status)
 	}
 	return nil
 }

@@ -1,0 +1,165 @@
+package inside
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"sync"
+)
+
+// ServicesVariable is the environment variable with the addresses outside of the cluster whose
+// requests the kelson process answers, as HOST:PORT, separated by commas. A HOST may begin with
+// "*", which stands for one label of a name. CertificateVariable has the files of the certificate
+// and of the key with which these addresses serve TLS, separated by a comma.
+const (
+	ServicesVariable    = "KELSON_AGENT_SERVICES"
+	CertificateVariable = "KELSON_AGENT_CERTIFICATE"
+)
+
+// isService reports whether the kelson process answers the requests to an address.
+func isService(address string) bool {
+	for _, pattern := range strings.Split(os.Getenv(ServicesVariable), ",") {
+		if MatchAddress(pattern, address) {
+			return true
+		}
+	}
+	return false
+}
+
+// MatchAddress reports whether HOST:PORT matches a pattern of ServicesVariable.
+func MatchAddress(pattern, address string) bool {
+	pattern, address = strings.ToLower(pattern), strings.ToLower(address)
+	if !strings.HasPrefix(pattern, "*.") {
+		return pattern != "" && pattern == address
+	}
+	label := strings.TrimSuffix(address, pattern[1:])
+	return label != address && label != "" && !strings.Contains(label, ".")
+}
+
+// serviceConn returns a connection to a service. HTTP/1 over TLS or without it is served in this
+// process: only whole requests and responses are exchanged with the kelson process.
+func serviceConn(address string) net.Conn {
+	near, far := net.Pipe()
+	go serveService(address, far)
+	return near
+}
+
+// serveService serves a connection until it ends.
+func serveService(address string, conn net.Conn) {
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(conn, first); err != nil {
+		conn.Close()
+		return
+	}
+	conn = &peeked{Conn: conn, before: first}
+	scheme := "http"
+	const handshake = 22 // the type of the first record of TLS
+	if first[0] == handshake {
+		scheme = "https"
+		certificate, err := serviceCertificate()
+		if err != nil {
+			conn.Close()
+			log.Printf("kelson: the certificate of %s: %v", address, err)
+			return
+		}
+		conn = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate},
+			NextProtos: []string{"http/1.1"}})
+	}
+	l := &single{conn: conn, closed: make(chan struct{})}
+	handler := &httputil.ReverseProxy{Transport: toService{}, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Director: func(r *http.Request) {
+			r.URL.Scheme, r.URL.Host = scheme, address
+			r.Header["X-Forwarded-For"] = nil // no header of a proxy
+		},
+		// The connection ends without a response.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				l.Close()
+			}
+		}}
+	_ = server.Serve(l) // the end of the connection
+}
+
+// certificate is the certificate of all services.
+var certificate struct {
+	once sync.Once
+	pair tls.Certificate
+	err  error
+}
+
+func serviceCertificate() (*tls.Certificate, error) {
+	certificate.once.Do(func() {
+		files := strings.SplitN(os.Getenv(CertificateVariable)+",", ",", 3)
+		certificate.pair, certificate.err = tls.LoadX509KeyPair(files[0], files[1])
+	})
+	return &certificate.pair, certificate.err
+}
+
+// toService sends a request to a service by the kelson process.
+type toService struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (toService) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		body, err = io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return agent.exchange(r, Outside,
+		&Message{Method: r.Method, Target: r.URL.String(), Header: fields(r.Header), Body: body})
+}
+
+// peeked is a connection of which a part was read.
+type peeked struct {
+	net.Conn
+	before []byte
+}
+
+// Read implements net.Conn.
+func (p *peeked) Read(b []byte) (int, error) {
+	if len(p.before) > 0 {
+		n := copy(b, p.before)
+		p.before = p.before[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// single is a listener with one connection.
+type single struct {
+	conn   net.Conn // nil after Accept
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Accept implements net.Listener.
+func (s *single) Accept() (net.Conn, error) {
+	if conn := s.conn; conn != nil {
+		s.conn = nil
+		return conn, nil
+	}
+	<-s.closed
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (s *single) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (s *single) Addr() net.Addr { return &net.TCPAddr{} }
