@@ -75,8 +75,8 @@ run without faults, and the step at which the failure became inevitable. kelson
 console --failure shows them.
 
 The file explore.yaml in the project's folder can replace the samples by other
-inputs and config/crd/bases and config/rbac by other folders, and can add
-invariants in CEL.
+inputs and config/crd/bases and config/rbac by other folders, can add invariants in
+CEL, and can set arguments and variables of the operator.
 
 The project needs no code for this, and may use any version of Kubernetes'
 libraries. The command builds its program with a small agent, which replaces the
@@ -87,12 +87,12 @@ config/rbac. Its webhooks are called if config/webhook configures them. Connecti
 to other systems and starts of other programs fail, unless --allow names them, and
 are reported.
 
-If the program cannot be built in this way, or with --process, the command runs it
-as it is, in real time. With --binary it runs any program, in any language, and DIR
-only has the manifests. In real time, a kill is a SIGKILL, several runs happen at
-the same time, and further runs confirm each alarm. The program finds the control
-plane by KUBECONFIG in its environment or $KUBECONFIG in its arguments. If kelson
-runs as root on Linux, each process has its own network.`,
+With --process, the command runs the program as it is, in real time: choose this for
+a program that cannot be built in this way. With --binary it runs any program, in
+any language, and DIR only has the manifests. In real time, a kill is a SIGKILL,
+several runs happen at the same time, and further runs confirm each alarm. The
+program finds the control plane by KUBECONFIG in its environment or $KUBECONFIG in
+its arguments. If kelson runs as root on Linux, each process has its own network.`,
 		Example: `  kelson explore --for 2m
   kelson explore --plan 'kill-after create secrets default/web-key #1'
   kelson explore --export && kelson test
@@ -186,12 +186,12 @@ func run(c *cobra.Command, dir string, o options) error {
 			return err
 		}
 		if o.check {
-			return check(c.Context(), abs, p)
+			return p.fail(check(c.Context(), abs, p))
 		}
 		p.asProcess([]string{"--binary", o.binary}, []string{"--binary", program}, o.args)
-		return exploreProcess(c, abs, program, o, p)
+		return p.fail(exploreProcess(c, abs, program, o, p))
 	}
-	return exploreProject(c, dir, o, p)
+	return p.fail(exploreProject(c, dir, o, p))
 }
 
 // exploreProject explores the operator of a project.
@@ -217,52 +217,61 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		return err
 	}
 	defer os.RemoveAll(temp)
-	var reason error // why the operator does not run in virtual time
-	if !o.process {
-		// Everything that needs no build is checked before it.
-		s, err := explore.Project(p.Dir, nil)
+	if o.process {
+		program := filepath.Join(temp, "operator")
+		if err := p.Build(c.Context(), program); err != nil {
+			return err
+		}
+		out.asProcess([]string{"--process"}, []string{"--process"}, o.args)
+		return exploreProcess(c, p.Dir, program, o, out)
+	}
+	// Everything that needs no build is checked before it.
+	s, err := explore.Project(p.Dir, nil)
+	if err != nil {
+		return err
+	}
+	if err := explore.Check(c.Context(), s); err != nil {
+		return err
+	}
+	building := newBuilding(out.errOut)
+	binary, release, err := BuildProgram(c.Context(), p, temp, building.compiling)
+	building.done(err)
+	defer release()
+	if err != nil {
+		return notBuilt(c.Context(), p, temp, err)
+	}
+	out.withArgs(o.args)
+	if o.former == "" {
+		o.former = s.FormerFolder()
+	}
+	if o.former != "" {
+		s.FormerProgram, release, err = buildFormer(c.Context(), temp, o, out)
+		defer release()
 		if err != nil {
 			return err
 		}
-		if err := explore.Check(c.Context(), s); err != nil {
-			return err
-		}
-		building := newBuilding(out.errOut)
-		binary, release, err := BuildProgram(c.Context(), p, temp, building.compiling)
-		building.done(err)
-		defer release()
-		switch {
-		case err == nil:
-			out.withArgs(o.args)
-			if o.former != "" {
-				s.FormerProgram, release, err = buildFormer(c.Context(), temp, o, out)
-				defer release()
-				if err != nil {
-					return err
-				}
-			}
-			if err = exploreProgram(c.Context(), p, s, binary, o, out); !errors.As(err, new(unexplored)) ||
-				o.plan != "" {
-				return err
-			}
-		case c.Context().Err() != nil:
-			return c.Context().Err()
-		}
-		if o.former != "" {
-			return fmt.Errorf("--former needs virtual time, in which the operator does not run: %w", err)
-		}
-		reason = err
 	}
-	program := filepath.Join(temp, "operator")
-	if err := p.Build(c.Context(), program); err != nil {
-		return err // the project does not compile without the agent either
+	err = exploreProgram(c.Context(), p, s, binary, o, out)
+	if errors.As(err, new(unexplored)) {
+		return fmt.Errorf("%w\n%s", err, inRealTime)
 	}
-	if reason != nil {
-		fmt.Fprintf(out.errOut, "the operator does not run in virtual time, so it runs as a process; the reason: %s\n",
-			strings.TrimSpace(reason.Error()))
+	return err
+}
+
+// inRealTime is the next step after an error of virtual time.
+const inRealTime = "If this is a limit of virtual time, --process runs the operator as a process in real time, " +
+	"which is slower and finds less."
+
+// notBuilt returns the error of a build with the agent: that of the project alone, if it does not
+// compile without the agent either.
+func notBuilt(ctx context.Context, p *project.Project, temp string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	out.asProcess([]string{"--process"}, []string{"--process"}, o.args)
-	return exploreProcess(c, p.Dir, program, o, out)
+	if own := p.Build(ctx, filepath.Join(temp, "operator")); own != nil {
+		return own
+	}
+	return fmt.Errorf("build the operator for virtual time: %w\n%s", err, inRealTime)
 }
 
 // buildFormer builds the former version of the operator. The file belongs to the caller until
@@ -272,7 +281,7 @@ func buildFormer(ctx context.Context, temp string, o options, out *printer) (_ *
 	release = func() {}
 	p, err := project.Open(o.former)
 	if err != nil {
-		return nil, release, fmt.Errorf("--former: %w", err)
+		return nil, release, fmt.Errorf("the former version: %w", err)
 	}
 	if temp, err = os.MkdirTemp(temp, "former-"); err != nil {
 		return nil, release, err
@@ -281,7 +290,7 @@ func buildFormer(ctx context.Context, temp string, o options, out *printer) (_ *
 	binary, release, err := BuildProgram(ctx, p, temp, building.compiling)
 	building.done(err)
 	if err != nil {
-		return nil, release, fmt.Errorf("--former %s: %w", o.former, err)
+		return nil, release, fmt.Errorf("the former version, %s: %w", o.former, err)
 	}
 	return &explore.Binary{Path: binary, Args: slices.Concat(p.Args, o.args), Dir: p.Dir}, release, nil
 }

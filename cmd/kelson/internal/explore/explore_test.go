@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,11 +54,81 @@ func TestTags(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	ownCache(t)
 	_, release, err := BuildProgram(t.Context(), p, t.TempDir(), nil)
 	release()
 	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
 		t.Errorf("%v, want the error of the file with the tag", err)
+	}
+}
+
+// ownCache gives the test a folder for built programs, and leaves it the cache of the go command.
+func ownCache(t *testing.T) {
+	t.Helper()
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+}
+
+// operator writes a project with a main function, whose rights and inputs need no manifests.
+func operator(t *testing.T, main string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod":      "module example.com/shop\n\ngo 1.21\n",
+		"PROJECT":     "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/shop\nversion: \"3\"\n",
+		"cmd/main.go": "package main\n\n" + main,
+		explore.ConfigFile: "roles: []\nargs: [--size, \"3\"]\n" +
+			"inputs: [create: {apiVersion: v1, kind: ConfigMap, metadata: {name: web}}]\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ownCache(t)
+	return dir
+}
+
+// runExplore runs the command.
+func runExplore(t *testing.T, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	var o, e bytes.Buffer
+	c := Command()
+	c.SetArgs(append([]string{"--generate=false"}, args...))
+	c.SetOut(&o)
+	c.SetErr(&e)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err = c.ExecuteContext(t.Context())
+	return o.String(), e.String(), err
+}
+
+// A program that compiles without the agent only, or that does not run in virtual time, is not run
+// as a process instead. The error has the cause and names --process, unless the project itself does
+// not compile.
+func TestNotInVirtualTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles programs")
+	}
+	for name, test := range map[string]struct{ main, want, next string }{
+		"only without the agent": {"func main() {}\n\nfunc kelsonOriginal_main() {}\n", "kelsonOriginal_main redeclared", inRealTime},
+		"does not compile":       {"func main() { missing() }\n", "cmd/main.go:3:15: undefined: missing", ""},
+		"ends": {"import (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() { fmt.Println(os.Args[1:]); os.Exit(3) }\n",
+			"[--size 3 --last]", ""},
+		"waits for a channel of another time": {"var never = make(chan int)\n\nfunc main() { <-never }\n",
+			"virtual time can't pass", inRealTime},
+	} {
+		out, _, err := runExplore(t, operator(t, test.main), "--output=json", "--", "--last")
+		var result Result
+		if json.Unmarshal([]byte(out), &result) != nil || err == nil || result.Error != err.Error() || !strings.Contains(err.Error(), test.want) ||
+			strings.Contains(err.Error(), inRealTime) != (test.next != "") {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
 	}
 }
 

@@ -1,10 +1,13 @@
 package explore
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
@@ -20,6 +23,8 @@ type printer struct {
 	tests        *exporter     // nil: alarms are not exported
 
 	last     explore.Message
+	finished bool   // the document at the end was printed
+	err      string // with which the exploration has ended; "" for none
 	failures []*explored.Failure
 	tested   []string // the files of the tests
 	partial  bool     // the terminal shows a line of progress
@@ -30,7 +35,7 @@ type printer struct {
 	former   string   // the folder of the former version; "" for none
 }
 
-// Result is the output of kelson explore --output.
+// Result is the output of kelson explore --output. docs/reference/explore.md describes it.
 type Result struct {
 	// Plans is the number of plans that ran in Seconds.
 	Plans   int     `json:"plans"`
@@ -40,14 +45,21 @@ type Result struct {
 	OneFault int `json:"oneFault"`
 	Skipped  int `json:"skipped"`
 	Left     int `json:"left"`
+	// Equal is the number of plans with several faults that did not run because they equal others,
+	// and Pruned the number of runs that ended early at a state that was explored.
+	Equal  int `json:"equal"`
+	Pruned int `json:"pruned"`
 	// Points is the number of writes and events in the run without faults. States is the number of
 	// different states of the control plane.
 	Points int `json:"points"`
 	States int `json:"states"`
-	// Unequal is the number of runs, out of three further runs without faults, that took different
-	// steps than the first.
+	// Unequal is the number of runs, out of Further further runs without faults, that took
+	// different steps than the first.
 	Unequal    int    `json:"unequal"`
+	Further    int    `json:"further"`
 	Difference string `json:"difference,omitempty"`
+	// Error says why the operator could not be explored, or not to the end.
+	Error string `json:"error,omitempty"`
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted.
 	Remaining []string `json:"remaining,omitempty"`
@@ -56,13 +68,18 @@ type Result struct {
 	NotTried []NotTried `json:"notTried,omitempty"`
 	// Varying lists the fields and objects that differ between runs without faults.
 	Varying []string `json:"varying,omitempty"`
-	// Warnings are about the project.
+	// External lists the attempts to connect to other systems and to start programs.
+	External []External `json:"external,omitempty"`
+	// Warnings are about the project, and Notes about the runs without faults.
 	Warnings []string `json:"warnings,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
 	// Unconfirmed is the number of alarms that do not count because further runs did not raise
 	// them, and NotConfirmed lists them.
-	Unconfirmed  int                 `json:"unconfirmed"`
-	NotConfirmed []NotConfirmed      `json:"notConfirmed,omitempty"`
-	Alarms       []*explored.Failure `json:"alarms"`
+	Unconfirmed  int            `json:"unconfirmed"`
+	NotConfirmed []NotConfirmed `json:"notConfirmed,omitempty"`
+	// Causes is the number of probably different causes of the alarms.
+	Causes int                 `json:"causes"`
+	Alarms []*explored.Failure `json:"alarms"`
 	// Replays are the commands that run the plans of the alarms again.
 	Replays []string `json:"replays,omitempty"`
 	// Tests are the files of the tests that --export has written.
@@ -84,6 +101,14 @@ type NotConfirmed struct {
 	Plan   string `json:"plan"`
 	Seen   int    `json:"seen"`
 	Runs   int    `json:"runs"`
+}
+
+// External is an address or a program outside of the control plane, and how often the operator
+// tried to use it, in all runs. Attempts that were not allowed failed.
+type External struct {
+	Address  string `json:"address"`
+	Attempts int    `json:"attempts"`
+	Allowed  bool   `json:"allowed"`
 }
 
 // asProcess makes the commands that replay alarms run the operator as a process: printed commands
@@ -149,18 +174,39 @@ func (p *printer) take(m explore.Message) error {
 		}
 	case "done":
 		p.clear()
-		if err := p.reports(m); err != nil {
-			return err
-		}
-		if text {
-			fmt.Fprintln(p.out, m.Text)
-			return nil
-		}
-		return p.format.Print(p.out, p.summary(m))
+		return p.finish(m)
 	default:
 		p.clear()
 	}
 	return nil
+}
+
+// finish writes the reports and prints the summary at the end.
+func (p *printer) finish(m explore.Message) error {
+	p.finished = true
+	if err := p.reports(m); err != nil {
+		return err
+	}
+	switch {
+	case p.format != output.Text:
+		return p.format.Print(p.out, p.summary(m))
+	case m.Kind == "done":
+		fmt.Fprintln(p.out, m.Text)
+	}
+	return nil
+}
+
+// fail writes the reports, and the document at the end, of an exploration that has ended with an
+// error. It returns this error.
+func (p *printer) fail(err error) error {
+	if err == nil || p.finished || errors.As(err, new(exit.Code)) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	p.err = err.Error()
+	if failed := p.finish(explore.Message{Kind: "error", Text: p.err}); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
 }
 
 // alarm prints an alarm, unless the output is a single document at the end, and writes its files.
@@ -197,17 +243,25 @@ func (p *printer) alarm(m explore.Message, text bool) error {
 
 // summary is the document at the end.
 func (p *printer) summary(m explore.Message) Result {
-	r := Result{Alarms: p.failures, Tests: p.tested}
+	r := Result{Alarms: p.failures, Tests: p.tested, Error: p.err}
 	if r.Alarms == nil {
 		r.Alarms = []*explored.Failure{}
 	}
 	for _, f := range p.failures {
+		if f.SameAs == "" {
+			r.Causes++
+		}
 		r.Replays = append(r.Replays, p.replay(f.Plan))
 	}
 	if report := m.Report; report != nil {
 		r.Plans, r.Seconds, r.Left = report.Plans, report.Took.Seconds(), report.Left
 		r.OneFault, r.Skipped = report.OneFault, report.Skipped
+		r.Equal, r.Pruned = report.Equal, report.Pruned
 		r.Points, r.States, r.Unequal, r.Difference = report.Points, report.States, report.Unequal, report.Difference
+		r.Further, r.Notes = report.Further, report.Notes()
+		for _, e := range report.External {
+			r.External = append(r.External, External(e))
+		}
 		r.Unconfirmed, r.Varying, r.Warnings = len(report.Unconfirmed), report.Varying, report.Warnings
 		for _, a := range report.Unconfirmed {
 			r.NotConfirmed = append(r.NotConfirmed,

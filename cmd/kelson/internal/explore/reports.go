@@ -20,7 +20,7 @@ func (p *printer) reports(m explore.Message) error {
 		}
 	}
 	if p.sarif != "" {
-		if err := p.writeSARIF(); err != nil {
+		if err := p.writeSARIF(m); err != nil {
 			return fmt.Errorf("write the report in SARIF: %w", err)
 		}
 	}
@@ -33,22 +33,58 @@ func (p *printer) reports(m explore.Message) error {
 }
 
 // junitSuite is a test suite in the format of JUnit. A case is an alarm, the other plans together,
-// or a kind of fault that was not tried.
+// a kind of fault that was not tried, or the error with which the exploration has ended. Out has
+// the remarks.
 type junitSuite struct {
 	XMLName  xml.Name    `xml:"testsuite"`
 	Name     string      `xml:"name,attr"`
 	Tests    int         `xml:"tests,attr"`
 	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
 	Skipped  int         `xml:"skipped,attr"`
 	Time     string      `xml:"time,attr"`
 	Cases    []junitCase `xml:"testcase"`
+	Out      string      `xml:"system-out,omitempty"`
 }
 
 type junitCase struct {
 	Class   string       `xml:"classname,attr"`
 	Name    string       `xml:"name,attr"`
 	Failure *junitResult `xml:"failure"`
+	Error   *junitResult `xml:"error"`
 	Skipped *junitResult `xml:"skipped"`
+}
+
+// remark is a text about an exploration that is not an alarm, with a level of SARIF.
+type remark struct{ level, text string }
+
+// remarks returns what is to be noticed about an exploration beside its alarms. NotTried is not
+// among it.
+func remarks(r *explore.Report) (all []remark) {
+	if r == nil {
+		return nil
+	}
+	add := func(level, text string) { all = append(all, remark{level, text}) }
+	for _, w := range r.Warnings {
+		add("warning", w)
+	}
+	for _, n := range r.Notes() {
+		add("warning", n)
+	}
+	for _, e := range r.External {
+		if text := fmt.Sprintf("%s: %d attempts", e.Address, e.Attempts); e.Allowed {
+			add("note", "the operator used another system or program: "+text)
+		} else {
+			add("warning", "the operator tried to use another system or program, and failed: "+text)
+		}
+	}
+	for _, v := range r.Varying {
+		add("note", "not compared, because it differs without any fault: "+v)
+	}
+	for _, a := range r.Unconfirmed {
+		add("note", fmt.Sprintf("not confirmed: %s (%s) in %d of %d further runs of: %s", a.What, a.Oracle, a.Seen, a.Runs, a.Plan))
+	}
+	return all
 }
 
 type junitResult struct {
@@ -76,6 +112,16 @@ func (p *printer) writeJUnit(m explore.Message) error {
 				Skipped: &junitResult{Message: printableXML(n.Reason)}})
 		}
 	}
+	if p.err != "" {
+		suite.Errors++
+		suite.Cases = append(suite.Cases, junitCase{Class: class, Name: "the exploration",
+			Error: &junitResult{Message: "the operator could not be explored", Text: printableXML(p.err)}})
+	}
+	var lines []string
+	for _, r := range remarks(m.Report) {
+		lines = append(lines, r.level+": "+r.text)
+	}
+	suite.Out = printableXML(strings.Join(lines, "\n"))
 	suite.Tests = len(suite.Cases)
 	data, err := xml.MarshalIndent(suite, "", "  ")
 	if err != nil {
@@ -95,8 +141,9 @@ func printableXML(text string) string {
 }
 
 // writeSARIF writes the alarms as results. Rules are oracles. Alarms are about the behavior of the
-// program, so each result is at the first line of the project's go.mod.
-func (p *printer) writeSARIF() error {
+// program, so each result is at the first line of the project's go.mod. The error of an
+// exploration, the kinds of faults that were not tried, and remarks are notifications.
+func (p *printer) writeSARIF(m explore.Message) error {
 	type object = map[string]any
 	text := func(s string) object { return object{"text": s} }
 	rules, results := []object{}, []object{}
@@ -116,10 +163,26 @@ func (p *printer) writeSARIF() error {
 			}},
 		})
 	}
+	notifications := []object{}
+	notify := func(level, s string) {
+		notifications = append(notifications, object{"level": level, "message": text(s)})
+	}
+	if p.err != "" {
+		notify("error", p.err)
+	}
+	for _, r := range remarks(m.Report) {
+		notify(r.level, r.text)
+	}
+	if m.Report != nil {
+		for _, n := range m.Report.NotTried {
+			notify("note", fmt.Sprintf("not tried: %s: %s", n.Kind, n.Reason))
+		}
+	}
 	log := object{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
 		"runs": []object{{"tool": object{"driver": object{"name": "kelson explore", "rules": rules}},
-			"results": results}},
+			"invocations": []object{{"executionSuccessful": p.err == "", "toolExecutionNotifications": notifications}},
+			"results":     results}},
 	}
 	data, err := json.MarshalIndent(log, "", "  ")
 	if err != nil {
@@ -138,10 +201,12 @@ const (
 // markdownText is the report for the summary of a CI job, or for a comment of a code review.
 func (p *printer) markdownText(m explore.Message) string {
 	var b strings.Builder
-	switch len(p.failures) {
-	case 0:
+	switch {
+	case p.err != "":
+		fmt.Fprintf(&b, "### Exploration: it ended with an error\n\n%s", fenced("text", p.err))
+	case len(p.failures) == 0:
 		b.WriteString("### Exploration: no alarms\n")
-	case 1:
+	case len(p.failures) == 1:
 		b.WriteString("### Exploration: 1 alarm\n")
 	default:
 		fmt.Fprintf(&b, "### Exploration: %d alarms\n", len(p.failures))
@@ -161,7 +226,9 @@ func (p *printer) markdownText(m explore.Message) string {
 				fenced("text", strings.Join(aroundFault(f.Steps), "\n")))
 		}
 	}
-	fmt.Fprintf(&b, "\n<details><summary>What was explored</summary>\n\n%s\n</details>\n", fenced("text", m.Text))
+	if m.Report != nil {
+		fmt.Fprintf(&b, "\n<details><summary>What was explored</summary>\n\n%s\n</details>\n", fenced("text", m.Text))
+	}
 	return b.String()
 }
 
