@@ -58,7 +58,7 @@ func TestSamplesAreLogged(t *testing.T) {
 	check("continuing without samples until all can be read")
 	check("")
 	write("b.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}")
-	write("a.yaml", "kind: {")
+	write("a.yaml", "kind: a: b")
 	check("continuing with the 1 other samples until all can be read: --samples names other files or folders")
 	write("a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 	check("")
