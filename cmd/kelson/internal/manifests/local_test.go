@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,19 +77,28 @@ func TestBuildNamesMissingFile(t *testing.T) {
 	}
 }
 
-// BuildLocal downloads nothing: it omits remote entries in every kustomization of the tree.
+// BuildLocal downloads nothing: it omits remote entries in every kustomization of the tree, and
+// entries that do not exist.
 func TestBuildLocal(t *testing.T) {
 	dir := folderOf(t, map[string]string{
-		"top/kustomization.yaml":  "namePrefix: a-\nresources: [../base, https://example.invalid/a.yaml]\n",
-		"base/kustomization.yaml": "resources: [map.yaml, 'github.com/example/b//config?ref=v1']\n",
+		"top/kustomization.yaml":  "namePrefix: a-\nresources: [../base, https://example.invalid/a.yaml]\nbases: [../crd]\n",
+		"base/kustomization.yaml": "resources: [map.yaml, role.yaml, 'github.com/example/b//config?ref=v1']\n",
 		"base/map.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n",
 	})
-	objects, remote, err := BuildLocal(filepath.Join(dir, "top"))
+	objects, omitted, err := BuildLocal(filepath.Join(dir, "top"))
 	if err != nil || len(objects) != 1 || objects[0].GetName() != "a-map" {
 		t.Fatalf("built %v: %v", objects, err)
 	}
-	slices.Sort(remote)
-	if !slices.Equal(remote, []string{"github.com/example/b//config?ref=v1", "https://example.invalid/a.yaml"}) {
-		t.Errorf("omitted %q", remote)
+	slices.Sort(omitted.Remote)
+	if !slices.Equal(omitted.Remote, []string{"github.com/example/b//config?ref=v1", "https://example.invalid/a.yaml"}) {
+		t.Errorf("omitted %q", omitted.Remote)
+	}
+	missing := errors.Join(omitted.Missing...)
+	if len(omitted.Missing) != 2 || !strings.Contains(missing.Error(), "crd does not exist, but kustomization.yaml lists ../crd") ||
+		!strings.Contains(missing.Error(), "role.yaml does not exist, but kustomization.yaml lists role.yaml: ") {
+		t.Errorf("omitted %v", missing)
+	}
+	if _, _, err := BuildLocal(filepath.Join(dir, "none")); err == nil {
+		t.Error("it builds a folder that does not exist")
 	}
 }

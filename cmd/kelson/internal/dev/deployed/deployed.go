@@ -72,7 +72,7 @@ type Source struct {
 
 // Read builds the project's config/default, or the kustomization that its Makefile deploys instead.
 // It returns ErrNone if the project has no such kustomization, or one without an operator. It
-// downloads nothing: remote resources are omitted.
+// downloads nothing: remote resources are omitted, as are those that do not exist.
 func (s *Source) Read() (*Manifests, error) {
 	folder, call, err := adopt.Deployment(s.Dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Source) Read() (*Manifests, error) {
 	if !adopt.HasKustomization(folder) {
 		return nil, ErrNone
 	}
-	all, remote, err := manifests.BuildLocal(folder)
+	all, omitted, err := manifests.BuildLocal(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,11 @@ func (s *Source) Read() (*Manifests, error) {
 	for _, f := range m.Files {
 		m.note("the operator's image has %s at %s, as its Dockerfile copies it", f.Source, f.To)
 	}
-	for _, url := range remote {
+	for _, url := range omitted.Remote {
 		m.note("omitted %s, which %s downloads", url, m.folder)
+	}
+	for _, err := range omitted.Missing {
+		m.note("continuing without a resource: %v", err)
 	}
 	manager, err := m.split(all, managerNames(s.Dir))
 	if err != nil {

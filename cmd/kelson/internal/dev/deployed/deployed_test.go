@@ -23,7 +23,7 @@ const project = `
 -- config/default/kustomization.yaml --
 namespace: shop-system
 namePrefix: shop-
-resources: [../crd, ../manager, ../webhook, "https://example.com/other/crds.yaml", "github.com/example/other//config?ref=v1"]
+resources: [../crd, ../manager, ../webhook, ../gone, "https://example.com/other/crds.yaml", "github.com/example/other//config?ref=v1"]
 patches:
 - path: patch.yaml
 -- config/default/patch.yaml --
@@ -205,6 +205,7 @@ func TestRead(t *testing.T) {
 	}
 	notes := strings.Join(m.Notes, "\n")
 	for _, part := range []string{"omitted https://example.com/other/crds.yaml", "omitted github.com/example/other",
+		"lists ../gone: create it, or remove the line",
 		"not run: Deployment shop-adapter", "container kube-rbac-proxy", "not registered: APIService",
 		"not registered: the conversion webhook of orders.shop.example.com", "issued 1 certificates",
 		"ServiceAccount outside"} {
