@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/operator/client"
 )
@@ -54,7 +53,7 @@ const (
 )
 
 var (
-	actions = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod,
+	actionKinds = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod,
 		DeletePod, LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, TimeZone, StorageVersion}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild, ForeignWrite}
 	// ofMachines are the actions that happen to a machine, to the operator or to a definition, not
@@ -77,21 +76,21 @@ func (p Plan) actions() Plan {
 
 // act performs the actions that the plan has after the n-th input, and reports whether the trial
 // can continue.
-func (t *trial) act(n int) bool {
-	if t.probe != nil {
-		t.probe.collect(t, n)
+func (a *actions) act(n int) bool {
+	if a.setup.probe != nil {
+		a.setup.probe.collect(a.trial, n)
 	}
-	for i, f := range t.plan {
-		if !f.isAction() || f.At.N != n || f.Kind == CreateWith || t.progress.done[i] {
+	for i, f := range a.setup.plan {
+		if !f.isAction() || f.At.N != n || f.Kind == CreateWith || a.trial.progress.done[i] {
 			continue
 		}
-		obj := t.object(f.At)
+		obj := a.history.object(f.At)
 		if obj == nil && !slices.Contains(ofMachines, f.Kind) {
 			continue // unused
 		}
-		t.progress.done[i] = true
-		t.log(fmt.Sprintf("FAULT %s", f))
-		if !t.perform(f, obj) {
+		a.trial.progress.done[i] = true
+		a.result.log(fmt.Sprintf("FAULT %s", f))
+		if !a.perform(f, obj) {
 			return false
 		}
 	}
@@ -99,9 +98,9 @@ func (t *trial) act(n int) bool {
 }
 
 // object returns the current version of an object of the run; nil if there is none.
-func (t *trial) object(at Point) *unstructured.Unstructured {
-	for key, obj := range sortedKeys(t.history.now) {
-		if obj != nil && t.history.names.id(key) == at.Resource+" "+at.Object {
+func (h *history) object(at Point) *unstructured.Unstructured {
+	for key, obj := range sortedKeys(h.now) {
+		if obj != nil && h.names.id(key) == at.Resource+" "+at.Object {
 			return obj.DeepCopy()
 		}
 	}
@@ -109,231 +108,122 @@ func (t *trial) object(at Point) *unstructured.Unstructured {
 }
 
 // perform performs an action, and applies the oracles that compare the states before and after it.
-func (t *trial) perform(f Fault, obj *unstructured.Unstructured) bool {
-	before, complete := t.history.state(), !t.gate.holds()
+func (a *actions) perform(f Fault, obj *unstructured.Unstructured) bool {
+	before, complete := a.history.state(), !a.trial.gate.holds()
 	ok := true
 	switch f.Kind {
 	case Recreate:
-		ok = t.try(func(ctx context.Context, c client.Client) error {
-			return t.recreate(ctx, c, obj)
-		}) && t.applyAgain(f.At.N, obj)
+		ok = a.users.try(func(ctx context.Context, c client.Client) error {
+			return a.recreate(ctx, c, obj)
+		}) && a.users.applyAgain(f.At.N, obj)
 	case Batch:
-		ok = t.try(func(ctx context.Context, c client.Client) error { return t.batch(ctx, c, obj) })
+		ok = a.users.try(func(ctx context.Context, c client.Client) error { return a.batch(ctx, c, obj) })
 	case SetField, Flicker:
-		return t.setAndBack(f, obj)
+		return a.setAndBack(f, obj)
 	case DeleteChild, DeletePod:
-		ok = t.try(func(ctx context.Context, c client.Client) error {
+		ok = a.users.try(func(ctx context.Context, c client.Client) error {
 			uid := obj.GetUID()
 			return client.IgnoreNotFound(remove(ctx, c, obj, client.Preconditions{UID: uid}))
 		})
 	case EditChild:
-		ok = t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) })
+		ok = a.users.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) })
 	case Finalizer:
-		t.finalized = append(t.finalized, obj)
-		ok = t.try(func(ctx context.Context, c client.Client) error {
+		a.finalized = append(a.finalized, obj)
+		ok = a.users.try(func(ctx context.Context, c client.Client) error {
 			obj.SetFinalizers(append(obj.GetFinalizers(), foreignFinalizer))
 			return c.Update(ctx, obj)
 		})
 	case FailPod:
-		ok = t.try(func(ctx context.Context, c client.Client) error { return failPod(ctx, c, obj) })
+		ok = a.users.try(func(ctx context.Context, c client.Client) error { return failPod(ctx, c, obj) })
 	case LoseNode:
-		ok = t.loseNode(f.At.Object)
+		ok = a.loseNode(f.At.Object)
 	case SilenceNode:
-		ok = t.silenceNode(f.At.Object)
+		ok = a.silenceNode(f.At.Object)
 	case ClockJump:
-		ok = t.jump(f.At.Object)
+		ok = a.jump(f.At.Object)
 	case Upgrade, TimeZone:
-		t.replace(newest)
-		return t.settle()
+		a.trial.operator.replace(newest)
+		return a.trial.settle()
 	case Rollback:
-		return t.rollBack(before)
+		return a.rollBack(before)
 	case StorageVersion:
-		return t.changeStorage(f.At.Object, before)
+		return a.changeStorage(f.At.Object, before)
 	}
-	if !ok || !t.settle() {
+	if !ok || !a.trial.settle() {
 		return false
 	}
-	if !complete || t.gate.holds() {
+	if !complete || a.trial.gate.holds() {
 		return true
 	}
 	if f.Kind == Recreate {
-		t.checkRecreated(obj, before)
+		a.trial.oracles.checkRecreated(obj, before)
 	}
-	return t.checkRestart() && t.checkHealthy(before)
-}
-
-// try makes a change, which the server may refuse. A refused change has no effect.
-func (t *trial) try(do func(context.Context, client.Client) error) bool {
-	refused := error(nil)
-	ok := t.do(Input{name: "action", do: func(ctx context.Context, c client.Client) error {
-		if err := do(ctx, c); err != nil {
-			if !isRefusal(err) {
-				return err
-			}
-			refused = err
-		}
-		return nil
-	}})
-	if refused != nil {
-		t.refusals++
-		t.log("refused: " + refused.Error())
-	}
-	return ok
-}
-
-// checkRecreated raises an alarm if the state differs from the one before an object was deleted and
-// created again. If an input let time pass after the first creation, the operator may have acted
-// because of the time, such as a CronJob that starts a Job. It need not do that again for the new
-// object. So each object and each field may also be as it was before that time.
-func (t *trial) checkRecreated(obj *unstructured.Unstructured, before State) {
-	found := t.changes(before)
-	for _, w := range t.waits {
-		if w.begin.Before(obj.GetCreationTimestamp().Time) {
-			continue
-		}
-		earlier := t.changes(w.state)
-		found = slices.DeleteFunc(found, func(d Difference) bool { return !slices.ContainsFunc(earlier, d.same) })
-	}
-	t.checkNone("O1", "an object that is created again leads to another state", found, "before")
+	return a.checkRestart() && a.trial.oracles.checkHealthy(before)
 }
 
 func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
 
-// checkSame raises an alarm if the state differs from the earlier state, and reports whether they
-// are equal.
-func (t *trial) checkSame(oracle, what string, earlier State, moment string) bool {
-	return t.checkNone(oracle, what, t.changes(earlier), moment)
-}
-
-// checkNone raises an alarm with the differences from the state of a moment, if there are any, and
-// reports whether there are none.
-func (t *trial) checkNone(oracle, what string, found []Difference, moment string) bool {
-	if len(found) > 0 {
-		t.alarmAbout(different(oracle, what, found, moment))
-	}
-	return len(found) == 0
-}
-
-// changes returns the differences of the state from an earlier state, except for what also differs
-// between runs without faults.
-func (t *trial) changes(earlier State) []Difference {
-	now := t.history.state()
-	found := withoutIgnored(t.scenario.Ignore, now.Diff(earlier))
-	if t.varying == nil {
-		return found
-	}
-	x := t.varying.like(earlier)
-	return slices.DeleteFunc(found, func(d Difference) bool { return x.mayDiffer(now, d) })
-}
-
 // checkRestart restarts the operator. If the new process changes something although the old one was
 // quiet, the old one did not react to the action, and checkRestart raises an alarm.
-func (t *trial) checkRestart() bool {
-	before := t.history.state()
-	t.log("the operator restarts")
-	t.crash()
-	return t.settle() && t.checkSame("O4", "the operator does not repair this until it restarts", before,
+func (a *actions) checkRestart() bool {
+	before := a.history.state()
+	a.result.log("the operator restarts")
+	a.trial.injector.crash()
+	return a.trial.settle() && a.trial.oracles.checkSame("O4", "the operator does not repair this until it restarts",
+		before,
 		"before the restart")
 }
 
 // recreate deletes an object, and creates it again when it no longer exists.
-func (t *trial) recreate(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	again := t.manifest(obj)
+func (a *actions) recreate(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	again := a.setup.manifest(obj)
 	if err := remove(ctx, c, obj); err != nil {
 		return err
 	}
 	pause := time.Second
-	if t.wire != nil {
+	if a.setup.wire != nil {
 		pause = 50 * time.Millisecond
 	}
-	return t.createWhile(ctx, c, again, pause, apierrors.IsAlreadyExists)
+	return a.users.createWhile(ctx, c, again, pause, apierrors.IsAlreadyExists)
 }
 
 // batch creates two copies of an object.
-func (t *trial) batch(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+func (a *actions) batch(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
 	for n := 2; n <= 3; n++ {
-		duplicate := t.manifest(obj)
+		duplicate := a.setup.manifest(obj)
 		duplicate.SetName(fmt.Sprintf("%s-%d", obj.GetName(), n))
-		if err := t.create(ctx, c, duplicate); err != nil {
+		if err := a.users.create(ctx, c, duplicate); err != nil {
 			return err
 		}
-		t.copies = append(t.copies, duplicate)
+		a.trial.progress.copies = append(a.trial.progress.copies, duplicate)
 	}
 	return nil
 }
 
-// create creates an object. If the operator's process was killed or suspended meanwhile, its
-// webhooks refuse or do not answer, and the user tries again.
-func (t *trial) create(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	p := t.newest.Load()
-	return t.createWhile(ctx, c, obj, time.Second, func(error) bool { return t.newest.Load() != p })
-}
-
-// createWhile creates an object. It repeats the attempt after a pause if again returns true for the
-// error, until the time patience is over.
-func (t *trial) createWhile(ctx context.Context, c client.Client, obj *unstructured.Unstructured, pause time.Duration,
-	again func(error) bool) error {
-	for begin := time.Now(); ; time.Sleep(pause) {
-		err := c.Create(ctx, obj.DeepCopy())
-		if err == nil || !again(err) || time.Since(begin) > t.patience() {
-			return err
-		}
-	}
-}
-
-// manifest returns an object as a user would create it: with its current fields, and the labels and
-// annotations of the input that has created it.
-func (t *trial) manifest(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	m := &unstructured.Unstructured{Object: map[string]any{}}
-	for field, value := range runtime.DeepCopyJSON(obj.Object) {
-		if field != "metadata" && field != "status" {
-			m.Object[field] = value
-		}
-	}
-	m.SetNamespace(obj.GetNamespace())
-	m.SetName(obj.GetName())
-	for _, input := range t.scenario.Inputs {
-		if input.apply != nil && client.KeyOf(input.apply) == client.KeyOf(obj) &&
-			t.kindOf(input.apply) == obj.GetKind() {
-			m.SetLabels(input.apply.GetLabels())
-			m.SetAnnotations(input.apply.GetAnnotations())
-		}
-	}
-	return m
-}
-
-func (t *trial) kindOf(obj client.Object) string {
-	kind, err := client.KindOf(obj, t.env.Client().Scheme())
-	if err != nil {
-		return ""
-	}
-	return kind.Kind
-}
-
 // setAndBack sets a field, and sets it back (O8).
-func (t *trial) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
-	before, complete := t.history.state(), !t.gate.holds()
-	if !t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) }) {
+func (a *actions) setAndBack(f Fault, obj *unstructured.Unstructured) bool {
+	before, complete := a.history.state(), !a.trial.gate.holds()
+	if !a.users.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) }) {
 		return false
 	}
 	if f.Kind == SetField {
-		t.unusual = true // an operator may return an error for the value
-		ok := t.settle()
-		if t.unusual = false; !ok {
+		a.trial.oracles.unusual = true // an operator may return an error for the value
+		ok := a.trial.settle()
+		if a.trial.oracles.unusual = false; !ok {
 			return false
 		}
 		object, field := f.At.Resource+" "+f.At.Object, fieldOf(obj.Object, f.Field)
-		t.result.effect = slices.ContainsFunc(t.history.state().Diff(before), func(d Difference) bool {
+		a.result.effect = slices.ContainsFunc(a.history.state().Diff(before), func(d Difference) bool {
 			return !d.within(object, field)
 		})
 	}
-	t.log("the field is set back")
+	a.result.log("the field is set back")
 	back := func(ctx context.Context, c client.Client) error { return restore(ctx, c, obj) }
-	if !t.try(back) || !t.settle() {
+	if !a.users.try(back) || !a.trial.settle() {
 		return false
 	}
-	return !complete || !t.scenario.Reversible ||
-		t.checkSame("O8", "a change and its reverse leave another state", before, "before")
+	return !complete || !a.setup.scenario.Reversible ||
+		a.trial.oracles.checkSame("O8", "a change and its reverse leave another state", before, "before")
 }
 
 // set sets the field of an action.
@@ -407,39 +297,25 @@ func put(tree any, path []string, v any) {
 }
 
 // createWith returns the input that CreateWith derives from another.
-func (t *trial) createWith(input Input) Input {
-	for i, f := range t.plan {
-		if f.Kind != CreateWith || input.again == nil || t.progress.done[i] || f.At.N != t.inputs+1 {
+func (a *actions) createWith(input Input) Input {
+	for i, f := range a.setup.plan {
+		if f.Kind != CreateWith || input.again == nil || a.trial.progress.done[i] ||
+			f.At.N != a.trial.progress.inputs+1 {
 			continue
 		}
-		changed, err := t.unstructured(input.apply)
+		changed, err := a.setup.unstructured(input.apply)
 		if err == nil {
 			err = setField(changed.Object, f.Field, f.Value)
 		}
 		if err != nil {
-			t.result.failed = err
+			a.result.failed = err
 			return input
 		}
-		t.progress.done[i], t.unusual = true, true
-		t.log(fmt.Sprintf("FAULT %s", f))
+		a.trial.progress.done[i], a.trial.oracles.unusual = true, true
+		a.result.log(fmt.Sprintf("FAULT %s", f))
 		input = input.again(changed)
 	}
 	return input
-}
-
-// unstructured returns a copy of an object with its kind.
-func (t *trial) unstructured(obj client.Object) (*unstructured.Unstructured, error) {
-	kind, err := client.KindOf(obj, t.env.Client().Scheme())
-	if err != nil {
-		return nil, err
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj.DeepCopyObject())
-	if err != nil {
-		return nil, err
-	}
-	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(kind)
-	return u, nil
 }
 
 // failPod sets the status of a Pod that its node has evicted.
@@ -459,12 +335,12 @@ func failPod(ctx context.Context, c client.Client, obj *unstructured.Unstructure
 }
 
 // removeFinalizers removes the foreign finalizers, and waits until the operator is quiet.
-func (t *trial) removeFinalizers() bool {
-	if len(t.finalized) == 0 {
+func (a *actions) removeFinalizers() bool {
+	if len(a.finalized) == 0 {
 		return true
 	}
-	for _, obj := range t.finalized {
-		ok := t.try(func(ctx context.Context, c client.Client) error {
+	for _, obj := range a.finalized {
+		ok := a.users.try(func(ctx context.Context, c client.Client) error {
 			current, err := read(ctx, c, obj.GroupVersionKind(), client.KeyOf(obj))
 			if err != nil {
 				return client.IgnoreNotFound(err)
@@ -478,6 +354,6 @@ func (t *trial) removeFinalizers() bool {
 			return false
 		}
 	}
-	t.log("the foreign finalizers are removed")
-	return t.settle()
+	a.result.log("the foreign finalizers are removed")
+	return a.trial.settle()
 }

@@ -143,18 +143,18 @@ func (w *wire) command(ctx context.Context, dir, kubeconfig string) (*exec.Cmd, 
 //     Service, the quiet period is longer.
 func (t *trial) settleWire() bool {
 	begin := time.Now()
-	quiet, horizon := orDefault(t.scenario.Quiet, wireQuiet), orDefault(t.scenario.Horizon, wireHorizon)
-	if t.wire.watches == nil {
+	quiet, horizon := orDefault(t.setup.scenario.Quiet, wireQuiet), orDefault(t.setup.scenario.Horizon, wireHorizon)
+	if t.setup.wire.watches == nil {
 		quiet = max(quiet, firstQuiet)
 	}
-	changedAt, active, steps, missed := begin, begin, 0, t.missed.Load()
+	changedAt, active, steps, missed := begin, begin, 0, t.operator.missed.Load()
 	for {
 		changed, step, ok := t.turn()
 		if !ok {
 			return false
 		}
 		now := time.Now()
-		if n := t.missed.Load(); n > missed {
+		if n := t.operator.missed.Load(); n > missed {
 			missed, quiet = n, max(quiet, lateRetry) // the caller of the webhook tries again later
 		}
 		if changed {
@@ -167,31 +167,31 @@ func (t *trial) settleWire() bool {
 			if !background.Has(t.latest.call.resource) {
 				active = now
 			}
-			if steps++; steps%maxDelay == 0 && t.release() {
+			if steps++; steps%maxDelay == 0 && t.injector.release() {
 				changedAt, active = now, now
 			}
 			if steps > maxSteps {
-				t.alarm("O4", "hot loop", t.loop(steps, time.Since(begin).Round(time.Second)))
+				t.result.alarm("O4", "hot loop", t.result.loop(steps, time.Since(begin).Round(time.Second)))
 				return false
 			}
-		case t.process.requests.Load() == 0:
+		case t.operator.process.requests.Load() == 0:
 			if now.Sub(begin) > firstRequest {
 				t.result.failed = fmt.Errorf(
 					"the operator has sent no request to the control plane in %v: it must read the kubeconfig in the environment variable KUBECONFIG, or get it as an argument that contains $KUBECONFIG. The end of its output:\n%s",
-					firstRequest, indent(t.process.output.tail()))
+					firstRequest, indent(t.operator.process.output.tail()))
 				return false
 			}
 			t.gate.await(20 * time.Millisecond)
 		case now.Sub(begin) > horizon+quiet:
-			t.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon,
+			t.result.alarm("O4", "never quiet", fmt.Sprintf("after %v objects still change: %s", horizon,
 				strings.Join(t.history.recent, ", ")))
 			return false
-		case idle && t.process.idle(t.delays.cut, now.Sub(active)):
+		case idle && t.operator.process.idle(t.delays.cut, now.Sub(active)):
 			if t.delays.denials && !t.delays.refusing() {
 				quiet, t.delays.denials = max(quiet, lateRetry), false
 				continue
 			}
-			if !t.release() {
+			if !t.injector.release() {
 				before := t.history.changes
 				if !t.confirmErrors() {
 					return false
@@ -202,7 +202,7 @@ func (t *trial) settleWire() bool {
 				changedAt, active = time.Now(), time.Now()
 				continue
 			}
-			t.forgetErrors()
+			t.observed.forgetErrors()
 			changedAt, active = now, now
 		default:
 			t.gate.await(10 * time.Millisecond)
@@ -216,7 +216,7 @@ func (p *process) idle(cut map[string]bool, quietFor time.Duration) bool {
 	if p.inflight.Load() > 0 || running(p.pid) {
 		return false
 	}
-	want := p.trial.wire.watches
+	want := p.operator.setup.wire.watches
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for resource, n := range want {

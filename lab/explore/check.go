@@ -44,30 +44,18 @@ func (a Alarm) String() string {
 	return fmt.Sprintf("%s (%s): %s", a.What, a.Oracle, a.Detail)
 }
 
-// alarm adds an alarm to the trial's result.
-func (t *trial) alarm(oracle, what, detail string) {
-	t.log("ALARM " + what + ": " + detail)
-	t.result.alarms = append(t.result.alarms, Alarm{Oracle: oracle, What: what, Detail: detail})
-}
-
-// alarmAbout adds an alarm with differences to the trial's result.
-func (t *trial) alarmAbout(a Alarm) {
-	t.alarm(a.Oracle, a.What, a.Detail)
-	t.result.alarms[len(t.result.alarms)-1] = a
-}
-
 // check applies the oracles of every version: the invariants (O10), and that a status never claims
 // to have observed a later generation than exists (O11).
 func (t *trial) check(change Change) error {
-	for i := range t.scenario.Invariants {
-		if err := t.scenario.Invariants[i].violated(View{t}, change); err != nil {
-			t.alarm("O10", t.scenario.Invariants[i].Name, err.Error())
+	for i := range t.setup.scenario.Invariants {
+		if err := t.setup.scenario.Invariants[i].violated(View{t.history}, change); err != nil {
+			t.result.alarm("O10", t.setup.scenario.Invariants[i].Name, err.Error())
 		}
 	}
-	t.checkOccupied(change)
+	t.injector.checkOccupied(change)
 	observed, ok, _ := unstructured.NestedInt64(change.Object.Object, "status", "observedGeneration")
 	if generation := change.Object.GetGeneration(); ok && generation > 0 && observed > generation {
-		t.alarm("O11", "observedGeneration is ahead",
+		t.result.alarm("O11", "observedGeneration is ahead",
 			fmt.Sprintf("%s %s has status.observedGeneration %d and generation %d",
 				change.Object.GetKind(), generic(metaOf(change.Object)), observed, generation))
 	}
@@ -75,13 +63,13 @@ func (t *trial) check(change Change) error {
 }
 
 // View is the state of the control plane after a change.
-type View struct{ trial *trial }
+type View struct{ history *history }
 
 // List returns the objects of a kind that were created or changed in the run, in the order of
 // their names. Don't change them.
 func (v View) List(kind string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
-	for _, obj := range sorted(v.trial.history) {
+	for _, obj := range sorted(v.history) {
 		if obj != nil && obj.GetKind() == kind {
 			objects = append(objects, obj)
 		}

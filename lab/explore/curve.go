@@ -61,18 +61,6 @@ func curveSteps(steps []string) []int {
 	return chosen
 }
 
-// leavePlan makes the run leave its plan at the step of the branch: no more faults, and another
-// order.
-func (t *trial) leavePlan() {
-	if t.branch != nil && len(t.result.steps) >= t.branch.after {
-		t.random = rand.New(rand.NewPCG(t.branch.seed, 2))
-		for i := range t.progress.done {
-			t.progress.done[i] = true // no more faults
-		}
-		t.branch = nil
-	}
-}
-
 // curveText draws a curve.
 func curveText(points []explored.Point) string {
 	var b strings.Builder
@@ -81,4 +69,16 @@ func curveText(points []explored.Point) string {
 			p.Step+1, p.Text)
 	}
 	return b.String()
+}
+
+// leavePlan makes the run leave its plan at the step of the branch: no more faults, and another
+// order.
+func (in *injector) leavePlan() {
+	if in.branch != nil && len(in.result.steps) >= in.branch.after {
+		in.order.random = rand.New(rand.NewPCG(in.branch.seed, 2))
+		for i := range in.progress.done {
+			in.progress.done[i] = true // no more faults
+		}
+		in.branch = nil
+	}
 }

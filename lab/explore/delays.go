@@ -2,15 +2,6 @@ package explore
 
 import "sync/atomic"
 
-// progress counts how far a run has followed its plan.
-type progress struct {
-	counts    map[Point]int    // how often a point was reached, by a Point without N
-	fired     int              // how many faults at points have happened
-	done      []bool           // the faults of the plan that have happened
-	created   map[string]bool  // resources of which the operator has tried to create an object
-	revisions map[Point]uint64 // the revision of the store before a point
-}
-
 // delays are the effects of faults that last until everything else is quiet.
 type delays struct {
 	frozen  map[string]bool  // resources whose events wait
@@ -25,11 +16,10 @@ type delays struct {
 	denials bool
 }
 
-func (d *delays) start() {
-	d.frozen, d.cut, d.refused, d.denied, d.unbound = map[string]bool{}, map[string]bool{}, map[string]bool{},
-		map[string]bool{}, map[string]bool{}
-	d.views = map[string]*view{}
-	d.outage = outage{revoked: map[string]bool{}, exceeded: map[string]bool{}}
+func newDelays() *delays {
+	return &delays{frozen: map[string]bool{}, views: map[string]*view{}, cut: map[string]bool{},
+		refused: map[string]bool{}, denied: map[string]bool{}, unbound: map[string]bool{},
+		outage: outage{revoked: map[string]bool{}, exceeded: map[string]bool{}}}
 }
 
 // allow reports whether a step of the operator may pass now.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"kelson.dev/lab/testenv"
 )
 
@@ -40,39 +38,19 @@ func (e *explorer) hasWebhooks() bool {
 	return testenv.HasWebhooks(e.base.OperatorContext(context.Background()))
 }
 
-// changedByWebhooks explains why the server refuses an object whose manifest is right: webhooks are
-// called before it compares the object with the definition.
-func (t *trial) changedByWebhooks(err error) string {
-	if !apierrors.IsInvalid(err) || !testenv.HasWebhooks(t.env.OperatorContext(context.Background())) {
-		return ""
-	}
-	return "; if the manifest does not have this value, the operator's webhook has set it, " +
-		"for example null for a list without omitempty"
-}
-
-// makeInput makes the n-th input, or the deletions at the end. If the plan has Down for it, the
-// operator is down meanwhile.
-func (t *trial) makeInput(n int, input func() bool) bool {
-	if t.find(Point{Verb: during, Resource: "input", N: n}, Down).Kind == "" {
-		return input()
-	}
-	t.stop()
-	return input() && t.pass(downtime) && t.resume()
-}
-
 // stop kills the operator's process. No process runs until resume is called.
-func (t *trial) stop() {
-	t.process.kill()
-	t.forgetErrors()
-	t.stopped = true
+func (op *processes) stop() {
+	op.process.kill()
+	op.observed.forgetErrors()
+	op.stopped = true
 }
 
 // resume starts the next process, if the operator is stopped. It returns true.
-func (t *trial) resume() bool {
-	if t.stopped {
-		t.stopped = false
-		t.startNext()
-		t.log("the operator starts")
+func (op *processes) resume() bool {
+	if op.stopped {
+		op.stopped = false
+		op.startNext()
+		op.result.log("the operator starts")
 	}
 	return true
 }

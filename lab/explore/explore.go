@@ -332,12 +332,13 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		t := noting{inner, &e.failure}
 		seed()
 		t.Cleanup(expireTimers)
-		trial := &trial{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p, branch: b,
+		trial := newTrial(&setup{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p,
 			earlierCrashes: e.crashes, keepAll: e.keepAll,
-			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights}
-		trial.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights})
+		trial.injector.branch = b
+		trial.setup.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()
-		r = trial.result
+		r = *trial.result
 	})
 	r.orderOnly = plan.orderOnly()
 	return &r

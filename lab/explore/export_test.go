@@ -42,8 +42,8 @@ func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 // StateAfter returns the state of a control plane after a function has changed it.
 func StateAfter(t *testing.T, s *store.Store, change func()) State {
 	t.Helper()
-	h, err := newHistory(s)
-	if err != nil {
+	h := newHistory()
+	if err := h.begin(s); err != nil {
 		t.Fatal(err)
 	}
 	change()

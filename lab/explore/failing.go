@@ -17,22 +17,6 @@ type failing struct {
 	text  string
 }
 
-// failed records that a reconcile has returned an error. The id names the controller and the
-// object.
-func (t *trial) failed(p *process, id, text string) {
-	if t.gate.isDead(p) {
-		return
-	}
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	f := t.observed.errors[id]
-	if f == nil {
-		f = &failing{}
-		t.observed.errors[id] = f
-	}
-	f.times, f.last, f.text = f.times+1, time.Now(), text
-}
-
 // wireAttempts is the number of failures of a reconcile after which its error may be persistent.
 // wireBackoff is how long the next attempt may then take: controllers begin with a pause of five
 // milliseconds between two attempts, and double it each time.
@@ -50,64 +34,35 @@ func (t *trial) confirmErrors() bool {
 		any = any || f.times >= wireAttempts
 	}
 	t.observed.mu.Unlock()
-	if !any || t.unusual {
+	if !any || t.oracles.unusual {
 		return true
 	}
 	begin := time.Now()
 	if !t.pass(wireBackoff) {
 		return false
 	}
-	t.noteErrors(begin)
+	t.oracles.noteErrors(begin)
 	return true
 }
 
 // forgetErrors is called when something has changed: the next attempt may succeed.
-func (t *trial) forgetErrors() {
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	clear(t.observed.errors)
+func (o *observed) forgetErrors() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.errors)
 }
 
 // fails reports whether a reconcile has failed several times, and at least once after the given
 // moment.
-func (t *trial) fails(since time.Time) bool {
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	for _, f := range t.observed.errors {
+func (o *observed) fails(since time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.errors {
 		if f.times > 1 && f.last.After(since) {
 			return true
 		}
 	}
 	return false
-}
-
-// noteErrors records the errors that persist: those of reconciles that have failed again after
-// since, when the operator was otherwise quiet. If since is zero, it records nothing.
-func (t *trial) noteErrors(since time.Time) {
-	if since.IsZero() || t.unusual {
-		return
-	}
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(t.observed.errors)) {
-		if f := t.observed.errors[id]; f.times > 1 && f.last.After(since) {
-			if t.result.failing == nil {
-				t.result.failing = map[string]string{}
-			}
-			t.result.failing[id] = f.text
-			if t.isCopy(id) {
-				t.result.failingCopies = append(t.result.failingCopies, id)
-			}
-			t.log(fmt.Sprintf("the reconcile of %s fails again and again: %s", id, f.text))
-		}
-	}
-}
-
-// isCopy reports whether an error is about a copy that Batch has created.
-func (t *trial) isCopy(id string) bool {
-	return slices.ContainsFunc(t.copies, func(obj client.Object) bool {
-		return strings.HasSuffix(id, "/"+obj.GetName()) || strings.HasSuffix(id, " "+obj.GetName())
-	})
 }
 
 // persistent returns an alarm (O3) for errors that persist in this run and did not in others. If
@@ -127,4 +82,49 @@ func persistent(r *result, reference *outcomes) []Alarm {
 		return nil
 	}
 	return []Alarm{{Oracle: "O3", What: "a reconcile fails again and again", Detail: strings.Join(lines, "\n")}}
+}
+
+// noteErrors records the errors that persist: those of reconciles that have failed again after
+// since, when the operator was otherwise quiet. If since is zero, it records nothing.
+func (o *oracles) noteErrors(since time.Time) {
+	if since.IsZero() || o.unusual {
+		return
+	}
+	o.observed.mu.Lock()
+	defer o.observed.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(o.observed.errors)) {
+		if f := o.observed.errors[id]; f.times > 1 && f.last.After(since) {
+			if o.result.failing == nil {
+				o.result.failing = map[string]string{}
+			}
+			o.result.failing[id] = f.text
+			if o.progress.isCopy(id) {
+				o.result.failingCopies = append(o.result.failingCopies, id)
+			}
+			o.result.log(fmt.Sprintf("the reconcile of %s fails again and again: %s", id, f.text))
+		}
+	}
+}
+
+// isCopy reports whether an error is about a copy that Batch has created.
+func (p *progress) isCopy(id string) bool {
+	return slices.ContainsFunc(p.copies, func(obj client.Object) bool {
+		return strings.HasSuffix(id, "/"+obj.GetName()) || strings.HasSuffix(id, " "+obj.GetName())
+	})
+}
+
+// failed records that a reconcile has returned an error. The id names the controller and the
+// object.
+func (op *processes) failed(p *process, id, text string) {
+	if op.gate.isDead(p) {
+		return
+	}
+	op.observed.mu.Lock()
+	defer op.observed.mu.Unlock()
+	f := op.observed.errors[id]
+	if f == nil {
+		f = &failing{}
+		op.observed.errors[id] = f
+	}
+	f.times, f.last, f.text = f.times+1, time.Now(), text
 }

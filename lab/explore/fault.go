@@ -137,7 +137,7 @@ func (p Point) kinds() []Kind {
 	case p.Verb == provision:
 		return onClaims
 	case p.Verb == after:
-		return actions
+		return actionKinds
 	case p.Verb == during:
 		return onInputs
 	}

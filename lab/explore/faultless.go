@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,33 +53,6 @@ func (e *explorer) onlyAlarms(a *alarmed, o Options, begin time.Time) Report {
 	c.report.Took = time.Since(begin)
 	c.report.External = e.external()
 	return c.report
-}
-
-// loop describes a hot loop: the number of steps, and the requests that it consists of.
-func (t *trial) loop(steps int, took time.Duration) string {
-	times := map[string]int{}
-	for _, step := range t.result.steps {
-		if request, ok := strings.CutPrefix(step, "request: "); ok {
-			times[request]++
-		}
-	}
-	var requests []string
-	for request := range times {
-		requests = append(requests, request)
-	}
-	slices.SortFunc(requests, func(a, b string) int {
-		return cmp.Or(cmp.Compare(times[b], times[a]), cmp.Compare(a, b))
-	})
-	text := fmt.Sprintf("%d requests and events in %v, and the operator is not quiet", steps, took)
-	for i, request := range requests[:min(3, len(requests))] {
-		if i == 0 {
-			text += "; most often: "
-		} else {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s (%d times)", request, times[request])
-	}
-	return text
 }
 
 // pauses are the times between the last changes of objects.

@@ -72,17 +72,17 @@ func restore(ctx context.Context, c client.Client, earlier *unstructured.Unstruc
 }
 
 // flip makes both changes of Flip and compares the states.
-func (t *trial) flip(i Input) bool {
-	before, complete := t.history.state(), !t.gate.holds()
-	if !t.do(i) || !t.settle() {
+func (u *users) flip(i Input) bool {
+	before, complete := u.history.state(), !u.trial.gate.holds()
+	if !u.do(i) || !u.trial.settle() {
 		return false
 	}
-	t.log("input: " + i.name + " back")
-	if !t.do(Input{name: i.name, do: i.back}) || !t.settle() {
+	u.result.log("input: " + i.name + " back")
+	if !u.do(Input{name: i.name, do: i.back}) || !u.trial.settle() {
 		return false
 	}
-	if !complete || t.occupied != nil {
+	if !complete || u.trial.injector.occupied != nil {
 		return true // a fault has delayed a write past the first change, or added an object
 	}
-	return t.checkSame("O8", "a change and its reverse leave another state", before, "before")
+	return u.trial.oracles.checkSame("O8", "a change and its reverse leave another state", before, "before")
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/client"
 )
 
@@ -59,62 +58,6 @@ func (p Plan) foreign() bool {
 	return slices.ContainsFunc(p, func(f Fault) bool { return f.Kind.isForeign() })
 }
 
-// stored returns the object that a request changes, as the server has it; nil for none.
-func (t *trial) stored(c call) *unstructured.Unstructured {
-	key := store.Key{Resource: c.resource, Name: c.object}
-	if namespace, name, ok := strings.Cut(c.object, "/"); ok {
-		key.Namespace, key.Name = namespace, name
-	}
-	stored := t.env.Plane().Store().Snapshot().Get(key)
-	if stored == nil {
-		return nil
-	}
-	obj, err := decode(stored)
-	if err != nil {
-		return nil // the next turn reports the error
-	}
-	return obj
-}
-
-// foreignWrites returns the changes that another client may make before a write of the operator:
-//
-//   - An annotation shows whether the write replaces the whole object.
-//   - A finalizer is added if the write is a patch with finalizers: it may replace the list.
-//   - Of an object of the inputs, fields are changed that are part of the patch. A user changes
-//     them, and a patch that was computed from an older version has their old values.
-func (t *trial) foreignWrites(s *step) (changes []variation) {
-	c := s.call
-	if c.verb != "update" && c.verb != "patch" && c.verb != "apply" || strings.Contains(c.resource, "/") {
-		return nil
-	}
-	obj := t.stored(c)
-	if obj == nil || obj.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	if c.verb != "apply" { // an apply keeps the annotations of other managers
-		changes = append(changes, variation{foreignAnnotation, `"yes"`})
-	}
-	var patch map[string]any
-	if json.Unmarshal(s.body, &patch) != nil {
-		return changes // not a patch, or one of another format
-	}
-	if _, ok, _ := unstructured.NestedSlice(patch, strings.Split(finalizersField, ".")...); ok {
-		changes = append(changes, variation{finalizersField, `["` + foreignFinalizer + `"]`})
-	}
-	if !t.isInput(obj) {
-		return changes // the operator may reset the fields of its own objects
-	}
-	var fields []variation
-	for field, value := range obj.Object {
-		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
-			leaves(&fields, field, value)
-		}
-	}
-	slices.SortFunc(fields, func(a, b variation) int { return strings.Compare(a.field, b.field) })
-	fields = slices.DeleteFunc(fields, func(v variation) bool { return lookup(patch, v.field) == nil })
-	return append(changes, fields[:min(len(fields), maxForeignFields)]...)
-}
-
 // lookup returns the value at a path of names and indexes; nil for none.
 func lookup(tree any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
@@ -136,54 +79,39 @@ func lookup(tree any, path string) any {
 
 // interrupt makes the foreign write of a plan, if the step that comes next is the write before
 // which it happens, and lets that write continue. It reports whether the trial can continue.
-func (t *trial) interrupt() bool {
-	f := t.foreign
+func (a *actions) interrupt() bool {
+	f := a.trial.injector.foreign
 	if f == nil || f.step == nil {
 		return true
 	}
 	s := f.step
 	f.step = nil
 	if f.fault.Kind == foreignFirst {
-		t.stop()
-		return t.writeForeign() && t.resume()
+		a.trial.operator.stop()
+		return a.writeForeign() && a.trial.operator.resume()
 	}
-	ok := t.writeForeign()
+	ok := a.writeForeign()
 	s.held = false
-	if t.latest = s; ok && !t.gate.isDead(s.process) {
-		t.execute(s)
+	if a.trial.latest = s; ok && !a.trial.gate.isDead(s.process) {
+		a.trial.injector.execute(s)
 	}
 	return ok
 }
 
-// beforeResponse returns the step that comes next instead of the chosen one. The response to the
-// operator's write comes after the events of both writes. Otherwise the event of the foreign write
-// could start a reconcile that writes its value again, by chance.
-func (t *trial) beforeResponse(chosen *step, steps []*step) *step {
-	if f := t.foreign; f == nil || chosen.phase != responding || chosen.point != f.fault.At {
-		return chosen
-	}
-	for _, s := range steps {
-		if s.phase == delivering && s.call.resource == chosen.call.resource {
-			return s
-		}
-	}
-	return chosen
-}
-
 // writeForeign makes the foreign write.
-func (t *trial) writeForeign() bool {
-	f := t.foreign
+func (a *actions) writeForeign() bool {
+	f := a.trial.injector.foreign
 	if !strings.HasPrefix(f.fault.Field, "metadata.") {
-		t.unusual = true // the operator may return an error for the value
+		a.trial.oracles.unusual = true // the operator may return an error for the value
 	}
-	return t.try(func(ctx context.Context, c client.Client) error {
+	return a.users.try(func(ctx context.Context, c client.Client) error {
 		current, err := read(ctx, c, f.object.GroupVersionKind(), client.KeyOf(f.object))
 		if err != nil {
 			return err
 		}
 		if f.fault.Field == finalizersField {
 			current.SetFinalizers(append(current.GetFinalizers(), foreignFinalizer))
-			t.finalized = append(t.finalized, f.object)
+			a.finalized = append(a.finalized, f.object)
 		} else if err := setField(current.Object, f.fault.Field, f.fault.Value); err != nil {
 			return err
 		}
@@ -194,21 +122,21 @@ func (t *trial) writeForeign() bool {
 }
 
 // observeForeign records which value the field of a foreign write has when the operator is quiet.
-func (t *trial) observeForeign() bool {
-	f := t.foreign
-	if f == nil || t.result.foreign != "" {
+func (a *actions) observeForeign() bool {
+	f := a.trial.injector.foreign
+	if f == nil || a.result.foreign != "" {
 		return true
 	}
-	if f.fault.Kind == foreignLast && (!t.writeForeign() || !t.settle()) {
+	if f.fault.Kind == foreignLast && (!a.writeForeign() || !a.trial.settle()) {
 		return false
 	}
 	if !f.written {
 		return true
 	}
-	t.result.foreign = f.value(t.stored(call{resource: f.fault.At.Resource,
+	a.result.foreign = f.value(a.setup.stored(call{resource: f.fault.At.Resource,
 		object: qualified(f.object.GetNamespace(), f.object.GetName())}))
-	ok := t.removeFinalizers()
-	t.finalized = nil
+	ok := a.removeFinalizers()
+	a.finalized = nil
 	return ok
 }
 
@@ -263,4 +191,58 @@ func (e *explorer) lost(plan Plan, r *result) []Alarm {
 	return []Alarm{{Oracle: "O13", What: "an update is lost", Detail: fmt.Sprintf(
 		"%s %s.%s: %s, after another client has set it to %s just before the operator's %s. It is %s if the operator sees that change first, and %s if the change comes later",
 		f.At.Resource, f.At.Object, f.Field, r.foreign, f.Value, f.At.Verb, values[0], values[1])}}
+}
+
+// foreignWrites returns the changes that another client may make before a write of the operator:
+//
+//   - An annotation shows whether the write replaces the whole object.
+//   - A finalizer is added if the write is a patch with finalizers: it may replace the list.
+//   - Of an object of the inputs, fields are changed that are part of the patch. A user changes
+//     them, and a patch that was computed from an older version has their old values.
+func (in *injector) foreignWrites(s *step) (changes []variation) {
+	c := s.call
+	if c.verb != "update" && c.verb != "patch" && c.verb != "apply" || strings.Contains(c.resource, "/") {
+		return nil
+	}
+	obj := in.setup.stored(c)
+	if obj == nil || obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	if c.verb != "apply" { // an apply keeps the annotations of other managers
+		changes = append(changes, variation{foreignAnnotation, `"yes"`})
+	}
+	var patch map[string]any
+	if json.Unmarshal(s.body, &patch) != nil {
+		return changes // not a patch, or one of another format
+	}
+	if _, ok, _ := unstructured.NestedSlice(patch, strings.Split(finalizersField, ".")...); ok {
+		changes = append(changes, variation{finalizersField, `["` + foreignFinalizer + `"]`})
+	}
+	if !in.setup.isInput(obj) {
+		return changes // the operator may reset the fields of its own objects
+	}
+	var fields []variation
+	for field, value := range obj.Object {
+		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
+			leaves(&fields, field, value)
+		}
+	}
+	slices.SortFunc(fields, func(a, b variation) int { return strings.Compare(a.field, b.field) })
+	fields = slices.DeleteFunc(fields, func(v variation) bool { return lookup(patch, v.field) == nil })
+	return append(changes, fields[:min(len(fields), maxForeignFields)]...)
+}
+
+// beforeResponse returns the step that comes next instead of the chosen one. The response to the
+// operator's write comes after the events of both writes. Otherwise the event of the foreign write
+// could start a reconcile that writes its value again, by chance.
+func (in *injector) beforeResponse(chosen *step, steps []*step) *step {
+	if f := in.foreign; f == nil || chosen.phase != responding || chosen.point != f.fault.At {
+		return chosen
+	}
+	for _, s := range steps {
+		if s.phase == delivering && s.call.resource == chosen.call.resource {
+			return s
+		}
+	}
+	return chosen
 }

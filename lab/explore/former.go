@@ -73,23 +73,15 @@ func (e *explorer) formers() (plans []Plan) {
 	return plans
 }
 
-// replace ends the process, and starts one of a variant.
-func (t *trial) replace(v variant) {
-	t.process.kill()
-	t.forgetErrors()
-	t.variant = v
-	t.log(string(v) + " starts")
-	t.startNext()
-}
-
 // rollBack performs Rollback.
-func (t *trial) rollBack(before State) bool {
-	t.replace(former)
-	if !t.settle() {
+func (a *actions) rollBack(before State) bool {
+	a.trial.operator.replace(former)
+	if !a.trial.settle() {
 		return false
 	}
-	t.replace(newest)
-	return t.settle() && t.checkSame("O8", "a rollback and the upgrade after it leave another state", before,
+	a.trial.operator.replace(newest)
+	return a.trial.settle() && a.trial.oracles.checkSame("O8",
+		"a rollback and the upgrade after it leave another state", before,
 		"before the rollback")
 }
 
@@ -99,4 +91,13 @@ func (e *explorer) afterVariant(plan Plan, r *result, reference *outcomes) []Ala
 	return slices.DeleteFunc(append(e.compare(plan, r, reference), persistent(r, reference)...), func(a Alarm) bool {
 		return a.Oracle == "O2"
 	})
+}
+
+// replace ends the process, and starts one of a variant.
+func (op *processes) replace(v variant) {
+	op.process.kill()
+	op.observed.forgetErrors()
+	op.variant = v
+	op.result.log(string(v) + " starts")
+	op.startNext()
 }

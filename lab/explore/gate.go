@@ -3,7 +3,6 @@ package explore
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -156,60 +155,6 @@ func (g *gate) choices(enabled func(*step) bool) []*step {
 			cmp.Compare(a.order, b.order))
 	})
 	return all
-}
-
-// choose returns the step that comes next: the first, a random one, or that of the highest
-// priority.
-func choose(steps []*step, random *rand.Rand, by *priorities) *step {
-	switch {
-	case by != nil:
-		return by.choose(steps)
-	case random != nil:
-		return steps[random.IntN(len(steps))]
-	}
-	return steps[0]
-}
-
-// demotions is the average number of steps between two demotions, in which the lane of the next
-// step gets the lowest priority.
-const demotions = 40
-
-// priorities implements the order of Priorities.
-type priorities struct {
-	random *rand.Rand
-	byLane map[string]int // the priority of each lane
-	lowest int
-}
-
-func newPriorities(seed uint64) *priorities {
-	return &priorities{random: rand.New(rand.NewPCG(seed, 3)), byLane: map[string]int{}}
-}
-
-// lane returns the key of a step's priority: its watch, or the object of its request.
-func (s *step) lane() string {
-	if s.phase == delivering {
-		return "watch " + s.call.resource
-	}
-	return s.call.resource + " " + s.call.object
-}
-
-func (p *priorities) choose(steps []*step) *step {
-	best, highest := steps[0], 0
-	for i, s := range steps {
-		priority, ok := p.byLane[s.lane()]
-		if !ok {
-			priority = p.random.IntN(1 << 20)
-			p.byLane[s.lane()] = priority
-		}
-		if i == 0 || priority > highest {
-			best, highest = s, priority
-		}
-	}
-	if p.random.IntN(demotions) == 0 {
-		p.lowest--
-		p.byLane[best.lane()] = p.lowest
-	}
-	return best
 }
 
 // release lets a step continue.

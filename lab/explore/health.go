@@ -7,37 +7,6 @@ import (
 	"strings"
 )
 
-// checkHealthy raises an alarm (O7) if a managed object is unhealthy and was healthy in an earlier
-// state.
-func (t *trial) checkHealthy(earlier State) bool {
-	var lines []string
-	now := t.history.state()
-	for owner, before := range earlier.pods() {
-		if after := now.pods()[owner]; after < before {
-			lines = append(lines, fmt.Sprintf("pods of %s: %d are healthy, and %d were", owner, after, before))
-		}
-	}
-	slices.Sort(lines)
-	for _, id := range slices.Sorted(maps.Keys(earlier.objects)) {
-		resource, _, _ := strings.Cut(id, " ")
-		if slices.Contains(t.scenario.Ignore, resource+" status") {
-			continue
-		}
-		for i, before := range earlier.objects[id] {
-			if i >= len(now.objects[id]) || unhealthy(id, before) != "" {
-				continue
-			}
-			if why := unhealthy(id, now.objects[id][i]); why != "" {
-				lines = append(lines, id+": "+why)
-			}
-		}
-	}
-	if len(lines) > 0 {
-		t.alarm("O7", "no longer healthy", strings.Join(lines, "\n"))
-	}
-	return len(lines) == 0
-}
-
 // workloads lists the kinds whose controllers replace their Pods, and report the number of ready
 // Pods in their status.
 var workloads = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"}
@@ -113,4 +82,35 @@ func unhealthy(id string, object map[string]any) string {
 		}
 	}
 	return ""
+}
+
+// checkHealthy raises an alarm (O7) if a managed object is unhealthy and was healthy in an earlier
+// state.
+func (o *oracles) checkHealthy(earlier State) bool {
+	var lines []string
+	now := o.history.state()
+	for owner, before := range earlier.pods() {
+		if after := now.pods()[owner]; after < before {
+			lines = append(lines, fmt.Sprintf("pods of %s: %d are healthy, and %d were", owner, after, before))
+		}
+	}
+	slices.Sort(lines)
+	for _, id := range slices.Sorted(maps.Keys(earlier.objects)) {
+		resource, _, _ := strings.Cut(id, " ")
+		if slices.Contains(o.setup.scenario.Ignore, resource+" status") {
+			continue
+		}
+		for i, before := range earlier.objects[id] {
+			if i >= len(now.objects[id]) || unhealthy(id, before) != "" {
+				continue
+			}
+			if why := unhealthy(id, now.objects[id][i]); why != "" {
+				lines = append(lines, id+": "+why)
+			}
+		}
+	}
+	if len(lines) > 0 {
+		o.result.alarm("O7", "no longer healthy", strings.Join(lines, "\n"))
+	}
+	return len(lines) == 0
 }

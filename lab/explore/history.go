@@ -58,16 +58,18 @@ type Change struct {
 	Previous *unstructured.Unstructured
 }
 
-func newHistory(s *store.Store) (*history, error) {
-	cursor, err := s.Watch("", s.Snapshot().Revision())
-	if err != nil {
-		return nil, err
-	}
-	return &history{cursor: cursor, names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
+func newHistory() *history {
+	return &history{names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
 		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{},
 		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{},
 		seen:   map[[sha256.Size]byte]bool{},
-		counts: counter{}, changed: map[string]uint64{}}, nil
+		counts: counter{}, changed: map[string]uint64{}}
+}
+
+// begin makes the current state of a store the prepared state. It must be called before read.
+func (h *history) begin(s *store.Store) (err error) {
+	h.cursor, err = s.Watch("", s.Snapshot().Revision())
+	return err
 }
 
 // read reads the versions that were written since the last call.

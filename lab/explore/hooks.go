@@ -38,61 +38,6 @@ func (e *explorer) prepareWebhooks(ctx context.Context) error {
 	return e.base.WriteWebhookCertificate(ctx, e.wire.certificates)
 }
 
-// passWebhooks connects the control plane of a run to the webhooks of the newest process of a
-// Binary, until the returned function is called.
-func (t *trial) passWebhooks() (stop func()) {
-	listener := testenv.ServiceWebhookConfig(t.env.OperatorContext(t.t.Context())).Listener
-	if listener == nil {
-		return func() {} // the scenario has no webhooks
-	}
-	var connections sync.WaitGroup
-	connections.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // the listener is closed
-			}
-			connections.Go(func() { t.passWebhook(conn) })
-		}
-	})
-	return func() {
-		listener.Close()
-		connections.Wait()
-	}
-}
-
-// passWebhook forwards a connection to the newest process. If the process does not listen, the
-// call of the webhook fails, as when a Service has no ready endpoint.
-func (t *trial) passWebhook(from net.Conn) {
-	defer from.Close()
-	p := t.newest.Load()
-	if p == nil {
-		return
-	}
-	to, err := p.connect(net.JoinHostPort("127.0.0.1",
-		cmp.Or(t.binary().WebhookPort, t.scenario.webhookPort, defaultWebhookPort)))
-	if err != nil {
-		t.missed.Add(1)
-		return
-	}
-	defer to.Close()
-	var both sync.WaitGroup
-	for _, direction := range [][2]net.Conn{{from, to}, {to, from}} {
-		both.Go(func() {
-			_, _ = io.Copy(direction[1], direction[0]) // either end may close the connection
-			from.Close()
-			to.Close()
-		})
-	}
-	select {
-	case <-p.ended:
-		from.Close()
-		to.Close()
-	case <-closed(&both):
-	}
-	both.Wait()
-}
-
 // closed returns a channel that is closed when all goroutines of a group have ended.
 func closed(group *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
@@ -115,4 +60,59 @@ func (p *process) connect(address string) (net.Conn, error) {
 		return nil, net.ErrClosed // the process has not started, or has ended
 	}
 	return dial(address)
+}
+
+// passWebhooks connects the control plane of a run to the webhooks of the newest process of a
+// Binary, until the returned function is called.
+func (op *processes) passWebhooks() (stop func()) {
+	listener := testenv.ServiceWebhookConfig(op.setup.env.OperatorContext(op.setup.t.Context())).Listener
+	if listener == nil {
+		return func() {} // the scenario has no webhooks
+	}
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // the listener is closed
+			}
+			connections.Go(func() { op.passWebhook(conn) })
+		}
+	})
+	return func() {
+		listener.Close()
+		connections.Wait()
+	}
+}
+
+// passWebhook forwards a connection to the newest process. If the process does not listen, the
+// call of the webhook fails, as when a Service has no ready endpoint.
+func (op *processes) passWebhook(from net.Conn) {
+	defer from.Close()
+	p := op.newest.Load()
+	if p == nil {
+		return
+	}
+	to, err := p.connect(net.JoinHostPort("127.0.0.1",
+		cmp.Or(op.setup.binary().WebhookPort, op.setup.scenario.webhookPort, defaultWebhookPort)))
+	if err != nil {
+		op.missed.Add(1)
+		return
+	}
+	defer to.Close()
+	var both sync.WaitGroup
+	for _, direction := range [][2]net.Conn{{from, to}, {to, from}} {
+		both.Go(func() {
+			_, _ = io.Copy(direction[1], direction[0]) // either end may close the connection
+			from.Close()
+			to.Close()
+		})
+	}
+	select {
+	case <-p.ended:
+		from.Close()
+		to.Close()
+	case <-closed(&both):
+	}
+	both.Wait()
 }

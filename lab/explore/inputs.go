@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
 )
@@ -50,85 +49,63 @@ func Fields(obj client.Object) Input {
 
 // applyAgain makes the inputs of other controllers to an object again, which a user has created
 // again: those up to the n-th input.
-func (t *trial) applyAgain(n int, obj *unstructured.Unstructured) bool {
-	for _, i := range t.scenario.Inputs[:n] {
-		if i.on == nil || client.KeyOf(i.on) != client.KeyOf(obj) || t.kindOf(i.on) != obj.GetKind() {
+func (u *users) applyAgain(n int, obj *unstructured.Unstructured) bool {
+	for _, i := range u.setup.scenario.Inputs[:n] {
+		if i.on == nil || client.KeyOf(i.on) != client.KeyOf(obj) || u.setup.kindOf(i.on) != obj.GetKind() {
 			continue
 		}
-		if !t.settle() || !t.do(i) {
+		if !u.trial.settle() || !u.do(i) {
 			return false
 		}
 	}
 	return true
 }
 
-// clientOf returns the client of the user who makes an input.
-func (t *trial) clientOf(i Input) (client.Client, error) {
-	if i.as == "" {
-		return t.env.Client(), nil
-	}
-	if c := t.users[i.as]; c != nil {
-		return c, nil
-	}
-	config := rest.CopyConfig(t.env.RESTConfig())
-	config.Impersonate = rest.ImpersonationConfig{UserName: i.as,
-		Groups: []string{"system:masters", "system:authenticated"}}
-	manager := i.as[strings.LastIndex(i.as, ":")+1:]
-	c, err := client.New(client.Config{REST: config, Scheme: t.env.Client().Scheme(), FieldOwner: manager})
-	if err != nil {
-		return nil, fmt.Errorf("a client for %s: %w", i.as, err)
-	}
-	if t.users == nil {
-		t.users = map[string]client.Client{}
-	}
-	t.users[i.as] = c
-	return c, nil
-}
-
 // maxFieldChanges bounds the changes of Fields.
 const maxFieldChanges = 200
 
 // changeFields makes the input of Fields.
-func (t *trial) changeFields(i Input) bool {
-	kind, err := client.KindOf(i.fields, t.env.Client().Scheme())
+func (u *users) changeFields(i Input) bool {
+	kind, err := client.KindOf(i.fields, u.setup.env.Client().Scheme())
 	if err != nil {
-		t.result.failed = err
+		u.result.failed = err
 		return false
 	}
 	var obj *unstructured.Unstructured
-	if !t.do(Input{name: i.name, as: i.as, do: func(ctx context.Context, c client.Client) (err error) {
+	if !u.do(Input{name: i.name, as: i.as, do: func(ctx context.Context, c client.Client) (err error) {
 		obj, err = read(ctx, c, kind, client.KeyOf(i.fields))
 		return err
 	}}) {
 		return false
 	}
-	definition, ok := t.schemaOf(obj)
+	definition, ok := u.schemaOf(obj)
 	if !ok {
-		t.result.failed = fmt.Errorf("input %q: %s has no schema in a CustomResourceDefinition", i.name, kind.Kind)
+		u.result.failed = fmt.Errorf("input %q: %s has no schema in a CustomResourceDefinition", i.name, kind.Kind)
 		return false
 	}
 	all := variations(definition, obj.Object)
-	before, complete := t.history.state(), !t.gate.holds()
+	before, complete := u.history.state(), !u.trial.gate.holds()
 	for _, v := range all[:min(len(all), maxFieldChanges)] {
 		f := Fault{Field: v.field, Value: v.value}
-		t.log("input: set " + v.field + "=" + v.value)
-		refusals := t.refusals
-		if !t.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) }) {
+		u.result.log("input: set " + v.field + "=" + v.value)
+		refusals := u.refusals
+		if !u.try(func(ctx context.Context, c client.Client) error { return set(ctx, c, obj, f) }) {
 			return false
 		}
-		if t.refusals > refusals {
+		if u.refusals > refusals {
 			continue
 		}
-		t.unusual = true // an operator may return an error for the value
-		ok := t.settle()
-		t.unusual = false
-		if !ok || !t.try(func(ctx context.Context, c client.Client) error {
+		u.trial.oracles.unusual = true // an operator may return an error for the value
+		ok := u.trial.settle()
+		u.trial.oracles.unusual = false
+		if !ok || !u.try(func(ctx context.Context, c client.Client) error {
 			return restore(ctx, c, obj)
-		}) || !t.settle() {
+		}) || !u.trial.settle() {
 			return false
 		}
 		what := "a change of " + v.field + " to " + v.value + " and its reverse leave another state"
-		if complete && t.occupied == nil && t.scenario.Reversible && !t.checkSame("O8", what, before, "before") {
+		if complete && u.trial.injector.occupied == nil && u.setup.scenario.Reversible &&
+			!u.trial.oracles.checkSame("O8", what, before, "before") {
 			return true
 		}
 	}

@@ -14,23 +14,23 @@ import (
 )
 
 // loseNode deletes a Node, and creates it again when everything is quiet.
-func (t *trial) loseNode(name string) bool {
+func (a *actions) loseNode(name string) bool {
 	var node corev1.Node
-	ok := t.try(func(ctx context.Context, c client.Client) error {
+	ok := a.users.try(func(ctx context.Context, c client.Client) error {
 		if err := c.Get(ctx, client.Key{Name: name}, &node); err != nil {
 			return err
 		}
-		if err := c.Delete(ctx, node.DeepCopy()); err != nil || t.wire == nil {
+		if err := c.Delete(ctx, node.DeepCopy()); err != nil || a.setup.wire == nil {
 			return err
 		}
 		return removePods(ctx, c, name)
 	})
-	if !ok || !t.settle() {
+	if !ok || !a.trial.settle() {
 		return false
 	}
-	t.log("the node comes back")
-	t.history.lost = append(t.history.lost, name)
-	ok = t.try(func(ctx context.Context, c client.Client) error {
+	a.result.log("the node comes back")
+	a.history.lost = append(a.history.lost, name)
+	ok = a.users.try(func(ctx context.Context, c client.Client) error {
 		if node.Name == "" {
 			return nil // the Node had no Lease
 		}
@@ -39,8 +39,8 @@ func (t *trial) loseNode(name string) bool {
 		again.Spec.Taints = nil // the taints of a node that is not ready
 		return c.Create(ctx, again)
 	})
-	if t.wire != nil {
-		return ok && t.pass(schedulerRetry)
+	if a.setup.wire != nil {
+		return ok && a.trial.pass(schedulerRetry)
 	}
 	return ok
 }
@@ -55,26 +55,26 @@ const evictedAfter = 6 * time.Minute
 // silenceNode holds the writes of a Node's agent. It then marks the Node as unreachable, as
 // Kubernetes' node lifecycle controller does with a Node without heartbeats. When everything is
 // quiet, it lets the agent continue.
-func (t *trial) silenceNode(name string) bool {
-	if t.wire != nil {
-		t.result.failed = fmt.Errorf("%s needs virtual time: Kubernetes evicts Pods after five minutes, and the runs of a program take real time", SilenceNode)
+func (a *actions) silenceNode(name string) bool {
+	if a.setup.wire != nil {
+		a.result.failed = fmt.Errorf("%s needs virtual time: Kubernetes evicts Pods after five minutes, and the runs of a program take real time", SilenceNode)
 		return false
 	}
 	var before corev1.Node
-	ok := t.try(func(ctx context.Context, c client.Client) error {
+	ok := a.users.try(func(ctx context.Context, c client.Client) error {
 		if err := c.Get(ctx, client.Key{Name: name}, &before); err != nil {
 			return err
 		}
-		t.silent = name
-		t.history.lost = append(t.history.lost, name)
+		a.trial.injector.silent = name
+		a.history.lost = append(a.history.lost, name)
 		return markUnreachable(ctx, c, name)
 	})
-	if !ok || !t.pass(evictedAfter) || !t.settle() {
+	if !ok || !a.trial.pass(evictedAfter) || !a.trial.settle() {
 		return false
 	}
-	t.log("the node answers again")
-	t.silent = ""
-	return t.try(func(ctx context.Context, c client.Client) error {
+	a.result.log("the node answers again")
+	a.trial.injector.silent = ""
+	return a.users.try(func(ctx context.Context, c client.Client) error {
 		if before.Name == "" {
 			return nil // the Node did not exist
 		}
@@ -168,31 +168,32 @@ func removePods(ctx context.Context, c client.Client, node string) error {
 }
 
 // jump lets time pass, and meanwhile holds the requests, responses and events of the operator.
-func (t *trial) jump(duration string) bool {
+func (a *actions) jump(duration string) bool {
 	d, err := time.ParseDuration(duration)
 	if err != nil {
-		t.result.failed = err
+		a.result.failed = err
 		return false
 	}
-	t.paused, t.delays.denials = true, true // the operator's next attempt may be late
-	defer func() { t.paused = false }()
-	if t.wire == nil {
-		return t.pass(d)
+	// the operator's next attempt may be late
+	a.trial.operator.paused, a.trial.delays.denials = true, true
+	defer func() { a.trial.operator.paused = false }()
+	if a.setup.wire == nil {
+		return a.trial.pass(d)
 	}
 	if d > wireHorizon {
-		t.result.failed = fmt.Errorf("the clock jump of %v is too long: the runs of a program take real time, so it may be at most %v", d, wireHorizon)
+		a.result.failed = fmt.Errorf("the clock jump of %v is too long: the runs of a program take real time, so it may be at most %v", d, wireHorizon)
 		return false
 	}
-	t.process.mu.Lock()
-	pid := t.process.pid
-	t.process.mu.Unlock()
+	a.trial.operator.process.mu.Lock()
+	pid := a.trial.operator.process.pid
+	a.trial.operator.process.mu.Unlock()
 	if err := suspend(pid, true); err != nil {
-		t.result.failed = fmt.Errorf("stop the operator's process: %w", err)
+		a.result.failed = fmt.Errorf("stop the operator's process: %w", err)
 		return false
 	}
-	ok := t.pass(d)
-	if err := suspend(pid, false); err != nil && t.running() {
-		t.result.failed = fmt.Errorf("continue the operator's process: %w", err)
+	ok := a.trial.pass(d)
+	if err := suspend(pid, false); err != nil && a.trial.operator.running() {
+		a.result.failed = fmt.Errorf("continue the operator's process: %w", err)
 		return false
 	}
 	return ok

@@ -58,14 +58,14 @@ func mutation(resource string) []*unstructured.Unstructured {
 
 // installFirst installs the policy, if the step that comes next is the creation before which it is
 // installed, and lets that step continue. It reports whether the trial can continue.
-func (t *trial) installFirst() bool {
-	s := t.mutating
+func (a *actions) installFirst() bool {
+	s := a.trial.injector.mutating
 	if s == nil {
 		return true
 	}
-	t.mutating = nil
-	refusals := t.refusals
-	ok := t.try(func(ctx context.Context, c client.Client) error {
+	a.trial.injector.mutating = nil
+	refusals := a.users.refusals
+	ok := a.users.try(func(ctx context.Context, c client.Client) error {
 		for _, obj := range mutation(s.call.resource) {
 			if err := c.Create(ctx, obj); err != nil {
 				return err
@@ -73,13 +73,13 @@ func (t *trial) installFirst() bool {
 		}
 		return nil
 	})
-	if t.refusals > refusals {
-		t.result.failed = fmt.Errorf("the control plane refuses the policy for %s", s.call.resource)
+	if a.users.refusals > refusals {
+		a.result.failed = fmt.Errorf("the control plane refuses the policy for %s", s.call.resource)
 		return false
 	}
 	s.held = false
-	if t.latest = s; ok && !t.gate.isDead(s.process) {
-		t.execute(s)
+	if a.trial.latest = s; ok && !a.trial.gate.isDead(s.process) {
+		a.trial.injector.execute(s)
 	}
 	return ok
 }

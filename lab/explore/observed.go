@@ -19,8 +19,8 @@ type observed struct {
 	ownObjects map[string]bool     // the objects that the operator created or deleted itself
 }
 
-func (o *observed) start() {
-	o.leases, o.errors, o.ownObjects = map[client.Key]bool{}, map[string]*failing{}, map[string]bool{}
+func newObserved() *observed {
+	return &observed{leases: map[client.Key]bool{}, errors: map[string]*failing{}, ownObjects: map[string]bool{}}
 }
 
 // answered records the response to a request.

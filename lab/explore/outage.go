@@ -42,52 +42,9 @@ const (
 // errUnreachable is the error of a request to a server that does not listen.
 var errUnreachable = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
-// verdictOf returns the fate of a request during an outage, and pass if it is not affected.
-func (t *trial) verdictOf(c call) verdict {
-	switch o := &t.delays.outage; {
-	case time.Now().Before(o.up):
-		return unreachable
-	case o.revoked[c.base()]:
-		return forbidden
-	case o.exceeded[c.resource] && t.creates(c):
-		return exceeded
-	case c.watch && c.from > 0 && c.from < o.compacted:
-		return cut
-	}
-	return pass
-}
-
-// restartServer ends all watches of the operator. For some time, no request reaches the server.
-// Afterwards it has no events of before, so watches from earlier revisions get 410.
-func (t *trial) restartServer() {
-	wait := downFor
-	if t.wire != nil {
-		wait = wireDownFor
-	}
-	t.delays.outage.up, t.delays.outage.compacted = time.Now().Add(wait), t.env.Plane().Store().Snapshot().Revision()
-	t.delays.down.Store(t.delays.outage.up.UnixNano())
-	t.delays.denials = true // requests fail several times
-	for _, p := range t.all {
-		if !t.gate.isDead(p) {
-			t.gate.cutWatches(p)
-			p.endWatches()
-		}
-	}
-}
-
 // reachable reports whether the server responds to requests that are not steps. Any goroutine may
 // call it.
 func (d *delays) reachable() bool { return time.Now().UnixNano() >= d.down.Load() }
-
-// endedInOutage reports whether the process has ended soon after the server did not respond. A
-// program may do so, because it is started again. It must not panic.
-func (t *trial) endedInOutage() bool {
-	var inReconcile *reconcile.PanicError
-	var inProgram *programPanic
-	up := t.delays.outage.up
-	return !up.IsZero() && time.Since(up) < time.Minute && !errors.As(t.process.err, &inReconcile) &&
-		!errors.As(t.process.err, &inProgram)
-}
 
 // cutWatches ends the watches whose next event waits.
 func (g *gate) cutWatches(p *process) {
@@ -150,12 +107,6 @@ type occupation struct {
 	deleted bool   // the operator has sent a request that deletes it
 }
 
-// creates reports whether a request creates an object, if the server accepts it: a create, or an
-// apply of an object that does not exist.
-func (t *trial) creates(c call) bool {
-	return !strings.Contains(c.resource, "/") && (c.verb == "create" || c.verb == "apply" && t.stored(c) == nil)
-}
-
 // has reports whether a plan has a fault of one of the kinds.
 func (p Plan) has(kinds ...Kind) bool {
 	return slices.ContainsFunc(p, func(f Fault) bool { return slices.Contains(kinds, f.Kind) })
@@ -166,26 +117,6 @@ func (p Plan) has(kinds ...Kind) bool {
 // the fault has changed (Mutate).
 func (p Plan) alone() bool {
 	return p.foreign() || p.has(Occupied, Mutate, Upgrade, Rollback, TimeZone, StorageVersion)
-}
-
-// occupy prepares the creation of an object with the name in the operator's request.
-func (t *trial) occupy(s *step) {
-	obj, err := decodeBody(s.body)
-	if err != nil {
-		t.log("the body of the request is not an object that the explorer can read: " + err.Error())
-		return
-	}
-	other := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(obj.Object)}
-	delete(other.Object, "metadata")
-	delete(other.Object, "status")
-	namespace, name, namespaced := strings.Cut(s.call.object, "/")
-	if !namespaced {
-		namespace, name = "", namespace
-	}
-	other.SetNamespace(namespace)
-	other.SetName(name)
-	other.SetAnnotations(map[string]string{"explore.kelson.dev/foreign": "yes"})
-	t.occupied, s.held = &occupation{step: s, object: other, id: s.call.resource + " " + s.call.object}, true
 }
 
 // decodeBody reads an object in the body of a request, in JSON or Kubernetes' protobuf.
@@ -208,36 +139,100 @@ func decodeBody(body []byte) (*unstructured.Unstructured, error) {
 // createFirst creates the object of another client, if the step that comes next is the creation
 // before which it happens, and lets the operator's request continue. It reports whether the trial
 // can continue.
-func (t *trial) createFirst() bool {
-	o := t.occupied
+func (a *actions) createFirst() bool {
+	o := a.trial.injector.occupied
 	if o == nil || o.step == nil {
 		return true
 	}
 	s := o.step
 	o.step = nil
-	ok := t.try(func(ctx context.Context, c client.Client) error {
+	ok := a.users.try(func(ctx context.Context, c client.Client) error {
 		err := c.Create(ctx, o.object)
 		o.stays = err == nil
 		return err
 	})
 	s.held = false
-	if t.latest = s; ok && !t.gate.isDead(s.process) {
-		t.execute(s)
+	if a.trial.latest = s; ok && !a.trial.gate.isDead(s.process) {
+		a.trial.injector.execute(s)
 	}
 	return ok
 }
 
+// verdictOf returns the fate of a request during an outage, and pass if it is not affected.
+func (in *injector) verdictOf(c call) verdict {
+	switch o := &in.delays.outage; {
+	case time.Now().Before(o.up):
+		return unreachable
+	case o.revoked[c.base()]:
+		return forbidden
+	case o.exceeded[c.resource] && in.setup.creates(c):
+		return exceeded
+	case c.watch && c.from > 0 && c.from < o.compacted:
+		return cut
+	}
+	return pass
+}
+
+// restartServer ends all watches of the operator. For some time, no request reaches the server.
+// Afterwards it has no events of before, so watches from earlier revisions get 410.
+func (in *injector) restartServer() {
+	wait := downFor
+	if in.setup.wire != nil {
+		wait = wireDownFor
+	}
+	in.delays.outage.up, in.delays.outage.compacted = time.Now().Add(wait),
+		in.setup.env.Plane().Store().Snapshot().Revision()
+	in.delays.down.Store(in.delays.outage.up.UnixNano())
+	in.delays.denials = true // requests fail several times
+	for _, p := range in.operator.all {
+		if !in.gate.isDead(p) {
+			in.gate.cutWatches(p)
+			p.endWatches()
+		}
+	}
+}
+
+// occupy prepares the creation of an object with the name in the operator's request.
+func (in *injector) occupy(s *step) {
+	obj, err := decodeBody(s.body)
+	if err != nil {
+		in.result.log("the body of the request is not an object that the explorer can read: " + err.Error())
+		return
+	}
+	other := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(obj.Object)}
+	delete(other.Object, "metadata")
+	delete(other.Object, "status")
+	namespace, name, namespaced := strings.Cut(s.call.object, "/")
+	if !namespaced {
+		namespace, name = "", namespace
+	}
+	other.SetNamespace(namespace)
+	other.SetName(name)
+	other.SetAnnotations(map[string]string{"explore.kelson.dev/foreign": "yes"})
+	in.occupied, s.held = &occupation{step: s, object: other, id: s.call.resource + " " + s.call.object}, true
+}
+
 // checkOccupied raises an alarm (O13) if the operator has deleted the object of another client
 // without having made it its own.
-func (t *trial) checkOccupied(c Change) {
-	o := t.occupied
+func (in *injector) checkOccupied(c Change) {
+	o := in.occupied
 	if o == nil || !o.stays || c.Type != "DELETED" || c.Object.GetUID() != o.object.GetUID() {
 		return
 	}
 	o.stays = false
 	if metav1.GetControllerOf(c.Object) == nil && o.deleted {
-		t.alarm("O13", "an object of another client is deleted", fmt.Sprintf("%s: another client created it "+
+		in.result.alarm("O13", "an object of another client is deleted", fmt.Sprintf("%s: another client created it "+
 			"before the operator could create an object of this name. It has no owner, and the operator deletes it",
 			o.id))
 	}
+}
+
+// endedInOutage reports whether the process has ended soon after the server did not respond. A
+// program may do so, because it is started again. It must not panic.
+func (op *processes) endedInOutage() bool {
+	var inReconcile *reconcile.PanicError
+	var inProgram *programPanic
+	up := op.delays.outage.up
+	return !up.IsZero() && time.Since(up) < time.Minute && !errors.As(op.process.err, &inReconcile) &&
+		!errors.As(op.process.err, &inProgram)
 }

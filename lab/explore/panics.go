@@ -48,10 +48,10 @@ func (l operatorLog) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(a slog.Attr) bool {
 		err, _ := a.Value.Any().(error)
 		if p := (*reconcile.PanicError)(nil); errors.As(err, &p) {
-			l.process.trial.panicked(p)
+			l.process.operator.observed.panicked(p)
 			return false
 		} else if err != nil && l.controller != "" && l.name != "" && !reconcile.IsTerminal(err) {
-			l.process.trial.failed(l.process, l.controller+" "+qualified(l.namespace, l.name), err.Error())
+			l.process.operator.failed(l.process, l.controller+" "+qualified(l.namespace, l.name), err.Error())
 			return false
 		}
 		return true
@@ -78,25 +78,26 @@ func (l operatorLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (l operatorLog) WithGroup(string) slog.Handler { return l }
 
-// recovered reports panics to trials from which Kubernetes' libraries recover: controller-runtime
-// recovers from panics of reconcilers. Their contexts do not identify the process that has
-// panicked, so recovered assigns the panic to the running trial. If several trials run, it ignores
-// the panic.
+// recovered reports panics to the observations of trials from which Kubernetes' libraries recover:
+// controller-runtime recovers from panics of reconcilers. Their contexts do not identify the
+// process that has panicked, so recovered assigns the panic to the running trial. If several trials
+// run, it ignores the panic.
 var recovered struct {
-	once   sync.Once
-	mu     sync.Mutex
-	trials map[*trial]bool
+	once sync.Once
+	mu   sync.Mutex
+	runs map[*observed]bool
 }
 
-// watchPanics adds the trial to the running ones, until the returned function is called.
-func (t *trial) watchPanics() (stop func()) {
+// watchPanics adds the observations to those of running trials, until the returned function is
+// called.
+func (o *observed) watchPanics() (stop func()) {
 	recovered.once.Do(func() {
-		recovered.trials = map[*trial]bool{}
+		recovered.runs = map[*observed]bool{}
 		utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, value any) {
 			recovered.mu.Lock()
 			defer recovered.mu.Unlock()
-			for only := range recovered.trials {
-				if len(recovered.trials) == 1 {
+			for only := range recovered.runs {
+				if len(recovered.runs) == 1 {
 					only.panicked(&reconcile.PanicError{Value: value, Stack: debug.Stack()})
 				}
 			}
@@ -104,11 +105,11 @@ func (t *trial) watchPanics() (stop func()) {
 	})
 	recovered.mu.Lock()
 	defer recovered.mu.Unlock()
-	recovered.trials[t] = true
+	recovered.runs[o] = true
 	return func() {
 		recovered.mu.Lock()
 		defer recovered.mu.Unlock()
-		delete(recovered.trials, t)
+		delete(recovered.runs, o)
 	}
 }
 
@@ -127,17 +128,17 @@ func (p *process) guard(ctx context.Context, operator func(context.Context) erro
 func Panicked(value any) error { return &reconcile.PanicError{Value: value, Stack: debug.Stack()} }
 
 // panicked records a panic from which a controller has recovered.
-func (t *trial) panicked(p *reconcile.PanicError) {
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	t.observed.panics = append(t.observed.panics, panicDetail(p))
+func (o *observed) panicked(p *reconcile.PanicError) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.panics = append(o.panics, panicDetail(p))
 }
 
 // panickedInLog records a panic that the log of a program reports.
-func (t *trial) panickedInLog(detail string) {
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	t.observed.panics = append(t.observed.panics, detail)
+func (o *observed) panickedInLog(detail string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.panics = append(o.panics, detail)
 }
 
 var (

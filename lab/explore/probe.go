@@ -64,13 +64,13 @@ func (p *probe) collect(t *trial, n int) {
 		id := t.history.names.id(key)
 		at := Point{Verb: after, Resource: key.Resource, Object: strings.TrimPrefix(id, key.Resource+" "), N: n}
 		switch {
-		case t.isInput(obj):
+		case t.setup.isInput(obj):
 			p.input(t, at, obj)
 		case key.Resource == "pods":
 			p.add(Fault{Kind: FailPod, At: at})
 			p.add(Fault{Kind: DeletePod, At: at})
 		}
-		if t.observed.ownObjects[id] && t.history.counts[created+id] > 0 && !t.isInput(obj) && children < maxChildren {
+		if t.observed.ownObjects[id] && t.history.counts[created+id] > 0 && !t.setup.isInput(obj) && children < maxChildren {
 			children++
 			p.child(t, at, obj)
 		}
@@ -88,7 +88,7 @@ var (
 // cluster adds the actions on the machines of the operator and of its Pods.
 func (p *probe) cluster(t *trial, n int) {
 	durations := jumps
-	if t.wire != nil {
+	if t.setup.wire != nil {
 		durations = wireJumps
 	}
 	for _, d := range durations {
@@ -101,7 +101,7 @@ func (p *probe) cluster(t *trial, n int) {
 		if node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName"); node != "" {
 			at := Point{Verb: after, Resource: "nodes", Object: node, N: n}
 			p.add(Fault{Kind: LoseNode, At: at})
-			if t.wire == nil {
+			if t.setup.wire == nil {
 				p.add(Fault{Kind: SilenceNode, At: at})
 			}
 			return // one Node represents all
@@ -109,18 +109,11 @@ func (p *probe) cluster(t *trial, n int) {
 	}
 }
 
-// isInput reports whether an object was created by an input.
-func (t *trial) isInput(obj *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(t.scenario.Inputs, func(i Input) bool {
-		return i.apply != nil && client.KeyOf(i.apply) == client.KeyOf(obj) && t.kindOf(i.apply) == obj.GetKind()
-	})
-}
-
 // input adds the actions on an object of the inputs.
 func (p *probe) input(t *trial, at Point, obj *unstructured.Unstructured) {
 	p.add(Fault{Kind: Recreate, At: at})
 	p.add(Fault{Kind: Batch, At: at})
-	definition, ok := t.schemaOf(obj)
+	definition, ok := t.users.schemaOf(obj)
 	if !ok {
 		return
 	}
@@ -130,7 +123,7 @@ func (p *probe) input(t *trial, at Point, obj *unstructured.Unstructured) {
 		if accepted == maxVariations {
 			break
 		}
-		if !t.accepts(f, obj) {
+		if !t.users.accepts(f, obj) {
 			continue
 		}
 		if accepted++; accepted == 1 {
@@ -143,9 +136,9 @@ func (p *probe) input(t *trial, at Point, obj *unstructured.Unstructured) {
 }
 
 // accepts reports whether the server would accept an action that sets a field.
-func (t *trial) accepts(f Fault, obj *unstructured.Unstructured) bool {
+func (u *users) accepts(f Fault, obj *unstructured.Unstructured) bool {
 	accepted := false
-	ok := t.do(Input{name: "dry run", do: func(ctx context.Context, c client.Client) error {
+	ok := u.do(Input{name: "dry run", do: func(ctx context.Context, c client.Client) error {
 		accepted = set(ctx, c, obj, f, client.DryRunAll) == nil
 		return nil
 	}})
@@ -166,7 +159,7 @@ func (p *probe) child(t *trial, at Point, obj *unstructured.Unstructured) {
 	}
 	for _, v := range fields {
 		f := Fault{Kind: EditChild, At: at, Field: v.field, Value: v.value}
-		if t.accepts(f, obj) {
+		if t.users.accepts(f, obj) {
 			p.add(f)
 			break // one field represents all
 		}
@@ -178,9 +171,9 @@ func (p *probe) child(t *trial, at Point, obj *unstructured.Unstructured) {
 }
 
 // schemaOf returns the schema of a custom kind, from its definition.
-func (t *trial) schemaOf(obj *unstructured.Unstructured) (map[string]any, bool) {
+func (u *users) schemaOf(obj *unstructured.Unstructured) (map[string]any, bool) {
 	kind := obj.GroupVersionKind()
-	resource, ok := t.env.Plane().Registry().Current().ByKind(kind.GroupKind())
+	resource, ok := u.setup.env.Plane().Registry().Current().ByKind(kind.GroupKind())
 	if !ok {
 		return nil, false
 	}
@@ -188,7 +181,7 @@ func (t *trial) schemaOf(obj *unstructured.Unstructured) (map[string]any, bool) 
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
 		Kind: "CustomResourceDefinition"})
 	name := resource.Plural + "." + resource.Group
-	ok = t.do(Input{name: "read " + name, do: func(ctx context.Context, c client.Client) error {
+	ok = u.do(Input{name: "read " + name, do: func(ctx context.Context, c client.Client) error {
 		return client.IgnoreNotFound(c.Get(ctx, client.Key{Name: name}, crd))
 	}})
 	if !ok {

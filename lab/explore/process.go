@@ -17,7 +17,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"kelson.dev/lab/agent"
 )
@@ -33,9 +32,9 @@ const watchTimeout = 450 * time.Second
 // process is one process of the operator, from its start until it is killed or the run ends. It is
 // the transport of that process's clients.
 type process struct {
-	trial  *trial
-	number int  // from 1
-	dead   bool // guarded by the gate
+	operator *processes
+	number   int  // from 1
+	dead     bool // guarded by the gate
 	// only, if not nil, is the only request of the process that the server still executes. Guarded
 	// by the gate.
 	only *step
@@ -62,48 +61,9 @@ type process struct {
 	pages map[string]*view
 }
 
-// start runs the operator until the process is killed.
-func (t *trial) startProcess() {
-	ctx, cancel := context.WithCancel(t.env.OperatorContext(context.Background()))
-	t.processes++
-	p := &process{trial: t, number: t.processes, cancel: cancel, ended: make(chan struct{})}
-	t.process = p
-	t.newest.Store(p)
-	t.all = append(t.all, p)
-	config := t.env.OperatorRESTConfig()
-	if t.allRights {
-		config.Impersonate.UserName = ""
-	}
-	if t.wire != nil {
-		p.output.recovered = t.panickedInLog
-		p.output.failed = func(id, text string) { t.failed(p, id, text) }
-		go func() {
-			defer close(p.ended)
-			defer t.gate.wake()
-			p.err = t.wire.run(ctx, p, p.handler(config))
-		}()
-		return
-	}
-	if t.virtual != nil {
-		t.startProgram(p, config)
-		return
-	}
-	run := t.scenario.Operator
-	if t.variant == former {
-		run = t.scenario.Former
-	}
-	config = rest.CopyConfig(config)
-	inner := config.Transport
-	config.Transport = &transport{process: p, inner: inner}
-	go func() {
-		defer close(p.ended)
-		p.err = p.guard(ctx, func(ctx context.Context) error { return run(ctx, config) })
-	}()
-}
-
 // kill ends the process: no later request of it reaches the server.
 func (p *process) kill() {
-	p.trial.gate.kill(p)
+	p.operator.gate.kill(p)
 	p.cancel()
 	p.endProgram(nil)
 }
@@ -135,17 +95,17 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if c.passThrough {
 		switch {
-		case p.trial.gate.isDead(p):
+		case p.operator.gate.isDead(p):
 			return nil, errKilled
-		case !p.trial.delays.reachable():
+		case !p.operator.delays.reachable():
 			return nil, errUnreachable
 		}
 		return t.inner.RoundTrip(r)
 	}
 	if c.watchList {
-		p.trial.watchLists.Add(1)
+		p.operator.watchLists.Add(1)
 	}
-	if c.watchList && p.trial.noWatchLists {
+	if c.watchList && p.operator.setup.noWatchLists {
 		return withoutWatchList(r), nil
 	}
 	s := &step{phase: sending, call: c, label: c.label(), process: p}
@@ -157,7 +117,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	v, err := p.trial.gate.wait(ctx, s)
+	v, err := p.operator.gate.wait(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +154,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.view != nil && c.list {
 		p.keepPage(s.view, body)
 	}
-	p.trial.observed.answered(s, resp.StatusCode, body)
-	v, err = p.trial.gate.wait(ctx, &step{phase: responding, call: c, label: s.label, process: p, point: s.point})
+	p.operator.observed.answered(s, resp.StatusCode, body)
+	v, err = p.operator.gate.wait(ctx, &step{phase: responding, call: c, label: s.label, process: p, point: s.point})
 	switch {
 	case err != nil:
 		return nil, err

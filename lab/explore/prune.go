@@ -13,18 +13,17 @@ type moment struct {
 
 // seenBefore records a crash after which the plan has no more faults, and reports whether an
 // earlier run without an alarm had an equal crash.
-func (t *trial) seenBefore() bool {
-	open := slices.Contains(t.progress.done, false) || t.random != nil || t.order != nil || t.probe != nil ||
-		t.branch != nil || t.wire != nil ||
-		len(t.plan.actions()) > 0 || len(t.delays.frozen) > 0 || t.delays.refusing() || t.gate.holds() ||
-		t.processes != len(t.all)
+func (in *injector) seenBefore() bool {
+	open := slices.Contains(in.progress.done, false) || !in.order.fixed() || in.setup.probe != nil ||
+		in.branch != nil || in.setup.wire != nil ||
+		len(in.setup.plan.actions()) > 0 || len(in.delays.frozen) > 0 || in.delays.refusing() || in.gate.holds()
 	if open {
 		return false
 	}
-	if err := t.history.read(); err != nil {
+	if err := in.history.read(); err != nil {
 		return false // the next turn reports the error
 	}
-	at := moment{t.history.sum, digest(t.history.counts.withoutUpdates()), t.inputs, t.noWatchLists}
-	t.result.crashes = append(t.result.crashes, at)
-	return t.earlierCrashes[at]
+	at := moment{in.history.sum, digest(in.history.counts.withoutUpdates()), in.progress.inputs, in.setup.noWatchLists}
+	in.result.crashes = append(in.result.crashes, at)
+	return in.setup.earlierCrashes[at]
 }

@@ -191,30 +191,30 @@ type generationOf struct {
 
 // simulate lets a simulated operator act on an object on which it has not acted. It reports whether
 // one has acted, and whether the trial can continue.
-func (t *trial) simulate() (acted, ok bool) {
-	if t.simulating {
+func (u *users) simulate() (acted, ok bool) {
+	if u.simulating {
 		return false, true
 	}
-	t.simulating = true
-	defer func() { t.simulating = false }()
-	for i := range t.scenario.Simulated {
-		rule := &t.scenario.Simulated[i]
-		for _, obj := range sortedKeys(t.history.now) {
-			if obj == nil || t.simulated[generationOf{i, obj.GetUID(), obj.GetGeneration()}] {
+	u.simulating = true
+	defer func() { u.simulating = false }()
+	for i := range u.setup.scenario.Simulated {
+		rule := &u.setup.scenario.Simulated[i]
+		for _, obj := range sortedKeys(u.history.now) {
+			if obj == nil || u.simulated[generationOf{i, obj.GetUID(), obj.GetGeneration()}] {
 				continue
 			}
 			selected, err := rule.selects(obj)
 			if err != nil {
-				t.result.failed = err
+				u.result.failed = err
 				return false, false
 			}
 			if !selected {
 				continue
 			}
-			t.simulated[generationOf{i, obj.GetUID(), obj.GetGeneration()}] = true
-			t.log(fmt.Sprintf("the simulated operator of %s acts on %s", rule.Kind,
+			u.simulated[generationOf{i, obj.GetUID(), obj.GetGeneration()}] = true
+			u.result.log(fmt.Sprintf("the simulated operator of %s acts on %s", rule.Kind,
 				qualified(obj.GetNamespace(), obj.GetName())))
-			return true, t.try(func(ctx context.Context, c client.Client) error { return rule.act(ctx, c, obj) })
+			return true, u.try(func(ctx context.Context, c client.Client) error { return rule.act(ctx, c, obj) })
 		}
 	}
 	return false, true

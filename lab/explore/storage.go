@@ -26,7 +26,7 @@ func (p *probe) definitions(t *trial, n int) {
 	for key, obj := range t.history.now {
 		used[key.Resource] = used[key.Resource] || obj != nil
 	}
-	for stored := range t.env.Plane().Store().Snapshot().Scan(definitions, "", store.Key{}) {
+	for stored := range t.setup.env.Plane().Store().Snapshot().Scan(definitions, "", store.Key{}) {
 		definition, err := decode(stored)
 		if err != nil || !used[definition.GetName()] {
 			continue
@@ -65,29 +65,32 @@ func versionsOf(definition *unstructured.Unstructured) (versions []map[string]an
 }
 
 // changeStorage performs StorageVersion.
-func (t *trial) changeStorage(name string, before State) bool {
-	definition := t.stored(call{resource: definitions, object: name})
+func (a *actions) changeStorage(name string, before State) bool {
+	definition := a.setup.stored(call{resource: definitions, object: name})
 	if definition == nil {
-		t.result.failed = fmt.Errorf("no definition has the name %s", name)
+		a.result.failed = fmt.Errorf("no definition has the name %s", name)
 		return false
 	}
-	t.history.definition = name // its status lists all former storage versions
+	a.history.definition = name // its status lists all former storage versions
 	first, other := storageVersions(definition)
 	for _, version := range []string{other, first} {
-		t.log(fmt.Sprintf("the storage version of %s becomes %s", name, version))
-		refusals := t.refusals
-		ok := t.try(func(ctx context.Context, c client.Client) error {
+		a.result.log(fmt.Sprintf("the storage version of %s becomes %s", name, version))
+		refusals := a.users.refusals
+		ok := a.users.try(func(ctx context.Context, c client.Client) error {
 			return setStorage(ctx, c, name, version)
-		}) && t.settle() && t.try(func(ctx context.Context, c client.Client) error { return t.migrate(ctx, c, name) })
-		if t.refusals > refusals {
-			t.result.failed = fmt.Errorf("the server refuses %s as the storage version of %s", version, name)
+		}) && a.trial.settle() && a.users.try(func(ctx context.Context, c client.Client) error {
+			return a.migrate(ctx, c, name)
+		})
+		if a.users.refusals > refusals {
+			a.result.failed = fmt.Errorf("the server refuses %s as the storage version of %s", version, name)
 			return false
 		}
-		if !ok || !t.settle() {
+		if !ok || !a.trial.settle() {
 			return false
 		}
 	}
-	return t.checkSame("O8", "a change of the storage version and its reverse leave another state", before, "before")
+	return a.trial.oracles.checkSame("O8", "a change of the storage version and its reverse leave another state",
+		before, "before")
 }
 
 // setStorage changes the storage version of a definition.
@@ -108,8 +111,8 @@ func setStorage(ctx context.Context, c client.Client, name, storage string) erro
 }
 
 // migrate writes all objects of a definition again, unchanged.
-func (t *trial) migrate(ctx context.Context, c client.Client, name string) error {
-	for stored := range t.env.Plane().Store().Snapshot().Scan(name, "", store.Key{}) {
+func (a *actions) migrate(ctx context.Context, c client.Client, name string) error {
+	for stored := range a.setup.env.Plane().Store().Snapshot().Scan(name, "", store.Key{}) {
 		obj, err := decode(stored)
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func (s *stream) Read(into []byte) (int, error) {
 		}
 		event := &step{phase: delivering, call: s.call, process: s.process, initial: s.initial || s.begin > 0}
 		s.describe(event, line)
-		switch v, err := s.process.trial.gate.wait(s.ctx, event); {
+		switch v, err := s.process.operator.gate.wait(s.ctx, event); {
 		case err != nil:
 			s.err = err
 		case v == killed:

@@ -107,35 +107,6 @@ func cachedRead(verb string, query url.Values) (cached bool, atLeast uint64) {
 	return err == nil, atLeast
 }
 
-// viewFor returns the view that answers a read of the operator, nil for the newest state. It
-// records the reads that may be old.
-func (t *trial) viewFor(p *process, c call) *view {
-	p.mu.Lock()
-	v := p.pages[c.page]
-	p.mu.Unlock()
-	if v != nil || !c.cached {
-		return v
-	}
-	resource := c.base()
-	t.result.cached[resource] = true
-	for _, key := range []string{resource, everything} {
-		v := t.delays.views[key]
-		if v == nil || c.atLeast > v.revision {
-			continue
-		}
-		if v.server == nil {
-			fork := t.env.ForkAt(t.t, v.revision, testenv.NoControllers(), testenv.Nodes(nil),
-				testenv.Requests(nil))
-			v.server = fork.OperatorRESTConfig().Transport
-		}
-		if v.stale && t.history.changed[resource] > v.revision {
-			t.result.sawOld = true
-		}
-		return v
-	}
-	return nil
-}
-
 // everything is the key of the delays and views of all resources.
 const everything = "*"
 
@@ -260,4 +231,33 @@ func (r *result) staleServer(plan Plan) string {
 func (c call) base() string {
 	resource, _, _ := strings.Cut(c.resource, "/")
 	return resource
+}
+
+// viewFor returns the view that answers a read of the operator, nil for the newest state. It
+// records the reads that may be old.
+func (in *injector) viewFor(p *process, c call) *view {
+	p.mu.Lock()
+	v := p.pages[c.page]
+	p.mu.Unlock()
+	if v != nil || !c.cached {
+		return v
+	}
+	resource := c.base()
+	in.result.cached[resource] = true
+	for _, key := range []string{resource, everything} {
+		v := in.delays.views[key]
+		if v == nil || c.atLeast > v.revision {
+			continue
+		}
+		if v.server == nil {
+			fork := in.setup.env.ForkAt(in.setup.t, v.revision, testenv.NoControllers(), testenv.Nodes(nil),
+				testenv.Requests(nil))
+			v.server = fork.OperatorRESTConfig().Transport
+		}
+		if v.stale && in.history.changed[resource] > v.revision {
+			in.result.sawOld = true
+		}
+		return v
+	}
+	return nil
 }

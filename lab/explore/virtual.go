@@ -8,13 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"testing/synctest"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
-
-	"kelson.dev/apiserver/store"
 	"kelson.dev/lab/agent"
 )
 
@@ -86,40 +80,6 @@ func (v *virtual) close() {
 	})
 }
 
-// binary returns the program of an operator that is not in this process.
-func (t *trial) binary() *Binary {
-	if t.wire != nil {
-		return t.wire.binary
-	}
-	return t.virtual.program
-}
-
-// startProgram connects a process to an operating system's process that waits.
-func (t *trial) startProgram(p *process, config *rest.Config) {
-	p.output.recovered = t.panickedInLog
-	p.output.failed = func(id, text string) { t.failed(p, id, text) }
-	pool := t.virtual.pool
-	switch t.variant {
-	case former:
-		pool = t.virtual.former
-	case abroad:
-		pool = t.virtual.zone
-	}
-	program, err := pool.Get()
-	if err != nil {
-		t.result.failed = err
-		close(p.ended)
-		return
-	}
-	var requests http.RoundTripper = &transport{process: p, inner: config.Transport}
-	if config.WrapTransport != nil { // kelson rights records requests
-		requests = config.WrapTransport(requests)
-	}
-	user := config.Impersonate.UserName
-	p.program = program
-	p.link = agent.NewLink(program, p.number, asUser{user, requests}, asUser{user, &documents{p, config.Transport}})
-}
-
 // asUser sends requests as a user, unless they name another one.
 type asUser struct {
 	name  string
@@ -148,73 +108,6 @@ func (d *documents) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.inner.RoundTrip(r)
 }
 
-// running returns the process of a Program whose time passes; nil if there is none. The time of a
-// suspended process stands still: it never gets another response.
-func (t *trial) runningProgram() *process {
-	p := t.process
-	if p == nil || p.link == nil || t.gate.isDead(p) {
-		return nil
-	}
-	select {
-	case <-p.ended:
-		return nil
-	default:
-		return p
-	}
-}
-
-// flush passes the frames that wait to the process of a Program, and lets it run, until both sides
-// are idle at the current time.
-func (t *trial) flush() {
-	for p := t.runningProgram(); p != nil && p.link.Pending(); p = t.runningProgram() {
-		now := time.Now()
-		t.exchange(p, now, now)
-		synctest.Wait()
-	}
-}
-
-// exchange lets the process of a Program run, at least until floor and at most until the time
-// until, and then lets the control plane reach the same time. Before the time until, no timer of
-// the control plane may fire.
-func (t *trial) exchange(p *process, floor, until time.Time) {
-	at, err := p.link.Exchange(floor, until, t.ownLeases(p))
-	if text := p.program.Output(); len(text) > 0 {
-		_, _ = p.output.Write(text) // returns no error
-	}
-	if err == nil {
-		time.Sleep(time.Until(at))
-		err = p.link.Deliver()
-	}
-	if err != nil {
-		p.endProgram(err)
-	}
-}
-
-// ownLeases reports whether only one process uses the Leases of the operator, and its requests are
-// executed without delay and without faults.
-func (t *trial) ownLeases(p *process) bool {
-	if t.paused || t.delays.refusing() || !t.delays.reachable() || t.sharedLeases.Load() {
-		return false
-	}
-	t.gate.mu.Lock()
-	defer t.gate.mu.Unlock()
-	for _, other := range t.all {
-		if other != p && !other.dead {
-			return false
-		}
-	}
-	return true
-}
-
-// noteLeases records that another client than the operator writes Leases.
-func (t *trial) noteLeases(ops []store.Op) {
-	for _, op := range ops {
-		if op.Key.Resource == "leases.coordination.k8s.io" && op.Key.Namespace != corev1.NamespaceNodeLease {
-			t.sharedLeases.Store(true)
-		}
-	}
-}
-
 // endProgram ends the process of a Program, with the error of its link, or nil if it was killed.
 func (p *process) endProgram(err error) {
 	if p.link == nil {
@@ -227,7 +120,8 @@ func (p *process) endProgram(err error) {
 	}
 	p.link.Close()
 	for _, e := range p.link.External() {
-		p.trial.virtual.external = agent.AddExternal(p.trial.virtual.external, e)
+		of := p.operator.setup.virtual
+		of.external = agent.AddExternal(of.external, e)
 	}
 	if err != nil {
 		err = p.program.Ended()
@@ -238,62 +132,11 @@ func (p *process) endProgram(err error) {
 			p.err = fmt.Errorf("%w. The end of its output:\n%s", err, indent(p.output.tail()))
 		}
 		if p.program.Stuck() { // the operator has no bug, but does not run in virtual time
-			p.trial.result.failed = fmt.Errorf("plan %q: %w", p.trial.plan, p.err)
+			p.operator.result.failed = fmt.Errorf("plan %q: %w", p.operator.setup.plan, p.err)
 		}
 	}
 	p.program.Kill()
 	close(p.ended)
-}
-
-// sleep lets virtual time pass.
-func (t *trial) sleep(d time.Duration) {
-	if t.virtual == nil {
-		time.Sleep(d)
-		return
-	}
-	t.advance(d, false)
-}
-
-// await waits until a step arrives, or d has passed.
-func (t *trial) await(d time.Duration) {
-	if t.virtual == nil {
-		t.gate.await(d)
-		return
-	}
-	t.advance(d, true)
-}
-
-// advance lets virtual time pass in the control plane and in the process of a Program: neither
-// passes the next event of the other. The process runs until the next timer of the control plane,
-// or until it sends a frame, and then the control plane follows. If arrival is true, advance
-// returns when a step arrives.
-func (t *trial) advance(d time.Duration, arrival bool) {
-	for end := time.Now().Add(d); ; {
-		synctest.Wait()
-		if arrival && t.gate.hasArrived() {
-			return
-		}
-		now := time.Now()
-		if !now.Before(end) {
-			return
-		}
-		until := end
-		if next, ok := t.clock.Next(); ok && next.Before(until) {
-			until = next
-			if !until.After(now) {
-				until = now.Add(1)
-			}
-		}
-		floor := now
-		if !arrival {
-			floor = until
-		}
-		if p := t.runningProgram(); p != nil {
-			t.exchange(p, floor, until)
-		} else {
-			time.Sleep(until.Sub(now))
-		}
-	}
 }
 
 // hasArrived reports whether a step has arrived since the last call, as await does.

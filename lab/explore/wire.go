@@ -3,14 +3,10 @@ package explore
 import (
 	"cmp"
 	"context"
-	"maps"
 	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/lab/testenv"
 )
@@ -115,18 +111,18 @@ func (e *explorer) awaitQuietBase(ctx context.Context) {
 func (e *explorer) runWire(plan Plan, p *probe) *result {
 	var r result
 	err := inScope(e.wire.scope.ctx, e.wire.dir, func(s *scope) {
-		t := &trial{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p,
-			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights}
-		stop := t.passWebhooks()
+		t := newTrial(&setup{t: s, wire: &e.wire.wire, scenario: &e.scenario, env: e.base.Fork(s), plan: plan, probe: p,
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights})
+		stop := t.operator.passWebhooks()
 		s.Cleanup(func() {
 			defer stop()
-			for _, p := range t.all {
+			for _, p := range t.operator.all {
 				p.kill()
 				<-p.ended
 			}
 		})
 		t.run()
-		r = t.result
+		r = *t.result
 	})
 	if err != nil {
 		r.failed = err
@@ -200,35 +196,4 @@ func promisingFirst(plans []Plan) {
 		return len(order)
 	}
 	slices.SortStableFunc(plans, func(a, b Plan) int { return cmp.Compare(rank(a), rank(b)) })
-}
-
-// started records which resources the operator watches after its very first start.
-func (t *trial) started() {
-	if t.wire == nil || t.wire.watches != nil {
-		return
-	}
-	t.process.mu.Lock()
-	defer t.process.mu.Unlock()
-	t.wire.watches = map[string]int{}
-	maps.Copy(t.wire.watches, t.process.watches)
-}
-
-// releaseLeases deletes the Leases of a Binary that has ended, so that the next process does not
-// have to wait, in real time, until they expire.
-func (t *trial) releaseLeases() {
-	if t.wire == nil {
-		return
-	}
-	t.observed.mu.Lock()
-	defer t.observed.mu.Unlock()
-	for key := range t.observed.leases {
-		lease := &unstructured.Unstructured{}
-		lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
-		lease.SetNamespace(key.Namespace)
-		lease.SetName(key.Name)
-		// The trial lets the write pass, so it must not wait for it. If it fails, the next process
-		// waits until the lease expires.
-		go func() { _ = t.env.Client().Delete(t.t.Context(), lease) }()
-	}
-	clear(t.observed.leases)
 }
