@@ -14,8 +14,9 @@ import (
 )
 
 // existingProject is a project in kubebuilder's layout. Its operator depends on its Deployment: on
-// arguments, environment variables, a file of a ConfigMap, the certificate of its webhook, and the
-// token of its service account, which may only create ConfigMaps.
+// arguments, environment variables, a file of a ConfigMap, a file of its image, the certificate of
+// its webhook, and the token of its service account, which may only create ConfigMaps. One of its
+// samples is broken.
 const existingProject = `
 -- PROJECT --
 version: "3"
@@ -26,8 +27,14 @@ repo: example.com/shop
 module example.com/shop
 go 1.26
 -- Dockerfile --
+FROM golang AS build
 RUN go build -o manager ./cmd/operator
+FROM scratch
+COPY --from=build /workspace/manager .
+COPY templates /etc/templates
 ENTRYPOINT ["/manager"]
+-- templates/greeting --
+hello from the image
 -- cmd/aside/main.go --
 package main
 
@@ -65,7 +72,9 @@ func main() {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	api := "https://" + os.Getenv("KUBERNETES_SERVICE_HOST") + ":" + os.Getenv("KUBERNETES_SERVICE_PORT")
-	fmt.Println("runs with", os.Args[1:], os.Getenv("NAMESPACE"), string(settings))
+	greeting, err := os.ReadFile("/etc/templates/greeting")
+	must(err)
+	fmt.Println("runs with", os.Args[1:], os.Getenv("NAMESPACE"), string(settings), string(greeting))
 	body := []byte("{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"result\"}}")
 	req, _ := http.NewRequest("POST", api+"/api/v1/namespaces/default/configmaps", bytes.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+string(token))
@@ -167,42 +176,44 @@ spec:
       volumes:
       - {name: cert, secret: {secretName: serving}}
       - {name: settings, configMap: {name: settings}}
+-- config/samples/broken.yaml --
+kind: [
 -- config/samples/sample.yaml --
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: sample, labels: {hook: "true"}}
 `
 
-// kelson dev runs the operator of an existing project as its Deployment describes.
-func TestDevExistingProject(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+// writeExisting writes existingProject, with replaced texts, and returns its folder.
+func writeExisting(t *testing.T, replaced ...string) (dir string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	listener.Close()
-	dir := t.TempDir()
+	dir = t.TempDir()
+	replacer := strings.NewReplacer(append(replaced, "SERVICE_PORT", "SERVICE_PORT", "PORT", port)...)
 	for _, f := range txtar.Parse([]byte(existingProject)).Files {
 		name := filepath.Join(dir, f.Name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		text := strings.NewReplacer("SERVICE_PORT", "SERVICE_PORT", "PORT", port).Replace(string(f.Data))
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(replacer.Replace(string(f.Data))), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return dir
+}
+
+// devExisting runs kelson dev until the webhook has changed the sample, and returns its output.
+func devExisting(t *testing.T, dir string, args ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	log := filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(log, []byte("the log of an earlier run"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, built(t, binary), "dev", dir, "--generate=false", "--timeout", "100s", "--until",
-		"configmap/sample:{.data.hooked}=yes", "--audit-log", log)
+	cmd := exec.CommandContext(ctx, built(t, binary), append([]string{"dev", dir, "--generate=false", "--timeout", "100s",
+		"--until", "configmap/sample:{.data.hooked}=yes"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	said, err := cmd.CombinedOutput()
 	if strings.Contains(string(said), "runs without the arguments and volumes") {
@@ -211,11 +222,27 @@ func TestDevExistingProject(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
+	return string(said)
+}
+
+// kelson dev runs the operator of an existing project as its Deployment describes.
+func TestDevExistingProject(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds an operator")
+	}
+	dir := writeExisting(t)
+	log := filepath.Join(t.TempDir(), "audit.log")
+	if err := os.WriteFile(log, []byte("the log of an earlier run"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := devExisting(t, dir, "--audit-log", log)
 	const user = "system:serviceaccount:shop-system:manager"
-	for _, part := range []string{"runs with [--patched] shop-system fast", "created: 201", "secrets: 403",
+	for _, part := range []string{"runs with [--patched] shop-system fast hello from the image", "created: 201", "secrets: 403",
 		"do not allow it to list secrets: add +kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list",
+		"broken.yaml: error converting YAML", "continuing with the 1 other samples",
+		"the operator's image has templates at /etc/templates",
 		"issued 1 certificates", "kelson rights " + dir + " --audit-log " + log + " --user " + user} {
-		if !strings.Contains(string(said), part) {
+		if !strings.Contains(said, part) {
 			t.Errorf("the output lacks %q\n%s", part, said)
 		}
 	}
@@ -224,5 +251,29 @@ func TestDevExistingProject(t *testing.T) {
 	if got.code != 1 || !strings.Contains(got.stdout, "missing: list secrets\n") ||
 		!strings.Contains(got.stdout, "2 requests, which need 2 rules: 1 missing") {
 		t.Errorf("rights: %+v", got)
+	}
+}
+
+// If config/default deploys no certificate for the webhooks, kelson dev issues one when the
+// operator has not found it, and the cluster calls the webhooks.
+func TestDevWithoutCertificate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds an operator")
+	}
+	const certificate = `---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: serving, namespace: system}
+spec: {dnsNames: [webhook.shop-system.svc], secretName: serving}
+`
+	dir := writeExisting(t, certificate, "",
+		"      - {name: cert, secret: {secretName: serving}}\n", "",
+		"        - {name: cert, mountPath: /tmp/k8s-webhook-server/serving-certs, readOnly: true}\n", "")
+	said := devExisting(t, dir)
+	for _, part := range []string{"exited with code 1", "config/default deploys no certificate for the webhooks",
+		"the cluster calls them with a certificate of this run", "enable ../webhook and ../certmanager"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("the output lacks %q\n%s", part, said)
+		}
 	}
 }
