@@ -335,8 +335,8 @@ bench-adapter: release ## other projects' programs on the operator library's ada
 	for name in cluster-api cainjector jobset lws; do test/adapter/project.sh $$name build || exit; done
 	$(GO) run ./bench/adapter -kelson $(KELSON) -docs docs/internals/benchmarks.md
 
-explore-corpus: build ## find bugs of real operators with kelson explore: ten minutes; writes docs/internals/explore.md
-	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -timeout 60m -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
+explore-corpus: build ## find bugs of real operators with kelson explore: a quarter of an hour; writes docs/internals/explore.md
+	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -timeout 120m -v -run TestCorpus ./bench/explore/corpus -docs=$(CURDIR)/docs/internals/explore.md
 
 explore-kubernetes: ## explore Kubernetes' own controllers, up to three minutes each, half an hour in all; writes docs/internals/explore.md
 	$(GO) test -count=1 -timeout 60m -v -run TestControllers ./bench/explore/kubernetes -for 3m -docs $(CURDIR)/docs/internals/explore.md

@@ -54,12 +54,12 @@ type result struct {
 	Alarms                   []struct{ Oracle, What, Detail, Plan string }
 }
 
-// explored runs kelson explore on a project of the corpus, with the arguments of its operator. An
-// alarm makes the command fail.
+// explored runs kelson explore on a project of the corpus, with further arguments. It ends at the
+// first alarm, which makes the command fail.
 func explored(t *testing.T, kelson, name string, arguments ...string) (r result) {
 	t.Helper()
 	cmd := exec.Command(kelson, append([]string{"explore", filepath.Join("projects", name), "--generate=false",
-		"--one-fault", "--for", "10m", "--output", "json", "--"}, arguments...)...)
+		"--one-fault", "--for", "10m", "--until-alarm", "--output", "json"}, arguments...)...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	failed := cmd.Run()
@@ -96,7 +96,7 @@ func TestCorpus(t *testing.T) {
 					t.Errorf("found as %s %s by %s, want %s", a.Oracle, a.Detail, a.Plan, r.oracles)
 				}
 			}
-			fixed := explored(t, kelson, r.name, "-fixed")
+			fixed := explored(t, kelson, r.name, "--", "-fixed")
 			for _, a := range fixed.Alarms {
 				t.Errorf("without the bug: %s %s: %s\nfaults: %s", a.Oracle, a.What, a.Detail, a.Plan)
 			}

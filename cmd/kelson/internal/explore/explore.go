@@ -25,25 +25,25 @@ import (
 
 // options are the flags of kelson explore.
 type options struct {
-	limit    time.Duration
-	seed     uint64
-	plan     string
-	tests    string // the folder for tests of the alarms; "" for none
-	failure  string // the file for the first alarm; "" for none
-	junit    string // files of reports; "" for none
-	sarif    string
-	markdown string
-	check    bool
-	oneFault bool
-	steps    bool
-	binary   string
-	process  bool
-	former   string // the folder of the former version; "" for none
-	parallel int
-	args     []string // of the operator's process
-	allow    []string // hosts to which an operator in virtual time may connect
-	format   output.Format
-	gens     project.Generators
+	limit                time.Duration
+	seed                 uint64
+	plan                 string
+	tests                string // the folder for tests of the alarms; "" for none
+	failure              string // the file for the first alarm; "" for none
+	junit                string // files of reports; "" for none
+	sarif                string
+	markdown             string
+	check                bool
+	oneFault, untilAlarm bool
+	steps                bool
+	binary               string
+	process              bool
+	former               string // the folder of the former version; "" for none
+	parallel             int
+	args                 []string // of the operator's process
+	allow                []string // hosts to which an operator in virtual time may connect
+	format               output.Format
+	gens                 project.Generators
 }
 
 // processLimit is the default of --for if the operator runs as a process.
@@ -118,6 +118,8 @@ its arguments. If kelson runs as root on Linux, each process has its own network
 				return errors.New("--steps needs --plan")
 			case o.oneFault && (o.check || o.plan != ""):
 				return errors.New("--one-fault excludes --plan and --check")
+			case o.untilAlarm && (o.check || o.plan != ""):
+				return errors.New("--until-alarm excludes --plan and --check")
 			case o.check && o.plan != "":
 				return errors.New("--check and --plan exclude each other")
 			}
@@ -130,6 +132,7 @@ its arguments. If kelson runs as root on Linux, each process has its own network
 	c.Flags().DurationVar(&o.limit, "for", 30*time.Second,
 		"how long to explore, without the build and the runs without faults. For a process, the default is "+
 			processLimit.String())
+	c.Flags().BoolVar(&o.untilAlarm, "until-alarm", false, "end at the first alarm, at the latest after --for")
 	c.Flags().BoolVar(&o.oneFault, "one-fault", false,
 		"end as soon as each plan with a single fault has run, at the latest after --for")
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random plans")
@@ -361,7 +364,7 @@ func ofAnyTime(text string) bool {
 
 // exploration returns the options of the exploration.
 func (o options) exploration() explore.Options {
-	return explore.Options{For: o.limit, OneFault: o.oneFault, Seed: o.seed, Steps: o.steps}
+	return explore.Options{For: o.limit, OneFault: o.oneFault, UntilAlarm: o.untilAlarm, Seed: o.seed, Steps: o.steps}
 }
 
 // unexplored is the reason why no plan of an operator could be run.

@@ -228,6 +228,7 @@ func TestProcessFlags(t *testing.T) {
 		{[]string{"--steps"}, "--steps needs --plan"},
 		{[]string{"--check", "--plan", "no faults"}, "--check and --plan exclude each other"},
 		{[]string{"--one-fault", "--plan", "no faults"}, "--one-fault excludes --plan and --check"},
+		{[]string{"--until-alarm", "--plan", "no faults"}, "--until-alarm excludes --plan and --check"},
 		{[]string{"--parallel", "-1"}, "--parallel -1: want a positive number"},
 		{[]string{"--plan", "kill-after"}, "--plan: fault \"kill-after\": want KIND VERB RESOURCE OBJECT #N"},
 		{[]string{"a", "b"}, `unexpected argument "b": put arguments of the operator after --`},
