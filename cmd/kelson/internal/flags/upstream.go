@@ -58,7 +58,6 @@ var unimplementedFlags = func() map[string]unimplemented {
 		logs       = "the log is unbuffered text on stderr"
 	)
 	return map[string]unimplemented{
-		"admission-control":            refuse("deprecated; use --enable-admission-plugins"),
 		"allow-metric-labels":          refuse(metricSets),
 		"allow-metric-labels-manifest": refuse(metricSets),
 		"allow-privileged": refuse(

@@ -1,0 +1,46 @@
+package flags
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"kelson.dev/kubernetes/controlplane"
+)
+
+// Old versions of envtest pass --admission-control=AlwaysAdmit.
+func TestAdmissionControl(t *testing.T) {
+	for _, test := range []struct {
+		args     []string
+		disabled bool // NamespaceLifecycle, which is on by default
+		err      string
+	}{
+		{nil, false, ""},
+		{[]string{"--admission-control=AlwaysAdmit"}, true, ""},
+		{[]string{"--admission-control=AlwaysAdmit,NamespaceLifecycle"}, false, ""},
+		{[]string{"--disable-admission-plugins=NamespaceLifecycle"}, true, ""},
+		{[]string{"--admission-control=Nothing"}, false, "Nothing"},
+		{[]string{"--admission-control=AlwaysAdmit", "--enable-admission-plugins=AlwaysDeny"}, false,
+			"mutually exclusive"},
+	} {
+		var o Admission
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.AddFlags(f)
+		if err := f.Parse(test.args); err != nil {
+			t.Fatal(err)
+		}
+		var cfg controlplane.Config
+		err := o.Apply(&cfg)
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%q: %v", test.args, err)
+			}
+			continue
+		}
+		if got := slices.Contains(cfg.Admission.Disable, "NamespaceLifecycle"); err != nil || got != test.disabled {
+			t.Errorf("%q: disables %q: %v", test.args, cfg.Admission.Disable, err)
+		}
+	}
+}
