@@ -54,11 +54,13 @@ const (
 
 var (
 	actionKinds = []Kind{Recreate, Batch, SetField, Flicker, CreateWith, DeleteChild, EditChild, Finalizer, FailPod,
-		DeletePod, LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, TimeZone, StorageVersion}
+		DeletePod, LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, Beside,
+		UpgradeDefinitions, TimeZone, StorageVersion}
 	withField = []Kind{SetField, Flicker, CreateWith, EditChild, ForeignWrite}
 	// ofMachines are the actions that happen to a machine, to the operator or to a definition, not
 	// to an object of the run.
-	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, TimeZone, StorageVersion}
+	ofMachines = []Kind{LoseNode, SilenceNode, ClockJump, Upgrade, Rollback, Beside, UpgradeDefinitions, TimeZone,
+		StorageVersion}
 )
 
 // after is the verb of points at which actions happen.
@@ -146,6 +148,11 @@ func (a *actions) perform(f Fault, obj *unstructured.Unstructured) bool {
 		return a.trial.settle()
 	case Rollback:
 		return a.rollBack(before)
+	case Beside:
+		a.trial.operator.endFormer()
+		return a.trial.settle()
+	case UpgradeDefinitions:
+		return a.upgradeDefinitions()
 	case StorageVersion:
 		return a.changeStorage(f.At.Object, before)
 	}
@@ -168,7 +175,7 @@ func isRefusal(err error) bool { return apierrors.ReasonForError(err) != "" }
 func (a *actions) checkRestart() bool {
 	before := a.history.state()
 	a.result.log("the operator restarts")
-	a.trial.injector.crash()
+	a.trial.injector.crash(a.trial.operator)
 	return a.trial.settle() && a.trial.oracles.checkSame("O4", "the operator does not repair this until it restarts",
 		before,
 		"before the restart")

@@ -85,6 +85,8 @@ type Report struct {
 	// External lists the attempts of a Program, in all runs, to connect to addresses outside of the
 	// cluster and to start other programs, by address.
 	External []agent.External
+	// Unanswered lists the requests to Services for which there was no answer. They got 404.
+	Unanswered []string
 	// Unconfirmed are alarms of a Binary that do not count, because fewer than two of three further
 	// runs of the plan raised one.
 	Unconfirmed []Alarm
@@ -131,6 +133,9 @@ func (r Report) Notes() (notes []string) {
 	if r.Unequal > 0 {
 		notes = append(notes, fmt.Sprintf("the operator is not deterministic, so a replay may differ: "+
 			"%d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference))
+	}
+	for _, line := range r.Unanswered {
+		notes = append(notes, "no service has an answer in "+ConfigFile+", so it is 404: "+line)
 	}
 	for _, line := range r.Failing {
 		notes = append(notes, "without any fault, a reconcile fails again and again: "+line)
@@ -238,7 +243,7 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	c.report.Checked = o.Check
 	c.explore()
 	c.report.Took = time.Since(begin)
-	c.report.External = e.external()
+	c.report.External, c.report.Unanswered = e.external(), e.unanswered()
 	return c.report, e.interrupted()
 }
 
@@ -250,6 +255,14 @@ func (e *explorer) external() []agent.External {
 	return slices.SortedFunc(slices.Values(e.virtual.external), func(a, b agent.External) int {
 		return cmp.Or(strings.Compare(a.Address, b.Address), compareBool(a.Allowed, b.Allowed))
 	})
+}
+
+// unanswered returns the requests to services without an answer.
+func (e *explorer) unanswered() []string {
+	if e.virtual == nil {
+		return nil
+	}
+	return slices.Sorted(slices.Values(e.virtual.unanswered))
 }
 
 // campaign is one exploration.
@@ -569,7 +582,7 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 			case KillAfter:
 				at = moment{v.after, v.inputs}
 			}
-			if at != (moment{}) {
+			if at != (moment{}) && !reference.several {
 				if killed[at] {
 					skipped++
 					continue
@@ -588,6 +601,8 @@ func singles(reference *result, inputs int) (plans []Plan, skipped int) {
 // allows reports whether a kind of fault makes sense at a point.
 func (v visit) allows(kind Kind, inputs int) bool {
 	switch kind {
+	case Refuse, Unavailable, SlowResponse:
+		return !queries.Has(v.Verb) || v.N <= maxQueries
 	case KillOld:
 		return v.removed // otherwise that state does not exist
 	case HoldInput:

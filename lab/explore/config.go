@@ -38,6 +38,8 @@ type config struct {
 	Files       []string          `json:"files"`
 	Args        []string          `json:"args"`
 	Env         map[string]string `json:"env"`
+	// Operators are other operators that run, too; see Scenario.OtherFolders.
+	Operators []configOperator `json:"operators"`
 	// Former is the folder of the former version of the project; see Scenario.FormerFolder.
 	Former string `json:"former"`
 	// Inputs replaces the creation of the samples.
@@ -122,6 +124,14 @@ type configInvariant struct {
 	Rule string `json:"rule"`
 }
 
+// configOperator is another operator.
+type configOperator struct {
+	Name   string            `json:"name"`
+	Folder string            `json:"folder"`
+	Args   []string          `json:"args"`
+	Env    map[string]string `json:"env"`
+}
+
 // configure applies the project's ConfigFile, if it exists, except for the settings of the control
 // plane, and returns it.
 func (s *Scenario) configure(dir string) (*config, error) {
@@ -161,6 +171,19 @@ func (s *Scenario) configure(dir string) (*config, error) {
 	}
 	if s.Services, err = services(dir, c.Services); err != nil {
 		return nil, err
+	}
+	for n, o := range c.Operators {
+		if o.Name == "" || o.Folder == "" {
+			return nil, fmt.Errorf("%s: operators[%d]: want a name and the folder of a project", ConfigFile, n)
+		}
+		other := OtherFolder{Name: o.Name, Folder: o.Folder, Args: o.Args}
+		if !filepath.IsAbs(o.Folder) {
+			other.Folder = filepath.Join(dir, o.Folder)
+		}
+		for _, name := range slices.Sorted(maps.Keys(o.Env)) {
+			other.Env = append(other.Env, name+"="+o.Env[name])
+		}
+		s.folders = append(s.folders, other)
 	}
 	for _, i := range c.Invariants {
 		s.Invariants = append(s.Invariants, Invariant{Name: i.Name, Kind: i.Kind, Rule: i.Rule})

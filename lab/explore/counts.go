@@ -34,6 +34,8 @@ const (
 	// touched counts the writes to the spec of a workload that have only changed values that states
 	// do not contain, such as the time in an annotation of the template. They replace its Pods.
 	touched = "touched "
+	// called counts the calls of a service that add something, by POST and the URL.
+	called = "called "
 )
 
 // ofTemplate is the prefix of the objects of the counts of Pods that were created from a template.
@@ -117,7 +119,7 @@ const manyUpdates = 10
 
 // moreOften returns what a run has done more often than without faults.
 func (o *outcomes) moreOften(plan Plan, r *result) (lines []string) {
-	for _, verb := range []string{created, deleted, updated} {
+	for _, verb := range []string{created, deleted, updated, called} {
 		for _, id := range slices.Sorted(maps.Keys(r.ownObjects)) {
 			have, most := r.counts[verb+id], o.most(verb+id)
 			limit := most

@@ -10,6 +10,7 @@ type delays struct {
 	refused map[string]bool  // cut resources whose next watch was refused
 	denied  map[string]bool  // writes, by verb and resource
 	unbound map[string]bool  // claims whose volumes wait
+	closed  map[string]bool  // services that end connections
 	outage  outage
 	down    atomic.Int64 // outage.up, for other goroutines
 	// denials is true after requests have failed so often that the next attempt may be late.
@@ -18,7 +19,7 @@ type delays struct {
 
 func newDelays() *delays {
 	return &delays{frozen: map[string]bool{}, views: map[string]*view{}, cut: map[string]bool{},
-		refused: map[string]bool{}, denied: map[string]bool{}, unbound: map[string]bool{},
+		refused: map[string]bool{}, denied: map[string]bool{}, unbound: map[string]bool{}, closed: map[string]bool{},
 		outage: outage{revoked: map[string]bool{}, exceeded: map[string]bool{}}}
 }
 
@@ -52,7 +53,7 @@ func (d *delays) freezeTo(v *view) {
 
 // refusing reports whether the server refuses requests of some kind.
 func (d *delays) refusing() bool {
-	return len(d.denied)+len(d.outage.revoked)+len(d.outage.exceeded) > 0
+	return len(d.denied)+len(d.outage.revoked)+len(d.outage.exceeded)+len(d.closed) > 0
 }
 
 // serveLists lets the lists and watches of cut resources pass.
@@ -83,6 +84,9 @@ func (d *delays) end() string {
 	case len(d.outage.exceeded) > 0:
 		clear(d.outage.exceeded)
 		return "the quota is raised"
+	case len(d.closed) > 0:
+		clear(d.closed)
+		return "the services respond again"
 	case len(d.unbound) > 0:
 		clear(d.unbound)
 		return volumesCreated

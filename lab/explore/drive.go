@@ -207,7 +207,8 @@ func (e *explorer) replayTo(plan Plan, begin time.Time, steps bool, send func(Me
 	}
 	return Report{Plans: 1, States: len(r.states), Points: len(base.first.points), Unequal: base.unequal,
 		Further: base.runs, Difference: base.difference, Warnings: e.scenario.warnings, External: e.external(),
-		Took: time.Since(begin), Alarms: alarms}, nil
+		Unanswered: e.unanswered(),
+		Took:       time.Since(begin), Alarms: alarms}, nil
 }
 
 // optionsOf reads the options in the environment.

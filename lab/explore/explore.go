@@ -39,6 +39,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -166,6 +167,10 @@ type explorer struct {
 	keepAll  bool               // runs keep all versions, so that differences can be found
 	// withoutWatchLists makes the server refuse watches that begin with a list in all runs.
 	withoutWatchLists bool
+	// former has the definitions of the former version, and definitionsDiffer says that they are
+	// not those of this version.
+	former            []*unstructured.Unstructured
+	definitionsDiffer bool
 	ordered           bool // the baseline contains runs in random orders
 	allRights         bool // the operator has all rights, because it lacks some without any fault
 	// what differs between the runs without faults; nil before these are complete
@@ -201,7 +206,7 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 	e.scenario, e.variants = s, map[string]*result{}
 	if s.Program != nil {
 		var err error
-		if e.virtual, err = newVirtual(s.Program, s.FormerProgram, s.namespace); err != nil {
+		if e.virtual, err = newVirtual(&s); err != nil {
 			return nil, err
 		}
 		t.Cleanup(e.virtual.close)
@@ -231,6 +236,9 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 			e.base.Settle(t)
 		}
 		setNamespaces(e.base, s.Inputs)
+		if err := e.compareDefinitions(t.Context()); err != nil {
+			t.Fatalf("explore: %v", err)
+		}
 	})
 	if err := e.checkServed(); err != nil {
 		return nil, err
@@ -334,7 +342,8 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		t.Cleanup(expireTimers)
 		trial := newTrial(&setup{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p,
 			earlierCrashes: e.crashes, keepAll: e.keepAll,
-			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights})
+			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights,
+			former: e.former})
 		trial.injector.branch = b
 		trial.setup.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()

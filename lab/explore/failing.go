@@ -121,6 +121,7 @@ func (op *processes) failed(p *process, id, text string) {
 	}
 	op.observed.mu.Lock()
 	defer op.observed.mu.Unlock()
+	id = op.prefix() + id
 	f := op.observed.errors[id]
 	if f == nil {
 		f = &failing{}

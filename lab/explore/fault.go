@@ -103,10 +103,11 @@ func (k Kind) isOrder() bool { return k == Order || k == Priorities }
 
 // Point is a moment in a run: the n-th write or event of its kind.
 type Point struct {
-	// Verb is create, update, patch, apply, delete or deletecollection for requests, added,
-	// modified or deleted for events, provision for the volume of a claim, after for the moment at
-	// which the operator is quiet after the N-th input, and during for the N-th input itself. The
-	// input after the last one is the deletion of the objects.
+	// Verb is create, update, patch, apply, delete or deletecollection for requests, the method in
+	// upper case for calls of services, added, modified or deleted for events, provision for the
+	// volume of a claim, after for the moment at which the operator is quiet after the N-th input,
+	// and during for the N-th input itself. The input after the last one is the deletion of the
+	// objects.
 	Verb string
 	// Resource is the group resource, with a subresource after a slash.
 	Resource string
@@ -140,6 +141,10 @@ func (p Point) kinds() []Kind {
 		return actionKinds
 	case p.Verb == during:
 		return onInputs
+	case p.isCall() && queries.Has(p.Verb):
+		return onQueries
+	case p.isCall():
+		return onCalls
 	}
 	return onWrites
 }

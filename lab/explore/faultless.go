@@ -51,7 +51,7 @@ func (e *explorer) onlyAlarms(a *alarmed, o Options, begin time.Time) Report {
 		c.add(alarm)
 	}
 	c.report.Took = time.Since(begin)
-	c.report.External = e.external()
+	c.report.External, c.report.Unanswered = e.external(), e.unanswered()
 	return c.report
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // ofFormer are the kinds of faults with the former version.
-var ofFormer = []Kind{Upgrade, Rollback}
+var ofFormer = []Kind{Upgrade, Rollback, Beside, UpgradeDefinitions}
 
 // NeedsFormer reports whether a plan, as a text, runs the former version of the operator.
 func NeedsFormer(plan string) bool {
@@ -38,7 +38,7 @@ const (
 func (p Plan) begin() variant {
 	for _, f := range p {
 		switch f.Kind {
-		case Upgrade:
+		case Upgrade, Beside, UpgradeDefinitions:
 			return former
 		case TimeZone:
 			return abroad
@@ -66,6 +66,9 @@ func (e *explorer) formers() (plans []Plan) {
 			continue
 		}
 		for _, kind := range ofFormer {
+			if kind == UpgradeDefinitions && !e.definitionsDiffer {
+				continue
+			}
 			plans = append(plans, Plan{{Kind: kind,
 				At: Point{Verb: after, Resource: "operator", Object: "former", N: n + 1}}})
 		}

@@ -71,6 +71,7 @@ const (
 	unreachable // the server does not listen
 	forbidden   // by RBAC
 	exceeded    // a quota is exceeded
+	unavailable // a service answers 503
 )
 
 // gate holds the steps that wait.

@@ -36,11 +36,13 @@ type history struct {
 	removal uint64            // the revision at which the last object was removed; 0 if none was
 	// names of Nodes that LoseNode has deleted; they are not part of the state
 	lost []string
-	// name of the definition whose storage version was changed; it is not part of the state
-	definition string
-	recent     []string // the most recent versions, for messages
-	all        []string // the text that record makes of each version; nil unless keepAll
-	keepAll    bool
+	// names of the definitions that an action has changed; they are not part of the state
+	excluded map[string]bool
+	outside  *outside // the services, which are part of the state
+	called   bool     // a call has changed a service since the last turn
+	recent   []string // the most recent versions, for messages
+	all      []string // the text that record makes of each version; nil unless keepAll
+	keepAll  bool
 
 	// changes counts the versions, except those of background resources.
 	changes int
@@ -63,7 +65,7 @@ func newHistory() *history {
 		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{},
 		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{},
 		seen:   map[[sha256.Size]byte]bool{},
-		counts: counter{}, changed: map[string]uint64{}}
+		counts: counter{}, changed: map[string]uint64{}, excluded: map[string]bool{}, outside: newOutside(nil, nil)}
 }
 
 // begin makes the current state of a store the prepared state. It must be called before read.
@@ -141,6 +143,24 @@ func (h *history) take(e *store.Event) error {
 	return nil
 }
 
+// noteCalls records what a call of a service has changed.
+func (h *history) noteCalls() {
+	for id, n := range h.outside.counted() {
+		h.counts[called+id] = n
+	}
+	key := store.Key{Resource: "services"}
+	old, hash := h.hashes[key], h.outside.digest()
+	if old == hash {
+		return
+	}
+	for i := range h.sum {
+		h.sum[i] ^= old[i] ^ hash[i]
+	}
+	h.hashes[key] = hash
+	h.seen[h.sum] = true
+	h.called = true
+}
+
 // keep adds every byte of a version to the record, but replaces UIDs by numbers in the order of
 // their first occurrence: Kubernetes' controllers create Pods in parallel, so equal Pods may swap
 // their UIDs.
@@ -211,7 +231,7 @@ func (h *history) state() State {
 		if slices.Contains(h.lost, key.Name) && strings.Contains(key.Resource, "nodes") {
 			continue
 		}
-		if key.Resource == definitions && key.Name == h.definition {
+		if h.excludes(key) {
 			continue
 		}
 		id := h.names.id(key)
@@ -230,6 +250,7 @@ func (h *history) state() State {
 			s.prepared[id] = append(s.prepared[id], before...)
 		}
 	}
+	h.outside.objects(s.objects)
 	for _, same := range s.objects {
 		slices.SortFunc(same, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	}

@@ -23,6 +23,7 @@ type injector struct {
 	delays   *delays
 	observed *observed
 	operator *processes
+	outside  *outside
 
 	occupied *occupation // of the plan; nil before it happens
 	mutating *step       // the creation before which Mutate happens; nil for none
@@ -41,6 +42,9 @@ func (in *injector) logStep(s *step, v verdict) {
 	case delivering:
 		what = "event: "
 	}
+	if s.process != nil {
+		what += s.process.operator.prefix()
+	}
 	in.result.log(what + in.history.names.text(s.label) + verdictNames[v])
 }
 
@@ -49,7 +53,7 @@ func (in *injector) enabled(s *step) bool {
 	switch {
 	case s.phase <= ordering:
 		return s.node == "" || s.node != in.silent
-	case in.operator.paused:
+	case s.process.operator.paused:
 		return false
 	}
 	return in.delays.allow(s)
@@ -70,7 +74,10 @@ func (in *injector) execute(s *step) {
 		}
 	case sending:
 		s.view = in.viewFor(s.process, s.call)
-		if s.point != (Point{}) {
+		if s.point.isCall() {
+			in.visit(&s.point)
+			v = in.callBefore(s)
+		} else if s.point != (Point{}) {
 			generated := strings.HasSuffix(s.point.Object, "*") // and not masked by visit
 			if in.visit(&s.point) {
 				v := &in.result.points[len(in.result.points)-1]
@@ -94,6 +101,9 @@ func (in *injector) execute(s *step) {
 			return
 		}
 		if s.point != (Point{}) {
+			if s.point.isCall() {
+				in.noteCall(s)
+			}
 			in.visited(s.point)
 			v = in.faultAfter(s)
 		}
@@ -169,7 +179,7 @@ func (in *injector) faultBefore(s *step) verdict {
 		Revoke, Quota, ServerRestart, Occupied, Mutate)
 	switch f.Kind {
 	case KillBefore:
-		in.crash()
+		in.crash(s.process.operator)
 	case Conflict:
 		in.delays.denials = in.delays.denials || s.point.N > manyAttempts
 		return conflict
@@ -190,8 +200,8 @@ func (in *injector) faultBefore(s *step) verdict {
 		}
 	case TwoLeaders:
 		s.held = true
-		in.gate.suspend(in.operator.process, s)
-		in.operator.startNext()
+		in.gate.suspend(s.process.operator.process, s)
+		s.process.operator.startNext()
 	case Revoke:
 		in.delays.outage.revoked[s.call.base()], in.delays.denials = true, true
 		return forbidden
@@ -217,14 +227,14 @@ func (in *injector) faultAfter(s *step) verdict {
 	case SlowResponse:
 		s.held = true
 	case KillAfter:
-		in.crash()
+		in.crash(s.process.operator)
 	case KillStale:
-		in.crashTo(in.progress.revisions[s.point])
+		in.crashTo(s.process.operator, in.progress.revisions[s.point])
 	case KillOld:
 		if in.history.removal == 0 {
 			break // nothing was removed before; only a hand-written plan asks for this
 		}
-		in.crashTo(in.history.removal - 1)
+		in.crashTo(s.process.operator, in.history.removal-1)
 	case Lose:
 		return lost
 	}
@@ -248,21 +258,24 @@ func (in *injector) faultAtEvent(s *step) verdict {
 }
 
 // crashTo kills the process. The cached reads of the next one show the state at a revision.
-func (in *injector) crashTo(revision uint64) {
+func (in *injector) crashTo(op *processes, revision uint64) {
 	in.delays.freezeTo(&view{revision: revision, stale: true})
 	in.result.log(fmt.Sprintf("the next process is connected to a server whose cache has revision %d", revision))
-	in.crash()
+	in.crash(op)
 }
 
-// crash kills the operator's process and starts the next one.
-func (in *injector) crash() {
-	in.operator.process.kill()
+// crash kills the process of an operator and starts the next one.
+func (in *injector) crash(op *processes) {
+	if op.other != nil {
+		in.result.log("the process of the operator " + op.other.Name + " is killed")
+	}
+	op.process.kill()
 	in.observed.forgetErrors()
 	if in.seenBefore() {
 		in.result.pruned = true
 		return
 	}
-	in.operator.startNext()
+	op.startNext()
 }
 
 // release ends the delays of faults, one kind after the other, and reports whether it has ended

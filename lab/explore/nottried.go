@@ -77,6 +77,7 @@ var reasons = []struct {
 	{"no Pods run", []Kind{FailPod, DeletePod, LoseNode, SilenceNode}},
 	{"no input creates an object of a custom kind", []Kind{SetField, Flicker}},
 	{"no input creates an object", []Kind{Recreate, Batch}},
+	{"the operator calls no service that explore.yaml describes", []Kind{Refuse, Unavailable}},
 	{"the operator watches nothing that changes", onEvents},
 }
 
@@ -101,7 +102,7 @@ func (c *campaign) noteMissing(plans []Plan) {
 		missing("users cannot create objects while the operator's webhooks are down", Down)
 	}
 	if c.wire != nil {
-		missing("it needs virtual time", SilenceNode, Upgrade, Rollback, TimeZone)
+		missing("it needs virtual time", append([]Kind{SilenceNode, TimeZone}, ofFormer...)...)
 		missing("runs of a process differ, so the runs with which it is compared do, too", ForeignWrite)
 	}
 	if has[Quota] {
@@ -112,6 +113,8 @@ func (c *campaign) noteMissing(plans []Plan) {
 	}
 	if !c.scenario.hasFormer() {
 		missing("they need a former version of the operator (--former)", ofFormer...)
+	} else if !c.definitionsDiffer {
+		missing("the former version has the same definitions", UpgradeDefinitions)
 	}
 	for _, r := range reasons {
 		missing(r.reason, r.kinds...)

@@ -116,7 +116,7 @@ func (p Plan) has(kinds ...Kind) bool {
 // also change the runs or states with which the run is compared, or the state does not show what
 // the fault has changed (Mutate).
 func (p Plan) alone() bool {
-	return p.foreign() || p.has(Occupied, Mutate, Upgrade, Rollback, TimeZone, StorageVersion)
+	return p.foreign() || p.has(Occupied, Mutate, TimeZone, StorageVersion) || p.has(ofFormer...)
 }
 
 // decodeBody reads an object in the body of a request, in JSON or Kubernetes' protobuf.
@@ -184,10 +184,12 @@ func (in *injector) restartServer() {
 		in.setup.env.Plane().Store().Snapshot().Revision()
 	in.delays.down.Store(in.delays.outage.up.UnixNano())
 	in.delays.denials = true // requests fail several times
-	for _, p := range in.operator.all {
-		if !in.gate.isDead(p) {
-			in.gate.cutWatches(p)
-			p.endWatches()
+	for _, op := range in.operator.operators() {
+		for _, p := range op.all {
+			if !in.gate.isDead(p) {
+				in.gate.cutWatches(p)
+				p.endWatches()
+			}
 		}
 	}
 }

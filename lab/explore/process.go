@@ -199,6 +199,13 @@ func (g *gate) isDead(p *process) bool {
 	return p.dead
 }
 
+// stands reports whether a process is dead or suspended.
+func (g *gate) stands(p *process) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return p.dead || p.only != nil
+}
+
 // refusal is the response of a server that has not executed a request.
 func refusal(r *http.Request, c call, v verdict) *http.Response {
 	resource, name := c.resource, c.object

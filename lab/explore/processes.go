@@ -18,7 +18,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-// processes are those of the explored operator, one after the other. Only the newest one can run;
+// processes are those of an operator, one after the other. Only the newest one can run;
 // earlier ones are dead or, for TwoLeaders, suspended. Only the goroutine of the trial uses this,
 // except for the atomic fields, failed, noteLeases and passWebhook.
 type processes struct {
@@ -27,10 +27,15 @@ type processes struct {
 	gate     *gate
 	delays   *delays
 	observed *observed
+	outside  *outside
+
+	other  *Other       // nil for the explored operator
+	others []*processes // the other operators, if this is the explored one
 
 	process *process
 	newest  atomic.Pointer[process] // the same, for other goroutines
 	all     []*process              // in the order of their starts
+	former  *process                // that runs beside process, for Beside; nil for none
 	variant variant                 // of the processes that start
 	paused  bool                    // all steps of the operator are held
 	stopped bool                    // no process of the operator runs
@@ -50,7 +55,7 @@ func (op *processes) startProcess() {
 	op.newest.Store(p)
 	op.all = append(op.all, p)
 	config := op.setup.env.OperatorRESTConfig()
-	if op.setup.allRights {
+	if op.setup.allRights || op.other != nil {
 		config.Impersonate.UserName = ""
 	}
 	if op.setup.wire != nil {
@@ -68,7 +73,10 @@ func (op *processes) startProcess() {
 		return
 	}
 	run := op.setup.scenario.Operator
-	if op.variant == former {
+	switch {
+	case op.other != nil:
+		run = op.other.Operator
+	case op.variant == former:
 		run = op.setup.scenario.Former
 	}
 	config = rest.CopyConfig(config)
@@ -80,8 +88,24 @@ func (op *processes) startProcess() {
 	}()
 }
 
-// running reports whether the operator runs, and raises an alarm if it has ended by itself.
+// running reports whether the operators run, and raises an alarm if one has ended by itself.
 func (op *processes) running() bool {
+	for _, each := range op.operators() {
+		if !each.runs() {
+			return false
+		}
+	}
+	op.observed.mu.Lock()
+	defer op.observed.mu.Unlock()
+	if len(op.observed.panics) > 0 {
+		op.result.alarm("O3", "a reconciler panics", op.observed.panics[0])
+		return false
+	}
+	return true
+}
+
+// runs does the same as running for one operator, except for reconcilers that panic.
+func (op *processes) runs() bool {
 	select {
 	case <-op.process.ended:
 		if op.stopped {
@@ -91,7 +115,7 @@ func (op *processes) running() bool {
 			return false
 		}
 		if op.endedInOutage() {
-			op.result.log("the operator ended, because the server did not respond")
+			op.result.log(op.prefix() + "the operator ended, because the server did not respond")
 			op.stopped, op.restartAt = true, op.delays.outage.up
 			return true
 		}
@@ -99,20 +123,14 @@ func (op *processes) running() bool {
 			op.process.err = errors.New("it returned without an error")
 		}
 		if p := (*reconcile.PanicError)(nil); errors.As(op.process.err, &p) {
-			op.result.alarm("O3", operatorPanics, panicDetail(p))
+			op.result.alarm("O3", operatorPanics, op.prefix()+panicDetail(p))
 		} else if p := (*programPanic)(nil); errors.As(op.process.err, &p) {
-			op.result.alarm("O3", operatorPanics, p.detail)
+			op.result.alarm("O3", operatorPanics, op.prefix()+p.detail)
 		} else {
-			op.result.alarm("O3", operatorEnded, op.process.err.Error())
+			op.result.alarm("O3", operatorEnded, op.prefix()+op.process.err.Error())
 		}
 		return false
 	default:
-	}
-	op.observed.mu.Lock()
-	defer op.observed.mu.Unlock()
-	if len(op.observed.panics) > 0 {
-		op.result.alarm("O3", "a reconciler panics", op.observed.panics[0])
-		return false
 	}
 	return true
 }
@@ -130,10 +148,12 @@ func (op *processes) startProgram(p *process, config *rest.Config) {
 	p.output.recovered = op.observed.panickedInLog
 	p.output.failed = func(id, text string) { op.failed(p, id, text) }
 	pool := op.setup.virtual.pool
-	switch op.variant {
-	case former:
+	switch {
+	case op.other != nil:
+		pool = op.setup.virtual.others[op.other.Name]
+	case op.variant == former:
 		pool = op.setup.virtual.former
-	case abroad:
+	case op.variant == abroad:
 		pool = op.setup.virtual.zone
 	}
 	program, err := pool.Get()
@@ -149,21 +169,25 @@ func (op *processes) startProgram(p *process, config *rest.Config) {
 	user := config.Impersonate.UserName
 	p.program = program
 	p.link = agent.NewLink(program, p.number, asUser{user, requests}, asUser{user, &documents{p, config.Transport}})
+	p.link.SetOutside(calling{p})
 }
 
-// running returns the process of a Program whose time passes; nil if there is none. The time of a
-// suspended process stands still: it never gets another response.
-func (op *processes) runningProgram() *process {
-	p := op.process
-	if p == nil || p.link == nil || op.gate.isDead(p) {
-		return nil
+// runningPrograms returns the processes of Programs whose time passes, in the order of their
+// starts. The time of a suspended process stands still: it never gets another response.
+func (op *processes) runningPrograms() (running []*process) {
+	for _, each := range op.operators() {
+		for _, p := range each.all {
+			if p.link == nil || op.gate.stands(p) {
+				continue
+			}
+			select {
+			case <-p.ended:
+			default:
+				running = append(running, p)
+			}
+		}
 	}
-	select {
-	case <-p.ended:
-		return nil
-	default:
-		return p
-	}
+	return running
 }
 
 // ownLeases reports whether only one process uses the Leases of the operator, and its requests are

@@ -68,6 +68,15 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	case len(c.Definitions) > 0 || !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
 	}
+	for _, o := range s.folders {
+		paths, err := Definitions(o.Folder)
+		if err != nil {
+			return Scenario{}, fmt.Errorf("the operator %s: %w", o.Name, err)
+		}
+		if len(paths) > 0 {
+			s.Env = append(s.Env, testenv.CRDs(paths...))
+		}
+	}
 	if len(c.Inputs) == 0 {
 		if _, err := os.Stat(samples); errors.Is(err, os.ErrNotExist) {
 			return Scenario{}, fmt.Errorf("the project has no samples, so the operator has nothing to do; name manifests in inputs in %s, or write objects there: %w", ConfigFile, err)

@@ -12,11 +12,13 @@ type moment struct {
 }
 
 // seenBefore records a crash after which the plan has no more faults, and reports whether an
-// earlier run without an alarm had an equal crash.
+// earlier run without an alarm had an equal crash. The memory of other operators is not lost, so
+// with these no crash is recorded.
 func (in *injector) seenBefore() bool {
 	open := slices.Contains(in.progress.done, false) || !in.order.fixed() || in.setup.probe != nil ||
 		in.branch != nil || in.setup.wire != nil ||
-		len(in.setup.plan.actions()) > 0 || len(in.delays.frozen) > 0 || in.delays.refusing() || in.gate.holds()
+		len(in.setup.plan.actions()) > 0 || len(in.delays.frozen) > 0 || in.delays.refusing() || in.gate.holds() ||
+		len(in.operator.others) > 0
 	if open {
 		return false
 	}

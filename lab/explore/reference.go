@@ -87,12 +87,25 @@ func (s *Scenario) validate() error {
 	case s.Horizon > 0 && s.Horizon < orDefault(s.Quiet, standard):
 		return fmt.Errorf("the scenario's Horizon (%v) is shorter than Quiet (%v), so the operator can never count as quiet", s.Horizon, orDefault(s.Quiet, standard))
 	}
+	s.Others = slices.Clone(s.Others)
+	if err := s.validateOthers(); err != nil {
+		return err
+	}
 	if err := s.WatchList.validate(); err != nil {
 		return fmt.Errorf("the scenario's WatchList: %w", err)
 	}
 	for _, field := range s.Ignore {
 		if resource, path, _ := strings.Cut(field, " "); resource == "" || path == "" {
 			return fmt.Errorf("the scenario's Ignore has %q: want RESOURCE FIELD.FIELD, such as \"jobs.batch status.failed\"", field)
+		}
+	}
+	if len(s.Services) > 0 && s.Program == nil {
+		return errors.New("the scenario has Services, which need a Program in virtual time")
+	}
+	s.Services = slices.Clone(s.Services)
+	for i := range s.Services {
+		if err := s.Services[i].validate(); err != nil {
+			return fmt.Errorf("the scenario's Services: %w", err)
 		}
 	}
 	s.Simulated = slices.Clone(s.Simulated)

@@ -32,6 +32,7 @@ type result struct {
 	digest         [32]byte  // of the steps and of every version, in order
 	versions       []string  // all versions, in order; nil unless trial.keepAll
 	unused         Plan      // the faults whose points were not reached
+	several        bool      // there are other operators, whose memory a kill does not discard
 	orderOnly      bool      // random orders are the only faults of the plan
 	failed         error     // the scenario itself does not work
 }

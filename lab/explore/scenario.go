@@ -38,9 +38,14 @@ type Scenario struct {
 	// that of a Program. Both are optional.
 	Former        func(ctx context.Context, config *rest.Config) error
 	FormerProgram *Binary
+	// FormerDefinitions are files and folders with the definitions of the former version, for
+	// [UpgradeDefinitions]. They are optional.
+	FormerDefinitions []string
 	// Inputs are the actions of users, in order. Before each, the explorer waits until the operator
 	// is quiet.
 	Inputs []Input
+	// Others are other operators that run, too.
+	Others []Other
 	// Simulated are other operators that the explored one needs.
 	Simulated []Simulated
 	// Services are systems outside of the cluster that a Program needs.
@@ -75,6 +80,7 @@ type Scenario struct {
 	webhookPort string          // of a Binary that was made for a project
 	files       []string        // of such a Binary
 	args, env   []string        // of such a Binary; they come before its own
+	folders     []OtherFolder   // of the projects of other operators
 	former      string          // the folder of a project's former version, or ""
 	namespace   string          // of the operator's ServiceAccount in a project, or ""
 	variables   []string        // of the environment of a project's manager

@@ -26,6 +26,9 @@ type setup struct {
 	virtual  *virtual     // nil unless the operator is a Program
 	probe    *probe       // collects the possible actions; nil in other runs
 
+	// former has the definitions of the former version.
+	former []*unstructured.Unstructured
+
 	allRights      bool            // the operator has all rights instead of those of the scenario
 	keepAll        bool            // the run must set result.versions
 	noWatchLists   bool            // the server refuses watches that begin with a list

@@ -71,7 +71,7 @@ func (a *actions) changeStorage(name string, before State) bool {
 		a.result.failed = fmt.Errorf("no definition has the name %s", name)
 		return false
 	}
-	a.history.definition = name // its status lists all former storage versions
+	a.history.excluded[name] = true // its status lists all former storage versions
 	first, other := storageVersions(definition)
 	for _, version := range []string{other, first} {
 		a.result.log(fmt.Sprintf("the storage version of %s becomes %s", name, version))

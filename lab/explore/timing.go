@@ -1,15 +1,16 @@
 package explore
 
 import (
+	"errors"
 	"testing/synctest"
 	"time"
 
 	"kelson.dev/lab/agent"
 )
 
-// timing lets time pass, in the control plane and in the process of the operator: virtual time, or
-// real time for a Binary. Only the goroutine of the trial calls its methods. When wait returns, all
-// other goroutines of the bubble are blocked, so the trial may read what they have written.
+// timing lets time pass, in the control plane and in the processes of the operator: virtual time,
+// or real time for a Binary. Only the goroutine of the trial calls its methods. When wait returns,
+// all other goroutines of the bubble are blocked, so the trial may read what they have written.
 type timing struct {
 	setup    *setup
 	gate     *gate
@@ -31,13 +32,22 @@ func (tm *timing) wait() {
 	}
 }
 
-// flush passes the frames that wait to the process of a Program, and lets it run, until both sides
-// are idle at the current time.
+// flush passes the frames that wait to the processes of Programs, and lets them run, until all
+// sides are idle at the current time.
 func (tm *timing) flush() {
-	for p := tm.operator.runningProgram(); p != nil && p.link.Pending(); p = tm.operator.runningProgram() {
-		now := time.Now()
-		tm.exchange(p, now, now)
-		synctest.Wait()
+	for {
+		pending := false
+		for _, p := range tm.operator.runningPrograms() {
+			if p.link.Pending() {
+				pending = true
+				now := time.Now()
+				tm.exchange(p, now, now)
+				synctest.Wait()
+			}
+		}
+		if !pending {
+			return
+		}
 	}
 }
 
@@ -45,7 +55,7 @@ func (tm *timing) flush() {
 // until, and then lets the control plane reach the same time. Before the time until, no timer of
 // the control plane may fire.
 func (tm *timing) exchange(p *process, floor, until time.Time) {
-	at, err := p.link.Exchange(floor, until, tm.operator.ownLeases(p))
+	at, err := p.link.Exchange(floor, until, p.operator.ownLeases(p))
 	if text := p.program.Output(); len(text) > 0 {
 		_, _ = p.output.Write(text) // returns no error
 	}
@@ -76,8 +86,8 @@ func (tm *timing) await(d time.Duration) {
 	tm.advance(d, true)
 }
 
-// advance lets virtual time pass in the control plane and in the process of a Program: neither
-// passes the next event of the other. The process runs until the next timer of the control plane,
+// advance lets virtual time pass in the control plane and in the processes of Programs: none passes
+// the next event of another. The process runs until the next timer of the control plane,
 // or until it sends a frame, and then the control plane follows. If arrival is true, advance
 // returns when a step arrives.
 func (tm *timing) advance(d time.Duration, arrival bool) {
@@ -101,10 +111,65 @@ func (tm *timing) advance(d time.Duration, arrival bool) {
 		if !arrival {
 			floor = until
 		}
-		if p := tm.operator.runningProgram(); p != nil {
-			tm.exchange(p, floor, until)
-		} else {
+		switch running := tm.operator.runningPrograms(); len(running) {
+		case 0:
 			time.Sleep(until.Sub(now))
+		case 1:
+			tm.exchange(running[0], floor, until)
+		default:
+			tm.advanceFirst(running, now, until, arrival)
 		}
 	}
 }
+
+// advanceFirst lets that of several processes run which has the earliest timer: until the next
+// timer of another process, or until the time until, before which the control plane has no timer.
+// Without frames, a process does nothing before its next timer. So the clocks of the others may be
+// behind: they follow when they get frames, or when their timers are the earliest.
+func (tm *timing) advanceFirst(running []*process, now, until time.Time, arrival bool) {
+	var first *process
+	var earliest time.Time
+	limit := until
+	for _, p := range running {
+		if p.link.Pending() {
+			tm.exchange(p, now, now)
+			return
+		}
+		next, ok := p.link.Next()
+		if !ok {
+			tm.operator.result.failed = errSeveralClocks
+			p.endProgram(nil)
+			return
+		}
+		switch {
+		case first == nil:
+			first, earliest = p, next
+		case next.Before(earliest):
+			first, earliest, limit = p, next, earlier(limit, earliest)
+		default:
+			limit = earlier(limit, next)
+		}
+	}
+	if !earliest.Before(until) {
+		time.Sleep(until.Sub(now))
+		return
+	}
+	if !limit.After(now) {
+		limit = now.Add(1)
+	}
+	floor := now
+	if !arrival {
+		floor = limit
+	}
+	tm.exchange(first, floor, limit)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// errSeveralClocks means that the processes' next timers are not known.
+var errSeveralClocks = errors.New("several processes of an operator can run at the same time only if they are built with Go 1.26")

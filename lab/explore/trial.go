@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/lab/agent"
@@ -56,6 +58,9 @@ type trial struct {
 	oracles  *oracles   // what judges the run while it happens
 	users    *users     // the inputs
 	actions  *actions   // the other changes of the plan
+	outside  *outside   // the services outside of the cluster
+	// newestDefinitions are the definitions that UpgradeDefinitions has replaced by former ones.
+	newestDefinitions []*unstructured.Unstructured
 
 	ordering atomic.Pointer[gate] // the gate, while it orders the writes of other clients
 	latest   *step                // that was let through
@@ -66,9 +71,15 @@ func newTrial(s *setup) *trial {
 	t := &trial{setup: s, result: &result{cached: map[string]bool{}}, observed: newObserved(),
 		history: newHistory(), progress: newProgress(s.plan), delays: newDelays(), gate: newGate(), order: &order{}}
 	t.operator = &processes{setup: s, result: t.result, gate: t.gate, delays: t.delays, observed: t.observed}
+	for i := range s.scenario.Others {
+		t.operator.others = append(t.operator.others, &processes{setup: s, result: t.result, gate: t.gate,
+			delays: t.delays, observed: t.observed, outside: t.outside, other: &s.scenario.Others[i]})
+	}
 	t.timing = &timing{setup: s, gate: t.gate, order: t.order, operator: t.operator}
 	t.injector = &injector{setup: s, result: t.result, gate: t.gate, order: t.order, history: t.history,
 		progress: t.progress, delays: t.delays, observed: t.observed, operator: t.operator}
+	t.outside = newOutside(s.scenario.Services, &t.history.names)
+	t.history.outside, t.injector.outside, t.operator.outside = t.outside, t.outside, t.outside
 	t.oracles = &oracles{setup: s, result: t.result, history: t.history, observed: t.observed, progress: t.progress}
 	t.users = &users{trial: t, setup: s, result: t.result, history: t.history, simulated: map[generationOf]bool{}}
 	t.actions = &actions{trial: t, users: t.users, setup: s, result: t.result, history: t.history}
@@ -106,6 +117,12 @@ func (t *trial) run() {
 		return
 	}
 	t.timing.wait() // the control plane has started
+	if t.setup.plan.has(UpgradeDefinitions) {
+		if err := t.installFormer(); err != nil {
+			t.result.failed = err
+			return
+		}
+	}
 	state := t.setup.env.Plane().Store()
 	state.Gate(t.commit)
 	t.ordering.Store(t.gate)
@@ -117,7 +134,9 @@ func (t *trial) run() {
 	if t.operator.variant = t.setup.plan.begin(); t.operator.variant != newest {
 		t.result.log(string(t.operator.variant) + " starts")
 	}
-	t.operator.startProcess()
+	for _, op := range t.operator.operators() {
+		op.startProcess()
+	}
 	if t.settle() {
 		t.operator.started()
 		t.users.makeInputs()
@@ -225,17 +244,25 @@ func writeLabel(ops []store.Op) string {
 func (t *trial) end() {
 	t.setup.env.Plane().Store().Gate(nil)
 	t.ordering.Store(nil)
-	for _, p := range t.operator.all {
-		p.kill()
+	for _, op := range t.operator.operators() {
+		for _, p := range op.all {
+			p.kill()
+		}
 	}
 	t.gate.end()
-	for _, p := range t.operator.all {
-		<-p.ended
+	for _, op := range t.operator.operators() {
+		for _, p := range op.all {
+			<-p.ended
+		}
+		t.result.sentWatchLists = t.result.sentWatchLists || op.watchLists.Load() > 0
 	}
-	t.result.sentWatchLists = t.operator.watchLists.Load() > 0
+	t.result.several = len(t.operator.others) > 0
 	t.result.states, t.result.ownObjects, t.result.versions = t.history.seen, t.observed.ownObjects, t.history.all
 	if len(t.observed.forbidden) > 0 {
 		t.result.alarm("O12", "refused by RBAC", strings.Join(t.observed.forbidden, "\n"))
+	}
+	if t.setup.virtual != nil {
+		t.setup.virtual.noteUnanswered(t.outside.unanswered)
 	}
 	for i, f := range t.setup.plan {
 		if !t.progress.done[i] && !f.Kind.isOrder() {
@@ -255,4 +282,4 @@ func infoVerb(verb string) string {
 var verdictNames = map[verdict]string{pass: "", killed: " (killed)", lost: " (response lost)", conflict: " (409)",
 	tooMany: " (429)", internal: " (500)",
 	denied: " (403)", cut: " (watch cut)", unreachable: " (connection refused)", forbidden: " (403, RBAC)",
-	exceeded: " (403, quota)"}
+	exceeded: " (403, quota)", unavailable: " (503)"}

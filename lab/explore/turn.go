@@ -109,16 +109,19 @@ func (t *trial) turn() (changed, step, ok bool) {
 		t.result.failed = err
 		return false, false, false
 	}
-	if changed = t.history.changes > before; changed {
+	changed = t.history.changes > before || t.history.called
+	if t.history.called = false; changed {
 		t.observed.forgetErrors()
 	}
 	if t.result.pruned || !t.operator.running() || len(t.result.alarms) > 0 && t.result.alarms[0].fatal {
 		return changed, false, false
 	}
-	if t.operator.stopped && !t.operator.restartAt.IsZero() && !time.Now().Before(t.operator.restartAt) {
-		t.operator.restartAt = time.Time{}
-		t.progress.fired++ // the next process must become quiet
-		t.operator.resume()
+	for _, op := range t.operator.operators() {
+		if op.stopped && !op.restartAt.IsZero() && !time.Now().Before(op.restartAt) {
+			op.restartAt = time.Time{}
+			t.progress.fired++ // the next process must become quiet
+			op.resume()
+		}
 	}
 	t.injector.leavePlan()
 	if t.setup.wire == nil {

@@ -21,7 +21,7 @@ func Checked(s Scenario) Report { return Report{Checked: true, Warnings: s.warni
 // for which webhooks of the operator would have to respond.
 func Check(ctx context.Context, s Scenario) error {
 	if s.Program == nil && s.Operator == nil && s.Binary == nil {
-		s.Operator = Parts() // not started
+		s.Operator, s.Services = Parts(), nil // not started
 	}
 	if err := s.validate(); err != nil {
 		return err

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"kelson.dev/lab/agent"
+	"kelson.dev/lab/agent/inside"
 )
 
 // virtual holds the data that the trials of a Program share.
@@ -18,20 +20,24 @@ type virtual struct {
 	dir          string // for the kubeconfig and certificates
 	certificates string // the folder of the certificate of webhooks
 	pool         *agent.Pool
-	former       *agent.Pool // of the former version; nil for none
-	zone         *agent.Pool // in another time zone; nil until a plan needs it
+	former       *agent.Pool            // of the former version; nil for none
+	others       map[string]*agent.Pool // of the other operators, by name
+	zone         *agent.Pool            // in another time zone; nil until a plan needs it
 	// newPool starts processes of a program, with more variables of the environment.
 	newPool  func(b *Binary, waiting int, env ...string) *agent.Pool
 	closed   sync.Once
 	external []agent.External // of all processes
+	// unanswered are the requests to services for which there was no answer, in all runs.
+	unanswered []string
 }
 
 // waitingProcesses is the number of processes that start in advance.
 const waitingProcesses = 2
 
-// newVirtual starts the first processes of a Program. Its Pod is in the namespace, in which
-// operators create their Leases.
-func newVirtual(b, former *Binary, namespace string) (_ *virtual, err error) {
+// newVirtual starts the first processes of the Program of a scenario. Its Pod is in the namespace
+// of its ServiceAccount, in which operators create their Leases.
+func newVirtual(s *Scenario) (_ *virtual, err error) {
+	b, former, namespace := s.Program, s.FormerProgram, s.namespace
 	v := &virtual{program: b}
 	if v.dir, err = os.MkdirTemp("", "kelson-explore-"); err != nil {
 		return nil, err
@@ -58,11 +64,24 @@ func newVirtual(b, former *Binary, namespace string) (_ *virtual, err error) {
 	if namespace != "" {
 		env = append(env, "POD_NAMESPACE="+namespace)
 	}
+	if len(s.Services) > 0 {
+		files, err := writeServiceFiles(v.dir, s.Services)
+		if err != nil {
+			return nil, fmt.Errorf("certificates of services: %w", err)
+		}
+		env = append(env, files.variables(s.Services, slices.ContainsFunc(b.Env, func(v string) bool {
+			return strings.HasPrefix(v, inside.AllowVariable+"=")
+		}))...)
+	}
 	v.newPool = func(b *Binary, waiting int, more ...string) *agent.Pool {
 		return agent.NewPool(agent.Config{Path: b.Path, Dir: b.Dir, Args: variables.replace(b.Args),
 			Env: variables.replace(slices.Concat(env, b.Env, more))}, waiting)
 	}
 	v.pool = v.newPool(b, waitingProcesses)
+	v.others = map[string]*agent.Pool{}
+	for _, o := range s.Others {
+		v.others[o.Name] = v.newPool(o.Program, 1)
+	}
 	if former != nil {
 		v.former = v.newPool(former, 1)
 	}
@@ -76,8 +95,20 @@ func (v *virtual) close() {
 				pool.Close()
 			}
 		}
+		for _, pool := range v.others {
+			pool.Close()
+		}
 		os.RemoveAll(v.dir)
 	})
+}
+
+// noteUnanswered adds requests for which there was no answer.
+func (v *virtual) noteUnanswered(requests []string) {
+	for _, r := range requests {
+		if !slices.Contains(v.unanswered, r) {
+			v.unanswered = append(v.unanswered, r)
+		}
+	}
 }
 
 // asUser sends requests as a user, unless they name another one.

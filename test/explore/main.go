@@ -108,7 +108,7 @@ func run(ctx context.Context, kelson, dir, docs string, limit time.Duration, onl
 		for _, a := range r.Alarms {
 			fmt.Printf("  %s (%s) %s\n    %s\n", a.What, a.Oracle, strings.ReplaceAll(a.Detail, "\n", "\n    "), a.Plan)
 		}
-		lane := "linked"
+		lane := "virtual time"
 		if slices.Contains(p.Args, "--process") || slices.Contains(p.Args, "--binary") {
 			lane = "process"
 		}

@@ -237,7 +237,7 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		return err
 	}
 	building := newBuilding(out.errOut)
-	binary, release, err := BuildProgram(c.Context(), p, temp, building.compiling)
+	binary, release, err := buildProgram(c.Context(), p, temp, len(s.Services) > 0, building.compiling)
 	building.done(err)
 	defer release()
 	if err != nil {
@@ -248,11 +248,22 @@ func exploreProject(c *cobra.Command, dir string, o options, out *printer) error
 		o.former = s.FormerFolder()
 	}
 	if o.former != "" {
-		s.FormerProgram, release, err = buildFormer(c.Context(), temp, o, out)
+		s.FormerProgram, release, err = buildFormer(c.Context(), temp, len(s.Services) > 0, o, out)
 		defer release()
 		if err != nil {
 			return err
 		}
+		if s.FormerDefinitions, err = explore.Definitions(o.former); err != nil {
+			return fmt.Errorf("the former version: %w", err)
+		}
+	}
+	for _, folder := range s.OtherFolders() {
+		other, release, err := buildOther(c.Context(), temp, folder, len(s.Services) > 0, out)
+		defer release()
+		if err != nil {
+			return fmt.Errorf("the operator %s: %w", folder.Name, err)
+		}
+		s.Others = append(s.Others, other)
 	}
 	err = exploreProgram(c.Context(), p, s, binary, o, out)
 	if errors.As(err, new(unexplored)) {
@@ -279,8 +290,8 @@ func notBuilt(ctx context.Context, p *project.Project, temp string, err error) e
 
 // buildFormer builds the former version of the operator. The file belongs to the caller until
 // release is called, also if there is an error.
-func buildFormer(ctx context.Context, temp string, o options, out *printer) (_ *explore.Binary, release func(),
-	err error) {
+func buildFormer(ctx context.Context, temp string, services bool, o options, out *printer) (_ *explore.Binary,
+	release func(), err error) {
 	release = func() {}
 	p, err := project.Open(o.former)
 	if err != nil {
@@ -290,12 +301,31 @@ func buildFormer(ctx context.Context, temp string, o options, out *printer) (_ *
 		return nil, release, err
 	}
 	building := newBuilding(out.errOut)
-	binary, release, err := BuildProgram(ctx, p, temp, building.compiling)
+	binary, release, err := buildProgram(ctx, p, temp, services, building.compiling)
 	building.done(err)
 	if err != nil {
 		return nil, release, fmt.Errorf("the former version, %s: %w", o.former, err)
 	}
 	return &explore.Binary{Path: binary, Args: slices.Concat(p.Args, o.args), Dir: p.Dir}, release, nil
+}
+
+// buildOther builds another operator. The file belongs to the caller until release is called, also
+// if there is an error.
+func buildOther(ctx context.Context, temp string, folder explore.OtherFolder, services bool,
+	out *printer) (_ explore.Other, release func(), err error) {
+	release = func() {}
+	p, err := project.Open(folder.Folder)
+	if err != nil {
+		return explore.Other{}, release, err
+	}
+	if temp, err = os.MkdirTemp(temp, "other-"); err != nil {
+		return explore.Other{}, release, err
+	}
+	building := newBuilding(out.errOut)
+	binary, release, err := buildProgram(ctx, p, temp, services, building.compiling)
+	building.done(err)
+	return explore.Other{Name: folder.Name, Program: &explore.Binary{Path: binary, Args: folder.Args,
+		Env: folder.Env, Dir: p.Dir}}, release, err
 }
 
 // check checks the manifests of a folder, and neither builds nor runs the operator.
@@ -338,6 +368,9 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 		s.Program.Env = append(s.Program.Env, allowed)
 		if s.FormerProgram != nil {
 			s.FormerProgram.Env = append(s.FormerProgram.Env, allowed)
+		}
+		for _, other := range s.Others {
+			other.Program.Env = append(other.Program.Env, allowed)
 		}
 	}
 	err, first := error(nil), true
@@ -399,8 +432,18 @@ func (p *printer) drive(ctx context.Context, run func(context.Context, func(expl
 // caller until release is called; see [Link].
 func BuildProgram(ctx context.Context, p *project.Project, temp string,
 	compiling func(path string)) (binary string, release func(), err error) {
-	return Link(p, "virtual", temp, func(file string) error {
-		return agent.Program{Dir: p.Main, Tags: p.Tags, Compiling: compiling}.Build(ctx,
+	return buildProgram(ctx, p, temp, false, compiling)
+}
+
+// buildProgram does the same as BuildProgram, for an operator that may call services.
+func buildProgram(ctx context.Context, p *project.Project, temp string, services bool,
+	compiling func(path string)) (binary string, release func(), err error) {
+	command := "virtual"
+	if services {
+		command = "virtual-services"
+	}
+	return Link(p, command, temp, func(file string) error {
+		return agent.Program{Dir: p.Main, Tags: p.Tags, Services: services, Compiling: compiling}.Build(ctx,
 			filepath.Join(filepath.Dir(file), "overlay"), file)
 	})
 }

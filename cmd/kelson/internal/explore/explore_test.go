@@ -132,6 +132,48 @@ func TestNotInVirtualTime(t *testing.T) {
 	}
 }
 
+// explore.yaml describes services, other operators and the former version. Plans with faults of
+// these run by the command, and the operator whose bug they show is named.
+func TestServicesAndOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles programs")
+	}
+	source, err := os.ReadFile("../../../../lab/explore/testdata/program/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, main, _ := strings.Cut(string(source), "\npackage main\n")
+	dir, issuer := operator(t, main), operator(t, main)
+	config := `roles: []
+former: ` + issuer + `
+operators: [{name: issuer, folder: ` + issuer + `, env: {SUFFIX: -issued}}]
+env: {CORRECT: "yes", ZONES: https://dns.example.com/v1}
+services:
+- address: https://dns.example.com
+  answers: [{method: POST, path: /v1/zones, status: 201}]
+inputs: [create: {apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {web: "yes"}}}]
+`
+	if err := os.WriteFile(filepath.Join(dir, explore.ConfigFile), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for plan, want := range map[string]string{
+		"lose-response POST https://dns.example.com /v1/zones #1": "POST https://dns.example.com/v1/zones is called twice",
+		"kill-after create secrets default/web-issued-key #1":     "secrets default/web-issued-cert: is missing",
+		"beside after operator former #1":                         "",
+	} {
+		out, errOut, err := runExplore(t, dir, "--output=json", "--plan", plan)
+		var result Result
+		if failed := json.Unmarshal([]byte(out), &result); failed != nil || result.Error != "" ||
+			(err != nil) != (want != "") {
+			t.Errorf("%s: %v, %v, %s%s", plan, err, failed, out, errOut)
+			continue
+		}
+		if want != "" && (len(result.Alarms) != 1 || !strings.Contains(result.Alarms[0].Detail, want)) {
+			t.Errorf("%s: %s, want %q", plan, out, want)
+		}
+	}
+}
+
 // --check needs no operator that compiles. It finds samples that the control plane refuses, and
 // warns.
 func TestCheckBeforeBuild(t *testing.T) {

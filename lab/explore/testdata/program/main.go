@@ -3,8 +3,8 @@
 // LEASE, it leads by a Lease, and with RANDOM, its pauses depend on random numbers. With DATE, the
 // Secrets have the date in a time zone: in that of the process, or in UTC. VARIABLES has the values
 // that other variables must have, and ARGUMENTS the arguments. SERVICE is an address that the
-// program must reach. ZONES is that of a service that creates zones; with LATE, the program creates
-// a zone after the first Secret.
+// program must reach. The names of the Secrets contain SUFFIX. ZONES is the address of a service
+// that creates zones; with LATE, the program creates a zone after the first Secret.
 package main
 
 import (
@@ -220,8 +220,8 @@ func reconcile(web *object) error {
 	if os.Getenv("CORRECT") != "" && os.Getenv("LATE") == "" {
 		last = "-cert"
 	}
-	path := "/api/v1/namespaces/" + web.Metadata.Namespace + "/secrets"
-	if err := call("GET", path+"/"+web.Metadata.Name+last, nil, nil); err != errNotFound {
+	path, name := "/api/v1/namespaces/"+web.Metadata.Namespace+"/secrets", web.Metadata.Name+os.Getenv("SUFFIX")
+	if err := call("GET", path+"/"+name+last, nil, nil); err != errNotFound {
 		return err
 	}
 	for _, suffix := range []string{"-key", "-cert"} {
@@ -232,7 +232,7 @@ func reconcile(web *object) error {
 		}
 		pause()
 		log.Print("create the Secret ", suffix)
-		secret := object{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: web.Metadata.Name + suffix,
+		secret := object{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: name + suffix,
 			Owners: []owner{{"v1", "ConfigMap", web.Metadata.Name, web.Metadata.UID}}}}
 		switch os.Getenv("DATE") {
 		case "local":

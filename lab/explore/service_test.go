@@ -1,0 +1,143 @@
+package explore_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/lab/agent"
+	"kelson.dev/lab/explore"
+)
+
+// servicesProgram builds an operator that calls services with a transport of its own.
+func servicesProgram(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles a program")
+	}
+	file := filepath.Join(t.TempDir(), "operator")
+	program := agent.Program{Dir: "testdata/program", Services: true}
+	if err := program.Build(t.Context(), t.TempDir(), file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// zones returns an operator that creates a zone in a service for each ConfigMap.
+func zones(program, address string, env ...string) explore.Scenario {
+	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"web": "yes"}}}
+	s := explore.Scenario{Inputs: []explore.Input{explore.Create(web)},
+		Program: &explore.Binary{Path: program, Env: append(env, "CORRECT=yes", "ZONES="+address)}}
+	created := "created"
+	s.Services = []explore.Service{{Address: strings.Replace(address, "//dns.", "//*.", 1), Answers: []explore.Answer{
+		{Method: http.MethodGet, Path: "/zones/*", State: &created, Body: map[string]any{"name": "web"}},
+		{Method: http.MethodGet, Path: "/zones/*", Status: http.StatusNotFound},
+		{Method: http.MethodPost, Path: "/zones", Status: http.StatusCreated, Becomes: &created, Delay: 2 * time.Second},
+	}}}
+	return s
+}
+
+var ofCalls = []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Lose, explore.Refuse, explore.Unavailable,
+	explore.SlowResponse, explore.Hold}
+
+// An operator that creates a zone again after a kill or a lost response is found, over TLS and
+// without it. One that looks for the zone first raises no alarm. Equal plans have equal histories.
+func TestServices(t *testing.T) {
+	program := servicesProgram(t)
+	for _, at := range []struct{ host, prefix string }{{"https://dns.example.com", "/v1"},
+		{"http://dns.example.com:8080", ""}} {
+		address := at.host + at.prefix
+		faulty := alarmsOf(t, zones(program, address), ofCalls...)
+		want := "POST " + address + "/zones is called twice, without faults once"
+		post := " POST " + at.host + " " + at.prefix + "/zones #1"
+		if a := faulty["O2 kill-after"+post]; a.Detail != want || len(faulty) != 1 {
+			t.Errorf("%s: %q, want %q in %v", address, a.Detail, want, faulty)
+		}
+		if got, steps := replayed(t, zones(program, address), "lose-response"+post); got != "O2 "+want {
+			t.Errorf("%s: %q, want %q\n%s", address, got, want, steps)
+		}
+		s := zones(program, address, "CAREFUL=yes")
+		report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Kinds: ofCalls})
+		if err != nil || len(report.Alarms) > 0 {
+			t.Errorf("%s: %v, %v", address, err, report.Alarms)
+		}
+		for _, kind := range []string{"refuse", "5xx", "slow-response"} {
+			plan := kind + " GET " + at.host + " " + at.prefix + "/zones/web #1"
+			got, steps := replayed(t, s, plan)
+			if got != "" || !strings.Contains(steps, "FAULT "+plan) ||
+				!strings.Contains(steps, "response: POST "+at.host+" "+at.prefix+"/zones") {
+				t.Errorf("%s: %q\n%s", plan, got, steps)
+			}
+		}
+		repetition, err := explore.Repeat(t, s, "lose-response"+post, runs(t))
+		if err != nil || repetition.Unequal > 0 {
+			t.Errorf("%v, %v: want equal histories", repetition, err)
+		}
+	}
+}
+
+// What calls have left is part of the state: an operator that creates the zone after its first
+// Secret, and looks only for that, never creates the zone after a kill. A request without an answer
+// is reported.
+func TestStateOfServices(t *testing.T) {
+	program := servicesProgram(t)
+	s := zones(program, "https://dns.example.com/v1", "LATE=yes")
+	s.Services[0].Answers = s.Services[0].Answers[1:]
+	alarms := alarmsOf(t, s, explore.KillAfter)
+	if a := alarms["O1 kill-after create secrets default/web-key #1"]; !strings.Contains(a.Detail,
+		"https://dns.example.com/v1/zones: is missing") {
+		t.Errorf("%v", alarms)
+	}
+	s = zones(program, "https://dns.example.com/v1", "CAREFUL=yes")
+	s.Services[0].Answers = s.Services[0].Answers[2:]
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
+	const want = "no service has an answer in explore.yaml, so it is 404: GET https://dns.example.com/v1/zones/web"
+	if err != nil || !strings.Contains(report.Summary(), want) {
+		t.Errorf("%v, %s\nwant %q", err, report.Summary(), want)
+	}
+}
+
+// explore.yaml describes services. Wrong ones are refused, with the field.
+func TestConfigOfServices(t *testing.T) {
+	s, err := explore.Project(project(t, `
+services:
+- address: https://*.example.com/v1
+  answers:
+  - {method: POST, path: /zones, status: 201, headers: {Location: /v1/zones/1}, body: {id: 1}, delay: 2s, becomes: created}
+  - {path: /zones/**, state: created, body: text, times: 2}
+  - {method: GET, fails: true}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Services) != 1 || len(s.Services[0].Answers) != 3 {
+		t.Fatalf("%+v", s.Services)
+	}
+	if a := s.Services[0].Answers[0]; a.Status != 201 || a.Header.Get("Location") != "/v1/zones/1" ||
+		a.Delay != 2*time.Second || a.Becomes == nil || *a.Becomes != "created" || a.State != nil {
+		t.Errorf("%+v", a)
+	}
+	for config, want := range map[string]string{
+		"services: [{address: example.com, answers: [{}]}]":                        `address "example.com": want HOST:PORT or a URL`,
+		"services: [{address: 'ftp://a', answers: [{}]}]":                          "want HOST:PORT, or a URL with http or https",
+		"services: [{address: 'http://a'}]":                                        "services[0]: http://a has no answers",
+		"services: [{address: 'http://a', answers: [{path: zones}]}]":              `answers[0]: path "zones": want a path such as /zones/*`,
+		"services: [{address: 'http://a', answers: [{method: get}]}]":              `method "get": want upper case, such as GET`,
+		"services: [{address: 'http://a', answers: [{status: 99}]}]":               "status 99: want 200 to 599",
+		"services: [{address: 'http://a', answers: [{fails: true, status: 200}]}]": "an answer that fails has no status and no body",
+		"services: [{address: 'http://a', answers: [{body: a, file: b}]}]":         "set one of body and file",
+		"services: [{address: 'http://a', answers: [{file: missing.json}]}]":       "missing.json: no such file",
+		"services: [{address: 'http://a', answers: [{times: -1}]}]":                "times and delay must not be negative",
+		"services: [{address: 'http://a', answers: [{path: '/a/**/b'}]}]":          `path "/a/**/b": want`,
+		"services: [{address: 'http://a?b=c', answers: [{}]}]":                     `address "http://a?b=c": want`,
+	} {
+		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
