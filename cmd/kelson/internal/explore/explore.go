@@ -76,7 +76,8 @@ console --failure shows them.
 
 The file explore.yaml in the project's folder can replace the samples by other
 inputs and config/crd/bases and config/rbac by other folders, can add invariants in
-CEL, and can set arguments and variables of the operator.
+CEL, can set arguments and variables of the operator, and can describe the services
+and the other operators that it needs.
 
 The project needs no code for this, and may use any version of Kubernetes'
 libraries. The command builds its program with a small agent, which replaces the
