@@ -67,7 +67,7 @@ func TestFormerVersion(t *testing.T) {
 func TestNoFormerVersion(t *testing.T) {
 	s := keyed("-token", nil)
 	report, err := explore.Explore(t, s, explore.Options{Check: true})
-	const want = "not tried: upgrade, rollback: they need a former version of the operator (--former)"
+	const want = "not tried: upgrade, rollback, beside, upgrade-definitions: they need a former version of the operator (--former)"
 	if err != nil || !strings.Contains(report.Summary(), want) {
 		t.Errorf("%v, %s\nwant %q", err, report.Summary(), want)
 	}
