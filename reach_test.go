@@ -21,6 +21,8 @@ var unreachable = []struct {
 		why: "custom API servers must be able to require the engine without it"},
 }
 
+// TestUnreachable fails if a package of this module, the engine or the library needs a package that
+// it must not, even if only one of its imports imports it.
 func TestUnreachable(t *testing.T) {
 	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./toolchain/...", "./operator/...",
 		"./apiserver/...")
