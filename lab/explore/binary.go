@@ -115,7 +115,7 @@ type wire struct {
 
 // command returns the program that talks to a kubeconfig. The copies of its files are in dir.
 func (w *wire) command(ctx context.Context, dir, kubeconfig string) (*exec.Cmd, error) {
-	v, err := newVariables(w.binary, dir, kubeconfig, w.certificates)
+	v, err := newVariables(w.binary, dir, kubeconfig, w.certificates, "")
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func TestServices(t *testing.T) {
 
 // What calls have left is part of the state: an operator that creates the zone after its first
 // Secret, and looks only for that, never creates the zone after a kill. A request without an answer
-// is reported.
+// is reported. A program may read the authority of the services from a file.
 func TestStateOfServices(t *testing.T) {
 	program := servicesProgram(t)
 	s := zones(program, "https://dns.example.com/v1", "LATE=yes")
@@ -93,7 +93,7 @@ func TestStateOfServices(t *testing.T) {
 		"https://dns.example.com/v1/zones: is missing") {
 		t.Errorf("%v", alarms)
 	}
-	s = zones(program, "https://dns.example.com/v1", "CAREFUL=yes")
+	s = zones(program, "https://dns.example.com/v1", "CAREFUL=yes", "CA=$SERVICES_CA")
 	s.Services[0].Answers = s.Services[0].Answers[2:]
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
 	const want = "no service has an answer in explore.yaml, so it is 404: GET https://dns.example.com/v1/zones/web"

@@ -64,11 +64,13 @@ type variables struct {
 	copies map[string]string // of the files, by absolute path
 }
 
-// newVariables copies the files of a binary to a folder.
-func newVariables(b *Binary, dir, kubeconfig, certificates string) (*variables, error) {
+// newVariables copies the files of a binary to a folder. The file of the authority of services is
+// "" if there are none.
+func newVariables(b *Binary, dir, kubeconfig, certificates, authority string) (*variables, error) {
 	v := &variables{binary: b, copies: map[string]string{},
 		values: strings.NewReplacer("${KUBECONFIG}", kubeconfig, "$KUBECONFIG", kubeconfig,
-			"${CERTIFICATES}", certificates, "$CERTIFICATES", certificates)}
+			"${CERTIFICATES}", certificates, "$CERTIFICATES", certificates,
+			"${SERVICES_CA}", authority, "$SERVICES_CA", authority)}
 	for _, file := range b.Files {
 		content, err := os.ReadFile(b.resolve(file))
 		if err != nil {

@@ -56,7 +56,13 @@ func newVirtual(s *Scenario) (_ *virtual, err error) {
 	if err := os.WriteFile(kubeconfig, []byte(agent.Kubeconfig), 0o600); err != nil {
 		return nil, err
 	}
-	variables, err := newVariables(b, v.dir, kubeconfig, v.certificates)
+	var files serviceFiles
+	if len(s.Services) > 0 {
+		if files, err = writeServiceFiles(v.dir, s.Services); err != nil {
+			return nil, fmt.Errorf("certificates of services: %w", err)
+		}
+	}
+	variables, err := newVariables(b, v.dir, kubeconfig, v.certificates, files.authority)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +71,6 @@ func newVirtual(s *Scenario) (_ *virtual, err error) {
 		env = append(env, "POD_NAMESPACE="+namespace)
 	}
 	if len(s.Services) > 0 {
-		files, err := writeServiceFiles(v.dir, s.Services)
-		if err != nil {
-			return nil, fmt.Errorf("certificates of services: %w", err)
-		}
 		env = append(env, files.variables(s.Services, slices.ContainsFunc(b.Env, func(v string) bool {
 			return strings.HasPrefix(v, inside.AllowVariable+"=")
 		}))...)

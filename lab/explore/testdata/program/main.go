@@ -4,12 +4,15 @@
 // Secrets have the date in a time zone: in that of the process, or in UTC. VARIABLES has the values
 // that other variables must have, and ARGUMENTS the arguments. SERVICE is an address that the
 // program must reach. The names of the Secrets contain SUFFIX. ZONES is the address of a service
-// that creates zones; with LATE, the program creates a zone after the first Secret.
+// that creates zones; with LATE, the program creates a zone after the first Secret. CA is the file
+// of the only authority of services that the program trusts.
 package main
 
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +66,13 @@ func main() {
 	}
 	if want := os.Getenv("ARGUMENTS"); want != "" && want != strings.Join(os.Args[1:], " ") {
 		log.Fatalf("the arguments are %q, want %s", os.Args[1:], want)
+	}
+	if file := os.Getenv("CA"); file != "" {
+		authorities := x509.NewCertPool()
+		if data, err := os.ReadFile(file); err != nil || !authorities.AppendCertsFromPEM(data) {
+			log.Fatal("no authority of services: ", err)
+		}
+		services.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: authorities}
 	}
 	if os.Getenv("EXIT") != "" {
 		os.Exit(3)
