@@ -29,6 +29,7 @@ var realTime = map[string]string{
 	"kubernetes/node/process/TestStrayProcessesOfOneContainer":       moreTime,
 	"kubernetes/addPod":                                              inBubble,
 	"lab/explore/act":                                                inBubble,
+	"lab/explore/renames":                                            inBubble,
 	"operator/controller/ReconcileYielding":                          inBubble,
 	"operator/events/TestRepetition":                                 inBubble,
 	"operator/informer/OnAdd":                                        slowPart,
