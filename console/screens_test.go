@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/test/child"
 )
 
 // consoleMemory bounds the memory of kelson console with 10,000 objects and 17,000 Events, in
@@ -159,20 +160,16 @@ func (s *screen) shot(name string) {
 // memory returns the maximum of the console's own resident memory, in bytes. The pages of the
 // program are not among it: the kernel maps as many as it has read already, up to most of the file,
 // and drops them when memory is short.
-func (s *screen) memory() (resident int) {
+func (s *screen) memory() (resident int64) {
 	s.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.console.Process.Pid))
+	used, err := child.UsageOf(s.console.Process.Pid)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	value := func(name string) int {
-		_, rest, _ := strings.Cut(string(status), name+":")
-		kib, _ := strconv.Atoi(strings.Fields(rest)[0])
-		return kib << 10
-	}
-	s.t.Logf("the console uses %d MiB, of which %d are pages of the program, and at most %d MiB", value("VmRSS")>>20,
-		value("RssFile")>>20, value("VmHWM")>>20)
-	return value("VmHWM") - value("RssFile")
+	program := used.Resident - used.Anonymous
+	s.t.Logf("the console uses %d MiB, of which %d are pages of the program, and at most %d MiB", used.Resident>>20,
+		program>>20, used.Peak>>20)
+	return used.Peak - program
 }
 
 func create(t *testing.T, c client.Client, objects ...client.Object) {

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"syscall"
+
+	"kelson.dev/internal/durable"
 )
 
 // newSuffix is the suffix of files that are not renamed yet to their names.
@@ -39,9 +39,9 @@ func create(files ...content) error {
 			return err
 		}
 	}
-	err := syncDir(dir)
+	err := durable.Folder(dir)
 	if missing != nil {
-		err = errors.Join(err, syncDir(filepath.Dir(dir)))
+		err = errors.Join(err, durable.Folder(filepath.Dir(dir)))
 	}
 	return err
 }
@@ -85,21 +85,5 @@ func resume(certFile, keyFile string) error {
 		return nil
 	}
 	// a rename to the same name does nothing
-	return errors.Join(os.Rename(cert, certFile), os.Rename(key, keyFile), syncDir(filepath.Dir(certFile)))
-}
-
-// syncDir makes the renames in a directory durable. Windows cannot sync directories.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // some network file systems cannot sync directories
-	}
-	return errors.Join(err, d.Close())
+	return errors.Join(os.Rename(cert, certFile), os.Rename(key, keyFile), durable.Folder(filepath.Dir(certFile)))
 }

@@ -7,9 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/bench/lean"
+	"kelson.dev/test/child"
 )
 
 const (
@@ -245,30 +243,11 @@ func send(c *lean.Client, method, path, media, body string) error {
 // processorTime returns the processor time that the processes have used.
 func (p processes) processorTime() (sum time.Duration, err error) {
 	for _, id := range p {
-		used, err := processorTime(id)
+		used, err := child.UsageOf(id)
 		if err != nil {
 			return 0, err
 		}
-		sum += used
+		sum += used.CPU
 	}
 	return sum, nil
-}
-
-func processorTime(id int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
-	if err != nil {
-		return 0, err
-	}
-	// user and system time, in hundredths of a second, are fields 14 and 15; the name in
-	// parentheses is field 2
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"kelson.dev/test/child"
 )
 
 // memory is the resident memory of the servers of a side, in bytes.
@@ -39,21 +40,19 @@ func childProcesses() (map[string]process, error) {
 		if err != nil {
 			continue // the process has ended
 		}
-		values := map[string]string{}
-		for line := range strings.Lines(string(status)) {
-			name, value, _ := strings.Cut(line, ":")
-			values[name] = strings.TrimSpace(value)
-		}
-		if values["PPid"] != strconv.Itoa(os.Getpid()) {
+		_, parent, _ := strings.Cut(string(status), "\nPPid:")
+		if strings.TrimSpace(strings.SplitN(parent, "\n", 2)[0]) != strconv.Itoa(os.Getpid()) {
 			continue
 		}
-		line, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-		kb, failed := strconv.ParseInt(strings.TrimSuffix(values["VmRSS"], " kB"), 10, 64)
-		if err != nil || failed != nil {
+		folder := filepath.Dir(file)
+		line, noLine := os.ReadFile(filepath.Join(folder, "cmdline"))
+		id, noID := strconv.Atoi(filepath.Base(folder))
+		used, ended := child.UsageOf(id)
+		if noLine != nil || noID != nil || ended != nil {
 			continue
 		}
 		args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-		all[filepath.Base(args[0])] = process{args, kb << 10}
+		all[filepath.Base(args[0])] = process{args, used.Resident}
 	}
 	return all, nil
 }

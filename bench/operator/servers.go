@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -157,14 +155,8 @@ func (s *server) prepare() error {
 func (s *server) cpu() float64 {
 	var all float64
 	for _, p := range s.processes {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID))
-		_, rest, _ := strings.Cut(string(stat), ") ") // after the name
-		if fields := strings.Fields(rest); len(fields) > 12 {
-			for _, ticks := range fields[11:13] { // user and kernel mode
-				n, _ := strconv.ParseFloat(ticks, 64)
-				all += n / 100
-			}
-		}
+		used, _ := child.UsageOf(p.ID)
+		all += used.CPU.Seconds()
 	}
 	return all
 }

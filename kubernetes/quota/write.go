@@ -13,30 +13,26 @@ import (
 	"kelson.dev/apiserver/store/derived"
 )
 
-// These are the field managers of a quota's status. Kubernetes has two, because two programs write
-// the status.
-const (
-	ByAdmission  = "kube-apiserver"
-	ByController = "kube-controller-manager"
-)
+// manager is the field manager of a quota's status that admission writes.
+const manager = "kube-apiserver"
 
-// Write returns the operation that stores a quota with a changed status, whose fields it attributes
-// to a manager. Its precondition is the quota's revision in the snapshot.
-func Write(registry *resource.Registry, sn *store.Snapshot, q *corev1.ResourceQuota, manager string) (store.Op, error) {
+// Write returns the operation by which admission stores a quota with a changed status. Its
+// precondition is the quota's revision in the snapshot.
+func Write(registry *resource.Registry, sn *store.Snapshot, q *corev1.ResourceQuota) (store.Op, error) {
 	key := store.Key{Resource: Resource, Namespace: q.Namespace, Name: q.Name}
 	res, ok := registry.Current().ByName(schema.GroupResource{Resource: Resource})
 	obj := sn.Get(key)
 	if !ok || obj == nil {
 		return store.Op{}, errors.New("write quota: not found")
 	}
-	data, err := encode(res, obj, q, manager)
+	data, err := encode(res, obj, q)
 	if err != nil {
 		return store.Op{}, fmt.Errorf("write quota %s/%s: %w", q.Namespace, q.Name, err)
 	}
 	return store.Op{Key: key, Data: data, Expect: obj.Revision}, nil
 }
 
-func encode(res *resource.Resource, stored *store.Object, q *corev1.ResourceQuota, manager string) ([]byte, error) {
+func encode(res *resource.Resource, stored *store.Object, q *corev1.ResourceQuota) ([]byte, error) {
 	live, err := res.Codec.Load(stored.Data)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/durable"
 )
 
 const (
@@ -335,7 +336,7 @@ func (r *Retainer) begin(revision uint64, now time.Time, state func(*Writer) err
 	if err := os.Rename(name+unfinished, name); err != nil {
 		return err
 	}
-	if err := syncFolder(r.dir); err != nil {
+	if err := durable.Folder(r.dir); err != nil {
 		return err
 	}
 	info, err := f.Stat()
@@ -345,14 +346,6 @@ func (r *Retainer) begin(revision uint64, now time.Time, state func(*Writer) err
 	r.file, r.w, r.began, r.base, r.written = f, w, now, info.Size(), max(r.written, revision)
 	r.setDurable(r.written)
 	return nil
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func (r *Retainer) setDurable(revision uint64) {

@@ -1,7 +1,6 @@
 package child
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 type Usage struct {
 	// CPU is the processor time in user and kernel mode since the start of the process.
 	CPU time.Duration
+	// Children is the CPU of the child processes that have ended and that it has waited for.
+	Children time.Duration
 	// Resident is the memory with the pages of files, Anonymous the part without them. Peak is the
 	// highest Resident.
 	Resident, Anonymous, Peak int64
@@ -20,7 +21,7 @@ type Usage struct {
 
 // Plus returns the sum of what two processes use.
 func (u Usage) Plus(o Usage) Usage {
-	return Usage{u.CPU + o.CPU, u.Resident + o.Resident, u.Anonymous + o.Anonymous, u.Peak + o.Peak}
+	return Usage{u.CPU + o.CPU, u.Children + o.Children, u.Resident + o.Resident, u.Anonymous + o.Anonymous, u.Peak + o.Peak}
 }
 
 // tick is the unit of processor time in /proc.
@@ -47,20 +48,27 @@ func UsageOf(id int) (u Usage, err error) {
 	if u.Resident == 0 { // processes that have ended, until their parent waits for them
 		return u, fmt.Errorf("memory of process %d: %w", id, os.ErrProcessDone)
 	}
-	u.CPU, err = cpuOf(id)
-	return u, err
+	return u, u.readCPU(id)
 }
 
-func cpuOf(id int) (time.Duration, error) {
+func (u *Usage) readCPU(id int) error {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("processor time of process %d: %w", id, err)
 	}
+	// utime, stime, cutime and cstime are the 12th to 15th fields after the name in parentheses,
+	// which may contain spaces
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("processor time of process %d: %q", id, stat)
+	if len(fields) < 15 {
+		return fmt.Errorf("processor time of process %d: %q", id, stat)
 	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick, errors.Join(err1, err2)
+	var ticks [4]int64
+	for n, field := range fields[11:15] {
+		if ticks[n], err = strconv.ParseInt(field, 10, 64); err != nil {
+			return fmt.Errorf("processor time of process %d: %w", id, err)
+		}
+	}
+	u.CPU = time.Duration(ticks[0]+ticks[1]) * tick
+	u.Children = time.Duration(ticks[2]+ticks[3]) * tick
+	return nil
 }

@@ -98,19 +98,7 @@ func established(s *step) { s.established = true }
 // verbs sends the same requests as for built-in kinds.
 func (d *sampleDefinition) verbs(own string, seed uint64) []step {
 	b := d.builder(own, seed)
-	b.create("first")
-	b.create("a")
-	b.create("b")
-	b.reads()
-	b.creates()
-	b.invalid()
-	b.updates()
-	b.patches()
-	b.applies()
-	b.subviews()
-	b.deletes()
-	b.deleteCollections()
-	b.watches()
+	b.allVerbs()
 	return b.steps
 }
 

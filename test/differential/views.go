@@ -169,6 +169,23 @@ func (b *builder) watches() {
 	b.add("watch negative timeout", http.MethodGet, b.listing("watch=1&timeoutSeconds=-1"), events)
 }
 
+// allVerbs sends requests of every verb: first with objects that the later ones need.
+func (b *builder) allVerbs() {
+	b.create("first")
+	b.create("a")
+	b.create("b")
+	b.reads()
+	b.creates()
+	b.invalid()
+	b.updates()
+	b.patches()
+	b.applies()
+	b.subviews()
+	b.deletes()
+	b.deleteCollections()
+	b.watches()
+}
+
 // kindStream has the requests for one kind. Groups of steps can be selected; the default is all.
 func kindStream(k *kind, seed uint64) *stream {
 	return &stream{name: k.String(), steps: func(own string) []step {
@@ -180,19 +197,7 @@ func kindStream(k *kind, seed uint64) *stream {
 			b.wrongMethods()
 			return b.steps
 		}
-		b.create("first")
-		b.create("a")
-		b.create("b")
-		b.reads()
-		b.creates()
-		b.invalid()
-		b.updates()
-		b.patches()
-		b.applies()
-		b.subviews()
-		b.deletes()
-		b.deleteCollections()
-		b.watches()
+		b.allVerbs()
 		return b.steps
 	}}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"kelson.dev/test/child"
 	"kelson.dev/test/section"
 )
 
@@ -134,22 +135,12 @@ func run(env []string, name string, args ...string) (*observed, error) {
 
 // look reads the processor time and the memory of a process and its children.
 func (o *observed) look(pid int) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := child.UsageOf(pid)
 	if err != nil {
 		return
 	}
-	// utime, stime, cutime and cstime are the 12th to 15th fields after the name in parentheses, in
-	// hundredths of a second.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 15 {
-		return
-	}
-	ticks := func(i int) time.Duration {
-		n, _ := strconv.ParseInt(fields[i], 10, 64)
-		return time.Duration(n) * 10 * time.Millisecond
-	}
-	o.self, o.children = ticks(11)+ticks(12), ticks(13)+ticks(14)
-	o.memory = max(o.memory, largest(pid))
+	o.self, o.children = used.CPU, used.Children
+	o.memory = max(o.memory, used.Peak)
 	// a list for each thread
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
@@ -158,23 +149,12 @@ func (o *observed) look(pid int) {
 	// The programs that kelson explore builds have this name.
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // the thread may have ended
-		for _, child := range strings.Fields(string(children)) {
-			n, _ := strconv.Atoi(child)
-			if name, err := os.Readlink("/proc/" + child + "/exe"); err == nil && filepath.Base(name) == "virtual" {
-				o.operator = max(o.operator, largest(n))
+		for _, id := range strings.Fields(string(children)) {
+			n, _ := strconv.Atoi(id)
+			if name, err := os.Readlink("/proc/" + id + "/exe"); err == nil && filepath.Base(name) == "virtual" {
+				used, _ := child.UsageOf(n) // it may have ended
+				o.operator = max(o.operator, used.Peak)
 			}
 		}
 	}
-}
-
-// largest returns the largest resident set of a process so far, in bytes.
-func largest(pid int) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	rest, _, _ = strings.Cut(strings.TrimSpace(rest), " ")
-	n, _ := strconv.ParseInt(rest, 10, 64)
-	return n << 10
 }

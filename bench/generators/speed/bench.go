@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/bench/generators"
 	"kelson.dev/bench/median"
+	"kelson.dev/test/child"
 )
 
 // figures are medians.
@@ -194,13 +195,6 @@ func (w *watcher) edit(dir string, n int) (cost, error) {
 
 // processor returns the CPU time of the running process.
 func (w *watcher) processor() time.Duration {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	var user, system int64
-	_, _ = fmt.Sscan(fields[11], &user)
-	_, _ = fmt.Sscan(fields[12], &system)
-	return time.Duration(user+system) * 10 * time.Millisecond // clock ticks
+	used, _ := child.UsageOf(w.cmd.Process.Pid)
+	return used.CPU
 }

@@ -111,6 +111,7 @@ func TestVolumeUpdate(t *testing.T) {
 	}
 }
 
+// The files of a volume have names below its folder, and none that the links for updates use.
 func TestInvalidVolumeFiles(t *testing.T) {
 	for _, name := range []string{"../escaped", "/absolute", "..data", "a/../../b"} {
 		dir := t.TempDir()
@@ -154,8 +155,7 @@ func TestHostPath(t *testing.T) {
 	}
 	s, spec := volumeWorld(t, "echo x > /host/dir/file; cat /host/dir/file",
 		corev1.VolumeMount{Name: "host", MountPath: "/host"})
-	kind := func(k corev1.HostPathType) *corev1.HostPathType { return &k }
-	set(t, s, node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: shown}})
+	set(t, s, hostVolume(shown, ""))
 	if err := os.Mkdir(filepath.Join(shown, "dir"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,19 @@ func TestHostPath(t *testing.T) {
 	if got := runIn(t, s, spec); got != "x\n" {
 		t.Errorf("the container printed %q", got)
 	}
+	refuseHidden(t, s, shown)
+	refuseOtherTypes(t, s, shown)
+	createHostPaths(t, s, spec, shown)
+	replaceHostPath(t, s, spec, shown)
+}
+
+// hostVolume returns a volume of a path and type; the empty type accepts everything.
+func hostVolume(path string, kind corev1.HostPathType) node.Volume {
+	return node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}
+}
+
+// refuseHidden checks that the sandbox refuses paths that are hidden from pods, or do not exist.
+func refuseHidden(t *testing.T, s *sandbox, shown string) {
 	data := s.runtime.config.Root
 	for path, want := range map[string]string{
 		"/": "hidden", "/proc": "hidden", "/run": "hidden", "/root/.kube": "hidden", data: "hidden",
@@ -172,56 +185,62 @@ func TestHostPath(t *testing.T) {
 		filepath.Join(shown, "root"): "hidden", filepath.Join(shown, "root", "root"): "hidden",
 		filepath.Join(shown, "missing"): "no such file",
 	} {
-		err := s.SetVolume(node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: path}})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := s.SetVolume(hostVolume(path, "")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("hostPath %s: %v, want %q", path, err, want)
 		}
 	}
+}
+
+// refuseOtherTypes checks that the type of a volume must be that of the path.
+func refuseOtherTypes(t *testing.T, s *sandbox, shown string) {
 	for path, k := range map[string]corev1.HostPathType{shown: corev1.HostPathFile,
 		"/etc/passwd": corev1.HostPathDirectory, "/etc/group": corev1.HostPathSocket, "/tmp": corev1.HostPathBlockDev} {
-		if err := s.SetVolume(node.Volume{Name: "host",
-			HostPath: &corev1.HostPathVolumeSource{Path: path, Type: kind(k)}}); err == nil {
-			t.Errorf("hostPath %s has type %s", path, k)
+		if err := s.SetVolume(hostVolume(path, k)); err == nil {
+			t.Errorf("hostPath %s is accepted with type %s, want an error", path, k)
 		}
 	}
-	// Pods can create paths only where their users may.
-	create := func(path string, k corev1.HostPathType) error {
-		return s.SetVolume(node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: path, Type: kind(k)}})
-	}
+}
+
+// createHostPaths checks that pods can create paths, but only where their users may.
+func createHostPaths(t *testing.T, s *sandbox, spec node.ContainerSpec, shown string) {
+	create := func(path string, k corev1.HostPathType) error { return s.SetVolume(hostVolume(path, k)) }
 	if err := create(filepath.Join(shown, "new", "dir"), corev1.HostPathDirectoryOrCreate); err != nil {
-		t.Error(err)
+		t.Errorf("a directory in one that all users may write to is not created: %v", err)
 	}
 	spec.Attempt, spec.Command = 1, []string{"touch", "/host/mine"}
 	if got := runIn(t, s, spec); got != "" {
 		t.Errorf("the pod can't write to the directory that it created: %s", got)
 	}
 	if err := create(filepath.Join(shown, "new-file"), corev1.HostPathFileOrCreate); err != nil {
-		t.Error(err)
+		t.Errorf("a file in a directory that all users may write to is not created: %v", err)
 	}
 	if os.Geteuid() == 0 {
 		for _, k := range []corev1.HostPathType{corev1.HostPathDirectoryOrCreate, corev1.HostPathFileOrCreate} {
 			if err := create("/etc/kelson-test", k); err == nil || !strings.Contains(err.Error(), "may not create it") {
-				t.Errorf("%s in /etc: %v", k, err)
+				t.Errorf("%s in /etc: %v, want an error that pods may not create it", k, err)
 				os.RemoveAll("/etc/kelson-test")
 			}
 		}
 	}
-	// The pod replaces a link after the check.
+}
+
+// replaceHostPath checks that a pod cannot replace a link by one to a hidden folder between the
+// check of the volume and its mount.
+func replaceHostPath(t *testing.T, s *sandbox, spec node.ContainerSpec, shown string) {
 	link := filepath.Join(shown, "link")
 	if err := os.Symlink("dir", link); err != nil {
 		t.Fatal(err)
 	}
-	set(t, s, node.Volume{Name: "host", HostPath: &corev1.HostPathVolumeSource{Path: link,
-		Type: kind(corev1.HostPathDirectory)}})
+	set(t, s, hostVolume(link, corev1.HostPathDirectory))
 	if err := os.Remove(link); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(data, link); err != nil {
+	if err := os.Symlink(s.runtime.config.Root, link); err != nil {
 		t.Fatal(err)
 	}
 	spec.Attempt = 7
 	if _, err := s.Start(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "hidden") {
-		t.Errorf("a link to the data directory: %v", err)
+		t.Errorf("a link to the data directory: %v, want an error that it is hidden", err)
 	}
 }
 

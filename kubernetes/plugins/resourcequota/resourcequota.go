@@ -170,7 +170,7 @@ func (p *Plugin) count(a admission.Attributes, evaluator measures.Evaluator) ([]
 		if measures.Equals(c.stored[i].Status.Used, c.after[i].Status.Used) {
 			continue
 		}
-		op, err := quota.Write(p.registry, sn, &c.after[i], quota.ByAdmission)
+		op, err := quota.Write(p.registry, sn, &c.after[i])
 		if err != nil {
 			return nil, err
 		}

@@ -8,14 +8,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/filelock"
+	"kelson.dev/internal/durable"
 )
 
 // Unfinished is between the name of a backup and a number in the name of its temporary file.
@@ -52,7 +51,11 @@ func WriteBackup(name string, read func(io.Writer) error) (revision uint64, err 
 	if err := folder.Rename(temporary, base); err != nil {
 		return 0, err
 	}
-	return revision, syncFolder(folder)
+	opened, err := folder.Open(".")
+	if err != nil {
+		return revision, err
+	}
+	return revision, durable.OpenFolder(opened)
 }
 
 // createUnfinished creates a temporary file for a backup. The file is locked until it is closed, so
@@ -106,21 +109,4 @@ func isAt(f *os.File, folder *os.Root, name string) bool {
 	}
 	now, err := folder.Lstat(name)
 	return err == nil && os.SameFile(opened, now)
-}
-
-// syncFolder makes the renames in a folder durable. Windows and some network file systems cannot
-// sync folders.
-func syncFolder(folder *os.Root) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := folder.Open(".")
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Sync(); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
 }
