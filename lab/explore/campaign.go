@@ -73,8 +73,12 @@ type Report struct {
 	// NotTried lists the kinds of faults of which some plans cannot occur for the operator. These
 	// plans do not count.
 	NotTried []NotTried
-	// Failing lists the reconciles that return errors forever without any fault.
+	// Failing lists the reconciles that return errors without any fault until an input changes
+	// something, or that Scenario.Failing expects. Others that fail are an alarm.
 	Failing []string
+	// Periodic lists the objects that the operator writes at constant intervals without any fault,
+	// with the interval. These writes do not count as changes, and their numbers are not compared.
+	Periodic []string
 	// Remaining lists the objects without an owner that the operator has created and that remain,
 	// without any fault, when the objects of the inputs were deleted. They may be leaks.
 	Remaining []string
@@ -133,6 +137,10 @@ func (r Report) Notes() (notes []string) {
 	if r.Unequal > 0 {
 		notes = append(notes, fmt.Sprintf("the operator is not deterministic, so a replay may differ: "+
 			"%d of %d further runs without faults took other steps; %s", r.Unequal, r.Further, r.Difference))
+	}
+	for _, line := range r.Periodic {
+		notes = append(notes, "without any fault, the operator writes again and again, which does not count as a "+
+			"change: "+line)
 	}
 	for _, line := range r.Unanswered {
 		notes = append(notes, "no service has an answer in "+ConfigFile+", so it is 404: "+line)
@@ -230,11 +238,16 @@ func (e *explorer) explore(o Options, begin time.Time) (Report, error) {
 	for _, v := range first.points {
 		c.points[v.Point] = true
 	}
+	alarmed := reference.lasting(c.scenario.Failing)
 	for _, id := range slices.Sorted(maps.Keys(reference.outcomes.failing)) {
+		if alarmed[id] != "" {
+			continue
+		}
 		c.report.Failing = append(c.report.Failing, id+": "+reference.outcomes.failing[id])
 	}
 	c.report.Unequal, c.report.Further, c.report.Difference = reference.unequal, reference.runs, reference.difference
 	c.report.Varying = reference.outcomes.varying()
+	c.report.Periodic = c.periodic.lines()
 	c.report.Remaining = first.remaining()
 	c.report.Warnings = c.scenario.warnings
 	for _, alarm := range reference.alarms {

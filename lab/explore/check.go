@@ -31,11 +31,13 @@ type Alarm struct {
 	// the operator is a Binary, whose runs differ.
 	Seen, Runs int
 
-	// SameAs is the plan of an earlier alarm that probably has the same cause: the same objects and
-	// fields differ, or some of them. It is nil for the first alarm of a cause.
+	// SameAs is the plan of an earlier alarm that probably has the same cause: mostly the same
+	// objects and fields have the same wrong values, and the operator has done similar things more
+	// or less often. It is nil for the first alarm of a cause.
 	SameAs Plan
 
-	subjects         []string // the objects and fields that differ, or else the detail
+	subjects         []string // what differs; nil if the alarm is about something else
+	effects          []string // what was done more or less often; see effectsOf
 	fatal            bool     // the trial cannot continue
 	passing, failing *explored.Run
 }
@@ -112,28 +114,9 @@ func (e *explorer) compare(plan Plan, r *result, want *outcomes) []Alarm {
 func different(oracle, what string, found []Difference, moment string) Alarm {
 	a := Alarm{Oracle: oracle, What: what, Detail: lines(found, moment)}
 	for _, d := range found {
-		a.subjects = append(a.subjects, d.Object+d.Path)
+		a.subjects = append(a.subjects, d.subject())
 	}
 	return a
-}
-
-// sameCause reports whether two alarms probably have the same cause: everything that differs in one
-// also differs in the other.
-func (a *Alarm) sameCause(b *Alarm) bool {
-	in := func(all []string) func(string) bool {
-		return func(subject string) bool { return !slices.Contains(all, subject) }
-	}
-	x, y := a.about(), b.about()
-	return !slices.ContainsFunc(x, in(y)) || !slices.ContainsFunc(y, in(x))
-}
-
-// about returns the objects and fields that differ or, if the alarm is about something else, its
-// signature.
-func (a *Alarm) about() []string {
-	if len(a.subjects) > 0 {
-		return a.subjects
-	}
-	return []string{a.signature()}
 }
 
 // leftBehind returns the objects that remain in a run and not without faults, and those that have

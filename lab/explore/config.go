@@ -49,6 +49,7 @@ type config struct {
 	Invariants []configInvariant `json:"invariants"`
 	Ignore     []string          `json:"ignore"`
 	Retained   []string          `json:"retained"`
+	Failing    []string          `json:"failing"`
 	// WatchList is served or refused; see Scenario.
 	WatchList  WatchList       `json:"watchList"`
 	Quiet      metav1.Duration `json:"quiet"`
@@ -153,7 +154,7 @@ func (s *Scenario) configure(dir string) (*config, error) {
 			paths[i] = filepath.Join(dir, path)
 		}
 	}
-	s.Retained, s.WatchList = c.Retained, c.WatchList
+	s.Retained, s.Failing, s.WatchList = c.Retained, c.Failing, c.WatchList
 	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible,
 		c.Keep
 	if c.WebhookPort != 0 {

@@ -167,12 +167,15 @@ type explorer struct {
 	keepAll  bool               // runs keep all versions, so that differences can be found
 	// withoutWatchLists makes the server refuse watches that begin with a list in all runs.
 	withoutWatchLists bool
+	// learning makes the runs find periodic writes; periodic has those that they have found.
+	learning  bool
+	periodic  *periodic
+	ordered   bool // the baseline contains runs in random orders
+	allRights bool // the operator has all rights, because it lacks some without any fault
 	// former has the definitions of the former version, and definitionsDiffer says that they are
 	// not those of this version.
 	former            []*unstructured.Unstructured
 	definitionsDiffer bool
-	ordered           bool // the baseline contains runs in random orders
-	allRights         bool // the operator has all rights, because it lacks some without any fault
 	// what differs between the runs without faults; nil before these are complete
 	varying *expected
 	crashes map[moment]bool // of runs without alarms; nil if no run ends early
@@ -245,7 +248,7 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 	}
 	// The first run in a program fills caches that later runs share, such as those of type
 	// converters and CEL programs. Meanwhile, goroutines may run in another order.
-	if first := e.run(nil); e.virtual != nil && first.failed != nil {
+	if first := e.learn(); e.virtual != nil && first.failed != nil {
 		return nil, first.failed
 	}
 	return e, nil
@@ -343,7 +346,7 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		trial := newTrial(&setup{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p,
 			earlierCrashes: e.crashes, keepAll: e.keepAll,
 			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights,
-			former: e.former})
+			learning: e.learning, periodic: e.periodic, former: e.former})
 		trial.injector.branch = b
 		trial.setup.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()

@@ -23,6 +23,7 @@ func (a *Alarm) complete(plan Plan, r, reference *result, seen, runs int) {
 	a.Plan, a.Steps, a.Seen, a.Runs = plan, r.steps, seen, runs
 	a.Server = r.staleServer(plan)
 	a.failing = r.run(plan)
+	a.effects = effectsOf(plan, r, reference)
 	if reference != nil {
 		a.passing = reference.run(nil)
 	}

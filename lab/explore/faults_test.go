@@ -3,6 +3,7 @@ package explore_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +78,9 @@ func TestErrorThatPersists(t *testing.T) {
 	}
 }
 
-// O3: an error that persists without any fault does not prevent the exploration, and the summary
-// names it. The same error of copies is expected, and another one is not.
+// O3: an error that persists without any fault is an alarm, and does not prevent the exploration.
+// The same error of copies is expected, and another one is not. An error that a later input ends,
+// or that the scenario expects, is only part of the summary.
 func TestErrorWithoutFaults(t *testing.T) {
 	s := eachConfigMap(func(context.Context, client.Client, *corev1.ConfigMap) (operator.Result, error) {
 		return operator.Result{}, errors.New("no route to host")
@@ -100,9 +102,26 @@ func TestErrorWithoutFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "without any fault, a reconcile fails again and again: configmap default/web: no route to host"
-	if len(report.Alarms) > 0 || !strings.Contains(report.Summary(), want) {
-		t.Errorf("%v, %s; want no alarm and %q", report.Alarms, report.Summary(), want)
+	if len(report.Alarms) != 1 || report.Alarms[0].Oracle != "O3" || len(report.Alarms[0].Plan) > 0 ||
+		!regexp.MustCompile(`(?m)^configmap default/web: no route to host \(\d+ times in \S+\)$`).MatchString(
+			report.Alarms[0].Detail) || len(report.Failing) > 0 || report.Plans == 0 {
+		t.Errorf("%v, %s; want the alarm, and other plans", report.Alarms, report.Summary())
+	}
+	const note = "without any fault, a reconcile fails again and again: configmap default/web: "
+	ends := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" || cm.DeletionTimestamp != nil {
+			return operator.Result{}, nil
+		}
+		return operator.Result{}, c.Get(ctx, client.Key{Namespace: "default", Name: "password"}, &corev1.Secret{})
+	})
+	ends.Inputs = append(ends.Inputs, explore.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "password"}}))
+	s.Failing = []string{"configmap default/w*", "configmap"}
+	for name, s := range map[string]explore.Scenario{"ends": ends, "expected": s} {
+		report, err := explore.Explore(t, s, explore.Options{Check: true})
+		if err != nil || len(report.Alarms) > 0 || !strings.Contains(report.Summary(), note) {
+			t.Errorf("%s: %v, %v, %s; want no alarm and %q", name, err, report.Alarms, report.Summary(), note)
+		}
 	}
 }
 

@@ -44,8 +44,11 @@ type history struct {
 	all      []string // the text that record makes of each version; nil unless keepAll
 	keepAll  bool
 
-	// changes counts the versions, except those of background resources.
+	// changes counts the versions, except those of background resources and periodic writes.
 	changes int
+	// writes has the changes since the operator was last quiet; nil unless listening.
+	writes    []recentWrite
+	listening bool
 	// version is called with each version, except those of background resources.
 	version func(Change) error
 }
@@ -113,9 +116,16 @@ func (h *history) take(e *store.Event) error {
 		}
 	}
 	id := h.names.id(key)
-	h.changes++
+	change := Change{Type: eventTypes[e.Type], Object: obj, Previous: previous}
+	repeats := h.names.periodic.repeats(change, &h.names)
+	if !repeats {
+		h.changes++
+		h.note(eventTypes[e.Type] + " " + id)
+	}
+	if h.listening {
+		h.writes = append(h.writes, writeOf(id, change, &h.names))
+	}
 	h.changed[key.Resource] = e.Revision()
-	h.note(eventTypes[e.Type] + " " + id)
 	var hash [sha256.Size]byte
 	if e.Type == store.Deleted {
 		h.removal = e.Revision()
@@ -135,8 +145,9 @@ func (h *history) take(e *store.Event) error {
 	}
 	h.hashes[key] = hash
 	h.seen[h.sum] = true
-	change := Change{Type: eventTypes[e.Type], Object: obj, Previous: previous}
-	h.counts.count(id, change, &h.names)
+	if !repeats {
+		h.counts.count(id, change, &h.names)
+	}
 	if h.version != nil {
 		return h.version(change)
 	}

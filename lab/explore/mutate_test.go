@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
+	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 )
@@ -65,6 +67,49 @@ func TestMutate(t *testing.T) {
 				t.Errorf("%v, %v", repetition, err)
 			}
 		}
+	}
+}
+
+// deployments creates a Deployment for the ConfigMap web. It creates it again if its template is
+// another one. The bug: annotations that others have added to the template count, too.
+func deployments(correct bool) explore.Scenario {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" || cm.DeletionTimestamp != nil {
+			return operator.Result{}, nil
+		}
+		app := map[string]string{"app": "web"}
+		want := ownedBy(cm, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}}}})
+		want.Name = "web"
+		current := &appsv1.Deployment{}
+		err := c.Get(ctx, client.KeyOf(want), current)
+		switch {
+		case apierrors.IsNotFound(err):
+			return operator.Result{RequeueAfter: time.Minute}, c.Create(ctx, want)
+		case err != nil:
+			return operator.Result{}, err
+		case correct || len(current.Spec.Template.Annotations) == 0:
+			return operator.Result{}, nil
+		}
+		return operator.Result{RequeueAfter: time.Minute}, client.IgnoreNotFound(c.Delete(ctx, current))
+	})
+	s.Env = append(s.Env, testenv.Nodes(controlplane.Simulated{}))
+	s.Horizon = 30 * time.Minute
+	return s
+}
+
+// The policy of another party changes the template of a Deployment, and with it the hash in the
+// names of its ReplicaSet and Pods. This is no alarm, unless the operator creates the Deployment
+// again and again because of it.
+func TestMutateDeployment(t *testing.T) {
+	const plan = "mutate create deployments.apps default/web #1"
+	if got, steps := replayed(t, deployments(true), plan); got != "" {
+		t.Errorf("alarms %q\n%s", got, steps)
+	}
+	if got, steps := replayed(t, deployments(false), plan); !strings.Contains(got, "O4") {
+		t.Errorf("alarms %q, want O4\n%s", got, steps)
 	}
 }
 

@@ -16,6 +16,9 @@ type oracles struct {
 	observed *observed
 	progress *progress
 	unusual  bool // the operator may return errors for a field
+	// failing has the errors that have persisted when the operator was last quiet, by controller
+	// and object.
+	failing map[string]string
 }
 
 // checkRecreated raises an alarm if the state differs from the one before an object was deleted and

@@ -130,6 +130,9 @@ func (e *explorer) reference() (*baseline, error) {
 	base := &baseline{}
 	first := e.run(nil)
 	if e.lacksRights(base, first) {
+		if e.periodic == nil && e.wire == nil {
+			e.learn() // it has now written what it could not write before
+		}
 		first = e.run(nil)
 	}
 	switch {
@@ -155,7 +158,7 @@ func (e *explorer) reference() (*baseline, error) {
 		return nil, err
 	}
 	e.varying = base.outcomes.end
-	base.alarms = append(base.alarms, base.leaks(e.scenario.Retained)...)
+	base.alarms = append(append(base.alarms, base.failures(e.scenario.Failing)...), base.leaks(e.scenario.Retained)...)
 	return base, nil
 }
 

@@ -20,9 +20,11 @@ type result struct {
 	effect         bool              // SetField has changed more than the field
 	failing        map[string]string // the errors that persist, by controller and object
 	failingCopies  []string          // the keys in failing that are copies of Batch
+	lasting        map[string]string // the errors that no later input ends, with their number
 	cached         map[string]bool   // resources of the reads that may return an older state
 	sawOld         bool              // a read after a stale restart has returned an older state
 	sentWatchLists bool              // the operator has sent watches that begin with a list
+	periodic       *periodic         // the periodic writes that the run has found; nil for none
 	foreign        string            // the value of a foreign write's field, as JSON; "" for none
 	crashes        []moment          // after the last fault
 	pruned         bool              // the run ended at a crash that an earlier run also had

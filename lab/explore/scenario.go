@@ -59,6 +59,9 @@ type Scenario struct {
 	// are deleted: RESOURCE, or RESOURCE NAMESPACE/NAME, in which * matches any characters but a
 	// slash.
 	Retained []string
+	// Failing lists reconciles that return errors deliberately, without any fault: CONTROLLER, or
+	// CONTROLLER NAMESPACE/NAME of the object, in which * matches any characters but a slash.
+	Failing []string
 	// Quiet is how long nothing must change until the operator counts as quiet; 0 means five
 	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both
 	// are virtual time.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
 	"kelson.dev/apiserver/store"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -32,6 +33,8 @@ type setup struct {
 	allRights      bool            // the operator has all rights instead of those of the scenario
 	keepAll        bool            // the run must set result.versions
 	noWatchLists   bool            // the server refuses watches that begin with a list
+	learning       bool            // the run must find periodic writes
+	periodic       *periodic       // those of runs without faults; nil for none
 	varying        *expected       // what differs between runs without faults; nil before they end
 	earlierCrashes map[moment]bool // crashes of earlier runs
 }

@@ -34,25 +34,26 @@ type names struct {
 	uids      map[types.UID]string
 	generated map[string]string // NAME → PREFIX*
 	ordered   []string          // the keys of generated, longer ones first: see replaceGenerated
+	periodic  *periodic         // the writes whose numbers do not matter; nil for none
 }
 
+// learn remembers how an object is described: by its kind, and by its name without the parts that
+// differ between equal runs. A name may contain the name of an owner, as those of Pods contain the
+// name of their ReplicaSet with the hash of its template; so owners are learned first.
 func (n *names) learn(obj *unstructured.Unstructured) {
-	described := generic(metaOf(obj))
-	masked := n.masked(obj.GetName())
+	name := n.withoutHash(obj, n.masked(withoutRandom(obj.GetName(), obj.GetGenerateName())))
 	for _, owner := range obj.GetOwnerReferences() {
-		masked = withoutBegin(masked, owner.UID)
+		name = withoutBegin(name, owner.UID)
+		if generated, ok := n.generated[owner.Name]; ok {
+			name = strings.ReplaceAll(name, owner.Name, generated)
+		}
 	}
-	if masked != obj.GetName() {
-		n.generated[obj.GetName()] = masked
-		described = qualified(obj.GetNamespace(), masked)
-	}
-	n.uids[obj.GetUID()] = obj.GetKind() + " " + described
-	if prefix := obj.GetGenerateName(); prefix != "" && strings.HasPrefix(obj.GetName(), prefix) {
-		n.generated[obj.GetName()] = prefix + "*"
-	}
-	n.learnHash(obj)
+	n.uids[obj.GetUID()] = obj.GetKind() + " " + qualified(obj.GetNamespace(), name)
 	if obj.GetKind() == "IPAddress" {
-		n.generated[obj.GetName()] = "IP*" // the server has chosen a free address for a Service
+		name = "IP*" // the server has chosen a free address for a Service
+	}
+	if name != obj.GetName() {
+		n.generated[obj.GetName()] = name
 	}
 }
 
@@ -63,14 +64,16 @@ var hashLabels = map[string]string{
 	"ControllerRevision": "controller.kubernetes.io/hash",
 }
 
-// learnHash replaces the hash of a template in a name. It depends on all values of the template, so
-// also on times.
-func (n *names) learnHash(obj *unstructured.Unstructured) {
+// withoutHash replaces the hash of a template in the name of an object. It depends on all values of
+// the template, so also on times, and on what another party adds to the template.
+func (n *names) withoutHash(obj *unstructured.Unstructured, name string) string {
 	hash := obj.GetLabels()[hashLabels[obj.GetKind()]]
-	if before, ok := strings.CutSuffix(obj.GetName(), "-"+hash); ok && hash != "" {
-		n.generated[obj.GetName()], n.generated[hash] = before+"-*", "*"
-		n.uids[obj.GetUID()] = obj.GetKind() + " " + qualified(obj.GetNamespace(), before+"-*")
+	before, ok := strings.CutSuffix(name, "-"+hash)
+	if !ok || hash == "" {
+		return name
 	}
+	n.generated[hash] = "*"
+	return before + "-*"
 }
 
 // masked replaces UIDs in a name by *, because operators put the UIDs of owners into names. It also
@@ -136,6 +139,7 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 			delete(meta, "annotations")
 		}
 	}
+	n.periodic.hide(kindOf(obj), content)
 	withoutMutation(content)
 	if _, ok := meta["deletionTimestamp"]; ok {
 		meta["deletionTimestamp"] = "set"

@@ -115,9 +115,14 @@ func qualified(namespace, name string) string {
 
 // generic returns NAMESPACE/NAME with a generated name as PREFIX*.
 func generic(meta *metav1.ObjectMeta) string {
-	name := meta.Name
-	if meta.GenerateName != "" && strings.HasPrefix(name, meta.GenerateName) {
-		name = meta.GenerateName + "*"
+	return qualified(meta.Namespace, withoutRandom(meta.Name, meta.GenerateName))
+}
+
+// withoutRandom returns a name, with a generated one as PREFIX*. The server cuts long prefixes.
+func withoutRandom(name, prefix string) string {
+	const longest = 63 - len("abcde")
+	if prefix == "" || !strings.HasPrefix(name, prefix[:min(len(prefix), longest)]) {
+		return name
 	}
-	return qualified(meta.Namespace, name)
+	return prefix + "*"
 }

@@ -131,6 +131,7 @@ func (t *trial) run() {
 		return
 	}
 	t.history.version, t.history.keepAll = t.check, t.setup.keepAll
+	t.history.listening, t.history.names.periodic = t.setup.learning, t.setup.periodic
 	if t.operator.variant = t.setup.plan.begin(); t.operator.variant != newest {
 		t.result.log(string(t.operator.variant) + " starts")
 	}

@@ -19,12 +19,18 @@ func (t *trial) settle() bool {
 	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
 	var pauses pauses
 	fired := t.progress.fired
-	quiet, horizon := orDefault(t.setup.scenario.Quiet, defaultQuiet),
-		orDefault(t.setup.scenario.Horizon, defaultHorizon)
+	quiet, horizon := t.quiet(), orDefault(t.setup.scenario.Horizon, defaultHorizon)
+	t.history.writes = nil
 	for {
 		changed, step, ok := t.turn()
 		if !ok {
 			return false
+		}
+		if changed && t.setup.learning {
+			if p := periodicOf(t.history.writes); p != nil {
+				t.result.periodic = p.with(t.result.periodic)
+				return true
+			}
 		}
 		if changed || t.progress.fired > fired {
 			// After a fault, the operator retries, perhaps after a long backoff.
@@ -68,6 +74,18 @@ func (t *trial) settle() bool {
 			t.timing.await(quiet - time.Since(last))
 		}
 	}
+}
+
+// quiet returns how long nothing must change until the operator counts as quiet.
+func (t *trial) quiet() time.Duration {
+	quiet := orDefault(t.setup.scenario.Quiet, defaultQuiet)
+	switch p := t.setup.periodic; {
+	case t.setup.learning:
+		return max(quiet, defaultQuiet) // otherwise, periodic writes would not be found
+	case p != nil:
+		return max(quiet, 2*p.period)
+	}
+	return quiet
 }
 
 // pass lets time pass.

@@ -111,12 +111,14 @@ func (u *users) makeInputs() {
 	}
 	u.result.end = u.history.state()
 	u.result.counts = maps.Clone(u.history.counts)
+	u.trial.oracles.keepErrors()
 	if u.setup.scenario.Keep {
 		return
 	}
 	if u.makeInput(len(u.setup.scenario.Inputs)+1, u.deleteInputs) && u.trial.settle() &&
 		u.trial.actions.removeFinalizers() {
 		u.result.left = u.history.state()
+		u.trial.oracles.keepErrors()
 	}
 }
 

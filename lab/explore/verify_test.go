@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -206,5 +207,65 @@ func TestCauses(t *testing.T) {
 	}
 	if first == 0 || same == 0 || report.Causes() != first || !strings.Contains(report.Summary(), "probably of ") {
 		t.Errorf("%d causes and %d other alarms\n%s\n%v", first, same, report.Summary(), report.Alarms)
+	}
+}
+
+// The status of a ConfigMap stays Running after a crash, and becomes Failed after an error. These
+// are two bugs, although the same field is wrong, and each of them has several alarms.
+func TestCausesOfOneField(t *testing.T) {
+	s := eachConfigMap(nil)
+	s.Operator = func(ctx context.Context, config *rest.Config) error {
+		mine := false // in the memory of the process
+		return explore.Parts(operator.Name("each"), operator.For(func(d operator.Deps) *each {
+			return &each{d, func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+				state := func(value string) error {
+					cm = cm.DeepCopy()
+					cm.Labels = map[string]string{"state": value}
+					return c.Update(ctx, cm)
+				}
+				if cm.Name != "web" || cm.DeletionTimestamp != nil || cm.Labels["state"] != "" && !mine {
+					return operator.Result{}, nil // the first bug: nothing continues
+				}
+				if cm.Labels["state"] == "" {
+					mine = true
+					return operator.Result{RequeueAfter: time.Second}, state("Running")
+				}
+				end := "Done"
+				if createSecret(ctx, c, cm, "-key", "a") != nil {
+					end = "Failed" // the second bug
+				}
+				err := state(end)
+				mine = err != nil
+				return operator.Result{}, err
+			}}
+		}))(ctx, config)
+	}
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
+		Kinds: []explore.Kind{explore.KillAfter, explore.KillBefore, explore.Lose, explore.Internal, explore.Deny}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	causes := map[string]map[string]bool{}
+	for _, a := range report.Alarms {
+		first := a.Plan.String()
+		if a.SameAs != nil {
+			first = a.SameAs.String()
+		}
+		if causes[first] == nil {
+			causes[first] = map[string]bool{}
+		}
+		for _, value := range []string{"Running", "Failed"} {
+			if strings.Contains(a.Detail, `"`+value+`"`) {
+				causes[first][value] = true
+			}
+		}
+	}
+	for plan, values := range causes {
+		if len(values) != 1 {
+			t.Errorf("%s: the cause has alarms about %v", plan, values)
+		}
+	}
+	if len(causes) != 2 || len(report.Alarms) < 3 {
+		t.Errorf("%d causes of %d alarms, want 2 of at least 3: %v", len(causes), len(report.Alarms), report.Alarms)
 	}
 }
