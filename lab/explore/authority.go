@@ -76,7 +76,8 @@ func writePEM(file, kind string, der []byte) error {
 
 // variables returns the variables of a process that reaches services. The program then has no other
 // authorities, unless it may connect to other systems: it would read all files of the machine's
-// folder with each start. Proxies of the user's environment are no part of the virtual network.
+// folder with each start. The virtual network does not contain
+// the proxies that the user's environment names, so their variables are emptied.
 func (f serviceFiles) variables(services []Service, allows bool) []string {
 	var patterns []string
 	for _, s := range services {

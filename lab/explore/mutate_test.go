@@ -101,8 +101,8 @@ func deployments(correct bool) explore.Scenario {
 }
 
 // The policy of another party changes the template of a Deployment, and with it the hash in the
-// names of its ReplicaSet and Pods. This is no alarm, unless the operator creates the Deployment
-// again and again because of it.
+// names of its ReplicaSet and Pods. It is an alarm only if the operator creates the
+// Deployment again and again because of it.
 func TestMutateDeployment(t *testing.T) {
 	const plan = "mutate create deployments.apps default/web #1"
 	if got, steps := replayed(t, deployments(true), plan); got != "" {

@@ -16,8 +16,8 @@ type ImageFile struct {
 }
 
 // ImageFiles returns what the last stage of a project's Dockerfile copies from the project. It
-// omits what it cannot know or what is not in the project: arguments with variables, URLs, and
-// files of other stages. It also omits copies of the whole project.
+// omits arguments with variables, whose values it does not have, as well as URLs, files of other
+// stages, and copies of the whole project.
 func ImageFiles(dir string) (files []ImageFile) {
 	workdir := "/"
 	for _, i := range instructions(filepath.Join(dir, "Dockerfile")) {

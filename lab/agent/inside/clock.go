@@ -55,8 +55,8 @@ func at(p unsafe.Pointer, offset uintptr) unsafe.Pointer { return unsafe.Pointer
 
 var errClock = errors.New("the timers of this version of Go are not known: build kelson with the version in its go.mod")
 
-// Next returns a time before which no timer of the bubble fires. It is the time of the next timer,
-// or earlier if a timer was stopped. It returns false if there are no timers.
+// Next returns the time at which the next timer of the bubble fires, or an earlier time if a timer
+// was stopped. Without timers, it returns false.
 func (c *Clock) Next() (time.Time, bool) {
 	first := int64(0)
 	for _, position := range []uintptr{minWhenHeap, minModified} {

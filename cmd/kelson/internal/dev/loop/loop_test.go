@@ -29,7 +29,7 @@ func TestFailedBuildIsLogged(t *testing.T) {
 	}
 }
 
-// The log says why there are no samples, or not all, and what to do, once per cause.
+// If some or all samples cannot be read, the log has the reason and the next step, once per cause.
 func TestSamplesAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
