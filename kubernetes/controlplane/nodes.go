@@ -92,19 +92,20 @@ func (p *ControlPlane) PodConfinement() process.Confinement { return p.nodes.con
 // complete yet.
 func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 	n := &ownNodes{}
+	var drivers []string // of the volumes that the control plane provisions
+	if simulatesVolumes(cfg) {
+		drivers = []string{simulatedvolumes.Driver}
+	}
 	var agent node.AgentConfig // of the control plane's own node
 	switch selected := cfg.Node.(type) {
 	case nil:
 		return n, nil
 	case Simulated:
-		single, runtime, err := n.simulate(cfg, selected, p)
+		single, runtime, err := n.simulate(cfg, selected, p, drivers)
 		if err != nil || !single {
 			return n, err
 		}
-		agent.Runtime = runtime
-		if simulatesVolumes(cfg) {
-			agent.Drivers = []string{simulatedvolumes.Driver}
-		}
+		agent.Runtime, agent.Drivers = runtime, drivers
 	case Processes:
 		processes, err := process.New(process.Config{
 			Root: selected.Dir, Hidden: selected.Hidden, Unconfined: selected.Unconfined, Images: selected.Images,
@@ -114,8 +115,8 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 			return nil, err
 		}
 		agent.Runtime, agent.Server, n.confinement = processes, selected.Server, processes.Confinement()
-		if simulatesVolumes(cfg) && n.confinement == process.ConfinedRoot {
-			agent.Drivers = []string{simulatedvolumes.Driver}
+		if n.confinement == process.ConfinedRoot {
+			agent.Drivers = drivers
 		}
 	}
 	agent.Config, agent.Name = p.RESTConfigAs(identity.Node(nodeName)), nodeName
@@ -128,12 +129,9 @@ func newNodes(cfg Config, p *ControlPlane) (*ownNodes, error) {
 
 // simulate adds the simulated nodes of groups, and those that clients create. It reports whether
 // the control plane's own node is needed beside them, and returns the runtime of all.
-func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane) (bool, node.Runtime, error) {
+func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane, drivers []string) (bool, node.Runtime,
+	error) {
 	runtime := simulated.New(simulated.Config{})
-	var drivers []string
-	if simulatesVolumes(cfg) {
-		drivers = []string{simulatedvolumes.Driver}
-	}
 	var err error
 	if n.stages, err = stages.New(stages.Config{
 		Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime,
