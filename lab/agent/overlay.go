@@ -35,13 +35,24 @@ type Program struct {
 	// Services also replaces what opens connections, so that requests of any client reach the
 	// services of inside.ServicesVariable. Without it, those of http.DefaultTransport do.
 	Services bool
+	// Shared is the folder for what does not depend on the operator; "" means the folder cache of
+	// Build. Packages that depend on the agent contain its name, so operators with equal
+	// dependencies share what the go command has compiled only if they also share the folder.
+	Shared string
 	// Compiling, if not nil, is called with the path of each package that Build compiles.
 	Compiling func(path string)
 }
 
-// folder is the folder of the agent's package in the operator's module. It exists only in the
-// overlay.
+// folder is the folder of the agent's package in the module of an operator with a vendor folder,
+// which cannot have further modules. It exists only in the overlay.
 const folder = "zz_kelson_agent"
+
+// agentModule is the module of the agent's package for other operators. Its folder, which exists
+// only in the overlay, has the same name for all of them. agentMod is its go.mod.
+const (
+	agentModule = "kelson.dev/agent"
+	agentMod    = "module " + agentModule + "\n\ngo 1.18\n"
+)
 
 // tag is the build tag of the files of package inside that are compiled in an operator only.
 const tag = "kelson_agent"
@@ -143,9 +154,11 @@ func (p Program) packages(ctx context.Context) ([]compiled, error) {
 
 // overlay holds the files that replace others or are added, by their paths. A nil file is removed.
 type overlay struct {
-	cache string
-	files map[string][]byte
-	agent string // import path of the agent's package
+	cache, shared string
+	files         map[string][]byte
+	agent         string // import path of the agent's package
+	// module is the folder of the agent's module; "" if it belongs to the module of the operator.
+	module string
 	// dialing also replaces what opens connections.
 	dialing bool
 	// modules is the module cache of the go command. Its files must not be replaced. So a module
@@ -171,8 +184,19 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overlay{cache: cache, files: map[string][]byte{}, agent: path.Join(last.module, folder), dialing: p.Services,
+	o := &overlay{cache: cache, shared: p.Shared, files: map[string][]byte{}, dialing: p.Services,
 		modules: strings.TrimSpace(string(modules)), moved: map[string]string{}, imported: map[string]string{}}
+	if o.shared == "" {
+		o.shared = cache
+	}
+	agent := filepath.Join(last.root, folder)
+	if o.vendored(packages) {
+		o.agent = path.Join(last.module, folder)
+	} else {
+		agent = filepath.Join(o.shared, "agent")
+		o.agent, o.module = agentModule, agent
+		o.files[filepath.Join(agent, "go.mod")] = []byte(agentMod)
+	}
 	sources, err := fs.Glob(source, "inside/*.go")
 	if err != nil {
 		return nil, err
@@ -185,7 +209,7 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.files[filepath.Join(last.root, folder, path.Base(name))] = data
+		o.files[filepath.Join(agent, path.Base(name))] = data
 	}
 	for i, c := range packages {
 		if err := o.change(c, i == len(packages)-1); err != nil {
@@ -265,6 +289,18 @@ func (o *overlay) change(c compiled, isMain bool) error {
 	return nil
 }
 
+// vendored reports whether the operator's dependencies are in a vendor folder. The go command then
+// refuses a go.mod with other modules than those in that folder.
+func (o *overlay) vendored(packages []compiled) bool {
+	if slices.ContainsFunc(packages, func(c compiled) bool {
+		return strings.HasSuffix(filepath.ToSlash(c.dir), "/vendor/"+c.path)
+	}) {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(packages[len(packages)-1].root, "vendor", "modules.txt"))
+	return err == nil && !slices.ContainsFunc(packages, o.inCache)
+}
+
 // inCache reports whether a package is in the module cache.
 func (o *overlay) inCache(c compiled) bool {
 	below, err := filepath.Rel(o.modules, c.dir)
@@ -278,15 +314,18 @@ func (o *overlay) writable(c compiled) (string, error) {
 	}
 	link := o.moved[c.module]
 	if link == "" {
-		folder := filepath.Join(o.cache, "modules")
+		// Operators with another module cache have other links.
+		sum := sha256.Sum256([]byte(o.modules))
+		folder := filepath.Join(o.shared, "modules", fmt.Sprintf("%x", sum[:4]))
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return "", err
 		}
 		link = filepath.Join(folder, strings.NewReplacer("/", "+", "\\", "+", ":",
 			"+").Replace(strings.TrimPrefix(c.root, o.modules)))
 		if to, err := os.Readlink(link); err != nil || to != c.root {
-			_ = os.Remove(link) // if it exists
-			if err := os.Symlink(c.root, link); err != nil {
+			// The link may exist, and another build may create it.
+			_ = os.Remove(link)
+			if err := os.Symlink(c.root, link); err != nil && !errors.Is(err, fs.ErrExist) {
 				return "", err
 			}
 		}
@@ -392,15 +431,15 @@ func (o *overlay) write(ctx context.Context, p Program) (flags, env []string, er
 	}
 	file := filepath.Join(o.cache, "overlay.json")
 	flags = []string{"-overlay=" + file}
-	if err := put(file, description); err != nil || len(o.moved)+len(o.imported) == 0 {
+	if err := put(file, description); err != nil || o.module == "" && len(o.moved)+len(o.imported) == 0 {
 		return flags, nil, err
 	}
 	more, env, err := o.replaceModules(ctx, p)
 	return append(flags, more...), env, err
 }
 
-// replaceModules writes copies of the go.mod or go.work in use which replace the modules that were
-// moved. The go.mod also requires the modules that companions import.
+// replaceModules writes copies of the go.mod or go.work in use which have the agent's module, and
+// replace the modules that were moved. The go.mod also requires the modules that companions import.
 func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []string, err error) {
 	out, err := p.run(ctx, nil, "env", "GOWORK", "GOMOD")
 	if err != nil {
@@ -441,6 +480,9 @@ func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []s
 		for module, link := range o.moved {
 			err = errors.Join(err, w.AddReplace(module, "", link, ""))
 		}
+		if o.module != "" {
+			err = errors.Join(err, w.AddUse(o.module, agentModule))
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -458,6 +500,9 @@ func (o *overlay) replaceModules(ctx context.Context, p Program) (flags, env []s
 		}
 		for module, link := range o.moved {
 			err = errors.Join(err, m.AddReplace(module, "", link, ""))
+		}
+		if o.module != "" {
+			err = errors.Join(err, m.AddRequire(agentModule, "v0.0.0"), m.AddReplace(agentModule, "", o.module, ""))
 		}
 		for module, version := range o.imported {
 			if !slices.ContainsFunc(m.Require, func(r *modfile.Require) bool { return r.Mod.Path == module }) {

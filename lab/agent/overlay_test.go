@@ -171,7 +171,7 @@ func TestRewriteNamespace(t *testing.T) {
 // because it is older than modules, the overlay adds one.
 func TestMovedModule(t *testing.T) {
 	for version, want := range map[string]bool{"v3.21.11+incompatible": true, "v1.0.0": false} {
-		o := &overlay{cache: t.TempDir(), modules: t.TempDir(), files: map[string][]byte{}, moved: map[string]string{}}
+		o := &overlay{shared: t.TempDir(), modules: t.TempDir(), files: map[string][]byte{}, moved: map[string]string{}}
 		root := filepath.Join(o.modules, "example.com", "old@"+version)
 		if err := os.MkdirAll(filepath.Join(root, "host"), 0o755); err != nil {
 			t.Fatal(err)

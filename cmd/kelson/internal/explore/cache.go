@@ -46,6 +46,16 @@ func Link(p *project.Project, command, temp string,
 	return file, release, err
 }
 
+// sharedBuilds returns the folder for [agent.Program.Shared] in the user's cache; "" without a
+// cache.
+func sharedBuilds() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "kelson", "builds")
+}
+
 // claim returns the folder of a program in the user's cache, and the locked file that has the
 // program's state. It returns a nil file without a cache, and while another process uses the
 // program.

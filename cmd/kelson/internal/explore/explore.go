@@ -444,8 +444,8 @@ func buildProgram(ctx context.Context, p *project.Project, temp string, services
 		command = "virtual-services"
 	}
 	return Link(p, command, temp, func(file string) error {
-		return agent.Program{Dir: p.Main, Tags: p.Tags, Services: services, Compiling: compiling}.Build(ctx,
-			filepath.Join(filepath.Dir(file), "overlay"), file)
+		return agent.Program{Dir: p.Main, Tags: p.Tags, Services: services, Shared: sharedBuilds(),
+			Compiling: compiling}.Build(ctx, filepath.Join(filepath.Dir(file), "overlay"), file)
 	})
 }
 
