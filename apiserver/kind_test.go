@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 var (
@@ -87,20 +88,10 @@ func check(t testing.TB, what, got, want string) {
 	}
 }
 
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // Defaults, preparation, canonical form, generation, status and versions.
 func TestVersions(t *testing.T) {
 	_, client := newServer(t, kinds())
-	ok := must[*unstructured.Unstructured](t)
+	ok := require.Value[*unstructured.Unstructured](t)
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 
@@ -212,7 +203,7 @@ func TestApply(t *testing.T) {
 	_, client := newServer(t, kinds())
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
-	ok := must[*unstructured.Unstructured](t)
+	ok := require.Value[*unstructured.Unstructured](t)
 	ok(in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"ham","quantity":2}]}`),
 		metav1.ApplyOptions{FieldManager: "one"}))
 	both := ok(in.Apply(ctx, "a", newPizza(t, "a", `{"toppings":[{"name":"olive","quantity":1}]}`),
@@ -246,7 +237,7 @@ func TestLifecycle(t *testing.T) {
 	_, client := newServer(t, kinds())
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
-	ok := must[*unstructured.Unstructured](t)
+	ok := require.Value[*unstructured.Unstructured](t)
 	w, err := client.Resource(oldPizzas).Namespace("default").Watch(ctx,
 		metav1.ListOptions{FieldSelector: "spec.size=large"})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // firstRelease serves only v1alpha1, and stores objects in this version.
@@ -79,9 +80,9 @@ func TestStorageVersionChanges(t *testing.T) {
 			if !strings.Contains(storedPizza(s, "a"), "v1alpha1") {
 				t.Fatalf("stored: %s", storedPizza(s, "a"))
 			}
-			got := must[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
+			got := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
 			checkConverted(t, "get", got)
-			list := must[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{}))
+			list := require.Value[*unstructured.UnstructuredList](t)(in.List(ctx, metav1.ListOptions{}))
 			for i := range list.Items {
 				checkConverted(t, "list", &list.Items[i])
 			}
@@ -89,12 +90,12 @@ func TestStorageVersionChanges(t *testing.T) {
 				t.Errorf("list: %d", len(list.Items))
 			}
 			yes := true
-			w := must[watch.Interface](t)(in.Watch(ctx,
+			w := require.Value[watch.Interface](t)(in.Watch(ctx,
 				metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan",
 					AllowWatchBookmarks: true}))
 			defer w.Stop()
 			checkConverted(t, "watch", (<-w.ResultChan()).Object.(*unstructured.Unstructured))
-			selected := must[*unstructured.UnstructuredList](t)(in.List(ctx,
+			selected := require.Value[*unstructured.UnstructuredList](t)(in.List(ctx,
 				metav1.ListOptions{FieldSelector: "spec.size=medium"}))
 			if len(selected.Items) != 2 {
 				t.Errorf("selected: %d", len(selected.Items))
@@ -103,7 +104,8 @@ func TestStorageVersionChanges(t *testing.T) {
 			// A StorageVersionMigration sends this patch.
 			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) +
 				`","resourceVersion":"` + got.GetResourceVersion() + `"}}`
-			after := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(patch),
+			after := require.Value[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType,
+				[]byte(patch),
 				metav1.PatchOptions{}))
 			checkConverted(t, "patch", after)
 			if after.GetResourceVersion() == got.GetResourceVersion() ||
@@ -111,10 +113,11 @@ func TestStorageVersionChanges(t *testing.T) {
 				t.Errorf("patch: stored %s", storedPizza(s, "a"))
 			}
 			check(t, "generation", text(t, after, "metadata", "generation"), text(t, got, "metadata", "generation"))
-			again := must[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(`{}`),
+			again := require.Value[*unstructured.Unstructured](t)(in.Patch(ctx, "a", types.MergePatchType, []byte(`{}`),
 				metav1.PatchOptions{}))
 			check(t, "a second patch", again.GetResourceVersion(), after.GetResourceVersion())
-			old := must[*unstructured.Unstructured](t)(client.Resource(oldPizzas).Namespace("default").Get(ctx, "b",
+			old := require.Value[*unstructured.Unstructured](t)(client.Resource(oldPizzas).Namespace("default").Get(ctx,
+				"b",
 				metav1.GetOptions{}))
 			check(t, "old version", old.GetAPIVersion(), group+"/v1alpha1")
 			check(t, "old toppings", text(t, old, "spec", "toppings"), `["ham","salami","salami"]`)
@@ -141,8 +144,9 @@ func TestMigrateStorage(t *testing.T) {
 					t.Errorf("stored: %s", storedPizza(s, name))
 				}
 			}
-			kept := must[*unstructured.Unstructured](t)(client.Resource(pizzas).Namespace("default").Get(t.Context(),
-				"c", metav1.GetOptions{}))
+			kept := require.Value[*unstructured.Unstructured](t)(
+				client.Resource(pizzas).Namespace("default").Get(t.Context(),
+					"c", metav1.GetOptions{}))
 			check(t, "the other object", kept.GetResourceVersion(), created.GetResourceVersion())
 			s.Stop()
 			s, _ = newServer(t, kinds(), apiserver.Storage(open))

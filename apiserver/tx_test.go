@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // A rule reads other objects; its errors become Kubernetes' responses.
@@ -362,7 +363,7 @@ func TestTransactSameObject(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	created := must[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
+	created := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
 	check(t, "status", text(t, created, "status", "cost"), "3")
 	check(t, "size", text(t, created, "spec", "size"), `"small"`)
 	if _, err := in.Get(ctx, "gone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -401,7 +402,7 @@ func TestTransactSameObject(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	updated := must[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
+	updated := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
 	check(t, "toppings", text(t, updated, "spec", "toppings"), `[{"name":"ham","quantity":2}]`)
 	check(t, "status", text(t, updated, "status", "cost"), "4")
 	check(t, "generation", text(t, updated, "metadata", "generation"), "2")
@@ -436,7 +437,7 @@ func TestTransactFinalizers(t *testing.T) {
 		p.Finalizers, p.Spec.Size, p.Spec.Toppings = nil, "large", []pizzaTopping{{"x", 99}}
 		return tx.Delete(p)
 	})
-	marked := must[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
+	marked := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "a", metav1.GetOptions{}))
 	check(t, "spec", text(t, marked, "spec"), `{"size":"medium"}`)
 	check(t, "generation", text(t, marked, "metadata", "generation"), "2")
 	if marked.GetDeletionTimestamp() == nil {

@@ -51,7 +51,7 @@ func (doorman) ValidateCreate(_ context.Context, cm *corev1.ConfigMap) (webhook.
 
 // A validator has only the methods that it needs, at its own path.
 func TestPartialValidator(t *testing.T) {
-	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	s := apitest.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended, managers := make(chan error, 1), make(chan *manager.Manager, 1)
@@ -91,7 +91,7 @@ func TestPartialValidator(t *testing.T) {
 
 // Generic admission, with a client that reads from the cache.
 func TestAdmission(t *testing.T) {
-	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	s := apitest.New()
 	create(t, s, "default", "policy", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

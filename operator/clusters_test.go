@@ -36,9 +36,9 @@ func (c courier) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator.
 // Events are recorded there.
 func TestApplyAndEventsInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub := apitest.New(apitest.ConfigMaps, apitest.Events) // a server without pods
-		east := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
-		west := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
+		hub := apitest.New() // a server without pods
+		east := apitest.New()
+		west := apitest.New()
 		create(t, east, "default", "e", nil)
 		create(t, west, "default", "w1", nil)
 		create(t, west, "default", "w2", nil)

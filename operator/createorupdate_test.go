@@ -18,7 +18,7 @@ import (
 // The object is created if it does not exist, updated only if something changed, and owned by the
 // reconciled object.
 func TestCreateOrUpdate(t *testing.T) {
-	server := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Nodes)
+	server := apitest.New()
 	c, err := client.New(client.Config{REST: server.REST()})
 	must(t, err)
 	owner := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "owner", UID: "uid-of-owner"}}
@@ -108,7 +108,7 @@ func TestCreateOrUpdate(t *testing.T) {
 // An object that is applied or updated in its own reconcile does not become its own owner, and
 // keeps the controller that it has.
 func TestOwnObject(t *testing.T) {
-	server := apitest.New(apitest.ConfigMaps, apitest.Pods)
+	server := apitest.New()
 	c, err := client.New(client.Config{REST: server.REST()})
 	must(t, err)
 	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
@@ -146,7 +146,7 @@ func TestOwnObject(t *testing.T) {
 
 // Owner references cannot cross clusters: the garbage collector would delete the object.
 func TestOwnerInAnotherCluster(t *testing.T) {
-	server := apitest.New(apitest.ConfigMaps, apitest.Pods)
+	server := apitest.New()
 	c, err := client.New(client.Config{REST: server.REST()})
 	must(t, err)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}

@@ -18,7 +18,7 @@ import (
 // The sink of an operator gets its events, as the server does.
 func TestEventSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s := apitest.New()
 		create(t, s, "default", "one", nil)
 		got := make(chan string, 10)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator"
@@ -25,18 +24,14 @@ import (
 )
 
 var (
-	widgets = apitest.Kind{Group: "example.com", Version: "v1", Kind: "Widget", Plural: "widgets"}
-	gadgets = apitest.Kind{Group: "example.com", Version: "v1", Kind: "Gadget", Plural: "gadgets"}
+	widgets = apitest.NewKind("example.com", "v1", "Widget", "widgets")
+	gadgets = apitest.NewKind("example.com", "v1", "Gadget", "gadgets")
 )
-
-func gvk(k apitest.Kind) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
-}
 
 // dynamic returns an object without a Go type.
 func dynamic(kind apitest.Kind, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk(kind))
+	u.SetGroupVersionKind(kind.GroupVersionKind)
 	u.SetNamespace("default")
 	u.SetName(name)
 	return u
@@ -112,18 +107,18 @@ func want(t *testing.T, what, got, want string) {
 // Kinds without Go types, as complete objects and as metadata, in Owns, Watches, For and Cache.
 func TestKindsByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, widgets, gadgets)
+		s := apitest.New(widgets, gadgets)
 		c, cms := user(t, s, "a", "b")
 		r, own := &caller{}, &dynamicCaller{}
 		stop := runIn(t, operator.Config{REST: s.REST()},
 			operator.For(r.construct,
-				operator.OwnsKind[metav1.PartialObjectMetadata](gvk(widgets)),
-				operator.WatchesKind(gvk(gadgets), (*caller).named)),
-			operator.For(func(operator.Client) *dynamicCaller { return own }, operator.Kind(gvk(widgets))),
+				operator.OwnsKind[metav1.PartialObjectMetadata](widgets.GroupVersionKind),
+				operator.WatchesKind(gadgets.GroupVersionKind, (*caller).named)),
+			operator.For(func(operator.Client) *dynamicCaller { return own }, operator.Kind(widgets.GroupVersionKind)),
 			operator.For(func(operator.Client) metadataCaller {
 				return metadataCaller{own}
-			}, operator.Kind(gvk(gadgets))),
-			operator.CacheKind(gvk(widgets), informer.Scope{Namespaces: []string{"default"}}))
+			}, operator.Kind(gadgets.GroupVersionKind)),
+			operator.CacheKind(widgets.GroupVersionKind, informer.Scope{Namespaces: []string{"default"}}))
 		want(t, "start", r.take(), "a b")
 		must(t, c.Create(t.Context(), ownedBy(dynamic(widgets, "w"), cms[1], cms[0])))
 		want(t, "owned", r.take(), "b")
@@ -166,7 +161,7 @@ func (d metadataCaller) Reconcile(_ context.Context, m *metav1.PartialObjectMeta
 // Every owner, a filter for all kinds, and priorities.
 func TestOwnersFiltersPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
+		s := apitest.New()
 		c, cms := user(t, s, "a", "b", "c", "ignored")
 		r := &caller{}
 		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(r.construct,
@@ -191,8 +186,8 @@ func TestOwnersFiltersPriorities(t *testing.T) {
 // Indexes of a Go type, of dynamic objects and of metadata, in all clusters.
 func TestIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events, widgets),
-			apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
+		hub, east := apitest.New(widgets),
+			apitest.New(widgets)
 		for s, suffix := range map[*apitest.Server]string{hub: "-hub", east: "-east"} {
 			c, _ := user(t, s, "reconciled")
 			for _, name := range []string{"x1", "x2", "y1"} {
@@ -245,10 +240,10 @@ func TestIndexes(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			dynamic, err := client.List[unstructured.Unstructured](ctx, d.Client, by, client.OfKind(gvk(widgets)))
+			dynamic, err := client.List[unstructured.Unstructured](ctx, d.Client, by, client.OfKind(widgets.GroupVersionKind))
 			must(t, err)
 			metadata, err := client.List[metav1.PartialObjectMetadata](ctx, d.Client,
-				client.MatchingIndex{"annotated": "x"}, client.OfKind(gvk(widgets)))
+				client.MatchingIndex{"annotated": "x"}, client.OfKind(widgets.GroupVersionKind))
 			must(t, err)
 			if len(dynamic) != 1 || len(metadata) != 1 || dynamic[0].GetName() != metadata[0].Name {
 				t.Errorf("%s: %v, %v", cluster.Name(), dynamic, metadata)
@@ -258,10 +253,10 @@ func TestIndexes(t *testing.T) {
 		r := &caller{do: list}
 		stop := runIn(t, operator.Config{REST: hub.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}},
 			operator.For(r.construct), operator.Index("color", color),
-			operator.IndexKind(gvk(widgets), "color", func(u *unstructured.Unstructured) []string {
+			operator.IndexKind(widgets.GroupVersionKind, "color", func(u *unstructured.Unstructured) []string {
 				return []string{u.GetAnnotations()["color"]}
 			}),
-			operator.IndexKind(gvk(widgets), "annotated", func(m *metav1.PartialObjectMetadata) []string {
+			operator.IndexKind(widgets.GroupVersionKind, "annotated", func(m *metav1.PartialObjectMetadata) []string {
 				return []string{m.Annotations["color"]}
 			}))
 		time.Sleep(time.Second)
@@ -283,7 +278,7 @@ func listError[T any](_ T, err error) error { return err }
 func TestCacheInheritsNamespaces(t *testing.T) {
 	for want, namespaces := range map[string][]string{"in-a": nil, "in-b": {"b"}, "in-a in-b": {metav1.NamespaceAll}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := apitest.New(apitest.ConfigMaps, apitest.Events)
+			s := apitest.New()
 			for _, namespace := range []string{"a", "b"} {
 				create(t, s, namespace, "in-"+namespace, map[string]string{"x": "y"})
 				create(t, s, namespace, "unlabelled-"+namespace, nil)
@@ -305,15 +300,15 @@ func TestCacheInheritsNamespaces(t *testing.T) {
 // come from the cache.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s := apitest.New()
 		_, _ = user(t, s, "a")
 		var reads []string
-		s.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		s.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 			if verb == "GET" && strings.HasSuffix(path, "/configmaps/new") {
 				reads = append(reads, path)
 			}
 			return 0, ""
-		}
+		}})
 		r := &caller{do: func(ctx context.Context, d operator.Deps, cm *corev1.ConfigMap) error {
 			if cm.Name != "a" {
 				return nil
@@ -352,7 +347,7 @@ func TestLive(t *testing.T) {
 // Deps has what exec and logs need.
 func TestRESTAndHTTPClientOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		hub, east := apitest.New(), apitest.New()
 		_, _ = user(t, hub, "a")
 		_, _ = user(t, east, "b")
 		eastREST := east.REST()

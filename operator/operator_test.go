@@ -58,7 +58,7 @@ func copyOf[T any](v *T) *T {
 	return c
 }
 
-var timers = apitest.Kind{Group: "example.com", Version: "v1", Kind: "Timer", Plural: "timers"}
+var timers = apitest.NewKind("example.com", "v1", "Timer", "timers")
 
 func addTimer(s *runtime.Scheme) error {
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
@@ -102,7 +102,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, parts ...operator.Part) *fixture {
 	t.Helper()
-	w := &fixture{Server: apitest.New(timers, apitest.Pods, apitest.ConfigMaps, apitest.Events)}
+	w := &fixture{Server: apitest.New(timers)}
 	scheme := runtime.NewScheme()
 	_ = corev1.AddToScheme(scheme)
 	_ = addTimer(scheme)

@@ -27,8 +27,6 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-var leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
-
 // visits counts the reconciles of each object by each replica.
 type visits struct {
 	mu   sync.Mutex
@@ -86,7 +84,7 @@ func runIn(t *testing.T, cfg operator.Config, parts ...operator.Part) (stop func
 // Controllers get the objects of the caches.
 func TestCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s := apitest.New()
 		for _, namespace := range []string{"a", "b", "c"} {
 			create(t, s, namespace, "in-"+namespace, nil)
 		}
@@ -110,7 +108,7 @@ func TestCaches(t *testing.T) {
 // An operator works in additional clusters.
 func TestClustersOfAnOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		own, east := apitest.New(), apitest.New()
 		create(t, own, "default", "here", nil)
 		create(t, east, "default", "there", nil)
 		var v visits
@@ -127,7 +125,7 @@ func TestClustersOfAnOperator(t *testing.T) {
 // Two replicas share the objects.
 func TestSharded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		var a, b visits
 		election := &leader.Config{Lease: client.Key{Namespace: "system"}}
 		stopA := runIn(t, operator.Config{REST: s.REST(), Election: election},
@@ -210,7 +208,7 @@ func (w *watcher) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operator
 // Sources at run time.
 func TestDynamicWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		s := apitest.New()
 		c, err := client.New(client.Config{REST: s.REST()})
 		must(t, err)
 		var v visits

@@ -28,7 +28,7 @@ func TestPlainConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Events)
+				s := apitest.New()
 				label := func(value string) operator.Part {
 					return operator.Transform(func(cm *corev1.ConfigMap) *corev1.ConfigMap {
 						metav1.SetMetaDataAnnotation(&cm.ObjectMeta, "seen", cm.Annotations["seen"]+value)

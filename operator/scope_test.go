@@ -48,7 +48,7 @@ func TestRequestsOutsideOfTheScope(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+				s := apitest.New()
 				c, err := client.New(client.Config{REST: s.REST()})
 				must(t, err)
 				for _, key := range []client.Key{{Namespace: "a", Name: "in"}, {Namespace: "b", Name: "one"},
@@ -88,11 +88,8 @@ func TestRequestsOutsideOfTheScope(t *testing.T) {
 				}
 				cancel()
 				must(t, <-ended)
-				want := 2 // of the watch, and of the source
-				if strings.Contains(name, "fields") {
-					want++ // the test's server does not select by fields
-				}
-				if n := log.count("outside of the controller's scope"); n != want {
+				// One line is of the watch, and one of the source.
+				if n := log.count("outside of the controller's scope"); n != 2 {
 					t.Errorf("%d lines of the log:\n%s", n, log.text())
 				}
 			})

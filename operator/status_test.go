@@ -49,7 +49,7 @@ func TestStatusBeforeAWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.Pods, apitest.Events)
+				s := apitest.New()
 				c, err := client.New(client.Config{REST: s.REST()})
 				must(t, err)
 				must(t, c.Create(t.Context(),
@@ -88,7 +88,7 @@ func (l labelling) Reconcile(ctx context.Context, cm *corev1.ConfigMap) (operato
 
 func TestWriteOfAKindWithoutStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s := apitest.New()
 		create(t, s, "default", "c", nil)
 		written := false
 		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(func(c operator.Client) labelling {

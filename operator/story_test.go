@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest/apiserver"
@@ -24,12 +24,7 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 // Boat is a kind in two versions. The hub counts sails, the old version has their names.
 type Boat struct {
@@ -123,19 +118,6 @@ func boat(version, name string, spec map[string]any) *unstructured.Unstructured 
 		"metadata": map[string]any{"namespace": "default", "name": name}, "spec": spec}}
 }
 
-// eventually repeats a function until it succeeds; after the timeout, its last error fails the
-// test.
-func eventually(t *testing.T, try func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = try(); err == nil {
-			return
-		}
-	}
-	t.Fatal(err)
-}
-
 // startOperator runs an operator until the test ends, or until stop is called.
 func startOperator(t *testing.T, cfg operator.Config, parts ...operator.Part) (stop func()) {
 	t.Helper()
@@ -162,7 +144,7 @@ func TestWebhookStory(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	must(t, crd.UnmarshalJSON([]byte(boatCRD)))
 	// another test's may not be deleted completely yet
-	eventually(t, func() error { return c.Create(ctx, crd) })
+	require.Success(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
 	stop := startOperator(t, operator.Config{REST: cfg,
@@ -170,7 +152,7 @@ func TestWebhookStory(t *testing.T) {
 		operator.AddToScheme(addBoats), operator.Conversion[Boat](), operator.Webhook[Boat](newBoatWebhook))
 
 	tooMany := boat("v2", "galleon", map[string]any{"sails": int64(12)})
-	eventually(t, func() error {
+	require.Success(t, func() error {
 		err := c.Create(ctx, tooMany.DeepCopy())
 		if err == nil {
 			_ = c.Delete(ctx, tooMany)
@@ -181,7 +163,7 @@ func TestWebhookStory(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, func() error { // the configuration for defaulting is a separate object
+	require.Success(t, func() error { // the configuration for defaulting is a separate object
 		cutter := boat("v1", "cutter", map[string]any{"sails": []any{"main", "jib"}})
 		if err := c.Create(ctx, cutter); err != nil {
 			return err
@@ -217,7 +199,7 @@ func TestWebhookStory(t *testing.T) {
 			t.Errorf("%T is left behind: %v", obj, err)
 		}
 	}
-	eventually(t, func() error { return c.Delete(ctx, stored) })
+	require.Success(t, func() error { return c.Delete(ctx, stored) })
 }
 
 // In a cluster, the CA bundle is written to the configurations that refer to the operator's
@@ -235,7 +217,7 @@ func TestCABundleIsInjected(t *testing.T) {
 			"path": "/convert"}},
 	}}, "spec", "conversion"))
 	// another test's may not be deleted completely yet
-	eventually(t, func() error { return c.Create(ctx, crd) })
+	require.Success(t, func() error { return c.Create(ctx, crd) })
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
 	path, none, ignore := "/validate-sea-kelson-dev-v2-boat", admissionregistrationv1.SideEffectClassNone,
@@ -287,11 +269,11 @@ func TestCABundleIsInjected(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, check)
+	require.Success(t, check)
 	// Applying the manifest again removes nothing.
 	now := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	must(t, c.Get(ctx, client.KeyOf(hooks), now))
 	now.Webhooks[1].ClientConfig.CABundle = nil
 	must(t, c.Update(ctx, now))
-	eventually(t, check)
+	require.Success(t, check)
 }

@@ -48,7 +48,7 @@ func needsKinds(ctx context.Context, d operator.Deps, cm *corev1.ConfigMap) erro
 // A reconciler adds and removes watches, which end with the last object that needs them.
 func TestWatchFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, widgets, gadgets)
+		s := apitest.New(widgets, gadgets)
 		c, cms := user(t, s, "a", "b")
 		r := &caller{do: needsKinds}
 		stop := runIn(t, operator.Config{REST: s.REST()}, operator.For(r.construct))
@@ -90,8 +90,8 @@ func TestWatchFor(t *testing.T) {
 // Watches belong to a cluster, and end with it.
 func TestWatchForInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, east := apitest.New(apitest.ConfigMaps, apitest.Events),
-			apitest.New(apitest.ConfigMaps, apitest.Events, widgets)
+		hub, east := apitest.New(),
+			apitest.New(widgets)
 		c, cms := user(t, east, "e")
 		cms[0].Data = map[string]string{"kinds": "Widget"}
 		must(t, c.Update(t.Context(), cms[0]))
@@ -116,7 +116,7 @@ func TestWatchForInClusters(t *testing.T) {
 // Arguments that WatchFor rejects.
 func TestWatchForErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s := apitest.New()
 		_, _ = user(t, s, "a")
 		var errs []error
 		r := &caller{do: func(ctx context.Context, d operator.Deps, _ *corev1.ConfigMap) error {

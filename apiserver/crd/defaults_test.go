@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // randomDefaults makes schemas with defaults, and values that fit them in part.
@@ -74,7 +74,7 @@ func (r randomDefaults) value(depth int) any {
 
 // Defaults are those of the library, and their computed size is that which they add.
 func TestDefaultsMatchLibrary(t *testing.T) {
-	r := randomDefaults{rand.New(rand.NewPCG(storetest.Seed(t), 3))}
+	r := randomDefaults{rand.New(rand.NewPCG(randomtest.Seed(t), 3))}
 	changed := 0
 	for range 20_000 {
 		schema, value := r.schema(4), r.value(4)

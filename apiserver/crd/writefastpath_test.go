@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/internal/crdtest"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // generator extends crdtest's generator with metadata and values that the library may reject.
@@ -65,7 +65,7 @@ func shortcutMatchesLibrary(t *testing.T, rule string) {
 	}
 	klog.SetLogger(logr.Discard()) // the library logs duplicate list entries
 	t.Cleanup(klog.ClearLogger)
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	a := newGenerator(seed, 9)
 	k := compile(nil, &definition, 1)
 	main, status := &strategy{compiled: k, hub: "v1"}, &strategy{compiled: k, hub: "v1", status: true}

@@ -12,7 +12,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath/fieldset"
 	"kelson.dev/apiserver/fastpath/shape"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // generatorFieldset generates random schemas and objects.
@@ -148,7 +148,7 @@ func (g *generatorFieldset) scalarValue(s schema.Scalar) any {
 // TestObjectMatchesLibrary encodes the fields of random objects of random schemas, as the applier
 // and as the creator of the object, with a Writer and with the merge library.
 func TestObjectMatchesLibrary(t *testing.T) {
-	g := &generatorFieldset{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 3))}
+	g := &generatorFieldset{Rand: rand.New(rand.NewPCG(randomtest.Seed(t), 3))}
 	rounds, answered, refused := 6000, 0, 0
 	for range rounds {
 		kind := g.root()
@@ -220,7 +220,7 @@ func libraryFields(kind *typed.ParseableType, object map[string]any, o fieldset.
 // TestKeyOrderMatchesLibrary compares the order of keys with the order of the library's keys.
 func TestKeyOrderMatchesLibrary(t *testing.T) {
 	list := &shape.Shape{Kind: shape.List, Keys: []shape.Key{{Name: "a"}, {Name: "b", Default: int64(5)}}}
-	g := &generatorFieldset{Rand: rand.New(rand.NewPCG(storetest.Seed(t), 4))}
+	g := &generatorFieldset{Rand: rand.New(rand.NewPCG(randomtest.Seed(t), 4))}
 	for range 2000 {
 		pick := func() map[string]any {
 			m := map[string]any{"a": g.one("", "x", "xy", "y")}

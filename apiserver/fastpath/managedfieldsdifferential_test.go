@@ -25,7 +25,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
@@ -71,7 +71,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 		rounds = 60
 	}
 	synctest.Test(t, func(t *testing.T) {
-		seed := storetest.Seed(t)
+		seed := randomtest.Seed(t)
 		g := crdtest.NewGenerator(seed, 7)
 		codec := codecOf(t)
 		calls := 0

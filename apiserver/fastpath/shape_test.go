@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/apiserver/fastpath/shape"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 func structural(t *testing.T, schema string) *structuralschema.Structural {
@@ -180,7 +180,7 @@ func TestHasMatchesLibrary(t *testing.T) {
 // TestAdaptersAgree builds the shape of random schemas with both adapters: from the structural
 // schema, and from the type that the field manager derives from it.
 func TestAdaptersAgree(t *testing.T) {
-	random := rand.New(rand.NewPCG(storetest.Seed(t), 5))
+	random := rand.New(rand.NewPCG(randomtest.Seed(t), 5))
 	var schema func(depth int) map[string]any
 	object := func(depth int, names ...string) map[string]any {
 		properties := map[string]any{}

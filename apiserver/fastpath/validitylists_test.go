@@ -9,12 +9,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 
 	"kelson.dev/apiserver/fastpath/validity"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // The library finds no duplicates in a value that Lists.Valid accepts.
 func TestListsAgreeWithTheLibrary(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	g := generatorValidity{rand.New(rand.NewPCG(seed, 3))}
 	yes, no := 0, 0
 	for range 3000 {

@@ -9,13 +9,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kelson.dev/apiserver/fastpath/validity"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // For random schemas, every value that Valid accepts is valid to the library, and Valid accepts
 // most valid values.
 func TestAgreesWithTheLibrary(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	g := generatorValidity{rand.New(rand.NewPCG(seed, 1))}
 	valid, sure := 0, 0
 	for range 3000 {

@@ -14,13 +14,13 @@ import (
 
 	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/apiserver/fastpath/validity"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // TestUnchangedMatchesLibrary checks that the library does not modify any object that Unchanged
 // accepts, and that Unchanged accepts most of the library's results.
 func TestUnchangedMatchesLibrary(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	g := generatorValidity{rand.New(rand.NewPCG(seed, 2))}
 	accepted, after, shaped := 0, 0, 0
 	for range 3000 {

@@ -10,13 +10,13 @@ import (
 	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/internal/crdtest"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // TestUnchangedMetadataMatchesLibrary checks that metadata which UnchangedMetadata accepts passes
 // through the library's conversion to ObjectMeta and back unchanged.
 func TestUnchangedMetadataMatchesLibrary(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	a := crdtest.NewGenerator(seed, 11)
 	fields := &managedfields.Cache{}
 	exact := 0

@@ -13,7 +13,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 func records(n int) []store.Record {
@@ -55,7 +55,7 @@ func TestRoundTrip(t *testing.T) {
 // Read never accepts damaged or truncated data as a state.
 func TestDamage(t *testing.T) {
 	good := write(t, records(300))
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
 		bad := bytes.Clone(good)

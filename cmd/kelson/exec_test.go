@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"kelson.dev/internal/require"
 )
 
 // startWebPod starts a pod named web that serves its working directory over HTTP. The pod waits for
@@ -28,7 +29,7 @@ func startWebPod(t *testing.T, kubectl func(args ...string) string, port int) {
 	kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=30s")
 	kubectl("cp", built(t, webserver), "web:webserver")
 	kubectl("exec", "web", "--", "touch", "copied")
-	eventually(t, "the web server listens", func() bool {
+	require.Eventually(t, "the web server listens", func() bool {
 		conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
 		if err == nil {
 			conn.Close()

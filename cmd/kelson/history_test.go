@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A recording of a running control plane has every version of an object, and no values of Secrets.
@@ -31,7 +33,7 @@ func TestRecordAndHistory(t *testing.T) {
 		got := command(t, nil, kelson, append(args, "--file", file)...)
 		return got.stdout + got.stderr
 	}
-	eventually(t, "the recording has the first object", func() bool {
+	require.Eventually(t, "the recording has the first object", func() bool {
 		return strings.Contains(shown("history", "cm/early"), "created")
 	})
 
@@ -39,10 +41,10 @@ func TestRecordAndHistory(t *testing.T) {
 	kubectl("create", "configmap", "web", "--from-literal=step=one")
 	kubectl("patch", "configmap", "web", "-p", `{"data":{"step":"two"}}`)
 	kubectl("delete", "configmap", "web")
-	eventually(t, "the recording has the deletion", func() bool {
+	require.Eventually(t, "the recording has the deletion", func() bool {
 		return strings.Contains(shown("history", "configmap/web"), "deleted")
 	})
-	eventually(t, "the recording has the Secret", func() bool {
+	require.Eventually(t, "the recording has the Secret", func() bool {
 		return strings.Contains(shown("history", "secret/password"), "created")
 	})
 	recorder.Process.Signal(syscall.SIGINT)

@@ -194,16 +194,6 @@ func wantContains(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-// eventually polls until holds returns true, and fails the test after a minute.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out: not true: %s", what)
-		}
-	}
-}
-
 // wrongCode returns the exit code that belongs to a message: that of wrong command lines, or 1.
 func wrongCode(message string) int {
 	if strings.HasPrefix(message, "required flag(s)") || strings.Contains(message, " arg(s)") {

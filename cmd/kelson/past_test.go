@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A past state is served read-only while its server runs; a fork continues from it, and does not
@@ -27,7 +29,7 @@ func TestServeThePast(t *testing.T) {
 	kubectl("patch", "configmap", "settings", "-p", `{"data":{"step":"two"}}`)
 	kubectl("delete", "deployment", "web", "--wait")
 	now := revisionOf(t, kubectl, "configmap/settings")
-	eventually(t, "the history has the last write", func() bool {
+	require.Eventually(t, "the history has the last write", func() bool {
 		got := command(t, nil, kelson, "diff", "--data-dir", data, "--from", now)
 		return got.code == 0
 	})
@@ -85,7 +87,7 @@ func TestServeThePast(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { recorder.Process.Kill() })
-	eventually(t, "the recording has the object", func() bool {
+	require.Eventually(t, "the recording has the object", func() bool {
 		return command(t, nil, kelson, "history", "cm/settings", "--file", recording).code == 0
 	})
 	recorder.Process.Signal(syscall.SIGINT)

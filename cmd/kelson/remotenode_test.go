@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/process"
 )
@@ -63,7 +64,7 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 		kubelet.Close()
 		<-done
 	})
-	eventually(t, "the node registers", func() bool { return kubectl("get", "nodes", "-o", "name") != "" })
+	require.Eventually(t, "the node registers", func() bool { return kubectl("get", "nodes", "-o", "name") != "" })
 	port := kubelet.Listener.Addr().(*net.TCPAddr).Port
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": port}}}})

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson replay runs an operator against the history of a server on which the same operator ran. A
@@ -59,7 +61,7 @@ func TestReplay(t *testing.T) {
 	ready("5")
 	const manager = "simpledeployment"
 	last := revisionOf(t, kubectl, sample)
-	eventually(t, "the history has the last write", func() bool {
+	require.Eventually(t, "the history has the last write", func() bool {
 		return command(t, nil, kelson, "diff", "--data-dir", data, "--from", last).code == 0
 	})
 
@@ -74,7 +76,7 @@ func TestReplay(t *testing.T) {
 	// A user writes with the operator's field manager. The operator does not repeat this write.
 	kubectl("label", "pod", "simpledeployment-sample-2", "by=hand", "--field-manager="+manager)
 	labelled := revisionOf(t, kubectl, "pod/simpledeployment-sample-2")
-	eventually(t, "the history has the label", func() bool {
+	require.Eventually(t, "the history has the label", func() bool {
 		return command(t, nil, kelson, "diff", "--data-dir", data, "--from", labelled).code == 0
 	})
 	got = replayed("--manager", manager, "--speed", "100")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // revisionOf returns the resourceVersion of an object.
@@ -41,7 +43,7 @@ func TestServeWithHistory(t *testing.T) {
 	kubectl("create", "configmap", "web", "--from-literal=step=one")
 	first := revisionOf(t, kubectl, "configmap/web")
 	kubectl("patch", "configmap", "web", "-p", `{"data":{"step":"two"}}`)
-	eventually(t, "a running server's history has the change", func() bool {
+	require.Eventually(t, "a running server's history has the change", func() bool {
 		return strings.Contains(shown("history", "cm/web"), `.data.step: "one" → "two"`)
 	})
 

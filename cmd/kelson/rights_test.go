@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // The least roles computed from an operator's audit log let the operator do its work, without a
@@ -61,7 +63,7 @@ func TestLeastRights(t *testing.T) {
 			"apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+at+
 				"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"))
 		kubectl("wait", "at/"+at, "--for=jsonpath={.status.phase}=DONE", "--timeout=30s")
-		eventually(t, "the last Event is recorded", func() bool {
+		require.Eventually(t, "the last Event is recorded", func() bool {
 			return strings.Contains(kubectl("describe", "at", at), "Completed")
 		})
 	}

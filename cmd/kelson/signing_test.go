@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A certificate that was requested and approved with kubectl authenticates.
@@ -50,7 +52,7 @@ spec:
   request: `+base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})))))
 	kubectl("certificate", "approve", "jane")
 	var chain []byte
-	eventually(t, "the request is signed", func() bool {
+	require.Eventually(t, "the request is signed", func() bool {
 		chain, err = base64.StdEncoding.DecodeString(kubectl("get", "csr", "jane", "-o",
 			"jsonpath={.status.certificate}"))
 		return err == nil && len(chain) > 0

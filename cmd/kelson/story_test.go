@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 const cnat = "../../examples/cnat"
@@ -50,7 +52,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"),
 		"at.cnat.programming-kubernetes.info/example-at created")
 	// Start the operator after the watch, so that the watch sees every phase.
-	eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
+	require.Eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	if err := operator.Start(); err != nil {
@@ -68,7 +70,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	wantContains(t, "explain", kubectl("explain", "at.spec"), "KIND:       At", "command", "schedule", "-required-")
 	described := ""
 	// Events are written after the change that they describe
-	eventually(t, "the last Event is recorded", func() bool {
+	require.Eventually(t, "the last Event is recorded", func() bool {
 		described = kubectl("describe", "at", "example-at")
 		return strings.Contains(described, "Completed")
 	})
@@ -80,8 +82,12 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 		"at/example-at")
 
 	wantContains(t, "delete", kubectl("delete", "at", "example-at"), `"example-at" deleted`)
-	eventually(t, "the pod is deleted with its At", func() bool { return kubectl("get", "pods", "-o", "name") == "" })
-	eventually(t, "the watch shows the deletion", func() bool { return strings.Contains(watched.String(), "DELETED") })
+	require.Eventually(t, "the pod is deleted with its At", func() bool {
+		return kubectl("get", "pods", "-o", "name") == ""
+	})
+	require.Eventually(t, "the watch shows the deletion", func() bool {
+		return strings.Contains(watched.String(), "DELETED")
+	})
 	watch.Process.Signal(syscall.SIGINT)
 	watch.Wait()
 	wantContains(t, "get -w", watched.String(), "ADDED", "PENDING", "RUNNING", "DONE", "DELETED")

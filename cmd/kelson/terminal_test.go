@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // terminal is a terminal that tmux emulates. It has the text on the screen, and all bytes that
@@ -88,7 +90,7 @@ func (term *terminal) run(line string) string {
 // shows waits until the screen contains a text, whatever its colors.
 func (term *terminal) shows(text string) {
 	term.t.Helper()
-	eventually(term.t, "the terminal shows "+text, func() bool {
+	require.Eventually(term.t, "the terminal shows "+text, func() bool {
 		return strings.Contains(term.tmux("capture-pane", "-p"), text)
 	})
 }
@@ -96,7 +98,7 @@ func (term *terminal) shows(text string) {
 // wrote waits until programs have written a text to the terminal, even if it was overwritten since.
 func (term *terminal) wrote(text string) {
 	term.t.Helper()
-	eventually(term.t, "programs write "+text, func() bool {
+	require.Eventually(term.t, "programs write "+text, func() bool {
 		data, err := os.ReadFile(term.log)
 		return err == nil && strings.Contains(string(data), "\r\x1b[K"+text)
 	})
@@ -125,12 +127,12 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 		return got.stdout + got.stderr
 	}
 	kubectl("create", "configmap", "evil", "--from-literal=step=one")
-	eventually(t, "the recording has the object", func() bool { return strings.Contains(history(), "created") })
+	require.Eventually(t, "the recording has the object", func() bool { return strings.Contains(history(), "created") })
 	const deceptive = "\u009b31m\u202erorre\u2066\u200b\u2028"
 	created := kubectl("get", "configmap", "evil", "-o", "jsonpath={.metadata.resourceVersion}")
 	kubectl("patch", "configmap", "evil", "-p", `{"data":{"step":"`+deceptive+`"},"metadata":{"annotations":{"why":"`+
 		deceptive+`"}}}`)
-	eventually(t, "the recording has the change", func() bool { return strings.Contains(history(), ".data.step") })
+	require.Eventually(t, "the recording has the change", func() bool { return strings.Contains(history(), ".data.step") })
 	recorder.Process.Signal(syscall.SIGINT)
 	if err := recorder.Wait(); err != nil {
 		t.Error(err)
@@ -207,16 +209,16 @@ func TestOnATerminal(t *testing.T) {
 	kubectl("create", "configmap", "settings", "--from-literal=size=small")
 	before := kubectl("get", "configmap", "settings", "-o", "jsonpath={.metadata.resourceVersion}")
 	kubectl("patch", "configmap", "settings", "-p", `{"data":{"size":"large"}}`)
-	eventually(t, "the history has both versions", func() bool {
+	require.Eventually(t, "the history has both versions", func() bool {
 		got := command(t, nil, kelson, "history", "--file", file, "configmap/settings", "-o", "json")
 		return strings.Contains(got.stdout, `large`)
 	})
 	line := regexp.MustCompile(`(?m)^recorded [0-9]+ versions of [0-9]+ objects \([0-9]+s\)$`)
-	eventually(t, "the screen counts versions", func() bool {
+	require.Eventually(t, "the screen counts versions", func() bool {
 		return line.MatchString(term.tmux("capture-pane", "-p"))
 	})
 	term.tmux("send-keys", "C-c")
-	eventually(t, "record ends", func() bool {
+	require.Eventually(t, "record ends", func() bool {
 		return strings.HasSuffix(strings.TrimSpace(term.tmux("capture-pane", "-p")), "\n$")
 	})
 	if shown := term.tmux("capture-pane", "-p"); strings.Contains(shown, "versions of") {

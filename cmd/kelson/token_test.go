@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"kelson.dev/internal/require"
 )
 
 // withToken sends a request whose only credential is a bearer token and returns the status.
@@ -43,7 +44,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	s := startServer(t, "--data-dir", data, "--node=none")
 	kubectl := kubectlOf(t, s)
 	kubectl("create", "namespace", "lab")
-	eventually(t, "the namespace has its service account", func() bool {
+	require.Eventually(t, "the namespace has its service account", func() bool {
 		return strings.Contains(kubectl("get", "serviceaccounts", "-n", "lab", "-o", "name"), "serviceaccount/default")
 	})
 	wantContains(t, "root CA", kubectl("get", "configmap", "kube-root-ca.crt", "-n", "lab", "-o",

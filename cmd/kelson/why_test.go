@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/test/child"
 )
 
@@ -127,7 +128,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			s := test.start(t, dir, policy, log)
 			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + dir}
 			kubectl := built(t, kubectlBinary)
-			eventually(t, "the server is ready", func() bool {
+			require.Eventually(t, "the server is ready", func() bool {
 				return command(t, env, kubectl, "get", "namespace", "default").code == 0
 			})
 			must := func(args ...string) string {
@@ -165,7 +166,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 				must("create", "-f", at)
 			}
 			var pod string
-			eventually(t, "the operator has created the pod", func() bool {
+			require.Eventually(t, "the operator has created the pod", func() bool {
 				pod = strings.TrimSpace(must("get", "pods", "-o",
 					`jsonpath={.items[?(@.metadata.ownerReferences[0].name=="wanted")].metadata.name}`))
 				return pod != ""
@@ -174,7 +175,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 				t.Helper()
 				var got outcome
 				// The log is written in the background.
-				eventually(t, "the log has the write", func() bool {
+				require.Eventually(t, "the log has the write", func() bool {
 					got = command(t, env, built(t, binary),
 						append([]string{"why", "pod/" + pod, "--audit-log", log}, args...)...)
 					return got.code == 0
@@ -224,11 +225,11 @@ func TestWhyThroughKubernetesControllers(t *testing.T) {
 	kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=30s")
 	pod := strings.TrimSpace(kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"))
 	kubectl("delete", "deployment", "web")
-	eventually(t, "the garbage collector has deleted the pod", func() bool {
+	require.Eventually(t, "the garbage collector has deleted the pod", func() bool {
 		return command(t, []string{"KUBECONFIG=" + s.kubeconfig}, built(t, kubectlBinary), "get", "pod", pod).code != 0
 	})
 	var got outcome
-	eventually(t, "the log has the deletion", func() bool {
+	require.Eventually(t, "the log has the deletion", func() bool {
 		got = command(t, nil, built(t, binary), "why", "pod/"+pod, "--audit-log", log, "--last=50")
 		return got.code == 0 && strings.Contains(got.stdout, "deleted by")
 	})

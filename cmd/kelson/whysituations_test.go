@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/cmd/kelson/internal/why"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 )
 
@@ -50,7 +51,7 @@ func TestWhySituations(t *testing.T) {
 		t.Fatal(err)
 	}
 	install(t, objects, string(crd), "")
-	eventually(t, "the custom resource is served", func() bool {
+	require.Eventually(t, "the custom resource is served", func() bool {
 		all := &unstructured.UnstructuredList{}
 		all.SetAPIVersion("sea.example.com/v1")
 		all.SetKind("ShipList")
@@ -103,7 +104,7 @@ func TestWhySituations(t *testing.T) {
 					t.Logf("the first line is %q, want %q in it:\n%s", line, want, all)
 				}
 			}()
-			eventually(t, "the line", check)
+			require.Eventually(t, "the line", check)
 		})
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"testing"
 
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 	"kelson.dev/kubernetes/apitest"
 )
 
 // With concurrent writers, every watch, from any start and with any selector, receives each change
 // once and in order, and ends with exactly the objects that a list shows.
 func TestWatchModel(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	p := apitest.New(t)
 	const writers, steps = 4, 20
 

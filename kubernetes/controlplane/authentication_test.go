@@ -36,7 +36,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -643,7 +643,7 @@ func TestMalformedCredentials(t *testing.T) {
 			RequestHeader: &authn.RequestHeader{ClientCAFile: authority, Usernames: []string{"X-Remote-User"},
 				ExtraPrefixes: []string{"X-Remote-Extra-"}},
 		}}})
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	random := mathrand.New(mathrand.NewPCG(seed, 1))
 	good := i.token(t, nil)
 	seeds := []string{

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -33,16 +34,6 @@ func start(t testing.TB, cfg controlplane.Config) *controlplane.ControlPlane {
 
 func client(plane *controlplane.ControlPlane, name string, groups ...string) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(plane.RESTConfigAs(&user.DefaultInfo{Name: name, Groups: groups}))
-}
-
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }
 
 func wantForbidden(t *testing.T, err error, parts ...string) {
@@ -100,10 +91,10 @@ func TestRightsApplyToTheNextRequest(t *testing.T) {
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
 	_, err := ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err, `pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "default"`)
-	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx,
+	require.Value[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx,
 		binding("view", "ClusterRole", "view", "ann"), createOpts))
 	// allowed by the rules of an aggregated role
-	must[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
+	require.Value[*corev1.PodList](t)(ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}))
 	_, err = ann.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err)
 	_, err = ann.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -132,13 +123,14 @@ func TestEscalation(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup).RbacV1(),
 		client(plane, "ann").RbacV1()
-	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, clusterRole("writer",
+	require.Value[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, clusterRole("writer",
 		rule("*", rbacv1.GroupName, "*"), rule("get", "", "pods")), createOpts))
 	// ann may write roles, but does not have the verbs escalate and bind.
-	writer := must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Get(ctx, "writer", getOpts))
+	writer := require.Value[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Get(ctx, "writer", getOpts))
 	writer.Rules[0].Verbs = []string{"get", "list", "create", "update", "patch", "delete"}
-	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Update(ctx, writer, updateOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("ann", "writer", "ann"),
+	require.Value[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Update(ctx, writer, updateOpts))
+	require.Value[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx,
+		clusterBinding("ann", "writer", "ann"),
 		createOpts))
 
 	const grant = "user \"ann\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n" +
@@ -148,10 +140,10 @@ func TestEscalation(t *testing.T) {
 	wantForbidden(t, err, `roles.rbac.authorization.k8s.io "r" is forbidden: `+grant)
 	_, err = ann.ClusterRoles().Create(ctx, clusterRole("r", secrets), createOpts)
 	wantForbidden(t, err, `clusterroles.rbac.authorization.k8s.io "r" is forbidden: `+grant)
-	must[*rbacv1.Role](t)(ann.Roles("default").Create(ctx, role("mine", rule("get", "", "pods")), createOpts))
+	require.Value[*rbacv1.Role](t)(ann.Roles("default").Create(ctx, role("mine", rule("get", "", "pods")), createOpts))
 	_, err = ann.Roles("default").Create(ctx, role("dry", secrets), metav1.CreateOptions{DryRun: []string{"All"}})
 	wantForbidden(t, err, grant)
-	mine := must[*rbacv1.Role](t)(ann.Roles("default").Get(ctx, "mine", getOpts))
+	mine := require.Value[*rbacv1.Role](t)(ann.Roles("default").Get(ctx, "mine", getOpts))
 	mine.Rules = append(mine.Rules, secrets)
 	_, err = ann.Roles("default").Update(ctx, mine, updateOpts)
 	wantForbidden(t, err, grant)
@@ -174,14 +166,14 @@ func TestEscalation(t *testing.T) {
 		}
 	}
 	// A user can edit a role with more rights than their own only if the edit changes no rules.
-	must[*rbacv1.Role](t)(admin.Roles("default").Create(ctx, role("theirs", secrets), createOpts))
-	theirs := must[*rbacv1.Role](t)(ann.Roles("default").Get(ctx, "theirs", getOpts))
+	require.Value[*rbacv1.Role](t)(admin.Roles("default").Create(ctx, role("theirs", secrets), createOpts))
+	theirs := require.Value[*rbacv1.Role](t)(ann.Roles("default").Get(ctx, "theirs", getOpts))
 	theirs.Labels = map[string]string{"a": "b"}
 	_, err = ann.Roles("default").Update(ctx, theirs, updateOpts)
 	wantForbidden(t, err, grant)
 	theirs.Labels, theirs.Finalizers = nil, []string{"example.com/x"}
 	// but may change the fields that the garbage collector writes
-	must[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts))
+	require.Value[*rbacv1.Role](t)(ann.Roles("default").Update(ctx, theirs, updateOpts))
 
 	_, err = ann.RoleBindings("default").Create(ctx, binding("b", "Role", "theirs", "ann"), createOpts)
 	wantForbidden(t, err, `rolebindings.rbac.authorization.k8s.io "b" is forbidden: `+grant)
@@ -217,14 +209,15 @@ func TestEscalation(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("gone", "gone", "ann"),
+	require.Value[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx,
+		clusterBinding("gone", "gone", "ann"),
 		createOpts))
 	_, err = ann.Roles("default").Create(ctx, role("r", secrets), createOpts)
 	wantForbidden(t, err, grant+`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`)
 	if err := admin.ClusterRoleBindings().Delete(ctx, "gone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	must[*rbacv1.RoleBinding](t)(ann.RoleBindings("default").Create(ctx, binding("own", "Role", "mine", "bob"),
+	require.Value[*rbacv1.RoleBinding](t)(ann.RoleBindings("default").Create(ctx, binding("own", "Role", "mine", "bob"),
 		createOpts))
 
 	gather := clusterRole("gather")
@@ -237,11 +230,13 @@ func TestEscalation(t *testing.T) {
 	allows := clusterRole("may", rule("escalate", rbacv1.GroupName, "roles"),
 		rule("bind", rbacv1.GroupName, "clusterroles"))
 	allows.Rules[1].ResourceNames = []string{"view"}
-	must[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, allows, createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx, clusterBinding("may", "may", "ann"),
+	require.Value[*rbacv1.ClusterRole](t)(admin.ClusterRoles().Create(ctx, allows, createOpts))
+	require.Value[*rbacv1.ClusterRoleBinding](t)(admin.ClusterRoleBindings().Create(ctx,
+		clusterBinding("may", "may", "ann"),
 		createOpts))
-	must[*rbacv1.Role](t)(ann.Roles("default").Create(ctx, role("r", secrets), createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(ann.ClusterRoleBindings().Create(ctx, clusterBinding("view", "view", "bob"),
+	require.Value[*rbacv1.Role](t)(ann.Roles("default").Create(ctx, role("r", secrets), createOpts))
+	require.Value[*rbacv1.ClusterRoleBinding](t)(ann.ClusterRoleBindings().Create(ctx,
+		clusterBinding("view", "view", "bob"),
 		createOpts))
 	_, err = ann.ClusterRoles().Create(ctx, clusterRole("r", secrets), createOpts)
 	wantForbidden(t, err, grant)
@@ -254,7 +249,7 @@ func TestEscalation(t *testing.T) {
 func TestAccessReviews(t *testing.T) {
 	plane := start(t, controlplane.Config{})
 	ctx, admin := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
-	must[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx,
+	require.Value[*rbacv1.RoleBinding](t)(admin.RbacV1().RoleBindings("default").Create(ctx,
 		binding("view", "ClusterRole", "view", "ann"), createOpts))
 	pods := func(namespace, verb string) *authorizationv1.ResourceAttributes {
 		return &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Version: "v1", Resource: "pods"}
@@ -271,18 +266,19 @@ func TestAccessReviews(t *testing.T) {
 			ResourceAttributes: a}}
 	}
 	v1 := admin.AuthorizationV1()
-	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
+	wantAnswer(require.Value[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
 		review(pods("default", "list")), createOpts)).Status, true, byView)
-	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
+	wantAnswer(require.Value[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
 		review(pods("default", "delete")), createOpts)).Status, false, "")
-	wantAnswer(must[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
+	wantAnswer(require.Value[*authorizationv1.SubjectAccessReview](t)(v1.SubjectAccessReviews().Create(ctx,
 		review(pods("kube-system", "list")), createOpts)).Status, false, "")
 	if _, err := v1.SubjectAccessReviews().Create(ctx, review(nil), createOpts); !apierrors.IsInvalid(err) {
 		t.Error(err)
 	}
 	local := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
 		Spec: review(pods("default", "list")).Spec}
-	wantAnswer(must[*authorizationv1.LocalSubjectAccessReview](t)(v1.LocalSubjectAccessReviews("default").Create(ctx,
+	wantAnswer(require.Value[*authorizationv1.LocalSubjectAccessReview](
+		t)(v1.LocalSubjectAccessReviews("default").Create(ctx,
 		local, createOpts)).Status, true, byView)
 	local.Spec.ResourceAttributes = pods("kube-system", "list")
 	if _, err := v1.LocalSubjectAccessReviews("default").Create(ctx, local, createOpts); !apierrors.IsInvalid(err) &&
@@ -296,13 +292,13 @@ func TestAccessReviews(t *testing.T) {
 		return &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
 	}
-	wantAnswer(must[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx,
+	wantAnswer(require.Value[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx,
 		self(pods("default", "list")), createOpts)).Status, true, byView)
-	wantAnswer(must[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx,
+	wantAnswer(require.Value[*authorizationv1.SelfSubjectAccessReview](t)(ann.SelfSubjectAccessReviews().Create(ctx,
 		self(pods("", "list")), createOpts)).Status, false, "")
 	_, err := ann.SubjectAccessReviews().Create(ctx, review(pods("default", "list")), createOpts)
 	wantForbidden(t, err)
-	rules := must[*authorizationv1.SelfSubjectRulesReview](t)(ann.SelfSubjectRulesReviews().Create(ctx,
+	rules := require.Value[*authorizationv1.SelfSubjectRulesReview](t)(ann.SelfSubjectRulesReviews().Create(ctx,
 		&authorizationv1.SelfSubjectRulesReview{
 			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"},
 		}, createOpts)).Status
@@ -343,8 +339,8 @@ func TestImpersonation(t *testing.T) {
 	wantForbidden(t, err, `User "bob" cannot impersonate`)
 	imp := clusterRole("imp", rule("impersonate", "", "users"))
 	imp.Rules[0].ResourceNames = []string{"ann"}
-	must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, imp, createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx,
+	require.Value[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, imp, createOpts))
+	require.Value[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx,
 		clusterBinding("imp", "imp", "bob"), createOpts))
 	if name, _, err := whoami(ctx, clientAs(rest.CopyConfig(bob), "ann")); name != "ann" || err != nil {
 		t.Error(name, err)
@@ -362,11 +358,11 @@ func TestReadersGetNoTokens(t *testing.T) {
 	ctx, admin, ann := t.Context(), client(plane, "root", user.SystemPrivilegedGroup), client(plane, "ann")
 	reader := clusterRole("reader", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{"*"},
 		Resources: []string{"*"}})
-	must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, reader, createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx,
+	require.Value[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(ctx, reader, createOpts))
+	require.Value[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(ctx,
 		clusterBinding("reader", "reader", "ann"), createOpts))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
-	must[*corev1.ServiceAccount](t)(admin.CoreV1().ServiceAccounts("default").Create(ctx, account, createOpts))
+	require.Value[*corev1.ServiceAccount](t)(admin.CoreV1().ServiceAccounts("default").Create(ctx, account, createOpts))
 	body := []byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`)
 	for path, is := range map[string]func(error) bool{
 		"/api/v1/namespaces/default/serviceaccounts/robot/token":       apierrors.IsForbidden,

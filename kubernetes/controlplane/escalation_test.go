@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -166,8 +167,8 @@ func TestNoSequenceOfRequestsEscalates(t *testing.T) {
 				Verbs: []string{"get", "create", "update", "patch", "delete"}, APIGroups: []string{rbacv1.GroupName},
 				Resources: []string{"*"},
 			}, rule("get", "", "pods"), rule("get", "apps", "*"))
-			must[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(t.Context(), writes, createOpts))
-			must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+			require.Value[*rbacv1.ClusterRole](t)(admin.RbacV1().ClusterRoles().Create(t.Context(), writes, createOpts))
+			require.Value[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
 				clusterBinding("writes", "writes", "mallory"), createOpts))
 			synctest.Wait() // until rules are aggregated
 

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -71,12 +72,12 @@ func probed(t *testing.T) (plane *controlplane.ControlPlane, admin, ann user.Inf
 	}
 	ctx, root := t.Context(), client(plane, "root", user.SystemPrivilegedGroup)
 	all := rule("*", "probe.example.com", "*")
-	must[*rbacv1.Role](t)(root.RbacV1().Roles("default").Create(ctx, role("all", all), createOpts))
-	must[*rbacv1.RoleBinding](t)(root.RbacV1().RoleBindings("default").Create(ctx, binding("all", "Role", "all", "ann"),
+	require.Value[*rbacv1.Role](t)(root.RbacV1().Roles("default").Create(ctx, role("all", all), createOpts))
+	require.Value[*rbacv1.RoleBinding](t)(root.RbacV1().RoleBindings("default").Create(ctx, binding("all", "Role", "all", "ann"),
 		createOpts))
-	must[*rbacv1.ClusterRole](t)(root.RbacV1().ClusterRoles().Create(ctx,
+	require.Value[*rbacv1.ClusterRole](t)(root.RbacV1().ClusterRoles().Create(ctx,
 		clusterRole("list", rule("list", "probe.example.com", "things")), createOpts))
-	must[*rbacv1.ClusterRoleBinding](t)(root.RbacV1().ClusterRoleBindings().Create(ctx,
+	require.Value[*rbacv1.ClusterRoleBinding](t)(root.RbacV1().ClusterRoleBindings().Create(ctx,
 		clusterBinding("list", "list", "ann"), createOpts))
 	return plane, admin, ann
 }

@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -111,7 +112,7 @@ func (i earlyRequest) send(h http.Handler, name string) *httptest.ResponseRecord
 // client gets.
 func TestInventedNamesCreateNoSeries(t *testing.T) {
 	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Limits: controlplane.Limits{LongRunningPerUser: 1}})
-	response := must[*http.Response](t)
+	response := require.Value[*http.Response](t)
 	post := func(path, body string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://plane"+path, strings.NewReader(body))

@@ -10,13 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // The patches of agents are those of Kubernetes' library, for random changes of statuses.
 func TestStatusPatchIsTheLibrarys(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	g := statuses{rand.New(rand.NewPCG(uint64(seed), 1))}
 	direct, equal := 0, 0
 	for i := range 3000 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
 
@@ -24,12 +25,7 @@ func pod(name string, revision uint64, phase string) []byte {
 		len(name)*7919+int(name[len(name)-1]), revision, revision/60%60, revision%60, phase, revision%250)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func newWriter(t testing.TB, to *bytes.Buffer) *history.Writer {
 	w, err := history.NewWriter(to)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/replay"
@@ -118,12 +119,7 @@ func record(t *testing.T, operator func(context.Context, *rest.Config) error,
 	return h
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func replayed(t *testing.T, cfg replay.Config) (result *replay.Result, err error) {
 	synctest.Test(t, func(t *testing.T) { result, err = replay.Run(t.Context(), cfg) })

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -103,12 +104,7 @@ func (r *copier) count(name string) int {
 	return r.runs[name]
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func configMap(name, copy string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
@@ -135,8 +131,7 @@ func start(t *testing.T, config *rest.Config, sink trace.Sink) (*copier, *manage
 // requeues and errors, and its reconciles are traced.
 func TestReconcilerOfControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events,
-			apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+		s := apitest.New()
 		var records []trace.Record
 		r, m, stop := start(t, s.REST(), trace.Func(func(rec trace.Record) { records = append(records, rec) }))
 		c := m.LiveClient()

@@ -42,7 +42,7 @@ func TestBuilderWithoutFor(t *testing.T) {
 func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder,
 	func(*reconcile.Request) logr.Logger) *adapter.Builder) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		s := apitest.New()
 		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		var mu sync.Mutex
@@ -119,7 +119,7 @@ func TestBuilderErrors(t *testing.T) {
 // then adds are reconciled, even if a reconcile has started since the event could be read.
 func TestStatefulHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		s := apitest.New()
 		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		owner := reconcile.Request{NamespacedName: crclient.ObjectKey{Namespace: "default", Name: "owner"}}

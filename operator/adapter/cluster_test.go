@@ -48,7 +48,7 @@ func TestRequeueOfClusters(t *testing.T) {
 // clusters, even when one of the clusters is disengaged.
 func TestLimiterOfClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		own, east := apitest.New(), apitest.New()
 		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[crreconcile.Request](time.Minute, time.Hour)
@@ -90,8 +90,8 @@ func TestLimiterOfClusters(t *testing.T) {
 // writes kinds that only it serves.
 func TestClientFromCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own, east := apitest.New(apitest.ConfigMaps, apitest.Events),
-			apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events)
+		own, east := apitest.New(),
+			apitest.New()
 		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		pods := corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()

@@ -28,10 +28,10 @@ import (
 	"k8s.io/client-go/rest"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kelson.dev/internal/randomtest"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/strategic"
 	"kelson.dev/operator/internal/apitest/apiserver"
-	"kelson.dev/operator/internal/randomtest"
 )
 
 // twins sends the same calls to two namespaces of one server: to one with our client, to the other

@@ -20,16 +20,16 @@ import (
 // an error the next reconcile retries, and later reconciles send no requests.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps)
+		s := apitest.New()
 		var faulty atomic.Bool
 		var requests atomic.Int64
-		s.Fault = func(string, string) (int, metav1.StatusReason) {
+		s.SetFaults(apitest.Faults{Fail: func(string, string) (int, metav1.StatusReason) {
 			requests.Add(1)
 			if faulty.Load() {
 				return http.StatusInternalServerError, metav1.StatusReasonInternalError
 			}
 			return 0, ""
-		}
+		}})
 		mapper := meta.NewDefaultRESTMapper(nil)
 		mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 		c, err := cluster.NewCache(s.REST(), crcache.Options{Mapper: mapper}, cluster.Config{})

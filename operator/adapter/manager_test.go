@@ -122,8 +122,7 @@ func TestManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "trace")
 		t.Setenv(trace.Env, "file:"+file)
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Events,
-			apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+		s := apitest.New()
 		r, m := startManager(t, s.REST(), quiet())
 		for _, name := range []string{"a", "b", "c"} {
 			must(t, m.GetClient().Create(t.Context(), configMap(name, "yes")))

@@ -42,7 +42,7 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		logged = append(logged, prefix+" "+args)
 	}, funcr.Options{})
 	o.Controller.UsePriorityQueue = &priorities
-	m, err := adapter.NewManager(apitest.New(apitest.ConfigMaps, apitest.Events).REST(), o)
+	m, err := adapter.NewManager(apitest.New().REST(), o)
 	must(t, err)
 	failures := 2
 	r := reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/internal/apitest/apiserver"
-	"kelson.dev/operator/internal/clienttest"
 )
 
 // lists records the token and limit of each list request, and rejects some.
@@ -67,7 +67,7 @@ func TestListAhead(t *testing.T) {
 		want = append(want, name)
 	}
 	asked := &lists{}
-	server.SetFaults(clienttest.Faults{Intercept: asked.intercept})
+	server.SetFaults(apitest.Faults{Intercept: asked.intercept})
 	read := func(prototype client.Object) ([]client.Object, error) {
 		var all []client.Object
 		o := client.ListOptions{Namespace: "default", Limit: 10, Ahead: &client.Ahead{}, Shared: true}
@@ -135,7 +135,7 @@ func TestListAhead(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		asked.take()
-		server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+		server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("continue") != "" {
 				if err := c.Create(ctx, pod(fmt.Sprint("later-", r.URL.Query().Get("limit")))); err != nil &&
 					!apierrors.IsAlreadyExists(err) {
@@ -148,7 +148,7 @@ func TestListAhead(t *testing.T) {
 		if _, err := read(&corev1.Pod{}); !apierrors.IsResourceExpired(err) {
 			t.Errorf("error %v", err)
 		}
-		server.SetFaults(clienttest.Faults{Intercept: asked.intercept})
+		server.SetFaults(apitest.Faults{Intercept: asked.intercept})
 		asked.take()
 	})
 	t.Run("another list in between", func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestListAheadLimits(t *testing.T) {
 		must(t, c.Create(t.Context(), p))
 	}
 	asked := &lists{}
-	server.SetFaults(clienttest.Faults{Intercept: asked.intercept})
+	server.SetFaults(apitest.Faults{Intercept: asked.intercept})
 	o := client.ListOptions{Namespace: "default", Limit: 10, Ahead: &client.Ahead{}}
 	for {
 		items := client.NewItems(&corev1.Pod{})

@@ -21,21 +21,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 var (
 	widget  = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-	widgets = clienttest.Kind{GroupVersionKind: widget, Resource: "widgets", Namespaced: true}
+	widgets = apitest.Kind{GroupVersionKind: widget, Plural: "widgets"}
 	podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	web     = client.Key{Namespace: "default", Name: "web"}
 )
 
-func newClient(t *testing.T, change ...func(*client.Config)) (*clienttest.Server, client.Client) {
+func newClient(t *testing.T, change ...func(*client.Config)) (*apitest.Server, client.Client) {
 	t.Helper()
-	server := clienttest.New(widgets)
-	cfg := client.Config{REST: server.RESTConfig(), FieldOwner: "tests"}
+	server := apitest.New(widgets)
+	cfg := client.Config{REST: server.REST(), FieldOwner: "tests"}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -46,12 +47,7 @@ func newClient(t *testing.T, change ...func(*client.Config)) (*clienttest.Server
 	return server, c
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func pod(name string, labels ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -284,7 +280,7 @@ func TestWatchOfGarbageIsAnErrorEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, c := newClient(t)
-			server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+			server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Query().Get("watch") == "" {
 					return false
 				}
@@ -318,7 +314,7 @@ func TestWatchOfObjectThatIsCutOff(t *testing.T) {
 		cfg.Scheme = runtime.NewScheme()
 		cfg.Scheme.AddKnownTypeWithName(widget, &finicky{})
 	})
-	server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+	server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") == "" {
 			return false
 		}
@@ -355,7 +351,7 @@ func TestRetryAfter(t *testing.T) {
 				server, c := newClient(t)
 				must(t, c.Create(t.Context(), pod("web")))
 				failures := tt.failures
-				server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+				server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 					if failures--; failures < 0 {
 						return false
 					}
@@ -392,7 +388,7 @@ func TestRetryAfterIsReported(t *testing.T) {
 		}
 		var bodies []string
 		sent := 0
-		server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+		server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasSuffix(r.URL.Path, "/pods") {
 				return false
 			}
@@ -448,7 +444,7 @@ func TestRetryAfterIsReported(t *testing.T) {
 func TestRetryEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := newClient(t)
-		server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+		server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("Retry-After", "20")
 			http.Error(w, "not now", http.StatusTooManyRequests)
 			return true
@@ -468,7 +464,7 @@ func TestWarnings(t *testing.T) {
 	server, c := newClient(t, func(cfg *client.Config) {
 		cfg.Warnings = func(_ context.Context, warning string) { got = append(got, warning) }
 	})
-	server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+	server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/") {
 			w.Header().Add("Warning", `299 - "pods are \"old\""`)
 			w.Header().Add("Warning", `299 - "and more"`)
@@ -527,7 +523,7 @@ func TestKindsAddedLater(t *testing.T) {
 	if err := c.Create(t.Context(), dynamic(gadget, "g")); !meta.IsNoMatchError(err) {
 		t.Fatalf("got %v", err)
 	}
-	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
+	server.AddKind(apitest.Kind{GroupVersionKind: gadget, Plural: "gadgets"})
 	must(t, c.Create(t.Context(), dynamic(gadget, "g")))
 	if gvr, err := c.Mapper().ResourceFor(schema.GroupVersionResource{Resource: "gadget"}); err != nil ||
 		gvr.Resource != "gadgets" {
@@ -577,7 +573,7 @@ func TestDeleteAnswers(t *testing.T) {
 func TestQueries(t *testing.T) {
 	var got []string
 	server, c := newClient(t)
-	server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+	server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 		if len(strings.Split(r.URL.Path, "/")) > 3 {
 			got = append(got, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery+" "+r.Header.Get("Content-Type"))
 		}

@@ -24,7 +24,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // wrapping hides the type of a connection, and counts the open connections.
@@ -77,7 +77,7 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := clienttest.New()
+			server := apitest.New()
 			var connections atomic.Int32
 			https := httptest.NewUnstartedServer(server)
 			https.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}

@@ -30,13 +30,13 @@ import (
 	"k8s.io/client-go/transport"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // All credentials of a kubeconfig work: a token, a password, an exec plugin (called again after a
 // 401), and an authority from a file.
 func TestKubeconfig(t *testing.T) {
-	server := clienttest.New()
+	server := apitest.New()
 	var seen http.Header
 	var refused int
 	https := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,13 +110,13 @@ func TestTokenFileReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		must(t, os.WriteFile(file, []byte("one"), 0o600))
-		server := clienttest.New()
+		server := apitest.New()
 		var got string
-		server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+		server.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			got = r.Header.Get("Authorization")
 			return false
 		}})
-		cfg := server.RESTConfig()
+		cfg := server.REST()
 		cfg.BearerTokenFile = file
 		cfg.Wrap(transport.DebugWrappers)
 		c, err := client.New(client.Config{REST: cfg})
@@ -145,7 +145,7 @@ func init() { transport.CertCallbackRefreshDuration = 10 * time.Millisecond }
 // closed.
 func TestCertificateReloads(t *testing.T) {
 	names := make(chan string, 100)
-	server := clienttest.New()
+	server := apitest.New()
 	https := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		names <- r.TLS.PeerCertificates[0].Subject.CommonName
 		server.ServeHTTP(w, r)
@@ -226,8 +226,8 @@ func TestAuthorityReloads(t *testing.T) {
 		change()
 		var mute atomic.Bool
 		var waiting atomic.Int32
-		server := clienttest.New()
-		server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+		server := apitest.New()
+		server.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			if mute.Load() {
 				// The context ends with the connection only after the body has been read.
 				_, _ = io.Copy(io.Discard, r.Body)

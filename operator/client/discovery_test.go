@@ -16,25 +16,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/discovery"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 var widgetOfDiscovery = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 
-func newServer() (*clienttest.Server, *atomic.Int64) {
-	server := clienttest.New(clienttest.Kind{GroupVersionKind: widgetOfDiscovery, Resource: "widgets",
-		Namespaced: true})
+func newServer() (*apitest.Server, *atomic.Int64) {
+	server := apitest.New(apitest.Kind{GroupVersionKind: widgetOfDiscovery, Plural: "widgets"})
 	asked := &atomic.Int64{}
-	server.SetFaults(clienttest.Faults{Intercept: func(http.ResponseWriter, *http.Request) bool {
+	server.SetFaults(apitest.Faults{Intercept: func(http.ResponseWriter, *http.Request) bool {
 		asked.Add(1)
 		return false
 	}})
 	return server, asked
 }
 
-func open(t *testing.T, server *clienttest.Server, cfg discovery.Config) *discovery.Client {
+func open(t *testing.T, server *apitest.Server, cfg discovery.Config) *discovery.Client {
 	t.Helper()
-	cfg.REST = server.RESTConfig()
+	cfg.REST = server.REST()
 	d, err := discovery.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +69,8 @@ func TestKept(t *testing.T) {
 		again int64 // requests of the second time
 		other int64 // requests of another client
 	}{
-		"plain":  {discovery.Config{}, 4, 4},
-		"memory": {discovery.Config{Memory: true}, 0, 4},
+		"plain":  {discovery.Config{}, 5, 5},
+		"memory": {discovery.Config{Memory: true}, 0, 5},
 		"disk":   {discovery.Config{Dir: dir}, 0, 0},
 		"both":   {discovery.Config{Dir: filepath.Join(dir, "both"), Memory: true}, 0, 0},
 	} {
@@ -86,10 +85,10 @@ func TestKept(t *testing.T) {
 				}
 				d := open(t, server, tt.cfg)
 				first := names(t, d)
-				if first != "/v1:pods example.com/v1:widgets" {
+				if first != "/v1:pods coordination.k8s.io/v1:leases example.com/v1:widgets" {
 					t.Errorf("got %s", first)
 				}
-				count("first", 4)
+				count("first", 5)
 				if again := names(t, d); again != first {
 					t.Errorf("again %s", again)
 				}
@@ -101,7 +100,7 @@ func TestKept(t *testing.T) {
 				time.Sleep(time.Second)
 				d.Invalidate()
 				names(t, d)
-				count("invalidated", 4)
+				count("invalidated", 5)
 				_, err := d.Resources(t.Context(), schema.GroupVersion{Group: "none", Version: "v1"})
 				if !apierrors.IsNotFound(err) {
 					t.Errorf("no such version: %v", err)
@@ -124,7 +123,7 @@ func TestFiles(t *testing.T) {
 		}
 		return nil
 	})
-	if len(files) != 4 {
+	if len(files) != 5 {
 		t.Fatalf("files %v", files)
 	}
 	check := func(what string, change func(path string) error, want int64) {
@@ -141,20 +140,20 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	check("as they are", func(string) error { return nil }, 0)
-	check("broken", func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) }, 4)
+	check("broken", func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) }, 5)
 	check("restored", func(string) error { return nil }, 0)
 	old := time.Now().Add(-2 * time.Hour)
-	check("old", func(path string) error { return os.Chtimes(path, old, old) }, 4)
+	check("old", func(path string) error { return os.Chtimes(path, old, old) }, 5)
 
 	asked.Store(0)
-	rest := server.RESTConfig()
+	rest := server.REST()
 	rest.Impersonate.UserName = "jane"
 	d, err := discovery.New(discovery.Config{REST: rest, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	names(t, d)
-	if asked.Load() != 4 {
+	if asked.Load() != 5 {
 		t.Error("files of another user were read")
 	}
 }
@@ -172,7 +171,7 @@ func TestMapper(t *testing.T) {
 		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())
 	}
 	gadget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}
-	server.AddKind(clienttest.Kind{GroupVersionKind: gadget, Resource: "gadgets", Namespaced: true})
+	server.AddKind(apitest.Kind{GroupVersionKind: gadget, Plural: "gadgets"})
 	if mapping, err := m.RESTMapping(gadget.GroupKind(), "v1"); err != nil || mapping.Resource.Resource != "gadgets" ||
 		asked.Load() != 1 {
 		t.Errorf("%v %v, %d requests", mapping, err, asked.Load())

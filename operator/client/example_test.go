@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 func Example() {
 	ctx := context.Background()
-	server := clienttest.New() // in a program: a rest.Config from a kubeconfig or the cluster
-	c, err := client.New(client.Config{REST: server.RESTConfig(), FieldOwner: "example"})
+	server := apitest.New() // in a program: a rest.Config from a kubeconfig or the cluster
+	c, err := client.New(client.Config{REST: server.REST(), FieldOwner: "example"})
 	if err != nil {
 		panic(err)
 	}
@@ -52,7 +52,7 @@ func Example() {
 // A ConfigMap that exists needs no change.
 func ExampleIgnoreAlreadyExists() {
 	ctx := context.Background()
-	c, err := client.New(client.Config{REST: clienttest.New().RESTConfig()})
+	c, err := client.New(client.Config{REST: apitest.New().REST()})
 	if err != nil {
 		panic(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
@@ -23,7 +24,7 @@ func TestKindWithAnotherPluralStory(t *testing.T) {
 	define := func(text string) *unstructured.Unstructured {
 		crd := &unstructured.Unstructured{}
 		must(t, json.Unmarshal([]byte(strings.ReplaceAll(text, "GROUP", group)), &crd.Object))
-		eventually(t, func() error { return c.Create(ctx, crd.DeepCopy()) })
+		require.Success(t, func() error { return c.Create(ctx, crd.DeepCopy()) })
 		return crd
 	}
 	lighthouse := func(namespace string) *unstructured.Unstructured {
@@ -34,23 +35,10 @@ func TestKindWithAnotherPluralStory(t *testing.T) {
 		return u
 	}
 	crd := define(lighthouseCRD)
-	eventually(t, func() error { return c.Create(ctx, lighthouse("default")) })
+	require.Success(t, func() error { return c.Create(ctx, lighthouse("default")) })
 	must(t, c.Delete(ctx, crd))
 	crd = define(strings.NewReplacer("lighthouses", "beacons", "Namespaced", "Cluster").Replace(lighthouseCRD))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
-	eventually(t, func() error { return c.Create(ctx, lighthouse("")) })
+	require.Success(t, func() error { return c.Create(ctx, lighthouse("")) })
 	must(t, c.Get(ctx, client.Key{Name: "pharos"}, lighthouse("")))
-}
-
-func eventually(t *testing.T, f func() error) {
-	t.Helper()
-	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal(err)
-		}
-	}
 }

@@ -164,7 +164,7 @@ func TestSelectorsAddUp(t *testing.T) {
 // A selector that selects nothing is encoded as one that selects nothing, not as an empty one,
 // which selects everything.
 func TestEmptySelectionStaysEmpty(t *testing.T) {
-	server := apitest.New(apitest.ConfigMaps)
+	server := apitest.New()
 	var queries []url.Values
 	cfg := server.REST()
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -217,7 +217,7 @@ func TestEmptySelectionStaysEmpty(t *testing.T) {
 
 // An options struct does not remove a selector from a DeleteAllOf.
 func TestDeleteAllOfKeepsItsSelector(t *testing.T) {
-	server := apitest.New(apitest.ConfigMaps)
+	server := apitest.New()
 	c, err := client.New(client.Config{REST: server.REST()})
 	must(t, err)
 	for _, name := range []string{"kept", "deleted"} {

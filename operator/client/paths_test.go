@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // A name that is not one segment of a path is an error before any request. Otherwise it would
@@ -20,7 +20,7 @@ func TestNamesInPaths(t *testing.T) {
 	// reads discovery
 	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
 	var sent []string
-	server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+	server.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 		sent = append(sent, r.Method+" "+r.URL.Path)
 		return false
 	}})

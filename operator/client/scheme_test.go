@@ -30,7 +30,7 @@ func TestSchemeOfApimachinery(t *testing.T) {
 			to.ObjectMeta, to.StringData = from.ObjectMeta, from.Data
 			return nil
 		}))
-	c, err := client.New(client.Config{REST: apitest.New(apitest.ConfigMaps).REST(), Scheme: scheme})
+	c, err := client.New(client.Config{REST: apitest.New().REST(), Scheme: scheme})
 	must(t, err)
 	if c.Scheme() != scheme {
 		t.Fatal("the client has a scheme of its own")

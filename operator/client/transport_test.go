@@ -18,19 +18,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // The transport settings of a rest.Config take effect.
 func TestTransport(t *testing.T) {
 	var seen http.Header
 	var path string
-	server := clienttest.New()
-	server.SetFaults(clienttest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+	server := apitest.New()
+	server.SetFaults(apitest.Faults{Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 		seen, path = r.Header, r.URL.Path
 		return false
 	}})
-	conf := server.RESTConfig()
+	conf := server.REST()
 	conf.Host = "https://proxy.example.com/clusters/one/"
 	conf.BearerToken = "secret"
 	conf.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"ops"}}
@@ -80,8 +80,8 @@ func (s silence) Close() error { return nil }
 // server.
 func TestResponseThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := clienttest.New()
-		conf := server.RESTConfig()
+		server := apitest.New()
+		conf := server.REST()
 		conf.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(r *http.Request) (*http.Response, error) {
 				resp, err := next.RoundTrip(r)
@@ -106,9 +106,7 @@ func TestResponseThatDoesNotEnd(t *testing.T) {
 func TestLeasesHaveTheirOwnConnections(t *testing.T) {
 	for name, read := range map[string]bool{"writes": false, "reads": true} {
 		t.Run(name, func(t *testing.T) {
-			leases := clienttest.Kind{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
-				Resource: "leases", Namespaced: true}
-			server, over, arrived := clienttest.New(leases), make(chan struct{}), make(chan struct{})
+			server, over, arrived := apitest.New(), make(chan struct{}), make(chan struct{})
 			https := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.Contains(r.URL.Path, "/pods") {
 					arrived <- struct{}{}

@@ -24,18 +24,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/clientset"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func newClient(t *testing.T, s *apitest.Server) client.Client {
 	t.Helper()
@@ -95,7 +91,7 @@ func names(objs []*corev1.ConfigMap) string {
 // from Start to Shutdown.
 func TestFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps)
+		s := apitest.New()
 		c := newClient(t, s)
 		must(t, c.Create(t.Context(), configMap("one", "a", map[string]string{"x": "1"})))
 		must(t, c.Create(t.Context(), configMap("two", "b", map[string]string{"x": "2"})))
@@ -199,7 +195,7 @@ func (b *breakable) RoundTrip(r *http.Request) (*http.Response, error) {
 // Objects deleted during an interrupted watch are reported as client-go does.
 func TestStaleDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps)
+		s := apitest.New()
 		direct := newClient(t, s)
 		must(t, direct.Create(t.Context(), configMap("one", "a", nil)))
 		way := &breakable{next: s}
@@ -229,7 +225,7 @@ func TestStaleDelete(t *testing.T) {
 // Scopes, forms and transforms of a factory, and errors in them.
 func TestFactoryOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps)
+		s := apitest.New()
 		c := newClient(t, s)
 		for _, cm := range []*corev1.ConfigMap{
 			configMap("one", "a", map[string]string{"x": "1"}), configMap("one", "b", nil),
@@ -329,7 +325,7 @@ func TestTypedClient(t *testing.T) {
 		scheme := runtime.NewScheme()
 		must(t, corev1.AddToScheme(scheme))
 		metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
-		s := apitest.New(apitest.ConfigMaps)
+		s := apitest.New()
 		cfg := s.REST()
 		h, err := rest.HTTPClientFor(cfg)
 		must(t, err)

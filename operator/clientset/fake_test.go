@@ -14,22 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/clientset"
 	"kelson.dev/operator/clientset/fake"
 )
 
-func mustOfFake(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newClientset(t *testing.T, objects ...runtime.Object) *fake.Clientset {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	mustOfFake(t, corev1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
 	c := &fake.Clientset{}
 	c.Track(fake.Config{Scheme: scheme, Decoder: serializer.NewCodecFactory(scheme).UniversalDecoder(),
 		Kinds: []fake.Kind{
@@ -57,7 +51,7 @@ func TestActions(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		cm := configMapOfFake("late")
-		mustOfFake(t, c.Create(ctx, cm))
+		require.NoError(t, c.Create(ctx, cm))
 		if err := c.Create(ctx, configMapOfFake("late")); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("created twice: %v", err)
 		}
@@ -74,7 +68,7 @@ func TestActions(t *testing.T) {
 		if err != nil || len(all) != 2 {
 			t.Errorf("got %d, %v", len(all), err)
 		}
-		mustOfFake(t, c.Delete(ctx, cm))
+		require.NoError(t, c.Delete(ctx, cm))
 		var verbs []string
 		for _, a := range fakes.Actions() {
 			verbs = append(verbs, a.GetVerb()+" "+a.GetResource().Resource)
@@ -89,8 +83,8 @@ func TestActions(t *testing.T) {
 		lister := clientset.NewLister[*corev1.ConfigMap](f.InformerFor(&corev1.ConfigMap{}),
 			corev1.Resource("configmaps"))
 		f.StartWithContext(ctx)
-		mustOfFake(t, f.WaitForCacheSyncWithContext(ctx))
-		mustOfFake(t, c.Create(ctx, configMapOfFake("watched")))
+		require.NoError(t, f.WaitForCacheSyncWithContext(ctx))
+		require.NoError(t, c.Create(ctx, configMapOfFake("watched")))
 		synctest.Wait()
 		for _, name := range []string{"early", "watched"} {
 			if _, err := lister.Namespaced("default").Get(name); err != nil {
@@ -104,7 +98,7 @@ func TestActions(t *testing.T) {
 // Discovery of a fake clientset has its kinds.
 func TestDiscovery(t *testing.T) {
 	list, err := newClientset(t).Discovery().ServerResourcesForGroupVersion("v1")
-	mustOfFake(t, err)
+	require.NoError(t, err)
 	if len(list.APIResources) != 2 || !list.APIResources[0].Namespaced || list.APIResources[1].Name != "nodes" ||
 		list.APIResources[1].Namespaced {
 		t.Errorf("got %+v", list.APIResources)

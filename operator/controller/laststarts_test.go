@@ -17,7 +17,7 @@ import (
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -25,10 +25,10 @@ var one = client.Key{Namespace: "default", Name: "one"}
 
 // watched returns a client of a server with one ConfigMap, and informers that run until the test
 // ends.
-func watched(t *testing.T, faults clienttest.Faults, form informer.Form) (client.Client, informer.Informers) {
+func watched(t *testing.T, faults apitest.Faults, form informer.Form) (client.Client, informer.Informers) {
 	t.Helper()
-	server := clienttest.New()
-	direct, err := client.New(client.Config{REST: server.RESTConfig()})
+	server := apitest.New()
+	direct, err := client.New(client.Config{REST: server.REST()})
 	must(t, err)
 	must(t, direct.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace,
 		Name: one.Name}}))
@@ -60,7 +60,7 @@ func TestEchoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				direct, informers := watched(t, clienttest.Faults{WatchLag: lag}, tt.form)
+				direct, informers := watched(t, apitest.Faults{WatchLag: lag}, tt.form)
 				ctx, c := t.Context(), informers.Client()
 				again := make(chan reconcile.Request)
 				var count atomic.Int32
@@ -119,7 +119,7 @@ func TestLateEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				direct, informers := watched(t, clienttest.Faults{}, informer.Full)
+				direct, informers := watched(t, apitest.Faults{}, informer.Full)
 				if tt.two {
 					_, err := informers.For(&metav1.PartialObjectMetadata{
 						TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}})
@@ -190,7 +190,7 @@ func TestEchoesOfInformerReads(t *testing.T) {
 			for name, read := range reads {
 				t.Run(fmt.Sprint(form, " dynamic ", dynamic, " ", name), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						_, informers := watched(t, clienttest.Faults{WatchLag: lag}, form)
+						_, informers := watched(t, apitest.Faults{WatchLag: lag}, form)
 						c := informers.Client()
 						inf, err := informers.For(&corev1.ConfigMap{})
 						must(t, err)

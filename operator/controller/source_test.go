@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/informer"
@@ -28,7 +29,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	s := apitest.New(apitest.Pods, apitest.ConfigMaps, apitest.Nodes)
+	s := apitest.New()
 	c, err := client.New(client.Config{REST: s.REST()})
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{c, informers}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 var nothing = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 	return reconcile.Result{}, nil
@@ -86,8 +82,8 @@ func TestKind(t *testing.T) {
 			got = append(got, cause.Event+" "+cause.Kind+" "+rec.Request.String()+" "+cause.ResourceVersion)
 		}
 		want := []string{
-			"sync ConfigMap default/early 1", "add ConfigMap default/late 2", "update ConfigMap default/late 4",
-			"delete ConfigMap default/late 5", "resync ConfigMap default/early 1",
+			"sync ConfigMap default/early 101", "add ConfigMap default/late 102", "update ConfigMap default/late 104",
+			"delete ConfigMap default/late 105", "resync ConfigMap default/early 101",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)

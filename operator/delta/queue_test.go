@@ -15,8 +15,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/randomtest"
 	"kelson.dev/operator/delta"
-	"kelson.dev/operator/internal/randomtest"
 	"kelson.dev/operator/reflector"
 	"kelson.dev/operator/store"
 )

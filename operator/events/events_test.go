@@ -29,7 +29,7 @@ type fixture struct {
 
 func start(t *testing.T, cfg events.Config) *fixture {
 	t.Helper()
-	s := apitest.New(apitest.Events, apitest.Pods)
+	s := apitest.New()
 	c, err := client.New(client.Config{REST: s.REST()})
 	if err != nil {
 		t.Fatal(err)
@@ -172,10 +172,10 @@ func TestExpiredEventIsCreatedAgain(t *testing.T) {
 func TestRecordingNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, events.Config{Buffer: 2, FlushTimeout: time.Second})
-		f.Fault = func(string, string) (int, metav1.StatusReason) {
-			time.Sleep(time.Hour)
-			return http.StatusInternalServerError, metav1.StatusReasonInternalError
-		}
+		f.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}})
 		begin := time.Now()
 		f.Event(pod("first"), "Normal", "R", "m")
 		synctest.Wait()
@@ -192,7 +192,7 @@ func TestRecordingNeverWaits(t *testing.T) {
 // Dropped events are logged, once until the buffer is empty again.
 func TestDroppedEventsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := client.New(client.Config{REST: apitest.New(apitest.Events, apitest.Pods).REST()})
+		c, err := client.New(client.Config{REST: apitest.New().REST()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,17 +55,17 @@ func TestOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.Pods, apitest.Events)
+				s := apitest.New()
 				cfg := s.REST()
 				if test.fault != 0 {
-					s.Fault = func(verb, _ string) (int, metav1.StatusReason) {
+					s.SetFaults(apitest.Faults{Fail: func(verb, _ string) (int, metav1.StatusReason) {
 						if test.failures == 0 || verb == http.MethodGet {
 							return 0, ""
 						}
 						test.failures--
 						return test.fault, map[int]metav1.StatusReason{429: metav1.StatusReasonTooManyRequests,
 							403: metav1.StatusReasonForbidden}[test.fault]
-					}
+					}})
 				} else {
 					cfg.Transport = &outage{cfg.Transport, test.failures, test.executed}
 				}

@@ -16,7 +16,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // seen returns the objects of an informer as name=label.
@@ -102,10 +102,10 @@ func TestCatchUp(t *testing.T) {
 func TestCatchUpWithDeadWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLagging(t)
-		w.server.SetFaults(clienttest.Faults{})
+		w.server.SetFaults(apitest.Faults{})
 		w.lag(100 * time.Hour)
 		w.create(pod("a"))
-		w.server.SetFaults(clienttest.Faults{}) // applies to new watches
+		w.server.SetFaults(apitest.Faults{}) // applies to new watches
 		begin := time.Now()
 		w.must(w.set.CatchUp(w.ctx))
 		if took := time.Since(begin); w.get("a") == nil || took > 2*time.Second {
@@ -124,7 +124,7 @@ func TestCatchUpWithRestoredServer(t *testing.T) {
 				w.create(pod("a"), pod("b"), pod("c"))
 				inf := w.pods()
 				if stalled {
-					w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+					w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 						if watch := r.URL.Query().Get("watch"); watch != "" {
 							rw.Header().Set("Content-Type", "application/json")
 							rw.(http.Flusher).Flush()
@@ -137,7 +137,7 @@ func TestCatchUpWithRestoredServer(t *testing.T) {
 				w.run()
 				w.must(w.set.WaitForSync(w.ctx))
 				synctest.Wait()
-				w.server.SetFaults(clienttest.Faults{})
+				w.server.SetFaults(apitest.Faults{})
 				w.server.SetRevision(1)
 				w.create(pod("restored"))
 				w.must(w.set.CatchUp(w.ctx))
@@ -160,7 +160,7 @@ func TestCatchUpCost(t *testing.T) {
 		w.run()
 		w.must(w.set.WaitForSync(w.ctx))
 		requests := 0
-		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" {
 				requests++
 				if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") ||
@@ -191,14 +191,14 @@ func TestCatchUpFails(t *testing.T) {
 		w.pods()
 		w.run()
 		w.must(w.set.WaitForSync(w.ctx))
-		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			http.Error(rw, "broken", http.StatusInternalServerError)
 			return true
 		}})
 		if err := w.set.CatchUp(w.ctx); err == nil || !strings.Contains(err.Error(), "catch up with /v1, Kind=Pod") {
 			t.Errorf("got %v", err)
 		}
-		w.server.SetFaults(clienttest.Faults{WatchLag: 100 * time.Hour})
+		w.server.SetFaults(apitest.Faults{WatchLag: 100 * time.Hour})
 		w.server.CutWatches()
 		time.Sleep(time.Minute)
 		w.create(pod("a"))
@@ -207,7 +207,7 @@ func TestCatchUpFails(t *testing.T) {
 		if err := w.set.CatchUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
-		w.server.SetFaults(clienttest.Faults{})
+		w.server.SetFaults(apitest.Faults{})
 		w.server.RemoveKind("pods")
 		w.must(w.set.CatchUp(w.ctx))
 	})

@@ -13,7 +13,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // An object that is kept encoded is the same as on the server, for reads, handlers, indexes and
@@ -111,8 +111,8 @@ func TestCompactGarbled(t *testing.T) {
 		scheme := runtime.NewScheme()
 		scheme.AddKnownTypeWithName(kind, &odd{})
 		w := newFixture(t, func(c *informer.Config) { c.Form = informer.Compact })
-		w.server.AddKind(clienttest.Kind{GroupVersionKind: kind, Resource: "odds", Namespaced: true})
-		direct, err := client.New(client.Config{REST: w.server.RESTConfig(), Scheme: scheme})
+		w.server.AddKind(apitest.Kind{GroupVersionKind: kind, Plural: "odds"})
+		direct, err := client.New(client.Config{REST: w.server.REST(), Scheme: scheme})
 		w.must(err)
 		for name, spec := range map[string]any{"good": int64(1), "bad": "text"} {
 			u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

@@ -9,13 +9,13 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	direct, err := client.New(client.Config{REST: clienttest.New().RESTConfig()})
+	direct, err := client.New(client.Config{REST: apitest.New().REST()})
 	if err != nil {
 		panic(err)
 	}

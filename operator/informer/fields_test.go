@@ -19,10 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest/apiserver"
-	"kelson.dev/operator/internal/randomtest"
 )
 
 const buoyCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"buoys.GROUP"},
@@ -155,7 +156,7 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	scheme.AddKnownTypeWithName(gvk.GroupVersion().WithKind("BuoyList"), &buoyList{})
 	metav1.AddToGroupVersion(scheme, gvk.GroupVersion())
 	c, err := client.New(client.Config{REST: cfg, Scheme: scheme})
-	check(t, err)
+	require.NoError(t, err)
 	var labels []string // at most eight can be selected
 	for _, path := range []string{"always", "count", "on", "maybe", "few", "name", "inner.count", "pointer.on"} {
 		labels = append(labels, "spec."+path)
@@ -167,9 +168,9 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 	spec := `{"type":"object","properties":{` + buoyParts + `,"inner":{"type":"object","properties":{` + buoyParts +
 		`}},"pointer":{"type":"object","nullable":true,"properties":{` + buoyParts + `}}}}`
 	crd := &unstructured.Unstructured{}
-	check(t, json.Unmarshal([]byte(strings.NewReplacer("GROUP", group, "SELECTABLE", strings.Join(selectable, ","),
+	require.NoError(t, json.Unmarshal([]byte(strings.NewReplacer("GROUP", group, "SELECTABLE", strings.Join(selectable, ","),
 		"PARTS", spec).Replace(buoyCRD)), &crd.Object))
-	check(t, c.Create(t.Context(), crd))
+	require.NoError(t, c.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
 
 	seed := randomtest.Seed(t)
@@ -251,10 +252,10 @@ func TestFieldSelectorsOfCustomResources(t *testing.T) {
 // The same for kinds of Kubernetes, where the server computes the fields of Go types.
 func TestFieldSelectorsOfBuiltins(t *testing.T) {
 	c, err := client.New(client.Config{REST: apiserver.For(t)})
-	check(t, err)
+	require.NoError(t, err)
 	ctx := t.Context()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fields-"}}
-	check(t, c.Create(ctx, ns))
+	require.NoError(t, c.Create(ctx, ns))
 	t.Cleanup(func() { _ = c.Delete(context.Background(), ns) })
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns.Name, Name: name} }
 	template := corev1.PodTemplateSpec{
@@ -278,7 +279,7 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 			}
 		}
 	}
-	check(t, c.Subresource("status").Patch(ctx, &corev1.Pod{ObjectMeta: in("p1")},
+	require.NoError(t, c.Subresource("status").Patch(ctx, &corev1.Pod{ObjectMeta: in("p1")},
 		client.RawPatch(types.MergePatchType,
 			[]byte(`{"status":{"phase":"Running","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}],"nominatedNodeName":"n"}}`))))
 	pausing := true
@@ -351,12 +352,5 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 				t.Error("nothing was found")
 			}
 		})
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -24,14 +24,14 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // fixture has a server, its client, and informers that run until the test ends.
 type fixture struct {
 	t      *testing.T
 	ctx    context.Context
-	server *clienttest.Server
+	server *apitest.Server
 	direct client.Client
 	set    informer.Informers
 	client client.Client // reads from the informers
@@ -42,9 +42,9 @@ type fixture struct {
 func newFixture(t *testing.T, change ...func(*informer.Config)) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &fixture{t: t, ctx: ctx, server: clienttest.New(), stop: cancel, log: &buffer{}}
+	w := &fixture{t: t, ctx: ctx, server: apitest.New(), stop: cancel, log: &buffer{}}
 	var err error
-	w.direct, err = client.New(client.Config{REST: w.server.RESTConfig()})
+	w.direct, err = client.New(client.Config{REST: w.server.REST()})
 	w.must(err)
 	cfg := informer.Config{Client: w.direct, Form: form, Log: w.logger()}
 	for _, c := range change {
@@ -338,7 +338,7 @@ func TestKindAddedAndRemoved(t *testing.T) {
 		w := newFixture(t)
 		gadget := &unstructured.Unstructured{}
 		gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
-		kind := clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets", Namespaced: true}
+		kind := apitest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Plural: "gadgets"}
 		inf, err := w.set.For(gadget)
 		w.must(err)
 		h := &recorder{}
@@ -388,7 +388,7 @@ func TestMissedDeletes(t *testing.T) {
 		synctest.Wait()
 		r.take()
 		time.Sleep(time.Minute) // a watch that ends immediately is retried only later
-		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Query().Get("watch") == "" {
 				return false
 			}
@@ -402,7 +402,7 @@ func TestMissedDeletes(t *testing.T) {
 		w.create(pod("b")) // another object with that name
 		w.must(w.direct.Update(w.ctx, labelled(c, "9")))
 		w.server.Compact()
-		w.server.SetFaults(clienttest.Faults{})
+		w.server.SetFaults(apitest.Faults{})
 		time.Sleep(2 * time.Minute)
 		lines := strings.Split(r.take(), ", ")
 		slices.Sort(lines)
@@ -420,7 +420,7 @@ func TestMissedDeletes(t *testing.T) {
 func TestServersWithoutStreaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
-		w.server.SetFaults(clienttest.Faults{NoStreaming: true})
+		w.server.SetFaults(apitest.Faults{NoStreaming: true})
 		for n := range 1200 { // several pages
 			w.create(pod(fmt.Sprint(n)))
 		}
@@ -444,7 +444,7 @@ func TestKindWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		var lists atomic.Int32
-		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/pods") {
 				return false
 			}
@@ -494,7 +494,7 @@ func TestTransform(t *testing.T) {
 		a, err := client.Get[corev1.Pod](t.Context(), w.client, client.Key{Namespace: "default", Name: "a"})
 		w.must(err)
 		b := labelled(pod("b"), "1")
-		w.server.SetFaults(clienttest.Faults{WatchLag: time.Minute})
+		w.server.SetFaults(apitest.Faults{WatchLag: time.Minute})
 		w.must(w.client.Create(t.Context(), b))
 		// from the overlay
 		read, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(b))
@@ -626,7 +626,7 @@ func TestUnreadableKinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newFixture(t)
-				w.server.SetFaults(clienttest.Faults{Intercept: forbidden})
+				w.server.SetFaults(apitest.Faults{Intercept: forbidden})
 				_, err := w.set.For(tt.obj)
 				w.must(err)
 				w.run()
@@ -649,9 +649,8 @@ func TestUnreadableKinds(t *testing.T) {
 					!strings.Contains(err.Error(), unquoted) || time.Since(begin) > 0 {
 					t.Errorf("get after %v: %v", time.Since(begin), err)
 				}
-				w.server.SetFaults(clienttest.Faults{})
-				w.server.AddKind(clienttest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Resource: "gadgets",
-					Namespaced: true})
+				w.server.SetFaults(apitest.Faults{})
+				w.server.AddKind(apitest.Kind{GroupVersionKind: gadget.GroupVersionKind(), Plural: "gadgets"})
 				w.must(w.set.WaitForSync(t.Context()))
 			})
 		})

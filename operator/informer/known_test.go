@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // knowing also records the time since which each change could be read.
@@ -33,7 +33,7 @@ func TestKnownHandler(t *testing.T) {
 		const lag, late = time.Second, time.Minute
 		w := newFixture(t)
 		w.create(pod("a"))
-		w.server.SetFaults(clienttest.Faults{WatchLag: lag})
+		w.server.SetFaults(apitest.Faults{WatchLag: lag})
 		inf := w.pods()
 		k := &knowing{recorder: &recorder{delay: late}}
 		w.handle(inf, k)

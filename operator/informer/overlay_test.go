@@ -18,7 +18,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // newLagging returns a fixture whose informers receive each event a minute late.
@@ -33,7 +33,7 @@ func newLagging(t *testing.T, change ...func(*informer.Config)) *fixture {
 
 func (w *fixture) lag(d time.Duration) {
 	time.Sleep(2 * time.Second) // a watch that ends immediately is retried only later
-	w.server.SetFaults(clienttest.Faults{WatchLag: d})
+	w.server.SetFaults(apitest.Faults{WatchLag: d})
 	w.server.CutWatches() // the lag applies to new watches
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -462,7 +462,7 @@ func TestOpaqueVersions(t *testing.T) {
 		a := pod("a")
 		w.must(w.client.Create(w.ctx, a))
 		reads := 0
-		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			switch r.Method {
 			case http.MethodPut:
 				_, _ = rw.Write([]byte(`{"metadata":{"namespace":"default","name":"a","uid":"uid-1","resourceVersion":"opaque"}}`))
@@ -489,7 +489,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		w.server.SetOpaque()
 		w.run()
 		w.names()
-		w.server.SetFaults(clienttest.Faults{WatchLag: time.Minute})
+		w.server.SetFaults(apitest.Faults{WatchLag: time.Minute})
 		a, b := labelled(pod("a"), "1"), pod("b")
 		w.must(w.client.Create(w.ctx, a))
 		w.must(w.client.Create(w.ctx, b))
@@ -515,7 +515,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		}
 		time.Sleep(20 * time.Minute)
 		reads := 0
-		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			reads++
 			return false
 		}})

@@ -20,7 +20,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // The cache has writes of others once the watch has delivered them; live reads have them
@@ -67,7 +67,7 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 // if the server does not answer.
 func TestReadsAfterLostResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, link := clienttest.New(), &lossy{}
+		server, link := apitest.New(), &lossy{}
 		link.RoundTripper = server
 		direct, err := client.New(client.Config{REST: &rest.Config{Host: "http://test", Transport: link}})
 		if err != nil {

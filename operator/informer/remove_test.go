@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -17,7 +18,7 @@ import (
 // it ends with the handler. InUse ends it in any case.
 func TestRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Pods)
+		s := apitest.New()
 		direct, err := client.New(client.Config{REST: s.REST()})
 		must(t, err)
 		informers, err := informer.New(informer.Config{Client: direct})
@@ -71,9 +72,4 @@ func (*quiet) OnAdd(client.Object, bool)             {}
 func (*quiet) OnUpdate(client.Object, client.Object) {}
 func (*quiet) OnDelete(client.Object, bool)          {}
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

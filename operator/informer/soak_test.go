@@ -20,7 +20,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // Informers under random faults: dropped history, cut watches, slow responses, errors, conflicts,
@@ -153,7 +153,7 @@ func soak(t *testing.T, seed uint64) {
 		}()
 		w := newFixture(t, func(c *informer.Config) { c.Form = form })
 		faulty := &injector{random: rand.New(rand.NewPCG(seed, 2))}
-		faults := clienttest.Faults{Intercept: faulty.intercept,
+		faults := apitest.Faults{Intercept: faulty.intercept,
 			WatchLag: time.Duration(random.IntN(40)) * time.Millisecond, NoStreaming: random.IntN(3) == 0}
 		w.server.SetFaults(faults)
 		pods := w.pods()

@@ -14,12 +14,12 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // forbid rejects a verb on pods.
-func forbid(verb string) clienttest.Faults {
-	return clienttest.Faults{NoStreaming: true, Intercept: func(w http.ResponseWriter, r *http.Request) bool {
+func forbid(verb string) apitest.Faults {
+	return apitest.Faults{NoStreaming: true, Intercept: func(w http.ResponseWriter, r *http.Request) bool {
 		asked := "list"
 		if r.URL.Query().Get("watch") != "" {
 			asked = "watch"
@@ -83,7 +83,7 @@ func TestStatuses(t *testing.T) {
 			s.Progress.Before(begin.Add(time.Hour)) {
 			t.Errorf("no watch: %+v", s)
 		}
-		w.server.SetFaults(clienttest.Faults{})
+		w.server.SetFaults(apitest.Faults{})
 		// longer than any wait between attempts, and before the first bookmark
 		time.Sleep(50 * time.Second)
 		check("all is well", "Node: synced\nPod in one: synced\nPod in two: synced")
@@ -111,7 +111,7 @@ func TestStatusOfBusyServer(t *testing.T) {
 				var mu sync.Mutex // guards the following variables
 				busy := true
 				var asked []time.Duration
-				w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+				w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 					mu.Lock()
 					defer mu.Unlock()
 					if !busy || !strings.HasSuffix(r.URL.Path, "/pods") || r.URL.Query().Get("watch") != query {

@@ -12,7 +12,7 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // A transform of one kind changes only objects of that kind, and only their repeated applies are
@@ -28,7 +28,7 @@ func TestTransformOfOneKind(t *testing.T) {
 		})
 		w.run()
 		var writes atomic.Int32
-		w.server.SetFaults(clienttest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet {
 				writes.Add(1)
 			}

@@ -17,12 +17,12 @@ import (
 
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/clienttest"
+	"kelson.dev/operator/internal/apitest"
 )
 
 // losing is a transport that loses the responses to some writes, which the server has executed.
 type losing struct {
-	server *clienttest.Server
+	server *apitest.Server
 
 	mu   sync.Mutex
 	lose func(*http.Request) (*http.Response, error) // nil: none
@@ -161,7 +161,7 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 		if err := w.client.Create(w.ctx, pod("a")); !errors.Is(err, errCut) {
 			t.Fatalf("error %v", err)
 		}
-		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, _ *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, _ *http.Request) bool {
 			rw.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}})
@@ -175,7 +175,7 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 		if got := w.names(client.InNamespace("elsewhere")); got != "" {
 			t.Errorf("another namespace has %q", got)
 		}
-		w.server.SetFaults(clienttest.Faults{})
+		w.server.SetFaults(apitest.Faults{})
 		if w.get("a") == nil {
 			t.Error("the pod is not found")
 		}
@@ -196,7 +196,7 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 func TestUnknownOutcomeWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, l := newLosing(t)
-		w.server.SetFaults(clienttest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
+		w.server.SetFaults(apitest.Faults{Intercept: func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/pods/a") {
 				return false
 			}

@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/internal/randomtest"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
-	"kelson.dev/operator/internal/randomtest"
 )
 
 // Many writers that read their own writes, with an informer that is sometimes late. Run it with

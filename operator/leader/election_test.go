@@ -20,22 +20,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/leader"
 )
 
-var (
-	leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
-	key    = client.Key{Namespace: "system", Name: "example"}
-)
+var key = client.Key{Namespace: "system", Name: "example"}
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func newClient(t *testing.T, s *apitest.Server) client.Client {
 	t.Helper()
@@ -101,7 +94,7 @@ func (s *stage) leader() string {
 func TestHandOverOnRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}
-		c := newClient(t, apitest.New(leases))
+		c := newClient(t, apitest.New())
 		a := s.enter(c, "a", 3*time.Second)
 		synctest.Wait()
 		b := s.enter(c, "b", 0)
@@ -136,7 +129,7 @@ func TestHandOverOnRelease(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t}
-		c := newClient(t, apitest.New(leases))
+		c := newClient(t, apitest.New())
 		dead, seconds := "dead", int32(20)
 		future := metav1.NewMicroTime(time.Now().Add(time.Hour)) // its clock was an hour ahead
 		must(t, c.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace,
@@ -161,14 +154,14 @@ func TestExpiry(t *testing.T) {
 // A leader that cannot renew its Lease stops before another candidate may lead.
 func TestCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		var down atomic.Bool
-		server.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		server.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 			if down.Load() {
 				return http.StatusInternalServerError, metav1.StatusReasonInternalError
 			}
 			return 0, ""
-		}
+		}})
 		s := &stage{t: t}
 		a := s.enter(newClient(t, server), "a", 0)
 		time.Sleep(time.Minute)
@@ -196,7 +189,7 @@ func TestCutOff(t *testing.T) {
 // ErrLost.
 func TestDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		c := newClient(t, server)
 		s := &stage{t: t}
 		a := s.enter(c, "a", 0)
@@ -220,13 +213,13 @@ func TestDeposed(t *testing.T) {
 // Without permission to watch, candidates poll, as client-go does.
 func TestWithoutWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
-		server.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		server := apitest.New()
+		server.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 			if verb == "list" || verb == "watch" || verb == "GET" && strings.HasSuffix(path, "/leases") {
 				return http.StatusForbidden, metav1.StatusReasonForbidden
 			}
 			return 0, ""
-		}
+		}})
 		c := newClient(t, server)
 		s := &stage{t: t}
 		a := s.enter(c, "a", 0)
@@ -247,7 +240,7 @@ func TestWithoutWatch(t *testing.T) {
 // client-go's elector and ours can compete for the same Lease.
 func TestWithClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		s := &stage{t: t}
 		clientGo := func(name string) *candidate {
 			config := server.REST()

@@ -75,7 +75,7 @@ func linked(t *testing.T, server *apitest.Server) (*link, client.Client) {
 // time of the request.
 func TestLateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		s := &stage{t: t}
 		near, a := linked(t, server)
 		near.delay = func(r *http.Request) (before, after time.Duration) {
@@ -110,7 +110,7 @@ func TestLateAcquisition(t *testing.T) {
 // A leader stops in time even if a request does not return when its context ends.
 func TestStuckRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		s := &stage{t: t}
 		near, a := linked(t, server)
 		first := s.enter(a, "a", 0)
@@ -127,7 +127,7 @@ func TestStuckRequest(t *testing.T) {
 // A Lease whose work has not stopped is not released.
 func TestNotReleasedWhileWorking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, apitest.New(leases))
+		c := newClient(t, apitest.New())
 		e, err := leader.New(leader.Config{Client: c, Lease: key, Identity: "a", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -153,7 +153,7 @@ func TestNotReleasedWhileWorking(t *testing.T) {
 
 // The duration in the Lease has whole seconds, which other candidates use.
 func TestLeaseDurationHasWholeSeconds(t *testing.T) {
-	c := newClient(t, apitest.New(leases))
+	c := newClient(t, apitest.New())
 	_, err := leader.New(leader.Config{Client: c, Lease: key, Duration: 15900 * time.Millisecond,
 		RenewDeadline: 15500 * time.Millisecond, RetryPeriod: time.Second})
 	if err == nil {
@@ -164,7 +164,7 @@ func TestLeaseDurationHasWholeSeconds(t *testing.T) {
 // Candidates that saw a Lease treat it as held until it would have expired, even if it is deleted.
 func TestDeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		s := &stage{t: t}
 		near, a := linked(t, server)
 		first := s.enter(a, "a", 0)
@@ -212,7 +212,7 @@ func fencing(t *testing.T, random *rand.Rand) {
 		{Duration: 15 * time.Second, RenewDeadline: 14 * time.Second, RetryPeriod: 13 * time.Second},
 		{Duration: 3 * time.Second, RenewDeadline: 2900 * time.Millisecond, RetryPeriod: 500 * time.Millisecond},
 	}[draw(3)]
-	server := apitest.New(leases)
+	server := apitest.New()
 	s := &stage{t: t}
 	type member struct {
 		link *link

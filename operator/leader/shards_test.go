@@ -40,7 +40,7 @@ type field struct {
 }
 
 func newField(t *testing.T, size int) *field {
-	return &field{t: t, server: apitest.New(leases), size: size, holders: map[int]string{}, done: map[int]string{}}
+	return &field{t: t, server: apitest.New(), size: size, holders: map[int]string{}, done: map[int]string{}}
 }
 
 func (f *field) begin(n int, identity string) {
@@ -241,14 +241,14 @@ func TestShardsUnderFaults(t *testing.T) {
 			f := newField(t, 30)
 			var slow sync.Mutex
 			calm := false
-			f.server.Fault = func(string, string) (int, metav1.StatusReason) {
+			f.server.SetFaults(apitest.Faults{Fail: func(string, string) (int, metav1.StatusReason) {
 				slow.Lock()
 				defer slow.Unlock()
 				if !calm && random.IntN(20) == 0 {
 					return http.StatusInternalServerError, metav1.StatusReasonInternalError
 				}
 				return 0, ""
-			}
+			}})
 			live := map[string]*replica{}
 			var dead []*replica
 			for step := range 40 {
@@ -487,7 +487,7 @@ func TestShardsCatchUp(t *testing.T) {
 // not mistake its own Lease for another replica's.
 func TestShardsJoinFaultyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apitest.New(leases)
+		server := apitest.New()
 		faults := []func(*http.Request) (*http.Response, error){
 			func(*http.Request) (*http.Response, error) { return nil, errCut },
 			func(r *http.Request) (*http.Response, error) { // executed, and the response is lost
@@ -560,7 +560,7 @@ func (s *stripping) RoundTrip(r *http.Request) (*http.Response, error) {
 // A replica whose announcements are not stored repeats them only with each renewal.
 func TestShardsThatAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := apitest.New(leases).REST()
+		config := apitest.New().REST()
 		through := &stripping{RoundTripper: config.Transport}
 		c, err := client.New(client.Config{REST: &rest.Config{Host: config.Host, Transport: through}})
 		must(t, err)
@@ -588,7 +588,7 @@ func TestShardsThatAreNotStored(t *testing.T) {
 
 // The members of a view are separated by commas.
 func TestShardsIdentity(t *testing.T) {
-	c, err := client.New(client.Config{REST: apitest.New(leases).REST()})
+	c, err := client.New(client.Config{REST: apitest.New().REST()})
 	must(t, err)
 	if _, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a,b"}); err == nil ||
 		!strings.Contains(err.Error(), `Config.Identity "a,b" must not contain ","`) {

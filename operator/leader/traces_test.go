@@ -36,7 +36,7 @@ import (
 func TestTraces(t *testing.T) {
 	transcript.Run(t, func(t *testing.T, f transcript.File) {
 		synctest.Test(t, func(t *testing.T) {
-			server := apitest.New(leases)
+			server := apitest.New()
 			p := &player{t: t, began: time.Now(), server: server, direct: newClient(t, server),
 				replicas: map[string]*participant{}}
 			defer p.end()

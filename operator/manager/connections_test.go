@@ -15,11 +15,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/manager"
 )
@@ -43,7 +43,7 @@ func TestConnectionsAreReleased(t *testing.T) {
 		for _, s := range servers {
 			_, err := f.Engage("east", &rest.Config{Host: s.URL})
 			must(t, err)
-			eventually(t, "no request to the cluster", func() bool {
+			require.Eventually(t, "no request to the cluster", func() bool {
 				if _, ok := asked.LoadAndDelete("silent"); ok {
 					return true
 				}
@@ -52,9 +52,9 @@ func TestConnectionsAreReleased(t *testing.T) {
 			must(t, f.Disengage("east"))
 		}
 	}
-	eventually(t, "connections are left", func() bool { return open.Load() == 0 })
+	require.Eventually(t, "connections are left", func() bool { return open.Load() == 0 })
 	buf := make([]byte, 1<<20)
-	eventually(t, "goroutines are left", func() bool {
+	require.Eventually(t, "goroutines are left", func() bool {
 		return !bytes.Contains(buf[:runtime.Stack(buf, true)], []byte("manager.(*Cluster).run"))
 	})
 }
@@ -74,7 +74,7 @@ func TestConnectionsOfAManager(t *testing.T) {
 	must(t, m.LiveClient().Create(ctx, configMap("b")))
 	cancel()
 	must(t, <-ended)
-	eventually(t, "connections are left", func() bool { return open.Load() == 0 })
+	require.Eventually(t, "connections are left", func() bool { return open.Load() == 0 })
 }
 
 func proxied(to http.RoundTripper) http.Handler {
@@ -98,16 +98,4 @@ func listening(t *testing.T, h http.Handler, open *atomic.Int32) *httptest.Serve
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
-}
-
-// eventually waits until a condition holds, with a long timeout for busy machines.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for range 12_000 {
-		if is() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error(what)
 }

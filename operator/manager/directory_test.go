@@ -67,7 +67,7 @@ func TestGivenCertificates(t *testing.T) {
 			writeCertificate(t, dir, certName, keyName)
 			// in a cluster, the operator's own authority would write a Secret there
 			cfg.Address, cfg.Namespace = "127.0.0.1:0", "system"
-			s := apitest.New(apitest.ConfigMaps, apitest.Events)
+			s := apitest.New()
 			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test",
 				Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Webhooks: cfg})
 			must(t, err)
@@ -99,7 +99,7 @@ func TestGivenCertificates(t *testing.T) {
 	}
 	t.Run("missing", func(t *testing.T) {
 		m, err := manager.New(manager.Config{
-			REST: apitest.New(apitest.ConfigMaps).REST(), Name: "test", Log: slog.New(slog.DiscardHandler),
+			REST: apitest.New().REST(), Name: "test", Log: slog.New(slog.DiscardHandler),
 			Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0", CertDir: t.TempDir()},
 		})
 		must(t, err)

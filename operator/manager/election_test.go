@@ -25,8 +25,6 @@ import (
 	"kelson.dev/operator/trace"
 )
 
-var leases = apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
-
 // replica is one of several managers on one server.
 type replica struct {
 	*manager.Manager
@@ -75,7 +73,7 @@ func startReplica(t *testing.T, s *apitest.Server, name string,
 // The leader works; the other replica is ready, and takes over as soon as the Lease is released.
 func TestOneReplicaLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		a := startReplica(t, s, "a", nil)
 		must(t, a.LiveClient().Create(t.Context(), configMap("one")))
 		time.Sleep(time.Second)
@@ -107,7 +105,7 @@ func TestOneReplicaLeads(t *testing.T) {
 // A replica that has lost the election stops without a grace period, and reports why.
 func TestLostElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		var begun, ended time.Time
 		a := startReplica(t, s, "a", func(_ *manager.Config, c *controller.Config) {
 			c.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -139,7 +137,7 @@ func leaseObject() client.Object {
 // Two replicas share the objects of one controller.
 func TestShardedController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		shared := func(m *manager.Config, c *controller.Config) {
 			m.Election = nil
 			live, err := client.New(client.Config{REST: m.REST})
@@ -186,13 +184,13 @@ func TestShardedController(t *testing.T) {
 // A missing permission is reported immediately.
 func TestMissingPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
-		s.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		s := apitest.New()
+		s.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 			if strings.HasSuffix(path, "/configmaps") {
 				return http.StatusForbidden, metav1.StatusReasonForbidden
 			}
 			return 0, ""
-		}
+		}})
 		var log strings.Builder
 		r := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
 			m.Election = nil
@@ -216,7 +214,7 @@ func TestMissingPermission(t *testing.T) {
 // Reads and writes go to the cluster of the request.
 func TestClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own, east := apitest.New(apitest.ConfigMaps, apitest.Events), apitest.New(apitest.ConfigMaps, apitest.Events)
+		own, east := apitest.New(), apitest.New()
 		var records []trace.Record
 		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test",
 			Log:   slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -286,7 +284,7 @@ func TestClusters(t *testing.T) {
 // Two controllers that fight over a field are a loop; a controller with much work is not.
 func TestHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events)
+		s := apitest.New()
 		var log strings.Builder
 		var loops []*trace.Loop
 		m, err := manager.New(manager.Config{REST: s.REST(), Name: "test",
@@ -352,7 +350,7 @@ func TestHotLoop(t *testing.T) {
 // expires.
 func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		var ended atomic.Bool
 		a := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
 			m.GracePeriod = time.Second
@@ -383,7 +381,7 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 // Lease is kept, so that no other replica leads before it expires.
 func TestLeaseIsKeptAfterACanceledReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		a := startReplica(t, s, "a", func(m *manager.Config, c *controller.Config) {
 			m.GracePeriod = time.Second
 			c.GracePeriod = time.Second

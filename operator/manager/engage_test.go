@@ -82,7 +82,7 @@ func (f *fleet) visits() []string {
 func newFleet(t *testing.T, cfg manager.Config, special func(ctx context.Context,
 	req reconcile.Request) (bool, reconcile.Result, error)) *fleet {
 	t.Helper()
-	f := &fleet{own: apitest.New(apitest.ConfigMaps, apitest.Events)}
+	f := &fleet{own: apitest.New()}
 	cfg.REST, cfg.Name, cfg.GracePeriod = hosted(f.own, "own"), "test", 10*time.Second
 	cfg.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
@@ -133,7 +133,7 @@ func hosted(rt http.RoundTripper, host string) *rest.Config {
 
 func newServer(t *testing.T, names ...string) *apitest.Server {
 	t.Helper()
-	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	s := apitest.New()
 	c, err := client.New(client.Config{REST: s.REST()})
 	must(t, err)
 	for _, name := range names {
@@ -489,7 +489,7 @@ func TestConcurrentEngagements(t *testing.T) {
 func TestDisengageWithoutLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		election := &leader.Config{Lease: client.Key{Namespace: "system", Name: "test"}, Identity: "second"}
-		server := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		server := apitest.New()
 		election.Client = newClient(t, server)
 		first := startReplica(t, server, "first", nil)
 		<-first.Elected()

@@ -110,7 +110,7 @@ func TestFailoverReadsEarlierWrites(t *testing.T) {
 	for _, lag := range []time.Duration{0, 500 * time.Millisecond, 30 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+				s := apitest.New()
 				done := make(chan string, 1)
 				a, stopA := standby(t, s, "a", 0, nil, func(name string) { done <- name })
 				time.Sleep(time.Second)
@@ -136,7 +136,7 @@ func TestWritesOfOtherReplicas(t *testing.T) {
 	for _, election := range []bool{false, true} {
 		t.Run(fmt.Sprintf("election %t", election), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+				s := apitest.New()
 				replica := func(name string, lag time.Duration) (*manager.Manager, func() error) {
 					cfg := manager.Config{
 						REST: &rest.Config{Host: s.REST().Host, Transport: behind{s, lag}}, Name: "test",
@@ -187,7 +187,7 @@ func TestWritesOfOtherReplicas(t *testing.T) {
 // The same for objects that a replica takes over when replicas share the work.
 func TestShardHandoverReadsEarlierWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
+		s := apitest.New()
 		gate := func(name string) func(client.Client) controller.Gate {
 			return func(c client.Client) controller.Gate {
 				shards, err := leader.NewShards(leader.ShardsConfig{
@@ -234,8 +234,8 @@ func TestFailoverOfClusters(t *testing.T) {
 }
 
 func failoverOfClusters(t *testing.T, cut bool) {
-	hub := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods, leases)
-	east := apitest.New(apitest.ConfigMaps, apitest.Events, apitest.Pods)
+	hub := apitest.New()
+	east := apitest.New()
 	link := &cuttable{RoundTripper: behind{east, 5 * time.Second}}
 	start := func(name string, member http.RoundTripper, done func(string)) (*manager.Manager, func() error) {
 		m, err := manager.New(manager.Config{
@@ -338,7 +338,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 	}
 	t.Run("lost", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+			s := apitest.New()
 			link := &cuttable{RoundTripper: s}
 			cancelled := make(chan time.Time, 1)
 			m, _, ended := sharded(t, link, 0, func(ctx context.Context, _ reconcile.Request) (reconcile.Result,
@@ -366,7 +366,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 	})
 	t.Run("stuck", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+			s := apitest.New()
 			end := make(chan struct{})
 			m, stop, ended := sharded(t, s, time.Second,
 				func(context.Context, reconcile.Request) (reconcile.Result, error) {

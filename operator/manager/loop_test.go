@@ -100,7 +100,7 @@ func TestLoops(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Events)
+				s := apitest.New()
 				var loops []*trace.Loop
 				m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler),
 					Trace: trace.Func(func(r trace.Record) {

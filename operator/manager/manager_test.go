@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -28,7 +29,7 @@ import (
 
 func newManager(t *testing.T, cfg manager.Config) (*manager.Manager, *apitest.Server) {
 	t.Helper()
-	s := apitest.New(apitest.ConfigMaps, apitest.Events)
+	s := apitest.New()
 	cfg.REST = s.REST()
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	m, err := manager.New(cfg)
@@ -167,12 +168,12 @@ func TestProbes(t *testing.T) {
 		m.AddHealthCheck("heart", func(context.Context) error { return health })
 		var down atomic.Bool
 		down.Store(true)
-		s.Fault = func(string, string) (int, metav1.StatusReason) {
+		s.SetFaults(apitest.Faults{Fail: func(string, string) (int, metav1.StatusReason) {
 			if down.Load() {
 				return http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
 			}
 			return 0, ""
-		}
+		}})
 		must(t, m.AddController(controller.Config{Name: "test", Reconciler: reconcile.Func(nil),
 			Sources: []controller.Source{&controller.Kind{Informers: m.Informers(), Object: &corev1.ConfigMap{}}}}))
 		check := func(path string, code int, body string) {
@@ -256,12 +257,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 // The name of a controller is unique in its manager. Other managers of the process can have a
 // controller with that name.

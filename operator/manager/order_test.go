@@ -63,7 +63,7 @@ func TestStartAndStopOrder(t *testing.T) {
 			defer mu.Unlock()
 			return slices.Index(order, what)
 		}
-		s := apitest.New(apitest.ConfigMaps, apitest.Events, leases)
+		s := apitest.New()
 		must(t, newClient(t, s).Create(t.Context(), configMap("a")))
 		cfg := s.REST()
 		cfg.Transport = watched{s, note}

@@ -20,7 +20,7 @@ import (
 // Metrics of webhooks have the usual names, and webhooks serve before anything else runs.
 func TestWebhookMetrics(t *testing.T) {
 	m, err := manager.New(manager.Config{
-		REST: apitest.New(apitest.ConfigMaps).REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		REST: apitest.New().REST(), Name: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Webhooks: manager.WebhookConfig{Address: "127.0.0.1:0"},
 	})
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/operator/client"
+	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -95,16 +96,17 @@ func TestSaveStatusSurvivesFailures(t *testing.T) {
 				f := newFixture(t)
 				faults := 0
 				_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
-					f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+					f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 						if faults == 3 || verb == http.MethodGet && faults != 2 {
 							return 0, ""
 						}
 						if faults++; faults == 1 && executed {
-							f.Fault, faults = nil, 3
+							f.SetFaults(apitest.Faults{})
+							faults = 3
 							f.change(t, func(b *budget) { b.Status.DesiredHealthy = 7 })
 						}
 						return http.StatusInternalServerError, metav1.StatusReasonInternalError
-					}
+					}})
 					b.Status.DesiredHealthy = 7
 					return reconcile.Result{}, reconcile.SaveStatus(ctx, b)
 				}))
@@ -123,9 +125,9 @@ func TestSaveStatusGivesUp(t *testing.T) {
 		f := newFixture(t)
 		start := time.Now()
 		_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
-			f.Fault = func(string, string) (int, metav1.StatusReason) {
+			f.SetFaults(apitest.Faults{Fail: func(string, string) (int, metav1.StatusReason) {
 				return http.StatusInternalServerError, metav1.StatusReasonInternalError
-			}
+			}})
 			b.Status.DesiredHealthy = 7
 			return reconcile.Result{}, reconcile.SaveStatus(ctx, b)
 		}))

@@ -249,7 +249,7 @@ func TestRolledBackOperator(t *testing.T) {
 // A status that is read again before it is written conflicts like any other, and needs only the
 // permission to patch it.
 func TestRebasedStatusPatch(t *testing.T) {
-	kind := apitest.Kind{Group: "sea.kelson.dev", Version: "v1", Kind: "Tower", Plural: "towers"}
+	kind := apitest.NewKind("sea.kelson.dev", "v1", "Tower", "towers")
 	gv := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(gv.WithKind("Tower"), &tower{})

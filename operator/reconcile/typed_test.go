@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
@@ -28,7 +29,7 @@ import (
 // conditions, observedGeneration, numbers.
 type budget = policyv1.PodDisruptionBudget
 
-var budgets = apitest.Kind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets"}
+var budgets = apitest.NewKind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 type step func(context.Context, *budget) (reconcile.Result, error)
 
@@ -57,7 +58,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{Server: apitest.New(budgets, apitest.ConfigMaps)}
+	f := &fixture{Server: apitest.New(budgets)}
 	c, err := client.New(client.Config{REST: f.REST()})
 	must(t, err)
 	f.client = c
@@ -229,12 +230,12 @@ func TestNothingToReconcile(t *testing.T) {
 // An object that was deleted after it was read, before it gets the finalizer, is not an error.
 func TestDeletedBeforeTheFinalizer(t *testing.T) {
 	f := newFixture(t)
-	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+	f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 		if verb == http.MethodPatch {
 			return http.StatusNotFound, metav1.StatusReasonNotFound
 		}
 		return 0, ""
-	}
+	}})
 	none := step(func(context.Context, *budget) (reconcile.Result, error) {
 		t.Error("the object was reconciled")
 		return reconcile.Result{}, nil
@@ -350,12 +351,12 @@ func TestInvalidIsCondition(t *testing.T) {
 // The condition of an invalid object must be written; if the write fails, the reconcile is retried.
 func TestInvalidThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t)
-	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+	f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 		if verb == http.MethodPatch {
 			return http.StatusConflict, metav1.StatusReasonConflict
 		}
 		return 0, ""
-	}
+	}})
 	_, err := f.run(t, step(func(context.Context, *budget) (reconcile.Result, error) {
 		return reconcile.Result{}, reconcile.Invalid("", errors.New("wrong"))
 	}))
@@ -417,12 +418,12 @@ func TestUnstructured(t *testing.T) {
 func TestKindWithoutStatusSubresource(t *testing.T) {
 	f := newFixture(t)
 	deleted := false
-	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+	f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 		if strings.HasSuffix(path, "/status") || deleted && verb == http.MethodGet && strings.HasSuffix(path, "/a") {
 			return http.StatusNotFound, metav1.StatusReasonNotFound
 		}
 		return 0, ""
-	}
+	}})
 	do := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.CurrentHealthy = 1
 		return reconcile.Result{}, nil
@@ -495,9 +496,4 @@ func TestRetryOnConflict(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

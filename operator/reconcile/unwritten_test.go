@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/operator/controller"
+	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
 	"kelson.dev/operator/trace"
 )
@@ -32,13 +33,13 @@ func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 			t.Run(fmt.Sprint(name, code), func(t *testing.T) {
 				f := newFixture(t)
 				fails := true
-				f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+				f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 					if fails && strings.HasSuffix(path, "/status") {
 						return code, map[int]metav1.StatusReason{500: metav1.StatusReasonInternalError,
 							409: metav1.StatusReasonConflict}[code]
 					}
 					return 0, ""
-				}
+				}})
 				r := step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 					b.Status.CurrentHealthy = 1
 					return reconcile.Result{}, do
@@ -66,12 +67,12 @@ var errBroken = errors.New("broken")
 // would be logged for debugging only.
 func TestErrorWithStatusConflict(t *testing.T) {
 	f := newFixture(t)
-	f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+	f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 		if strings.HasSuffix(path, "/status") {
 			return http.StatusConflict, metav1.StatusReasonConflict
 		}
 		return 0, ""
-	}
+	}})
 	_, err := f.run(t, step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.CurrentHealthy = 1
 		return reconcile.Result{}, errBroken
@@ -114,13 +115,13 @@ func TestTerminalStatusStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		failures := 1
-		f.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		f.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 			if strings.HasSuffix(path, "/status") && failures > 0 {
 				failures--
 				return http.StatusInternalServerError, metav1.StatusReasonInternalError
 			}
 			return 0, ""
-		}
+		}})
 		adapted, err := reconcile.For[budget](step(func(_ context.Context, b *budget) (reconcile.Result, error) {
 			b.Status.CurrentHealthy = 1
 			return reconcile.Result{}, reconcile.Terminal(errBroken)

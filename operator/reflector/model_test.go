@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"kelson.dev/operator/internal/randomtest"
+	"kelson.dev/internal/randomtest"
 )
 
 type object = *metav1.PartialObjectMetadata

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kelson.dev/operator/internal/randomtest"
+	"kelson.dev/internal/randomtest"
 	"kelson.dev/operator/store"
 )
 

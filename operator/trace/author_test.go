@@ -47,18 +47,18 @@ func TestWriteThatChangesNothing(t *testing.T) {
 		{"an own change, by an unknown manager", "", true, false, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := apitest.New(apitest.ConfigMaps)
+			s := apitest.New()
 			var records []trace.Record
 			tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
 			plain := newClient(t, s)
 			must(t, plain.Create(t.Context(), configMap("a")))
 			must(t, plain.Patch(t.Context(), configMap("a"),
 				client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`))))
-			version := "2"
+			version := "102"
 			obj := configMap("a")
 			obj.Data = map[string]string{"a": "b"}
 			if test.own {
-				version, obj.Data = "3", map[string]string{"a": "c"}
+				version, obj.Data = "103", map[string]string{"a": "c"}
 			}
 			deliver := func() { tracer.Delivered("", "ConfigMap", key, version, test.manager) }
 			hook := &during{Client: plain, call: func() {}}
@@ -121,7 +121,7 @@ func TestApplyOfAnEarlierSecond(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var records []trace.Record
 			tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
-			c := tracer.Client(answers{newClient(t, apitest.New(apitest.ConfigMaps)), test.entries})
+			c := tracer.Client(answers{newClient(t, apitest.New()), test.entries})
 			ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
 			must(t, c.Apply(ctx, configMap("a"), client.FieldOwner("test")))
 			span.End(reconcile.Result{}, nil)
@@ -145,7 +145,7 @@ func TestDryRunIsNoChange(t *testing.T) {
 	var records []trace.Record
 	tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
 	ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
-	must(t, tracer.Client(dryRuns{newClient(t, apitest.New(apitest.ConfigMaps))}).Apply(ctx, configMap("a"),
+	must(t, tracer.Client(dryRuns{newClient(t, apitest.New())}).Apply(ctx, configMap("a"),
 		client.DryRunAll))
 	span.End(reconcile.Result{}, nil)
 	if w := records[0].Writes[0]; w.Changed {

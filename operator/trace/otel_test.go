@@ -75,7 +75,7 @@ func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{}
 		tr := trace.New(trace.Config{Provider: p})
-		c := tr.Client(newClient(t, apitest.New(apitest.ConfigMaps)))
+		c := tr.Client(newClient(t, apitest.New()))
 		request := reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "a"}}
 		ctx, first := tr.Start(t.Context(), trace.Record{Controller: "one", Kind: "At", Request: request})
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}

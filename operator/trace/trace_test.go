@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
@@ -104,7 +105,7 @@ func configMap(name string) *corev1.ConfigMap {
 // A record has the writes of its reconcile and whether each changed something. Later causes name
 // the reconcile that made them.
 func TestWrites(t *testing.T) {
-	s := apitest.New(apitest.ConfigMaps, apitest.Pods)
+	s := apitest.New()
 	var records []trace.Record
 	tracer := trace.New(trace.Config{Sink: trace.Func(func(r trace.Record) { records = append(records, r) })})
 	c := tracer.Client(newClient(t, s))
@@ -132,10 +133,10 @@ func TestWrites(t *testing.T) {
 	must(t, c.Create(ctx, configMap("late")))
 
 	want := []string{
-		"create ConfigMap/a 1 true", "update ConfigMap/a 1 false", "update ConfigMap/a 2 true",
-		"apply ConfigMap/a 2 false",
-		"patch ConfigMap/a 3 true", "create ConfigMap/a  false error", "create Pod/p 4 true",
-		"patch status Pod/p 5 true", "delete ConfigMap/a  true",
+		"create ConfigMap/a 101 true", "update ConfigMap/a 101 false", "update ConfigMap/a 102 true",
+		"apply ConfigMap/a 102 false",
+		"patch ConfigMap/a 103 true", "create ConfigMap/a  false error", "create Pod/p 104 true",
+		"patch status Pod/p 105 true", "delete ConfigMap/a  true",
 	}
 	var got []string
 	for _, w := range records[0].Writes {
@@ -151,7 +152,7 @@ func TestWrites(t *testing.T) {
 	}
 
 	_, span = tracer.Start(t.Context(), trace.Record{Causes: trace.Because(
-		on("update", "ConfigMap", "a", "2"), on("add", "Pod", "p", "4"), on("add", "ConfigMap", "other", "7"),
+		on("update", "ConfigMap", "a", "102"), on("add", "Pod", "p", "104"), on("add", "ConfigMap", "other", "106"),
 		trace.Cause{Event: trace.Retry})})
 	span.End(reconcile.Result{}, nil)
 	var by []uint64
@@ -186,13 +187,13 @@ func TestJSON(t *testing.T) {
 			Request: reconcile.Request{NamespacedName: client.Key{Namespace: "default", Name: "tea"}},
 			Causes:  trace.Because(on("update", "Pod", "tea", "57"), trace.Cause{Event: trace.Retry}),
 		})
-		_ = tracer.Client(newClient(t, apitest.New(apitest.ConfigMaps))).Create(ctx, configMap("a"))
+		_ = tracer.Client(newClient(t, apitest.New())).Create(ctx, configMap("a"))
 		time.Sleep(1500 * time.Microsecond)
 		span.End(reconcile.Result{RequeueAfter: time.Minute}, errors.New("reconcile failed"))
 
 		want := `{"id":1,"time":"2000-01-01T00:00:00Z","controller":"at","kind":"At","namespace":"default","name":"tea",` +
 			`"causes":[{"event":"update","kind":"Pod","namespace":"default","name":"tea","resourceVersion":"57"},{"event":"retry"}],` +
-			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"1","changed":true,"at":"0s","duration":"0s"}],` +
+			`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"a","resourceVersion":"101","changed":true,"at":"0s","duration":"0s"}],` +
 			`"requeueAfter":"1m0s","error":"reconcile failed","duration":"1.5ms"}` + "\n"
 		if got := regexp.MustCompile(`"run":"[0-9a-f]{8}",`).ReplaceAllString(out.String(), ""); got != want {
 			t.Errorf("got  %swant %s", out.String(), want)
@@ -255,9 +256,4 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -18,8 +18,6 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-var secrets = apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"}
-
 var secretKey = client.Key{Namespace: "system", Name: "hook-cert"}
 
 func startAuthority(t *testing.T, c client.Client) *webhook.Authority {
@@ -47,7 +45,7 @@ func certificate(t *testing.T, a webhook.Certificates) *tls.Certificate {
 // Secret is deleted or damaged.
 func TestReplicasShareOneAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := client.New(client.Config{REST: apitest.New(secrets).REST()})
+		c, err := client.New(client.Config{REST: apitest.New().REST()})
 		must(t, err)
 		one, two := startAuthority(t, c), startAuthority(t, c)
 		<-one.Ready()
@@ -126,7 +124,7 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pairs := [2][2][]byte{}
 		for i := range pairs {
-			c, err := client.New(client.Config{REST: apitest.New(secrets).REST()})
+			c, err := client.New(client.Config{REST: apitest.New().REST()})
 			must(t, err)
 			a := startAuthority(t, c)
 			<-a.Ready()

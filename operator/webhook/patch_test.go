@@ -7,6 +7,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/webhook"
 )
 
@@ -81,9 +82,4 @@ func FuzzDiff(f *testing.F) {
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

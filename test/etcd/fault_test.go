@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // observations has two stores over one cluster, and what their users have observed. mu guards the
@@ -265,7 +266,7 @@ func harm(t *testing.T, c *cluster, r *rand.Rand) (what string) {
 // and then compares all observations of the users with etcd's history. KELSON_SEED repeats the
 // choices, but not their timing.
 func TestFaults(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	random := func(who int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(who))) }
 
 	c := startCluster(t, 3, "http")

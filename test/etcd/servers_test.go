@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson returns the binary: $KELSON, or one built for the tests.
@@ -130,16 +132,6 @@ func (s *server) kubectl(input string, args ...string) string {
 	return out
 }
 
-// eventually waits for an effect of other processes.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("timeout: %s", what)
-		}
-	}
-}
-
 // certificates writes ca.crt, and a key pair for servers and clients on this machine.
 func certificates(t *testing.T) (ca, cert, key string) {
 	t.Helper()
@@ -240,7 +232,7 @@ func TestServers(t *testing.T) {
 		}
 		return slice
 	}
-	eventually(t, "both servers are endpoints", func() bool { return published() == "192.0.2.1 192.0.2.2" })
+	require.Eventually(t, "both servers are endpoints", func() bool { return published() == "192.0.2.1 192.0.2.2" })
 
 	// Both servers serve a kind that one of them has defined, and a watch at one receives the
 	// writes of the other.
@@ -255,11 +247,11 @@ func TestServers(t *testing.T) {
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the watch begins", func() bool {
+	require.Eventually(t, "the watch begins", func() bool {
 		return strings.Contains(seen.String(), "gadget.example.com/first")
 	})
 	a.kubectl("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: second}}", "apply", "-f", "-")
-	eventually(t, "the watch at the other shows it", func() bool {
+	require.Eventually(t, "the watch at the other shows it", func() bool {
 		return strings.Contains(seen.String(), "gadget.example.com/second")
 	})
 	stop()
@@ -283,9 +275,9 @@ func TestServers(t *testing.T) {
 	}
 	a.kill()
 	b.kubectl("", "create", "deployment", "web", "--image=web", "--replicas=2")
-	eventually(t, "the other has the Lease", func() bool { now := holder(); return now != "" && now != before })
-	eventually(t, "the killed server is not an endpoint", func() bool { return published() == "192.0.2.2" })
-	eventually(t, "the Deployment has its pods", func() bool {
+	require.Eventually(t, "the other has the Lease", func() bool { now := holder(); return now != "" && now != before })
+	require.Eventually(t, "the killed server is not an endpoint", func() bool { return published() == "192.0.2.2" })
+	require.Eventually(t, "the Deployment has its pods", func() bool {
 		return b.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == "2"
 	})
 
@@ -313,7 +305,7 @@ func TestServers(t *testing.T) {
 			t.Logf("the last answer for /readyz: %s\netcd's log:\n%s", answer, log)
 		}
 	}()
-	eventually(t, "etcd is back", func() bool {
+	require.Eventually(t, "etcd is back", func() bool {
 		out, err := b.try("", "get", "--raw", "/readyz")
 		answer = out
 		return err == nil

@@ -15,6 +15,8 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // A server is killed and restarted at random, and its clients observe a consistent history: keys
@@ -25,7 +27,7 @@ func TestKilledServer(t *testing.T) {
 	_, port, _ := strings.Cut(freeAddress(t), ":")
 	args := []string{"--node=none", "--secure-port", port}
 	s := serve(t, dir, args...)
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	connect(t, s).run(seed, func(r *rand.Rand) {
 		for range storetest.Rounds(t, 5) {
 			time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
@@ -61,7 +63,7 @@ func TestStoppedServer(t *testing.T) {
 		}
 		return object.Spec.HolderIdentity
 	}
-	eventually(t, "the server has the Lease", func() bool { return holder() != "" })
+	require.Eventually(t, "the server has the Lease", func() bool { return holder() != "" })
 	if err := s.process.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,7 @@ func TestServersUnderFaults(t *testing.T) {
 		}
 		servers = append(servers, serve(t, own, flags...))
 	}
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	connect(t, servers...).run(seed, func(r *rand.Rand) {
 		for i := range storetest.Rounds(t, 5) {
 			if i%3 == 2 { // a server instead of a member
@@ -120,7 +122,7 @@ func TestServersUnderFaults(t *testing.T) {
 	scaled := func(by *server, replicas string) {
 		t.Helper()
 		by.kubectl("", "scale", "deployment", "web", "--replicas", replicas)
-		eventually(t, "controllers run", func() bool {
+		require.Eventually(t, "controllers run", func() bool {
 			return by.kubectl("", "get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}") == replicas
 		})
 	}
@@ -137,7 +139,7 @@ func TestServersUnderFaults(t *testing.T) {
 	before := holder(last)
 	// When the hanging server continues, it gets the Lease only after the third is stopped.
 	b.process.Process.Signal(syscall.SIGCONT)
-	eventually(t, "the server that hung answers", func() bool {
+	require.Eventually(t, "the server that hung answers", func() bool {
 		_, err := b.try("", "get", "--raw", "/readyz")
 		return err == nil
 	})
@@ -146,7 +148,7 @@ func TestServersUnderFaults(t *testing.T) {
 	}
 	stopped(last)
 	began := time.Now()
-	eventually(t, "the Lease is handed over", func() bool { now := holder(b); return now != "" && now != before })
+	require.Eventually(t, "the Lease is handed over", func() bool { now := holder(b); return now != "" && now != before })
 	t.Logf("the Lease was handed over within %v", time.Since(began))
 	scaled(b, "3")
 }
@@ -161,7 +163,7 @@ func TestAlarmOfSpace(t *testing.T) {
 		out, _ := s.command(t.Context(), "get", "--raw", path).CombinedOutput()
 		return string(out)
 	}
-	eventually(t, "the server is ready", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
+	require.Eventually(t, "the server is ready", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
 
 	etcd := c.dial(t)
 	status, err := etcd.Status(t.Context(), c.members[0].client)
@@ -173,7 +175,7 @@ func TestAlarmOfSpace(t *testing.T) {
 	if _, err := etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server is not ready", func() bool {
+	require.Eventually(t, "the server is not ready", func() bool {
 		return strings.Contains(get("/readyz?verbose"), "[-]etcd-space failed")
 	})
 	if out := get("/livez"); !strings.HasPrefix(out, "ok") {
@@ -191,5 +193,5 @@ func TestAlarmOfSpace(t *testing.T) {
 		Alarm: etcdserverpb.AlarmType_NOSPACE}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server is ready again", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
+	require.Eventually(t, "the server is ready again", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
 }

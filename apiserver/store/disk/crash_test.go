@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 const (
@@ -130,7 +131,7 @@ func (a acknowledged) next(round, n int) string {
 // twice, and watches continue or get an error.
 func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	rounds := storetest.Rounds(t, 25)
-	seed := storetest.Seed(t)
+	seed := randomtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	acks := map[[2]int]acknowledged{}

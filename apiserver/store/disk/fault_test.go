@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/randomtest"
 )
 
 // faultRun is a store over a lossy file system, and its acknowledged writes.
@@ -153,7 +154,7 @@ func (w *faultRun) check() {
 // seeds runs a test with n seeds, starting with KELSON_SEED if that is set. KELSON_FAULTS
 // multiplies n.
 func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
-	first := storetest.Seed(t)
+	first := randomtest.Seed(t)
 	for i := range storetest.Rounds(t, n) {
 		seed := first + uint64(i)
 		run(t, seed)
@@ -326,7 +327,7 @@ func TestEveryCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			injected := map[string]int{}
-			seed := storetest.Seed(t)
+			seed := randomtest.Seed(t)
 			for n, last := 1, false; !last && !t.Failed(); n++ {
 				w := newFaultRun(t, seed)
 				w.every, w.oneByOne = 1500, true

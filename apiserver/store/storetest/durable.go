@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/randomtest"
 )
 
 // Reopen opens a backend over the same storage again. The previous one is closed.
@@ -110,7 +111,7 @@ func testOddRecords(t *testing.T, reopen func() *store.Store) {
 }
 
 func testRandomRounds(t *testing.T, reopen func() *store.Store) {
-	seed := Seed(t)
+	seed := randomtest.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := reopen()
 	for round := range 4 {

@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/randomtest"
 )
 
 // testModel lets concurrent writers perform random operations while readers observe the store. Then
 // it compares all observations with a model: the successful writes, replayed in order.
 func testModel(t *testing.T, s *store.Store) {
-	seed := Seed(t)
+	seed := randomtest.Seed(t)
 	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 	start := s.Snapshot().Revision()

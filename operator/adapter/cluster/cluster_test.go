@@ -27,16 +27,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter/cluster"
 	"kelson.dev/operator/internal/apitest"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
@@ -74,7 +70,7 @@ func startWith(t *testing.T, config *rest.Config, o cache.Options) (*cluster.Cac
 	return c, client
 }
 
-func newServer() *apitest.Server { return apitest.New(apitest.ConfigMaps, apitest.Pods, apitest.Nodes) }
+func newServer() *apitest.Server { return apitest.New() }
 
 func configMap(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
@@ -327,9 +323,9 @@ func TestReadErrors(t *testing.T) {
 func TestWatchErrorHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		s.Fault = func(verb, path string) (int, metav1.StatusReason) {
+		s.SetFaults(apitest.Faults{Fail: func(verb, path string) (int, metav1.StatusReason) {
 			return http.StatusForbidden, metav1.StatusReasonForbidden
-		}
+		}})
 		var mu sync.Mutex
 		var seen []error
 		var description string

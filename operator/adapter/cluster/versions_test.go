@@ -75,8 +75,7 @@ func TestReadsWritesInOtherVersions(t *testing.T) {
 		for _, by := range [][2]string{{"v1", "v1beta1"}, {"v1beta1", "v1"}} {
 			t.Run(fmt.Sprintf("%s/%s to %s", name, by[0], by[1]), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					config := apitest.New(apitest.Kind{Group: "example.com", Version: "v1", Kind: "Widget",
-						Plural: "widgets"}).REST()
+					config := apitest.New(apitest.NewKind("example.com", "v1", "Widget", "widgets")).REST()
 					config.Transport = versions{config.Transport}
 					m := meta.NewDefaultRESTMapper(nil)
 					for _, version := range by {

@@ -17,7 +17,7 @@ import (
 
 func Example() {
 	// in your tests: env.Client()
-	real, err := client.New(client.Config{REST: apitest.New(apitest.Pods).REST()})
+	real, err := client.New(client.Config{REST: apitest.New().REST()})
 	if err != nil {
 		panic(err)
 	}
@@ -34,7 +34,7 @@ func Example() {
 
 func ExampleTransport() {
 	ctx := context.Background()
-	config := apitest.New(apitest.Pods).REST() // in your tests: env.RESTConfig()
+	config := apitest.New().REST() // in your tests: env.RESTConfig()
 	faulty := faults.NewTransport(nil)
 	config.Wrap(faulty.Wrap)
 	clientset, err := kubernetes.NewForConfig(config)
@@ -68,7 +68,7 @@ func ExampleTransport() {
 // A watch whose events arrive late, and which then ends as if the server had compacted its history.
 func ExampleRule_Hold() {
 	ctx := context.Background()
-	config := apitest.New(apitest.Pods).REST() // in your tests: env.RESTConfig()
+	config := apitest.New().REST() // in your tests: env.RESTConfig()
 	faulty := faults.NewTransport(nil)
 	config.Wrap(faulty.Wrap)
 	clientset, err := kubernetes.NewForConfig(config)

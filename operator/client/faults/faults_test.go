@@ -23,7 +23,7 @@ func pod(name string) *corev1.Pod {
 
 func newClient(t *testing.T) *faults.Client {
 	t.Helper()
-	c, err := client.New(client.Config{REST: apitest.New(apitest.Pods, apitest.ConfigMaps).REST()})
+	c, err := client.New(client.Config{REST: apitest.New().REST()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ import (
 // newTransport returns a transport with a server below it, and a client of client-go above it.
 func newTransport(t *testing.T) (*faults.Transport, *kubernetes.Clientset) {
 	t.Helper()
-	config := apitest.New(apitest.Pods, apitest.ConfigMaps, apitest.Nodes).REST()
+	config := apitest.New().REST()
 	faulty := faults.NewTransport(config.Transport)
 	config.Transport, config.QPS = faulty, -1
 	c, err := kubernetes.NewForConfig(config)
@@ -291,7 +291,7 @@ func (notWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Wrap works with a rest.Config that has its own transport, and the rules apply to all clients.
 func TestTransportWrap(t *testing.T) {
-	config := apitest.New(apitest.Pods).REST()
+	config := apitest.New().REST()
 	faulty := faults.NewTransport(nil)
 	config.Wrap(faulty.Wrap)
 	rule := faulty.On(faults.Call{Resource: "pods"}).Return(faults.Forbidden)

@@ -42,7 +42,7 @@ func (o *Order) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-var orders = apitest.Kind{Group: "soak.kelson.dev", Version: "v1", Kind: "Order", Plural: "orders"}
+var orders = apitest.NewKind("soak.kelson.dev", "v1", "Order", "orders")
 
 func addOrders(s *runtime.Scheme) error {
 	s.AddKnownTypeWithName(schema.GroupVersionKind{Group: orders.Group, Version: orders.Version, Kind: orders.Kind},

@@ -144,9 +144,8 @@ func (w *system) report(t *testing.T) {
 func run(t *testing.T, seed uint64, mode string, reconciler variant) *system {
 	var w *system
 	synctest.Test(t, func(t *testing.T) {
-		leases := apitest.Kind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", Plural: "leases"}
 		w = &system{
-			server: apitest.New(orders, apitest.Pods, apitest.ConfigMaps, apitest.Events, leases), seed: seed,
+			server: apitest.New(orders), seed: seed,
 			mode: mode, reconciler: reconciler, counts: map[string]int{},
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), faultTime)

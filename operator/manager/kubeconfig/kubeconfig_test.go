@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -28,12 +29,7 @@ import (
 	"kelson.dev/operator/reconcile"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 // An operator that works in every cluster with a kubeconfig in a Secret of the namespace fleet.
 func Example() {
@@ -92,8 +88,7 @@ func TestFromSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := internet{}
 		for _, host := range []string{"own", "one", "two"} {
-			hosts[host] = apitest.New(apitest.ConfigMaps, apitest.Events,
-				apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+			hosts[host] = apitest.New()
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-" + host}}
 			must(t, newClient(t, hosts[host]).Create(t.Context(), cm))
 		}
@@ -184,8 +179,7 @@ func TestUntrusted(t *testing.T) {
 	} {
 		for _, trusted := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				s := apitest.New(apitest.ConfigMaps, apitest.Events,
-					apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
+				s := apitest.New()
 				must(t, newClient(t, s).Create(t.Context(), secret("east", "https://nowhere", user)))
 				var asked bool
 				var log strings.Builder
@@ -211,14 +205,13 @@ func TestUntrusted(t *testing.T) {
 // A missing namespace is an error; without permission to read Secrets, the operator is not ready.
 func TestUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := apitest.New(apitest.ConfigMaps, apitest.Events,
-			apitest.Kind{Version: "v1", Kind: "Secret", Plural: "secrets"})
-		s.Fault = func(_, path string) (int, metav1.StatusReason) {
+		s := apitest.New()
+		s.SetFaults(apitest.Faults{Fail: func(_, path string) (int, metav1.StatusReason) {
 			if strings.Contains(path, "/secrets") {
 				return http.StatusForbidden, metav1.StatusReasonForbidden
 			}
 			return 0, ""
-		}
+		}})
 		for namespace, want := range map[string]string{"": "set Config.Namespace", "fleet": "on secrets is missing"} {
 			m, err := manager.New(manager.Config{REST: s.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 			must(t, err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	v1 "kelson.dev/test/generators/shop/api/v1"
 	shopac "kelson.dev/test/generators/shop/pkg/generated/applyconfiguration/shop/v1"
@@ -26,7 +27,7 @@ import (
 func TestFakeClientset(t *testing.T) {
 	clients := fake.NewClientset(pizza("a"), &v1.OvenList{Items: []v1.Oven{{ObjectMeta: metav1.ObjectMeta{Name: "o"}}}})
 	var _ versioned.Interface = clients
-	ctx, one := t.Context(), must[*v1.Pizza](t)
+	ctx, one := t.Context(), require.Value[*v1.Pizza](t)
 	pizzas := clients.ShopV1().Pizzas("default")
 
 	watched, err := pizzas.Watch(ctx, metav1.ListOptions{})
@@ -39,10 +40,10 @@ func TestFakeClientset(t *testing.T) {
 	one(pizzas.Update(ctx, got, metav1.UpdateOptions{}))
 	one(pizzas.Create(ctx, pizza("b"), metav1.CreateOptions{}))
 	one(pizzas.Patch(ctx, "b", types.MergePatchType, []byte(`{"spec":{"size":"Small"}}`), metav1.PatchOptions{}))
-	if list := must[*v1.PizzaList](t)(pizzas.List(ctx, metav1.ListOptions{LabelSelector: "x=y"})); len(list.Items) != 1 || list.Items[0].Name != "a" {
+	if list := require.Value[*v1.PizzaList](t)(pizzas.List(ctx, metav1.ListOptions{LabelSelector: "x=y"})); len(list.Items) != 1 || list.Items[0].Name != "a" {
 		t.Fatalf("listed %+v", list.Items)
 	}
-	if ovens := must[*v1.OvenList](t)(clients.ShopV1().Ovens().List(ctx, metav1.ListOptions{})); len(ovens.Items) != 1 {
+	if ovens := require.Value[*v1.OvenList](t)(clients.ShopV1().Ovens().List(ctx, metav1.ListOptions{})); len(ovens.Items) != 1 {
 		t.Fatalf("there are %d ovens", len(ovens.Items))
 	}
 	if _, err := clients.ShopV1().Pizzas("other").Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -86,7 +87,7 @@ func TestFakeClientset(t *testing.T) {
 // real server in TestExtract.
 func TestFakeApply(t *testing.T) {
 	pizzas := fake.NewClientset().ShopV1().Pizzas("default")
-	one := must[*v1.Pizza](t)
+	one := require.Value[*v1.Pizza](t)
 	applyAndExtract(t, pizzas.Apply)
 	if got := one(pizzas.Get(t.Context(), "b", metav1.GetOptions{})); len(got.Spec.Toppings) != 2 {
 		t.Errorf("there is %+v", got.Spec)
@@ -165,7 +166,7 @@ func TestFakeInformers(t *testing.T) {
 func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaApplyConfiguration,
 	metav1.ApplyOptions) (*v1.Pizza, error)) {
 	t.Helper()
-	ctx, one := t.Context(), must[*v1.Pizza](t)
+	ctx, one := t.Context(), require.Value[*v1.Pizza](t)
 	one(apply(ctx, shopac.Pizza("b", "default").WithLabels(map[string]string{"a": "b"}).
 		WithSpec(shopac.PizzaSpec().WithDegrees(200).WithToppings(shopac.Topping().WithName("ham").WithGrams(70))),
 		metav1.ApplyOptions{FieldManager: "cook"}))
@@ -173,7 +174,7 @@ func applyAndExtract(t *testing.T, apply func(context.Context, *shopac.PizzaAppl
 		shopac.PizzaSpec().WithToppings(shopac.Topping().WithName("olives"))),
 		metav1.ApplyOptions{FieldManager: "guest"}))
 
-	extract := must[*shopac.PizzaApplyConfiguration](t)
+	extract := require.Value[*shopac.PizzaApplyConfiguration](t)
 	cook := extract(shopac.ExtractPizza(got, "cook"))
 	if *cook.GetName() != "b" || *cook.GetNamespace() != "default" || *cook.GetKind() != "Pizza" ||
 		*cook.GetAPIVersion() != "shop.example.com/v1" {

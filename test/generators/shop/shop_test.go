@@ -21,6 +21,7 @@ import (
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/webhook"
 	"kelson.dev/test/generators/shop/api/shared"
@@ -41,23 +42,13 @@ func pizza(name string) *v1.Pizza {
 	return p
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // Generated clients work with a real control plane.
 func TestClients(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	clients := versioned.NewForConfigOrDie(env.RESTConfig())
 	ctx := t.Context()
 	pizzas := clients.ShopV1().Pizzas("default")
-	one := must[*v1.Pizza](t)
+	one := require.Value[*v1.Pizza](t)
 
 	made := one(pizzas.Create(ctx, pizza("a"), metav1.CreateOptions{}))
 	if made.UID == "" || made.Spec.Size != v1.Large {
@@ -74,7 +65,7 @@ func TestClients(t *testing.T) {
 	}
 	one(pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
 		metav1.PatchOptions{}))
-	list := must[*v1.PizzaList](t)(pizzas.List(ctx, metav1.ListOptions{LabelSelector: "x=y"}))
+	list := require.Value[*v1.PizzaList](t)(pizzas.List(ctx, metav1.ListOptions{LabelSelector: "x=y"}))
 	if len(list.Items) != 1 {
 		t.Fatalf("listed %d", len(list.Items))
 	}
@@ -121,7 +112,7 @@ func TestClients(t *testing.T) {
 func TestApply(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("config/crd"))
 	pizzas := versioned.NewForConfigOrDie(env.RESTConfig()).ShopV1().Pizzas("default")
-	ctx, one := t.Context(), must[*v1.Pizza](t)
+	ctx, one := t.Context(), require.Value[*v1.Pizza](t)
 
 	opts := metav1.ApplyOptions{FieldManager: "cook"}
 	applied := shopac.Pizza("b", "default").WithLabels(map[string]string{"a": "b"}).WithSpec(shopac.PizzaSpec().
@@ -158,8 +149,8 @@ func TestExtract(t *testing.T) {
 	applyAndExtract(t, pizzas.Apply)
 
 	status := shopac.Pizza("b", "default").WithStatus(shopac.PizzaStatus().WithBakedAt(metav1.Unix(1000, 0)))
-	got := must[*v1.Pizza](t)(pizzas.ApplyStatus(t.Context(), status, metav1.ApplyOptions{FieldManager: "cook"}))
-	extract := must[*shopac.PizzaApplyConfiguration](t)
+	got := require.Value[*v1.Pizza](t)(pizzas.ApplyStatus(t.Context(), status, metav1.ApplyOptions{FieldManager: "cook"}))
+	extract := require.Value[*shopac.PizzaApplyConfiguration](t)
 	if s := extract(shopac.ExtractPizzaStatus(got, "cook")); s.Status == nil || s.Status.BakedAt.Unix() != 1000 ||
 		s.Spec != nil {
 		t.Errorf("of the status the cook has applied %+v", s)

@@ -1,6 +1,4 @@
-// Package randomtest chooses the seeds of tests that make random choices. kelson.dev/apiserver has
-// the same function in store/storetest: the modules share no package for tests, and a public one
-// would become API of the library for eighteen lines.
+// Package randomtest chooses the seeds of tests that make random choices.
 package randomtest
 
 import (

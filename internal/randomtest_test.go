@@ -3,7 +3,7 @@ package internal_test
 import (
 	"testing"
 
-	"kelson.dev/operator/internal/randomtest"
+	"kelson.dev/internal/randomtest"
 )
 
 func TestSeedOfTheEnvironment(t *testing.T) {
