@@ -253,8 +253,8 @@ type Event struct {
 	Object  string `json:"object,omitempty"` // namespace/name
 }
 
-// DecodeEvent reads an Event of core/v1.
-func DecodeEvent(data []byte) (Event, error) {
+// decodeEvent reads an Event of core/v1.
+func decodeEvent(data []byte) (Event, error) {
 	var e struct {
 		Metadata           metav1.ObjectMeta
 		Type               string
@@ -306,7 +306,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}
 		events := []Event{}
 		for _, o := range objects {
-			e, err := DecodeEvent(o)
+			e, err := decodeEvent(o)
 			if err != nil {
 				return err
 			}

@@ -32,8 +32,8 @@ import (
 
 const policies = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
-// FieldOwner is the field manager of the status. Kubernetes' controller uses the same name.
-const FieldOwner = "validatingadmissionpolicy-status-controller"
+// fieldOwner is the field manager of the status. Kubernetes' controller uses the same name.
+const fieldOwner = "validatingadmissionpolicy-status-controller"
 
 // Config configures the controller. Store, Registry and REST are required.
 type Config struct {
@@ -100,7 +100,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	force := true
 	_, err = c.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(ctx, name, types.ApplyPatchType,
 		apply,
-		metav1.PatchOptions{FieldManager: FieldOwner, Force: &force}, "status")
+		metav1.PatchOptions{FieldManager: fieldOwner, Force: &force}, "status")
 	// The event of another object with this name queues it again.
 	if apierrors.IsConflict(err) && !follow.Exists(c.cfg.Store, store.Key{Resource: policies, Name: name}, policy.UID) {
 		return 0, nil

@@ -24,9 +24,9 @@ import (
 	"kelson.dev/operator/client"
 )
 
-// StartupGrace is how long after its creation a node may take to report its status. Source:
+// startupGrace is how long after its creation a node may take to report its status. Source:
 // kube-controller-manager's --node-startup-grace-period.
-const StartupGrace = time.Minute
+const startupGrace = time.Minute
 
 // conditions are the conditions that a kubelet reports.
 var conditions = []corev1.NodeConditionType{
@@ -63,7 +63,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 	if node.DeletionTimestamp != nil || hasCondition(node, corev1.NodeReady) {
 		return 0, nil
 	}
-	if left := time.Until(node.CreationTimestamp.Add(StartupGrace)); left > 0 {
+	if left := time.Until(node.CreationTimestamp.Add(startupGrace)); left > 0 {
 		return left, nil
 	}
 	node = node.DeepCopy()

@@ -31,7 +31,7 @@ type Group struct {
 	// Count is the number of nodes. It must be positive, unless Node is set.
 	Count int `json:"count,omitempty"`
 	// Name is the first part of the nodes' names: name-1, name-2 and so on, counted over all groups
-	// with the same name. "" means DefaultName.
+	// with the same name. "" means defaultName.
 	Name string `json:"name,omitempty"`
 	// Capacity replaces quantities of the default capacity: 64 CPUs, 256 GiB, 1000 pods.
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
@@ -45,8 +45,8 @@ type Group struct {
 	Node *corev1.Node `json:"node,omitempty"`
 }
 
-// DefaultName is the default of Group.Name.
-const DefaultName = "node"
+// defaultName is the default of Group.Name.
+const defaultName = "node"
 
 // MaxNodes is the largest number of nodes that can be created at the start.
 const MaxNodes = 10_000
@@ -165,7 +165,7 @@ func (g *Group) nodes(counts map[string]int) ([]*corev1.Node, error) {
 	}
 	name := g.Name
 	if name == "" {
-		name = DefaultName
+		name = defaultName
 	}
 	capacity := (*simulated.Runtime)(nil).Info().Capacity
 	maps.Copy(capacity, g.Capacity)

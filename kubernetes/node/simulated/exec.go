@@ -19,18 +19,18 @@ var (
 	_ node.Attacher = (*container)(nil)
 )
 
-// ErrNotExecuted means that a command can't be simulated.
-var ErrNotExecuted = errors.New("the simulated runtime can't run this command: it simulates only echo, sleep, true, false and exit; " + HowToRun)
+// errNotExecuted means that a command can't be simulated.
+var errNotExecuted = errors.New("the simulated runtime can't run this command: it simulates only echo, sleep, true, false and exit; " + HowToRun)
 
 // Exec simulates a command in the same way as a container's own command (see command.go), or
-// returns ErrNotExecuted.
+// returns errNotExecuted.
 func (c *container) Exec(ctx context.Context, command []string, s node.Streams) error {
 	if len(command) == 0 {
 		return errors.New("no command specified")
 	}
 	played, ok := interpret(command, c.env)
 	if !ok {
-		return fmt.Errorf("%q: %w", strings.Join(command, " "), ErrNotExecuted)
+		return fmt.Errorf("%q: %w", strings.Join(command, " "), errNotExecuted)
 	}
 	began := time.Now()
 	for _, l := range played.lines {

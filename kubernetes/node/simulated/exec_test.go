@@ -32,7 +32,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("%q %v after %v", out.String(), err, time.Since(began))
 		}
 		if err := c.(node.Executor).Exec(t.Context(), []string{"ls", "-l"}, node.Streams{}); !errors.Is(err,
-			ErrNotExecuted) {
+			errNotExecuted) {
 			t.Errorf("%v", err)
 		}
 		time.AfterFunc(time.Second, func() { c.Stop(0) })

@@ -100,9 +100,9 @@ func Proxy(mode, kubeconfig, name, podCIDR string) *proxyconfig.KubeProxyConfigu
 	return cfg
 }
 
-// NetworkName is the name of the pod network, and Bridge its network device.
+// networkName is the name of the pod network, and Bridge its network device.
 const (
-	NetworkName = "kelson"
+	networkName = "kelson"
 	Bridge      = "kelson0"
 )
 
@@ -122,7 +122,7 @@ func Network(podCIDRs []string, data string) ([]byte, error) {
 	}
 	return json.MarshalIndent(map[string]any{
 		"cniVersion": "1.0.0",
-		"name":       NetworkName,
+		"name":       networkName,
 		"plugins": []map[string]any{
 			{
 				"type": "bridge", "bridge": Bridge, "isGateway": true, "hairpinMode": true,

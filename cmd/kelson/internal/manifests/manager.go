@@ -12,8 +12,8 @@ import (
 // Placeholder is the image of the operator in the manifests of kubebuilder and operator-sdk.
 const Placeholder = "controller"
 
-// ManagerContainer is the name of the operator's container in those manifests.
-const ManagerContainer = "manager"
+// managerContainer is the name of the operator's container in those manifests.
+const managerContainer = "manager"
 
 // ErrNoDeployment reports that the manifests have no Deployment, StatefulSet or DaemonSet.
 var ErrNoDeployment = errors.New("config/default has no Deployment, StatefulSet or DaemonSet: add the one that runs the operator, for example as ../manager in its resources")
@@ -26,7 +26,7 @@ type Manager struct {
 }
 
 // Manager finds the container that runs the project's program. It is, in this order, the first one
-// with the image Placeholder, the one with the name ManagerContainer, or the only container of all
+// with the image Placeholder, the one with the name managerContainer, or the only container of all
 // Deployments, StatefulSets and DaemonSets. It returns ErrNoDeployment, or an error that says how
 // to mark the container.
 func (o Objects) Manager() (*Manager, error) {
@@ -44,7 +44,7 @@ func (o Objects) Manager() (*Manager, error) {
 			}
 			all = append(all, m)
 			names = append(names, fmt.Sprintf("%v of %s (%s)", c["name"], obj.GetName(), image))
-			if c["name"] == ManagerContainer {
+			if c["name"] == managerContainer {
 				named = append(named, m)
 			}
 		}
@@ -60,7 +60,7 @@ func (o Objects) Manager() (*Manager, error) {
 		return &all[0], nil
 	}
 	return nil, fmt.Errorf("find the operator among the containers %s: give it the image %s:latest, or the name %s",
-		strings.Join(names, ", "), Placeholder, ManagerContainer)
+		strings.Join(names, ", "), Placeholder, managerContainer)
 }
 
 // SetImage sets the image of the manager, and of all other containers and init containers with the

@@ -93,7 +93,7 @@ state stays: kelson serve --name NAME starts the server again.`,
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := StopNamed(c.Context(), args[0]); err != nil {
+			if err := stopNamed(c.Context(), args[0]); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "server %q has stopped\n", args[0])

@@ -156,8 +156,8 @@ func Named() ([]string, error) {
 // stopPause is the time between two checks of whether a server has stopped.
 const stopPause = 20 * time.Millisecond
 
-// StopNamed asks a server to stop, and waits until it has.
-func StopNamed(ctx context.Context, name string) error {
+// stopNamed asks a server to stop, and waits until it has.
+func stopNamed(ctx context.Context, name string) error {
 	r, err := Running(ctx, name)
 	if err != nil {
 		return err

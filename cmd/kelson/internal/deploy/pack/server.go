@@ -14,9 +14,9 @@ import (
 // AuthorityAnnotation marks the Secret of the certificate authority of a custom API server.
 const AuthorityAnnotation = "kelson.dev/authority"
 
-// ErrNoAuthority reports that the manifests of a custom API server have no Secret with
+// errNoAuthority reports that the manifests of a custom API server have no Secret with
 // AuthorityAnnotation.
-var ErrNoAuthority = errors.New(`config/default has no Secret with the annotation ` + AuthorityAnnotation + `: "true"`)
+var errNoAuthority = errors.New(`config/default has no Secret with the annotation ` + AuthorityAnnotation + `: "true"`)
 
 // namespaceVariable is the environment variable with the namespace of the API server's pod.
 const namespaceVariable = "POD_NAMESPACE"
@@ -41,7 +41,7 @@ func SelfSigned(objects manifests.Objects) (manifests.Objects, error) {
 		}
 	}
 	if secret == nil {
-		return nil, ErrNoAuthority
+		return nil, errNoAuthority
 	}
 	manager, err := all.Manager()
 	if err != nil {
