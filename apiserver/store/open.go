@@ -108,13 +108,11 @@ func Open(cfg Config) (*Store, error) {
 	}
 	v, revision, b := newView(), uint64(firstRevision), newBudget(cfg.Budget)
 	if cfg.Backend != nil {
-		loaded, err := cfg.Backend.Load(func(r Record) error {
-			obj, err := loadObject(r, b)
-			if err == nil {
-				v.replace(nil, obj)
-			}
-			return err
-		})
+		l := newLoader(&v, b)
+		loaded, err := cfg.Backend.Load(l.add)
+		if failed := l.finish(); err == nil {
+			err = failed
+		}
 		if err != nil {
 			cfg.Backend.Close() // the error of Load matters more
 			return nil, fmt.Errorf("load store: %w", err)
@@ -125,15 +123,9 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func loadObject(r Record, b *budget) (*Object, error) {
-	head, at, err := scanHead(r.Data)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
-	}
-	path := r.Key.path()
-	obj := &Object{Key: split(path), Revision: r.Revision, Created: r.Created, Data: r.Data, Head: head, path: path,
-		version: at, budget: b}
-	obj.measure()
-	return obj, nil
+	obj := &Object{budget: b}
+	_, err := obj.load(r, nil)
+	return obj, err
 }
 
 // start returns a store with a committer.

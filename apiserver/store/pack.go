@@ -91,11 +91,74 @@ type packer struct {
 	budget  *budget
 	objects map[*Object]*Object // copies
 	events  map[*Event]*Event
+	slabs   slabs
+}
 
-	// the free rest of the newest allocation of each kind
-	bytes      []byte
-	objectSlab []Object
-	eventSlab  []Event
+// slabs has the memory of new objects, their bytes and events: the free rest of the newest
+// allocation of each kind. What shares an allocation keeps each other's memory alive. nil is valid:
+// then each string has an allocation of its own.
+type slabs struct {
+	bytes   []byte
+	objects []Object
+	events  []Event
+}
+
+func (s *slabs) object() *Object {
+	if len(s.objects) == 0 {
+		s.objects = make([]Object, slabLength)
+	}
+	next := &s.objects[0]
+	s.objects = s.objects[1:]
+	return next
+}
+
+func (s *slabs) event() *Event {
+	if len(s.events) == 0 {
+		s.events = make([]Event, slabLength)
+	}
+	next := &s.events[0]
+	s.events = s.events[1:]
+	return next
+}
+
+// room returns n bytes with the capacity n, so that appending to them changes nothing else.
+func (s *slabs) room(n int) []byte {
+	if s == nil || n > maxInSlab {
+		return make([]byte, n)
+	}
+	if n > len(s.bytes) {
+		s.bytes = make([]byte, slabSize)
+	}
+	room := s.bytes[:n:n]
+	s.bytes = s.bytes[n:]
+	return room
+}
+
+// copy returns a copy of data.
+func (s *slabs) copy(data []byte) []byte {
+	if len(data) > maxInSlab {
+		return slices.Clone(data)
+	}
+	room := s.room(len(data))
+	copy(room, data)
+	return room
+}
+
+// string returns the concatenation of texts.
+func (s *slabs) string(texts ...string) string {
+	n := 0
+	for _, text := range texts {
+		n += len(text)
+	}
+	if n == 0 {
+		return ""
+	}
+	room := s.room(n)
+	at := 0
+	for _, text := range texts {
+		at += copy(room[at:], text)
+	}
+	return unsafe.String(&room[0], n) // room is never changed
 }
 
 // view returns a copy of a view. Its indexes share the strings of the objects.
@@ -110,7 +173,7 @@ func (p *packer) view(old view) view {
 		return true
 	})
 	old.owners.Scan(func(entry string, _ struct{}) bool {
-		packed.owners.Load(p.string(entry), struct{}{})
+		packed.owners.Load(p.slabs.string(entry), struct{}{})
 		return true
 	})
 	old.counts.Scan(func(resource string, n int) bool {
@@ -133,11 +196,7 @@ func (p *packer) event(old *Event) *Event {
 	if next := p.events[old]; next != nil {
 		return next
 	}
-	if len(p.eventSlab) == 0 {
-		p.eventSlab = make([]Event, slabLength)
-	}
-	next := &p.eventSlab[0]
-	p.eventSlab = p.eventSlab[1:]
+	next := p.slabs.event()
 	next.Type = old.Type
 	next.Object, _ = p.object(old.Object)
 	if old.Prev != nil {
@@ -156,14 +215,10 @@ func (p *packer) object(old *Object) (next *Object, uidAndPath string) {
 	if next := p.objects[old]; next != nil {
 		return next, ""
 	}
-	if len(p.objectSlab) == 0 {
-		p.objectSlab = make([]Object, slabLength)
-	}
-	next = &p.objectSlab[0]
-	p.objectSlab = p.objectSlab[1:]
-	uidAndPath = p.string(join(old.Head.UID, old.path))
+	next = p.slabs.object()
+	uidAndPath = p.slabs.string(string(old.Head.UID), separator, old.path)
 	path := uidAndPath[len(old.Head.UID)+len(separator):]
-	next.Data, next.version = p.copy(old.Data), old.version
+	next.Data, next.version = p.slabs.copy(old.Data), old.version
 	next.Revision, next.Created = old.Revision, old.Created
 	next.Key, next.path = split(path), path
 	next.Head = old.Head
@@ -173,26 +228,4 @@ func (p *packer) object(old *Object) (next *Object, uidAndPath string) {
 	p.budget.seal(old)
 	p.objects[old] = next
 	return next, uidAndPath
-}
-
-// copy returns a copy of data. Appending to it does not change other data.
-func (p *packer) copy(data []byte) []byte {
-	if len(data) > maxInSlab {
-		return slices.Clone(data)
-	}
-	if len(data) > len(p.bytes) {
-		p.bytes = make([]byte, slabSize)
-	}
-	n := copy(p.bytes, data)
-	packed := p.bytes[:n:n]
-	p.bytes = p.bytes[n:]
-	return packed
-}
-
-func (p *packer) string(text string) string {
-	if text == "" {
-		return ""
-	}
-	data := p.copy(unsafe.Slice(unsafe.StringData(text), len(text)))
-	return unsafe.String(&data[0], len(data)) // data is never changed
 }

@@ -136,7 +136,7 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 // read implements Read and ReadWithout, for which visit is set and replaces each.
 func read(r io.Reader, each func(store.Record) error,
 	visit func(store.Record, uint64, io.Reader) error) (revision uint64, err error) {
-	in := bufio.NewReaderSize(r, 1<<20)
+	in := bufio.NewReaderSize(r, 16<<10) // blocks are larger, and bypass it
 	header := make([]byte, len(headerTag)+16)
 	if _, err := io.ReadFull(in, header); err != nil || string(header[:len(headerTag)]) != headerTag {
 		return 0, readError(err, ErrForeign)
@@ -150,7 +150,6 @@ func read(r io.Reader, each func(store.Record) error,
 	}
 	revision = binary.LittleEndian.Uint64(header[4:])
 	var count uint64
-	var block []byte
 	valid := func(rec store.Record) error {
 		if rec.Revision > revision {
 			return fmt.Errorf("%w: record of revision %d in a state at %d", ErrDamaged, rec.Revision, revision)
@@ -167,7 +166,7 @@ func read(r io.Reader, each func(store.Record) error,
 		}
 	}
 	for {
-		more, streamed, err := readBlock(in, &block, count, stream)
+		block, more, streamed, err := readBlock(in, count, stream)
 		if err != nil {
 			return 0, err
 		}
@@ -197,53 +196,49 @@ func read(r io.Reader, each func(store.Record) error,
 	return revision, nil
 }
 
-// readBlock reads a block into a buffer, which it may replace. It returns false for the trailer,
-// which must contain count. If stream is not nil, readBlock calls it for the records and leaves the
-// buffer empty.
-func readBlock(in *bufio.Reader, block *[]byte, count uint64,
-	stream func(store.Record, uint64, io.Reader) error) (more bool, streamed uint64, err error) {
+// readBlock returns the records of a block, in new memory, which they share. It returns false for
+// the trailer, which must contain count. If stream is not nil, readBlock calls it for the records
+// and returns an empty block.
+func readBlock(in *bufio.Reader, count uint64,
+	stream func(store.Record, uint64, io.Reader) error) (block []byte, more bool, streamed uint64, err error) {
 	var tag [4]byte
 	if _, err := io.ReadFull(in, tag[:]); err != nil {
-		return false, 0, readError(err, ErrDamaged)
+		return nil, false, 0, readError(err, ErrDamaged)
 	}
 	var head [8]byte
 	switch string(tag[:]) {
 	case trailerTag:
 		var end [12]byte
 		if _, err := io.ReadFull(in, end[:]); err != nil {
-			return false, 0, readError(err, ErrDamaged)
+			return nil, false, 0, readError(err, ErrDamaged)
 		}
 		if Sum(end[:8]) != binary.LittleEndian.Uint32(end[8:]) || binary.LittleEndian.Uint64(end[:]) != count {
-			return false, 0, fmt.Errorf("%w: the trailer does not match after %d records", ErrDamaged, count)
+			return nil, false, 0, fmt.Errorf("%w: the trailer does not match after %d records", ErrDamaged, count)
 		}
-		return false, 0, nil
+		return nil, false, 0, nil
 	case blockTag:
 		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return false, 0, readError(err, ErrDamaged)
+			return nil, false, 0, readError(err, ErrDamaged)
 		}
 	default:
-		return false, 0, fmt.Errorf("%w: expected a block after %d records", ErrDamaged, count)
+		return nil, false, 0, fmt.Errorf("%w: expected a block after %d records", ErrDamaged, count)
 	}
 	if stream != nil {
-		*block = (*block)[:0]
 		streamed, err = streamBlock(in, head[:], stream)
-		return true, streamed, err
+		return nil, true, streamed, err
 	}
 	length := binary.LittleEndian.Uint32(head[:])
 	if length > MaxBlock {
-		return false, 0, nameLargest(in, head[:], count)
+		return nil, false, 0, nameLargest(in, head[:], count)
 	}
-	if uint32(cap(*block)) < length {
-		*block = make([]byte, length)
+	block = make([]byte, length)
+	if _, err := io.ReadFull(in, block); err != nil {
+		return nil, false, 0, readError(err, ErrDamaged)
 	}
-	*block = (*block)[:length]
-	if _, err := io.ReadFull(in, *block); err != nil {
-		return false, 0, readError(err, ErrDamaged)
+	if Sum(head[:4], block) != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, false, 0, fmt.Errorf("%w: wrong checksum of the block after %d records", ErrDamaged, count)
 	}
-	if Sum(head[:4], *block) != binary.LittleEndian.Uint32(head[4:]) {
-		return false, 0, fmt.Errorf("%w: wrong checksum of the block after %d records", ErrDamaged, count)
-	}
-	return true, 0, nil
+	return block, true, 0, nil
 }
 
 // readError returns the error of a read: short if the stream ended early, or else err.

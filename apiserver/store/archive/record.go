@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
+	"unsafe"
 
 	"kelson.dev/apiserver/store"
 )
@@ -40,16 +42,17 @@ func AppendRecord(to []byte, base uint64, r store.Record) []byte {
 }
 
 // TakeRecord reads the first record of a buffer and returns the rest. AppendRecord must have
-// written the record with the same base. The record does not share memory with the buffer.
+// written the record with the same base. The record shares the buffer, its strings too: nothing may
+// change the buffer while the record is in use. [Own] returns a record that shares nothing.
 func TakeRecord(from []byte, base uint64) (r store.Record, rest []byte, err error) {
 	c := cutter{rest: from}
 	kind := c.byte()
 	r.Revision = base + c.uvarint()
 	r.Created = c.uvarint()
-	r.Key = store.Key{Resource: string(c.bytes()), Namespace: string(c.bytes()), Name: string(c.bytes())}
+	r.Key = store.Key{Resource: c.string(), Namespace: c.string(), Name: c.string()}
 	switch kind {
 	case written:
-		if r.Data = bytes.Clone(c.bytes()); r.Data == nil {
+		if r.Data = c.bytes(); r.Data == nil {
 			r.Data = []byte{}
 		}
 	case removed:
@@ -60,6 +63,14 @@ func TakeRecord(from []byte, base uint64) (r store.Record, rest []byte, err erro
 		return store.Record{}, nil, fmt.Errorf("%w: invalid record", ErrDamaged)
 	}
 	return r, c.rest, nil
+}
+
+// Own returns a copy of a record that shares no memory with it.
+func Own(r store.Record) store.Record {
+	r.Key = store.Key{Resource: strings.Clone(r.Key.Resource), Namespace: strings.Clone(r.Key.Namespace),
+		Name: strings.Clone(r.Key.Name)}
+	r.Data = bytes.Clone(r.Data)
+	return r
 }
 
 // cutter reads values from a buffer.
@@ -94,7 +105,12 @@ func (c *cutter) bytes() []byte {
 		c.bad, c.rest = true, nil
 		return nil
 	}
-	b := c.rest[:n]
+	b := c.rest[:n:n]
 	c.rest = c.rest[n:]
 	return b
+}
+
+func (c *cutter) string() string {
+	b := c.bytes()
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }

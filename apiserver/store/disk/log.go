@@ -302,7 +302,7 @@ func readLog(f reader, name string, each func(store.Record) error) (c logContent
 				return c, bad(at, fmt.Sprintf("revision %d follows revision %d", r.Revision, c.newest))
 			}
 			c.newest = r.Revision
-			if err := each(r); err != nil {
+			if err := each(archive.Own(r)); err != nil { // the next frame has the same buffer
 				return c, err
 			}
 		}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// loadBatch is the number of records that the stages of a loader exchange at once.
+const loadBatch = 512
+
+// A loader fills an empty view with the records of a Backend. It works in three stages, each in a
+// goroutine: the Backend reads and checks records and calls add, the second stage reads the heads,
+// and the third one fills the trees. The goroutines start with the second batch of records, because
+// small states load faster without them.
+//
+// Objects of a state file come in the order of their paths, so the tree of objects only appends.
+// New objects share allocations (see slabs), as after Pack.
+type loader struct {
+	view   *view
+	budget *budget
+	slabs  slabs
+	counts map[string]int
+
+	batch   []Record
+	records chan []Record // nil until the second batch
+	loaded  chan []entry
+	done    chan struct{}
+	failed  atomic.Pointer[error] // the first error of the second stage
+}
+
+// An entry is an object with its entry in the index of UIDs.
+type entry struct {
+	object     *Object
+	uidAndPath string
+}
+
+func newLoader(v *view, b *budget) *loader {
+	return &loader{view: v, budget: b, counts: map[string]int{}}
+}
+
+// add takes a record. The loader keeps its data.
+func (l *loader) add(r Record) error {
+	if failed := l.failed.Load(); failed != nil {
+		return *failed
+	}
+	if len(l.batch) == loadBatch {
+		l.start()
+		l.records <- l.batch
+		l.batch = nil
+	}
+	if l.batch == nil {
+		l.batch = make([]Record, 0, loadBatch)
+	}
+	l.batch = append(l.batch, r)
+	return nil
+}
+
+// finish processes what is left, waits for the goroutines, and returns the first error.
+func (l *loader) finish() error {
+	if l.records != nil {
+		close(l.records)
+		<-l.done
+	}
+	if l.failed.Load() == nil {
+		l.insert(l.heads(l.batch))
+	}
+	for resource, n := range l.counts {
+		l.view.count(resource, n)
+	}
+	if failed := l.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
+}
+
+func (l *loader) start() {
+	if l.records != nil {
+		return
+	}
+	l.records, l.loaded, l.done = make(chan []Record, 4), make(chan []entry, 4), make(chan struct{})
+	go func() {
+		defer close(l.loaded)
+		for batch := range l.records {
+			if l.failed.Load() == nil { // else only add must not block
+				l.loaded <- l.heads(batch)
+			}
+		}
+	}()
+	go func() {
+		defer close(l.done)
+		for batch := range l.loaded {
+			l.insert(batch)
+		}
+	}()
+}
+
+// heads is the second stage. After an error it returns the objects before it.
+func (l *loader) heads(batch []Record) []entry {
+	entries := make([]entry, 0, len(batch))
+	for _, r := range batch {
+		obj := l.slabs.object()
+		obj.budget = l.budget
+		uidAndPath, err := obj.load(r, &l.slabs)
+		if err != nil {
+			l.failed.Store(&err)
+			break
+		}
+		entries = append(entries, entry{obj, uidAndPath})
+	}
+	return entries
+}
+
+// insert is the third stage.
+func (l *loader) insert(batch []entry) {
+	v := l.view
+	for _, e := range batch {
+		v.objects.Load(e.object.path, e.object)
+		l.counts[e.object.Key.Resource]++
+		v.bytes += e.object.bytes() + indexBytes
+		if e.object.Head.UID != "" {
+			v.uids.Set(e.uidAndPath, struct{}{})
+		}
+		for i := range e.object.Head.Owners {
+			if uid := e.object.Head.Owners[i].UID; uid != "" {
+				v.owners.Set(join(uid, e.object.path), struct{}{})
+			}
+		}
+	}
+}
+
+// load sets the fields of a new object, except its budget, and returns its entry in the index of
+// UIDs. The object keeps the record's data.
+func (o *Object) load(r Record, s *slabs) (uidAndPath string, err error) {
+	head, at, err := scanHead(r.Data)
+	if err != nil {
+		return "", fmt.Errorf("%s %s/%s: %w", r.Key.Resource, r.Key.Namespace, r.Key.Name, err)
+	}
+	uidAndPath = s.string(string(head.UID), separator, r.Key.Resource, separator, r.Key.Namespace, slash, r.Key.Name)
+	o.path = uidAndPath[len(head.UID)+len(separator):]
+	head.UID = types.UID(uidAndPath[:len(head.UID)])
+	o.Key, o.Revision, o.Created, o.Data, o.Head, o.version = split(o.path), r.Revision, r.Created, r.Data, head, at
+	o.measure()
+	return uidAndPath, nil
+}
