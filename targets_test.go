@@ -18,6 +18,7 @@ var compiledApart = map[string]string{
 	"release":           "optimized with a profile",
 	"bench":             "measures the release",
 	"bench-adapter":     "measures the release",
+	"bench-etcd":        "measures the release",
 	"bench-envtest":     "measures the release",
 	"bench-history":     "measures the release",
 	"bench-million":     "measures the release",

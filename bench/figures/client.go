@@ -20,8 +20,10 @@ type client struct {
 	headers   map[string]http.Header
 }
 
+// client returns a client of one of the servers. Only one goroutine may call it.
 func (s *server) client(http2 bool) *client {
-	base, err := url.Parse(s.url)
+	base, err := url.Parse(s.urls[s.given%len(s.urls)])
+	s.given++
 	if err != nil {
 		panic(err) // the URL is a constant of this program
 	}

@@ -28,7 +28,7 @@ func TestWatchersResume(t *testing.T) {
 		}
 	}))
 	defer peer.Close()
-	c := (&server{url: peer.URL, tls: peer.Client().Transport.(*http.Transport).TLSClientConfig}).client(false)
+	c := (&server{urls: []string{peer.URL}, tls: peer.Client().Transport.(*http.Transport).TLSClientConfig}).client(false)
 	defer c.transport.CloseIdleConnections()
 	crowd := &crowd{path: "/?watch=1", prefix: "seen-", writes: writes, bufSize: 4 << 10}
 	crowd.ready.Add(1)
@@ -50,7 +50,7 @@ func TestWatchersGiveUp(t *testing.T) {
 		peer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, answer)
 		}))
-		c := (&server{url: peer.URL, tls: peer.Client().Transport.(*http.Transport).TLSClientConfig}).client(false)
+		c := (&server{urls: []string{peer.URL}, tls: peer.Client().Transport.(*http.Transport).TLSClientConfig}).client(false)
 		crowd := &crowd{path: "/?watch=1", prefix: "seen-", writes: 3, bufSize: 4 << 10}
 		crowd.ready.Add(1)
 		if s := crowd.watch(t.Context(), c); s.err == nil || !strings.Contains(s.err.Error(), want) {
@@ -63,7 +63,7 @@ func TestWatchersGiveUp(t *testing.T) {
 
 // The report shows a failed row in the table and below it, and still shows the other rows.
 func TestFailedRows(t *testing.T) {
-	r := &results{}
+	r := &results{table: &alone}
 	r.set(0, "list-cr", figure{failure: errors.New("no answer")})
 	r.set(1, "list-cr", figure{measured: true, value: 1e6})
 	var out strings.Builder

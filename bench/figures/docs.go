@@ -13,12 +13,6 @@ import (
 	"kelson.dev/test/section"
 )
 
-// This program writes the part of the page between these lines.
-const (
-	partBegin = "<!-- written by make bench -->\n"
-	partEnd   = "<!-- end of what make bench writes -->\n"
-)
-
 // markdown returns the part of the page.
 func (r *results) markdown() string {
 	var b strings.Builder
@@ -27,9 +21,10 @@ func (r *results) markdown() string {
 		r.took.Round(time.Second), machine(), controlplane.KubernetesVersion,
 		moduleVersion("go.etcd.io/etcd/server/v3"),
 		moduleVersion("sigs.k8s.io/controller-runtime"), runtime.Version())
+	heads := r.table.headings()
 	fmt.Fprintln(&b, "| "+strings.Join(heads, " | ")+" |")
 	fmt.Fprintln(&b, "|---"+strings.Repeat("|--:", len(heads)-1)+"|")
-	for _, row := range rows {
+	for _, row := range r.table.rows {
 		if !r.empty(row) {
 			fmt.Fprintln(&b, "| "+strings.Join(r.cells(row), " | ")+" |")
 		}
@@ -38,11 +33,11 @@ func (r *results) markdown() string {
 		fmt.Fprintf(&b, "\n%s\n", line)
 	}
 	b.WriteString("\nThe servers' processor time per operation (all their processes; an event is one to one watcher), and the p99 that clients saw:\n\n")
-	fmt.Fprintln(&b, "| what | peer, fsync | kelson, fsync | peer, no fsync | kelson, in memory |")
+	fmt.Fprintln(&b, "| what | "+strings.Join(r.table.heads[:], " | ")+" |")
 	fmt.Fprintln(&b, "|---|--:|--:|--:|--:|")
-	for _, row := range rows {
+	for _, row := range r.table.rows {
 		cells, any := []string{row.what}, false
-		for i := range sides {
+		for i := range r.table.sides {
 			f := r.figures[i][row.id]
 			cell := ""
 			if f.cpu > 0 {
@@ -101,5 +96,5 @@ func moduleVersion(path string) string {
 
 // writeDocs replaces the part of the page.
 func (r *results) writeDocs(o *options) error {
-	return section.Replace(o.docs, partBegin, partEnd, "\n"+r.markdown()+"\n")
+	return section.Replace(o.docs, r.table.begin(), r.table.end(), "\n"+r.markdown()+"\n")
 }

@@ -6,6 +6,7 @@
 //	figures                         # all rows of all sides: about twelve minutes
 //	figures -run 'get-.*'           # some rows
 //	figures -run list -sides 3      # of some columns
+//	figures -etcd                   # one server and three of each kind, over the same etcd
 //	figures -million                # a million objects in Kelson alone
 package main
 
@@ -37,6 +38,7 @@ type options struct {
 	idleWatching, idleWrites int
 	peerIdleWrites           int
 	http2                    bool
+	table                    *table
 	million                  int
 }
 
@@ -60,14 +62,19 @@ func main() {
 	flag.IntVar(&o.idleWrites, "idle-writes", 1000, "writes that the idle watchers see")
 	flag.IntVar(&o.peerIdleWrites, "peer-idle-writes", 100, "… of the peer")
 	flag.BoolVar(&o.http2, "http2", false, "clients speak HTTP/2, one connection each, instead of HTTP/1.1")
+	etcd := flag.Bool("etcd", false, "instead: one server over one member of etcd, and three over three, of each kind")
 	million := flag.Bool("million", false, "instead of the table: load, list and restart Kelson with many objects")
 	flag.IntVar(&o.million, "million-objects", 1_000_000, "how many objects -million stores")
 	flag.StringVar(&o.profiles, "profiles", "", "folder for processor profiles of kelson serve, one per row")
 	merged := flag.String("merged", "", "file for the merged profiles of -profiles, in the form that the compiler needs")
 	list := flag.Bool("list", false, "print the rows' ids")
 	flag.Parse()
+	o.table = &alone
+	if *etcd {
+		o.table = &overEtcd
+	}
 	if *list {
-		for _, r := range rows {
+		for _, r := range o.table.rows {
 			fmt.Println(r.id)
 		}
 		return
@@ -98,7 +105,7 @@ func (o *options) parse(run, only, args string) (err error) {
 	}
 	for _, s := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' }) {
 		i, err := strconv.Atoi(s)
-		if err != nil || i < 0 || i >= len(sides) {
+		if err != nil || i < 0 || i >= columns {
 			return fmt.Errorf("-sides %s: must be numbers from 0 to 3", only)
 		}
 		o.columns[i] = true
@@ -109,14 +116,11 @@ func (o *options) parse(run, only, args string) (err error) {
 	return nil
 }
 
-// wanted reports whether the flags select any of these rows.
+// wanted reports whether the table and the flags have any of these rows.
 func (o *options) wanted(ids ...string) bool {
-	for _, id := range ids {
-		if o.filter == nil || o.filter.MatchString(id) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.table.rows, func(r row) bool {
+		return slices.Contains(ids, r.id) && (o.filter == nil || o.filter.MatchString(r.id))
+	})
 }
 
 func (o *options) wantedSide(i int) bool { return len(o.columns) == 0 || o.columns[i] }
@@ -130,14 +134,14 @@ func (o *options) warn(err error) {
 // compare measures all rows and prints them.
 func (o *options) compare(ctx context.Context) error {
 	begin := time.Now()
-	r := &results{}
+	r := &results{table: o.table}
 	if err := o.inProcess(ctx, r); err != nil { // first, while the heap of this process is small
 		return err
 	}
 	if err := o.starts(ctx, r); err != nil {
 		return err
 	}
-	for i, s := range sides {
+	for i, s := range o.table.sides {
 		if !o.wantedSide(i) {
 			continue
 		}
@@ -183,13 +187,13 @@ var idleSteps = []step{{"idle-watchers idle-watchers-events", (*life).idleWatche
 
 // live measures the rows of one side. It records rows that fail; only the end of ctx is an error.
 func (o *options) live(ctx context.Context, column int, s side, r *results) error {
-	if err := o.serverLife(ctx, column, s, r, steps); err != nil {
+	if err := o.serverLife(ctx, column, s, r, o.table.steps); err != nil {
 		return err
 	}
 	if s.durable {
 		return nil
 	}
-	return o.serverLife(ctx, column, s, r, idleSteps)
+	return o.serverLife(ctx, column, s, r, o.table.idleSteps)
 }
 
 // serverLife runs the wanted steps on their own server.

@@ -21,7 +21,7 @@ import (
 // peer, which would take a quarter of an hour.
 func (o *options) runMillion(ctx context.Context) error {
 	const clients, namespaces = 64, 10
-	srv, err := o.start(ctx, sides[1])
+	srv, err := o.start(ctx, alone.sides[1])
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (o *options) runMillion(ctx context.Context) error {
 	p.Stop(grace)
 	say("stop: %s; the data directory has %.2f GB", time.Since(begin).Round(time.Millisecond),
 		float64(dirSize(filepath.Join(srv.dir, "data")))/1e9)
-	srv.processes = nil
-	if err := o.startKelson(ctx, srv); err != nil {
+	srv.processes, srv.urls = nil, nil
+	if err := o.startKelson(ctx, srv, nil, time.Now()); err != nil {
 		return err
 	}
 	say("start over it: %s to /readyz", srv.readyIn.Round(time.Millisecond))

@@ -98,7 +98,19 @@ func (l *life) prepare(ctx context.Context) error {
 		[]byte(definition)); err != nil {
 		return err
 	}
-	// The peer serves a new kind some time after it reports the kind as established.
+	for range l.urls {
+		if err := l.served(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served waits until the next server has the new kind. The peer serves it some time after it
+// reports the kind as established.
+func (l *life) served(ctx context.Context) error {
+	c := l.client(l.http2)
+	defer c.transport.CloseIdleConnections()
 	until := time.Now().Add(30 * time.Second)
 	for served := 0; served < 5; {
 		err := c.do(ctx, http.MethodGet, widgets, "", nil)

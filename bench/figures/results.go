@@ -11,7 +11,8 @@ import (
 
 // results has the figures of all sides.
 type results struct {
-	figures [len(sides)]map[string]figure
+	table   *table
+	figures [columns]map[string]figure
 	took    time.Duration
 }
 
@@ -20,11 +21,11 @@ func (r *results) set(column int, id string, f figure) {
 		r.figures[column] = map[string]figure{}
 	}
 	r.figures[column][id] = f
-	for _, row := range rows {
+	for _, row := range r.table.rows {
 		if row.id != id {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "%-40s %-22s %s", sides[column].name, id, row.unit.show(f))
+		fmt.Fprintf(os.Stderr, "%-40s %-22s %s", r.table.sides[column].name, id, row.unit.show(f))
 		if f.cpu > 0 {
 			fmt.Fprintf(os.Stderr, ", server %s of processor time each", f.cpu.Round(100*time.Nanosecond))
 		}
@@ -49,19 +50,20 @@ func (r *results) cells(row row) []string {
 	} else {
 		cells = append(cells, "")
 	}
-	for i := range sides {
+	for i, s := range r.table.sides {
 		f := r.figures[i][row.id]
 		cells = append(cells, row.unit.show(f))
-		if !sides[i].kelson {
+		if !s.kelson {
 			continue
 		}
 		ratio := row.unit.ratio(r.figures[peerOf(i)][row.id], f)
+		target := r.table.target(row, i)
 		switch {
 		case ratio == 0:
 			cells = append(cells, "")
-		case row.target == 0:
+		case target == 0:
 			cells = append(cells, showRatio(ratio))
-		case ratio >= row.target:
+		case ratio >= target:
 			cells = append(cells, showRatio(ratio)+" ✓")
 		default:
 			cells = append(cells, showRatio(ratio)+" ✗")
@@ -77,11 +79,8 @@ func showRatio(ratio float64) string {
 	return thousands(ratio) + " ×"
 }
 
-var heads = []string{"what", "at least", "peer, fsync", "kelson, fsync", "better", "peer, no fsync",
-	"kelson, in memory", "better"}
-
 func (r *results) empty(row row) bool {
-	for i := range sides {
+	for i := range r.table.sides {
 		if f := r.figures[i][row.id]; f.measured || f.failure != nil {
 			return false
 		}
@@ -91,10 +90,10 @@ func (r *results) empty(row row) bool {
 
 // failures lists why rows have no value. Rows of a side that failed together share a line.
 func (r *results) failures() (lines []string) {
-	for i, s := range sides {
+	for i, s := range r.table.sides {
 		ids := map[string][]string{}
 		var whys []string
-		for _, row := range rows {
+		for _, row := range r.table.rows {
 			if err := r.figures[i][row.id].failure; err != nil {
 				why := strings.Join(strings.Fields(err.Error()), " ")
 				if ids[why] == nil {
@@ -112,7 +111,7 @@ func (r *results) failures() (lines []string) {
 
 // whole reports whether all of Kelson's rows were measured.
 func (r *results) whole() bool {
-	for i, s := range sides {
+	for i, s := range r.table.sides {
 		for _, f := range r.figures[i] {
 			if s.kelson && f.failure != nil {
 				return false
@@ -124,8 +123,8 @@ func (r *results) whole() bool {
 
 func (r *results) print(to io.Writer) {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, strings.Join(heads, "\t"))
-	for _, row := range rows {
+	fmt.Fprintln(out, strings.Join(r.table.headings(), "\t"))
+	for _, row := range r.table.rows {
 		if !r.empty(row) {
 			fmt.Fprintln(out, strings.Join(r.cells(row), "\t"))
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,23 +22,15 @@ type side struct {
 	name    string
 	kelson  bool
 	durable bool // acknowledged writes survive a crash of the machine
+	servers int  // API servers; 0 means one
+	members int  // of the etcd cluster; 0: kelson stores its state itself
 }
-
-// sides are measured in this order; each pair is compared.
-var sides = [4]side{
-	{name: "kube-apiserver + etcd", durable: true},
-	{name: "kelson", kelson: true, durable: true},
-	{name: "kube-apiserver + etcd --unsafe-no-fsync"},
-	{name: "kelson --in-memory", kelson: true},
-}
-
-// peerOf returns the column that column i is compared with.
-func peerOf(i int) int { return i - 1 }
 
 // server is a running side, with an administrator's client.
 type server struct {
 	side      side
-	url       string
+	urls      []string // of the API servers
+	given     int      // clients that exist: they take turns with the servers
 	tls       *tls.Config
 	processes []process
 	dir       string
@@ -59,10 +52,23 @@ func (o *options) start(ctx context.Context, s side) (_ *server, err error) {
 			srv.stop()
 		}
 	}()
-	if s.kelson {
-		return srv, o.startKelson(ctx, srv)
+	begin := time.Now()
+	etcd, err := o.startEtcd(srv)
+	if err != nil {
+		return nil, err
 	}
-	return srv, o.startPeers(ctx, srv)
+	start := o.startPeer
+	if s.kelson {
+		start = o.startKelson
+	} else if err := srv.writeKeys(); err != nil {
+		return nil, fmt.Errorf("write keys: %w", err)
+	}
+	for range max(1, s.servers) {
+		if err := start(ctx, srv, etcd, begin); err != nil {
+			return nil, err
+		}
+	}
+	return srv, nil
 }
 
 // stop stops the processes in reverse order, and removes their state.
@@ -84,35 +90,46 @@ func (s *server) run(binary string, args ...string) (process, error) {
 	return p, nil
 }
 
-// ready waits for /readyz, which needs no credentials. It does not verify the server's certificate,
-// because that of the peer is not known yet, and the request contains no secrets.
-func (s *server) ready(ctx context.Context, p process, begin time.Time) error {
+// ready waits for /readyz of a new server, which needs no credentials. It does not verify the
+// server's certificate, because that of the peer is not known yet, and the request contains no
+// secrets.
+func (s *server) ready(ctx context.Context, p process, url string, begin time.Time) error {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
-	err := p.answers(ctx, &http.Client{Transport: transport}, s.url+"/readyz")
+	err := p.answers(ctx, &http.Client{Transport: transport}, url+"/readyz")
+	s.urls = append(s.urls, url)
 	s.readyIn = time.Since(begin)
 	return err
 }
 
-func (o *options) startKelson(ctx context.Context, s *server) error {
+// startKelson starts a server over the members of etcd, if there are any. Further servers share the
+// keys of the first one.
+func (o *options) startKelson(ctx context.Context, s *server, etcd []string, begin time.Time) error {
 	port, err := child.FreePort()
 	if err != nil {
 		return err
 	}
-	s.url = "https://127.0.0.1:" + port
+	data := filepath.Join(s.dir, "data"+strings.Repeat("+", len(s.urls)))
+	if len(s.urls) > 0 {
+		if err := os.CopyFS(filepath.Join(data, "pki"), os.DirFS(filepath.Join(s.dir, "data", "pki"))); err != nil {
+			return err
+		}
+	}
 	kubeconfig := filepath.Join(s.dir, "kubeconfig")
 	args := []string{"serve", "--node=none", "--secure-port", port, "--kubeconfig", kubeconfig}
 	if s.side.durable {
-		args = append(args, "--data-dir", filepath.Join(s.dir, "data"))
+		args = append(args, "--data-dir", data)
 	} else {
 		args = append(args, "--in-memory")
 	}
-	begin := time.Now()
+	if len(etcd) > 0 {
+		args = append(args, "--etcd-servers", strings.Join(etcd, ","))
+	}
 	p, err := s.run(o.kelson, append(args, o.kelsonArgs...)...)
 	if err != nil {
 		return err
 	}
-	if err := s.ready(ctx, p, begin); err != nil {
+	if err := s.ready(ctx, p, "https://127.0.0.1:"+port, begin); err != nil {
 		return err
 	}
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -125,33 +142,47 @@ func (o *options) startKelson(ctx context.Context, s *server) error {
 	return err
 }
 
-func (o *options) startPeers(ctx context.Context, s *server) error {
-	var ports [3]string
-	for i := range ports {
-		var err error
-		if ports[i], err = child.FreePort(); err != nil {
-			return err
+// startEtcd starts the members of the side's etcd cluster, and returns their URLs for clients.
+func (o *options) startEtcd(s *server) (clients []string, err error) {
+	var peers, cluster []string
+	for i := range s.side.members {
+		client, err := child.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		peer, err := child.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		clients, peers = append(clients, "http://127.0.0.1:"+client), append(peers, "http://127.0.0.1:"+peer)
+		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, peers[i]))
+	}
+	for i := range s.side.members {
+		args := []string{"--name", fmt.Sprintf("m%d", i), "--data-dir", filepath.Join(s.dir, fmt.Sprintf("etcd%d", i)),
+			"--listen-client-urls", clients[i], "--advertise-client-urls", clients[i], "--listen-peer-urls", peers[i],
+			"--initial-advertise-peer-urls", peers[i], "--initial-cluster", strings.Join(cluster, ","),
+			"--log-level", "error"}
+		if !s.side.durable {
+			args = append(args, "--unsafe-no-fsync")
+		}
+		if _, err := s.run(filepath.Join(o.peers, "etcd"), args...); err != nil {
+			return nil, err
 		}
 	}
-	if err := s.writeKeys(); err != nil {
-		return fmt.Errorf("write keys: %w", err)
-	}
-	file := func(name string) string { return filepath.Join(s.dir, name) }
-	etcdURL := "http://127.0.0.1:" + ports[0]
-	etcd := []string{"--data-dir", file("etcd"), "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", "http://127.0.0.1:" + ports[1], "--log-level", "error"}
-	if !s.side.durable {
-		etcd = append(etcd, "--unsafe-no-fsync")
-	}
-	begin := time.Now()
-	if _, err := s.run(filepath.Join(o.peers, "etcd"), etcd...); err != nil {
+	return clients, nil
+}
+
+// startPeer starts a kube-apiserver over the members of etcd.
+func (o *options) startPeer(ctx context.Context, s *server, etcd []string, begin time.Time) error {
+	port, err := child.FreePort()
+	if err != nil {
 		return err
 	}
-	s.url = "https://127.0.0.1:" + ports[2]
+	file := func(name string) string { return filepath.Join(s.dir, name) }
 	// Service accounts would need a controller for their tokens; envtest disables them, too.
 	p, err := s.run(filepath.Join(o.peers, "kube-apiserver"),
-		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode",
-		"RBAC",
+		"--etcd-servers", strings.Join(etcd, ","), "--bind-address", "127.0.0.1", "--secure-port", port,
+		"--authorization-mode", "RBAC",
 		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file",
 		file("ca.crt"),
 		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
@@ -160,7 +191,7 @@ func (o *options) startPeers(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
-	return s.ready(ctx, p, begin)
+	return s.ready(ctx, p, "https://127.0.0.1:"+port, begin)
 }
 
 // writeKeys creates the peer's authority, and the keys of the server and the administrator.

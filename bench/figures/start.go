@@ -24,9 +24,9 @@ func (o *options) starts(ctx context.Context, r *results) error {
 	if !o.wanted("start") {
 		return nil
 	}
-	var all [len(sides)][]time.Duration
+	var all [columns][]time.Duration
 	for range o.startRounds {
-		for i, s := range sides {
+		for i, s := range o.table.sides {
 			if !o.wantedSide(i) {
 				continue
 			}
