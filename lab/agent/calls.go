@@ -48,6 +48,16 @@ var methods = map[string]struct {
 // as operator-sdk's projects do.
 var readers = map[string]string{"os.ReadFile": "ReadFile", "io/ioutil.ReadFile": "ReadFile"}
 
+// locks are the types whose waiting goroutines would stop the time, with the types that replace
+// them; see inside.Mutex.
+var locks = map[string]string{"sync.Mutex": "Mutex", "sync.RWMutex": "RWMutex"}
+
+// lockingPackages are the packages of other modules whose locks are replaced, because they wait for
+// the control plane while they hold one: the manager for its caches if there are field indexes,
+// until release 0.8, and a controller for the caches of its sources.
+var lockingPackages = []string{"sigs.k8s.io/controller-runtime/pkg/manager",
+	"sigs.k8s.io/controller-runtime/pkg/internal/controller"}
+
 // namespaceFile has the namespace of a Pod.
 const namespaceFile = "kubernetes.io/serviceaccount/namespace"
 
@@ -92,16 +102,22 @@ func mayCall(data []byte) bool {
 	return false
 }
 
+// mayLock reports whether a file may have locks.
+func mayLock(data []byte) bool {
+	return bytes.Contains(data, []byte(`"sync"`))
+}
+
 // replacement has the changes of the calls in a file.
 type replacement struct {
 	edits   []edit
-	keep    []string        // selectors that keep imports in use
+	keep    []string        // declarations that keep imports in use
 	imports map[string]bool // the names of additional imports
 }
 
 // replaceCalls returns the edits that replace the calls of a file that open ports, start programs
-// or read the configuration of a Pod, and, if dialing is true, those that open connections.
-func replaceCalls(file *ast.File, at func(token.Pos) int, dialing bool) replacement {
+// or read the configuration of a Pod. If dialing is true, it also replaces those that open
+// connections, and if locking is true, the types of locks.
+func replaceCalls(file *ast.File, at func(token.Pos) int, dialing, locking bool) replacement {
 	imports := map[string]string{} // by the name in this file
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
@@ -125,7 +141,11 @@ func replaceCalls(file *ast.File, at func(token.Pos) int, dialing bool) replacem
 		r.imports[agentName] = true
 		if name += "." + selector.Sel.Name; !kept[name] {
 			kept[name] = true
-			r.keep = append(r.keep, name)
+			keep := "= " + name
+			if locks[imports[strings.TrimSuffix(name, "."+selector.Sel.Name)]+"."+selector.Sel.Name] != "" {
+				keep = name // a type
+			}
+			r.keep = append(r.keep, "var _ "+keep)
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -139,6 +159,8 @@ func replaceCalls(file *ast.File, at func(token.Pos) int, dialing bool) replacem
 			if by := readers[function]; by != "" && namesNamespace {
 				replace(n, x.Name, agentName+"."+by)
 			} else if by := functions[function]; by != "" {
+				replace(n, x.Name, agentName+"."+by)
+			} else if by := locks[function]; by != "" && locking {
 				replace(n, x.Name, agentName+"."+by)
 			} else if by := dials[function]; by != "" && dialing {
 				replace(n, x.Name, agentName+"."+by)

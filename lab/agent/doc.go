@@ -53,6 +53,11 @@
 //   - O decides by the counters of Go's scheduler whether it is idle, with one processor and
 //     without preemption. So the order of its goroutines does not depend on the machine.
 //
+// Time can't pass while a goroutine of the bubble waits for a sync.Mutex. So the overlay replaces
+// the locks of the operator's module, and of the packages that hold one while they wait for the
+// control plane, by inside.Mutex, whose waiting goroutines sleep.
+//
 // A process whose time can't pass, because a goroutine waits for something outside of its bubble,
-// ends with inside.StuckCode and the stacks of such goroutines.
+// ends with inside.StuckCode and the stacks of such goroutines. K ends a process that neither runs
+// nor answers, or that computes for minutes without a pause.
 package agent

@@ -37,6 +37,7 @@ type Link struct {
 	closed   bool
 	started  bool
 	external []External
+	waits    string         // the stack of a goroutine that waits long for a lock
 	next     int64          // of the last Exchange, as in inside.Idle
 	arrived  []inside.Frame // of the last Exchange; used by its goroutine only
 }
@@ -77,6 +78,14 @@ func (l *Link) External() []External {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.external)
+}
+
+// Waits returns the stack of a goroutine that has waited for a lock for minutes of virtual time; ""
+// for none.
+func (l *Link) Waits() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waits
 }
 
 // AddExternal adds the attempts of e to a list.
@@ -191,6 +200,10 @@ func (l *Link) take(f inside.Frame) error {
 	case inside.External:
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if f.ID == inside.Waits {
+			l.waits = string(f.Content)
+			break
+		}
 		l.external = AddExternal(l.external, External{string(f.Content), 1, f.ID == inside.Allowed})
 	default:
 		return fmt.Errorf("the operator's process sent a frame of kind %d", f.Kind)

@@ -62,7 +62,17 @@ const tag = "kelson_agent"
 // should be the same in later calls, so that the go command finds the packages that it has compiled
 // before. The error contains the output of the compiler.
 func (p Program) Build(ctx context.Context, cache, binary string) error {
-	o, err := p.overlay(ctx, cache)
+	err := p.build(ctx, cache, binary, true)
+	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "Mutex") {
+		// The operator passes a lock to another module, which has another type of locks.
+		return p.build(ctx, cache, binary, false)
+	}
+	return err
+}
+
+// build does the same as Build, with the operator's locks or those of the agent.
+func (p Program) build(ctx context.Context, cache, binary string, locking bool) error {
+	o, err := p.overlay(ctx, cache, locking)
 	if err != nil {
 		return err
 	}
@@ -159,8 +169,10 @@ type overlay struct {
 	agent         string // import path of the agent's package
 	// module is the folder of the agent's module; "" if it belongs to the module of the operator.
 	module string
-	// dialing also replaces what opens connections.
-	dialing bool
+	// dialing also replaces what opens connections, and locking replaces the locks of module main
+	// and of lockingPackages.
+	dialing, locking bool
+	main             string
 	// modules is the module cache of the go command. Its files must not be replaced. So a module
 	// there is replaced by a link to its folder, and the overlay replaces files below the link.
 	modules string
@@ -171,7 +183,7 @@ type overlay struct {
 }
 
 // overlay computes the overlay of a program.
-func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
+func (p Program) overlay(ctx context.Context, cache string, locking bool) (*overlay, error) {
 	packages, err := p.packages(ctx)
 	if err != nil {
 		return nil, err
@@ -185,6 +197,7 @@ func (p Program) overlay(ctx context.Context, cache string) (*overlay, error) {
 		return nil, err
 	}
 	o := &overlay{cache: cache, shared: p.Shared, files: map[string][]byte{}, dialing: p.Services,
+		locking: locking, main: last.module,
 		modules: strings.TrimSpace(string(modules)), moved: map[string]string{}, imported: map[string]string{}}
 	if o.shared == "" {
 		o.shared = cache
@@ -255,16 +268,18 @@ func (o *overlay) change(c compiled, isMain bool) error {
 	}) {
 		return nil
 	}
+	locking := o.locking && (c.module == o.main || slices.Contains(lockingPackages, c.path))
 	found := 0
 	for _, name := range c.files {
 		data, err := os.ReadFile(filepath.Join(c.dir, name))
 		if err != nil {
 			return err
 		}
-		if len(hooked.functions) == 0 && !mayCall(data) && !(o.dialing && mayDial(data)) {
+		if len(hooked.functions) == 0 && !mayCall(data) && !(o.dialing && mayDial(data)) &&
+			!(locking && mayLock(data)) {
 			continue
 		}
-		changed, n, err := o.rewrite(name, data, hooked.functions)
+		changed, n, err := o.rewrite(name, data, hooked.functions, locking)
 		if err != nil {
 			return err
 		}
@@ -361,9 +376,9 @@ type edit struct {
 	text     string
 }
 
-// rewrite renames functions of a file, and replaces calls that listen. It returns nil if nothing
-// changes, and the number of renamed functions.
-func (o *overlay) rewrite(name string, data []byte, renamed []string) ([]byte, int, error) {
+// rewrite renames functions of a file, and replaces calls that listen and, if locking is true,
+// locks. It returns nil if nothing changes, and the number of renamed functions.
+func (o *overlay) rewrite(name string, data []byte, renamed []string, locking bool) ([]byte, int, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, data, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -378,7 +393,7 @@ func (o *overlay) rewrite(name string, data []byte, renamed []string) ([]byte, i
 			found++
 		}
 	}
-	calls := replaceCalls(file, at, o.dialing)
+	calls := replaceCalls(file, at, o.dialing, locking)
 	edits = append(edits, calls.edits...)
 	if len(edits) == 0 {
 		return nil, 0, nil
@@ -400,7 +415,7 @@ func (o *overlay) rewrite(name string, data []byte, renamed []string) ([]byte, i
 	}
 	b.Write(data[done:])
 	for _, name := range calls.keep {
-		fmt.Fprintf(&b, "\nvar _ = %s // keeps the import in use", name)
+		fmt.Fprintf(&b, "\n%s // keeps the import in use", name)
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), found, nil

@@ -63,7 +63,7 @@ func main() {
 }
 `
 	o := &overlay{agent: "example.com/p/zz_kelson_agent"}
-	changed, renamed, err := o.rewrite("main.go", []byte(source), []string{"main"})
+	changed, renamed, err := o.rewrite("main.go", []byte(source), []string{"main"}, false)
 	if err != nil || renamed != 1 {
 		t.Fatal(renamed, err)
 	}
@@ -94,8 +94,49 @@ func main() {
 		!strings.Contains(rest, "var _ = clientcmd.BuildConfigFromFlags") {
 		t.Errorf("imports are not in use: %q", rest)
 	}
-	if changed, _, err := o.rewrite("a.go", []byte("package a\n"), nil); changed != nil || err != nil {
+	if changed, _, err := o.rewrite("a.go", []byte("package a\n"), nil, false); changed != nil || err != nil {
 		t.Errorf("%q, %v, want no change", changed, err)
+	}
+}
+
+// Locks are replaced, where a package may wait for the control plane while it holds them. Fields
+// and embedded types keep their names.
+func TestRewriteLocks(t *testing.T) {
+	const source = `package a
+
+import locks "sync"
+
+type a struct {
+	locks.Mutex
+	b locks.RWMutex
+}
+
+var once locks.Once
+`
+	o := &overlay{agent: "example.com/agent"}
+	changed, _, err := o.rewrite("a.go", []byte(source), nil, true)
+	if err != nil || !mayLock([]byte(source)) {
+		t.Fatal(err)
+	}
+	const want = `package a; import kelson_agent "example.com/agent"
+
+import locks "sync"
+
+type a struct {
+	kelson_agent.Mutex
+	b kelson_agent.RWMutex
+}
+
+var once locks.Once
+
+var _ locks.Mutex // keeps the import in use
+var _ locks.RWMutex // keeps the import in use
+`
+	if string(changed) != want {
+		t.Errorf("%s, want\n%s", changed, want)
+	}
+	if changed, _, err := o.rewrite("a.go", []byte(source), nil, false); changed != nil || err != nil {
+		t.Errorf("elsewhere: %s, %v", changed, err)
 	}
 }
 
@@ -124,7 +165,7 @@ func f(other interface{ DialContext() }, own *net.Dialer) {
 }
 `
 	o := &overlay{agent: "example.com/p/zz_kelson_agent", dialing: true}
-	changed, _, err := o.rewrite("a.go", []byte(source), nil)
+	changed, _, err := o.rewrite("a.go", []byte(source), nil, false)
 	if err != nil || !mayDial([]byte(source)) {
 		t.Fatal(err)
 	}
@@ -147,7 +188,7 @@ func f(other interface{ DialContext() }, own *net.Dialer) {
 		}
 	}
 	o.dialing = false
-	if changed, _, err := o.rewrite("a.go", []byte(source), nil); changed != nil || err != nil {
+	if changed, _, err := o.rewrite("a.go", []byte(source), nil, false); changed != nil || err != nil {
 		t.Errorf("without services: %s, %v", changed, err)
 	}
 }
@@ -158,7 +199,7 @@ func TestRewriteNamespace(t *testing.T) {
 	o := &overlay{agent: "example.com/p/zz_kelson_agent"}
 	for _, name := range []string{"/var/run/secrets/kubernetes.io/serviceaccount/namespace", "/etc/hosts"} {
 		source := "package a\n\nimport \"os\"\n\nvar namespace, err = os.ReadFile(\"" + name + "\")\n"
-		changed, _, err := o.rewrite("a.go", []byte(source), nil)
+		changed, _, err := o.rewrite("a.go", []byte(source), nil, false)
 		want := strings.Contains(name, namespaceFile)
 		if err != nil || strings.Contains(string(changed), `= kelson_agent.ReadFile("`+name) != want ||
 			mayCall([]byte(source)) != want {

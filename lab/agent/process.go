@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"kelson.dev/lab/agent/inside"
@@ -43,6 +44,10 @@ type Process struct {
 
 	ended chan struct{}
 	err   error // how the process has ended; valid after ended
+	// turn is odd while this process waits for an answer, and stalled is why watchStalls has ended
+	// the process.
+	turn    atomic.Uint64
+	stalled atomic.Pointer[string]
 }
 
 // Start starts a process.
@@ -92,6 +97,7 @@ func Start(c Config) (_ *Process, err error) {
 		p.err = p.cmd.Wait()
 		close(p.ended)
 	}()
+	go p.watchStalls(allows(c.Env))
 	return p, nil
 }
 
@@ -117,6 +123,8 @@ func (p *Process) write(data []byte) error {
 // next reads a frame. Its content is valid until the next call. It waits in real time.
 func (p *Process) next() (inside.Frame, error) {
 	fd := handle(p.in.Fd())
+	p.turn.Add(1)
+	defer p.turn.Add(1)
 	for {
 		f, size, err := inside.NextFrame(p.buffer)
 		if err != nil || size > 0 {
@@ -159,12 +167,22 @@ func (p *Process) Ended() error {
 	return fmt.Errorf("the process ended: %w", p.err)
 }
 
-// Stuck waits until the process has ended, and reports whether the agent has ended it because its
-// virtual time could not pass. The end of its output says why.
-func (p *Process) Stuck() bool {
+// Stuck waits until the process has ended, and returns why the agent or this process has ended it:
+// its virtual time could not pass. It returns "" if it has ended otherwise. Then the end of the
+// output has the stacks of the goroutines for which it waited.
+func (p *Process) Stuck() string {
 	<-p.ended
-	return p.cmd.ProcessState != nil && p.cmd.ProcessState.ExitCode() == inside.StuckCode
+	if reason := p.stalled.Load(); reason != nil {
+		return *reason
+	}
+	if p.cmd.ProcessState != nil && p.cmd.ProcessState.ExitCode() == inside.StuckCode {
+		return inside.StandsStill
+	}
+	return ""
 }
+
+// Interrupt makes the process end, from any goroutine. An Exchange then returns an error.
+func (p *Process) Interrupt() { _ = p.cmd.Process.Kill() } // an error means that it has ended
 
 // Kill kills the process, and closes its files. It does not wait until the process has ended.
 func (p *Process) Kill() {

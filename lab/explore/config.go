@@ -54,6 +54,7 @@ type config struct {
 	WatchList  WatchList       `json:"watchList"`
 	Quiet      metav1.Duration `json:"quiet"`
 	Horizon    metav1.Duration `json:"horizon"`
+	Lag        metav1.Duration `json:"lag"`
 	Reversible bool            `json:"reversible"`
 	Keep       bool            `json:"keep"`
 }
@@ -133,9 +134,9 @@ type configOperator struct {
 	Env    map[string]string `json:"env"`
 }
 
-// configure applies the project's ConfigFile, if it exists, except for the settings of the control
-// plane, and returns it.
-func (s *Scenario) configure(dir string) (*config, error) {
+// readConfig reads the ConfigFile of a project, if it exists. The paths of manifests in it become
+// relative to the working directory.
+func readConfig(dir string) (*config, error) {
 	var c config
 	data, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -154,9 +155,28 @@ func (s *Scenario) configure(dir string) (*config, error) {
 			paths[i] = filepath.Join(dir, path)
 		}
 	}
+	return &c, nil
+}
+
+// definitions returns the files and folders with the definitions of the project in a folder, and
+// whether its ConfigFile names them.
+func (c *config) definitions(dir string) (paths []string, named bool) {
+	if len(c.Definitions) > 0 {
+		return c.Definitions, true
+	}
+	return []string{filepath.Join(dir, "config", "crd", "bases")}, false
+}
+
+// configure applies the project's ConfigFile, if it exists, except for the settings of the control
+// plane, and returns it.
+func (s *Scenario) configure(dir string) (*config, error) {
+	c, err := readConfig(dir)
+	if err != nil {
+		return nil, err
+	}
 	s.Retained, s.Failing, s.WatchList = c.Retained, c.Failing, c.WatchList
-	s.Ignore, s.Quiet, s.Horizon, s.Reversible, s.Keep = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Reversible,
-		c.Keep
+	s.Ignore, s.Quiet, s.Horizon, s.Lag = c.Ignore, c.Quiet.Duration, c.Horizon.Duration, c.Lag.Duration
+	s.Reversible, s.Keep = c.Reversible, c.Keep
 	if c.WebhookPort != 0 {
 		s.webhookPort = strconv.Itoa(c.WebhookPort)
 	}
@@ -199,7 +219,7 @@ func (s *Scenario) configure(dir string) (*config, error) {
 		}
 		s.Inputs = append(s.Inputs, inputs...)
 	}
-	return &c, nil
+	return c, nil
 }
 
 // prepare returns a Scenario.Prepare that creates objects; nil for none.

@@ -2,16 +2,13 @@ package explore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/client"
@@ -29,25 +26,13 @@ const UpgradeDefinitions Kind = "upgrade-definitions"
 // Definitions returns the files and folders with the definitions of a project: those that its
 // ConfigFile names, or config/crd/bases. It returns none if the project has none.
 func Definitions(dir string) (paths []string, err error) {
-	var c struct {
-		Definitions []string `json:"definitions"`
+	c, err := readConfig(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, ConfigFile))
-	if err == nil {
-		err = yaml.Unmarshal(data, &c)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ConfigFile), err)
-	}
-	if len(c.Definitions) == 0 {
-		standard := filepath.Join("config", "crd", "bases")
-		if _, err := os.Stat(filepath.Join(dir, standard)); err != nil {
-			return nil, nil
-		}
-		c.Definitions = []string{standard}
-	}
-	for _, path := range c.Definitions {
-		paths = append(paths, filepath.Join(dir, path))
+	paths, named := c.definitions(dir)
+	if _, err := os.Stat(paths[0]); err != nil && !named {
+		return nil, nil
 	}
 	return paths, nil
 }

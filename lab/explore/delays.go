@@ -1,9 +1,13 @@
 package explore
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // delays are the effects of faults that last until everything else is quiet.
 type delays struct {
+	late    time.Time        // since when events or lists wait
 	frozen  map[string]bool  // resources whose events wait
 	views   map[string]*view // older states that cached reads of a resource see
 	cut     map[string]bool  // resources whose watches and lists wait
@@ -39,6 +43,7 @@ func (d *delays) allow(s *step) bool {
 // freeze delays the events of a resource, or of everything, from a revision on. The server's cache
 // is late, so reads that it may answer show the state before the event, too.
 func (d *delays) freeze(resource string, revision uint64) {
+	d.begin()
 	d.frozen[resource] = true
 	if revision > 0 {
 		d.views[resource] = &view{revision: revision - 1}
@@ -47,8 +52,30 @@ func (d *delays) freeze(resource string, revision uint64) {
 
 // freezeTo delays all events, and lets cached reads show an older state.
 func (d *delays) freezeTo(v *view) {
+	d.begin()
 	d.frozen[everything] = true
 	d.views[everything] = v
+}
+
+// cutOff makes new lists of a resource, or of everything, wait.
+func (d *delays) cutOff(resource string) {
+	d.begin()
+	d.cut[resource] = true
+}
+
+// begin notes that events or lists wait from now on.
+func (d *delays) begin() {
+	if len(d.frozen)+len(d.cut) == 0 {
+		d.late = time.Now()
+	}
+}
+
+// left returns how long events or lists may still wait, and whether any do.
+func (d *delays) left(lag time.Duration) (time.Duration, bool) {
+	if len(d.frozen)+len(d.cut) == 0 {
+		return 0, false
+	}
+	return max(0, lag-time.Since(d.late)), true
 }
 
 // refusing reports whether the server refuses requests of some kind.

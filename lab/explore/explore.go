@@ -170,8 +170,10 @@ type explorer struct {
 	// learning makes the runs find periodic writes; periodic has those that they have found.
 	learning  bool
 	periodic  *periodic
-	ordered   bool // the baseline contains runs in random orders
-	allRights bool // the operator has all rights, because it lacks some without any fault
+	random    []randomName // the random names that the operator chooses
+	numbers   int          // added to the numbers of the processes of a run
+	ordered   bool         // the baseline contains runs in random orders
+	allRights bool         // the operator has all rights, because it lacks some without any fault
 	// former has the definitions of the former version, and definitionsDiffer says that they are
 	// not those of this version.
 	former            []*unstructured.Unstructured
@@ -213,6 +215,7 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 			return nil, err
 		}
 		t.Cleanup(e.virtual.close)
+		context.AfterFunc(e.ctx, e.virtual.interrupt)
 	}
 	// The runs fork the base in bubbles of their own. The state of the base remains after its
 	// bubble has ended.
@@ -248,9 +251,11 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 	}
 	// The first run in a program fills caches that later runs share, such as those of type
 	// converters and CEL programs. Meanwhile, goroutines may run in another order.
-	if first := e.learn(); e.virtual != nil && first.failed != nil {
+	first := e.learn()
+	if e.virtual != nil && first.failed != nil {
 		return nil, first.failed
 	}
+	e.learnRandomNames(first)
 	return e, nil
 }
 
@@ -343,10 +348,11 @@ func (e *explorer) runWith(plan Plan, p *probe, b *branch) (found *result) {
 		t := noting{inner, &e.failure}
 		seed()
 		t.Cleanup(expireTimers)
-		trial := newTrial(&setup{t: t, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p,
+		trial := newTrial(&setup{t: t, ctx: e.ctx, virtual: e.virtual, scenario: &e.scenario, plan: plan, probe: p,
 			earlierCrashes: e.crashes, keepAll: e.keepAll,
 			noWatchLists: e.refusesWatchLists(plan), varying: e.varying, allRights: e.allRights,
-			learning: e.learning, periodic: e.periodic, former: e.former})
+			learning: e.learning, periodic: e.periodic, random: e.random, numbers: e.numbers,
+			former: e.former})
 		trial.injector.branch = b
 		trial.setup.env = e.base.Fork(t, testenv.Requests(trial.orderRequests))
 		trial.run()

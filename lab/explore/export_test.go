@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/lab/explored"
@@ -89,4 +91,14 @@ func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 		}
 	}
 	return unequal
+}
+
+// ExploreUntil does the same as Explore, and ends early when ctx is done.
+func ExploreUntil(ctx context.Context, t *testing.T, s Scenario, o Options) (Report, error) {
+	e := &explorer{t: t, ctx: ctx}
+	defer e.close()
+	if _, err := e.start(s); err != nil {
+		return Report{}, err
+	}
+	return e.explore(o, time.Now())
 }

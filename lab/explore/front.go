@@ -207,6 +207,13 @@ var attribute = regexp.MustCompile(`(?:^| )(\w+)=("(?:[^"\\]|\\.)*"|\S*)`)
 // recover.
 const observedPanic = "Observed a panic"
 
+// all returns what is kept.
+func (o *output) all() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.kept)
+}
+
 // tail returns the last lines.
 func (o *output) tail() string {
 	o.mu.Lock()

@@ -64,7 +64,7 @@ type Change struct {
 }
 
 func newHistory() *history {
-	return &history{names: names{uids: map[types.UID]string{}, generated: map[string]string{}},
+	return &history{names: names{uids: map[types.UID]string{}, generated: map[string]string{}, began: time.Now()},
 		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{},
 		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{},
 		seen:   map[[sha256.Size]byte]bool{},

@@ -248,7 +248,7 @@ func (in *injector) faultAtEvent(s *step) verdict {
 	case FreezeAll:
 		in.delays.freeze(everything, s.revision)
 	case Cut:
-		in.delays.cut[s.call.resource] = true
+		in.delays.cutOff(s.call.resource)
 		return cut
 	case ServerRestart:
 		in.restartServer()

@@ -27,17 +27,27 @@ const mutated = "explore.kelson.dev/mutated"
 // mutatedName is the name of the policy and of its binding.
 const mutatedName = "explore.kelson.dev"
 
+// labeledByServer are the resources whose objects get the labels of their template if they have
+// none. A label of another party would prevent that, so the policy adds it only to objects that
+// have others.
+var labeledByServer = []string{"jobs.batch", "replicationcontrollers"}
+
 // withTemplate are the resources whose objects have the template of Pods in spec.template.
 var withTemplate = []string{"daemonsets.apps", "deployments.apps", "jobs.batch", "statefulsets.apps"}
 
 // mutation returns the policy for a resource, and its binding.
 func mutation(resource string) []*unstructured.Unstructured {
 	plural, group, _ := strings.Cut(resource, ".")
-	both := fmt.Sprintf("labels: {%[1]q: 'yes'}, annotations: {%[1]q: 'yes'}", mutated)
+	labels := fmt.Sprintf("labels: {%q: 'yes'}, ", mutated)
+	both := labels + fmt.Sprintf("annotations: {%q: 'yes'}", mutated)
 	expression := "Object{metadata: Object.metadata{" + both + "}}"
 	if slices.Contains(withTemplate, resource) {
 		expression = fmt.Sprintf("Object{metadata: Object.metadata{%s}, spec: Object.spec{template: "+
 			"Object.spec.template{metadata: Object.spec.template.metadata{annotations: {%q: 'yes'}}}}}", both, mutated)
+	}
+	if slices.Contains(labeledByServer, resource) {
+		expression = fmt.Sprintf("has(object.metadata.labels) && size(object.metadata.labels) > 0 ? %s : %s",
+			expression, strings.Replace(expression, labels, "", 1))
 	}
 	object := func(kind string, spec map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1",

@@ -132,7 +132,21 @@ func (op *processes) runs() bool {
 		return false
 	default:
 	}
+	if stack := op.waits(); stack != "" && len(op.setup.plan) == 0 {
+		op.result.alarm("O4", "the operator waits for a lock", op.prefix()+"a goroutine has waited for a lock for "+
+			"minutes of virtual time, without any fault. Either it is locked twice, or its owner waits for ever, such as "+
+			"for a cache that cannot be filled. The goroutine:\n"+indent(stack))
+		return false
+	}
 	return true
+}
+
+// waits returns the stack of a goroutine that has waited for a lock for minutes; "" for none.
+func (op *processes) waits() string {
+	if op.process.link == nil {
+		return ""
+	}
+	return op.process.link.Waits()
 }
 
 // startNext starts another process of the operator. It releases delayed lists first: otherwise the
@@ -157,6 +171,13 @@ func (op *processes) startProgram(p *process, config *rest.Config) {
 		pool = op.setup.virtual.zone
 	}
 	program, err := pool.Get()
+	if err == nil {
+		op.setup.virtual.runs(program, true)
+		if err = op.setup.ctx.Err(); err != nil { // the interrupt may have come before
+			op.setup.virtual.runs(program, false)
+			program.Kill()
+		}
+	}
 	if err != nil {
 		op.result.failed = err
 		close(p.ended)
@@ -168,7 +189,7 @@ func (op *processes) startProgram(p *process, config *rest.Config) {
 	}
 	user := config.Impersonate.UserName
 	p.program = program
-	p.link = agent.NewLink(program, p.number, asUser{user, requests}, asUser{user, &documents{p, config.Transport}})
+	p.link = agent.NewLink(program, p.number+op.setup.numbers, asUser{user, requests}, asUser{user, &documents{p, config.Transport}})
 	p.link.SetOutside(calling{p})
 }
 

@@ -57,15 +57,12 @@ func Project(dir string, run func(context.Context, *rest.Config) error) (Scenari
 	if err != nil {
 		return Scenario{}, err
 	}
-	crds := c.Definitions
-	if len(crds) == 0 {
-		crds = []string{filepath.Join(dir, "config", "crd", "bases")}
-	}
+	crds, named := c.definitions(dir)
 	s.folder = strings.Join(crds, ", ")
 	switch _, err := manifest.Read(crds...); {
 	case err == nil:
 		s.Env = append(s.Env, testenv.CRDs(crds...))
-	case len(c.Definitions) > 0 || !errors.Is(err, os.ErrNotExist):
+	case named || !errors.Is(err, os.ErrNotExist):
 		return Scenario{}, fmt.Errorf("read the project's definitions: %w", err)
 	}
 	for _, o := range s.folders {

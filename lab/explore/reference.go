@@ -82,8 +82,9 @@ func (s *Scenario) validate() error {
 		return errors.New("the scenario has both an Operator and a Binary")
 	case len(s.Inputs) == 0:
 		return errors.New("the scenario has no Inputs, so the operator has nothing to do: add at least a Create of a sample")
-	case s.Quiet < 0 || s.Horizon < 0:
-		return fmt.Errorf("the scenario's Quiet (%v) and Horizon (%v) must not be negative", s.Quiet, s.Horizon)
+	case s.Quiet < 0 || s.Horizon < 0 || s.Lag < 0:
+		return fmt.Errorf("the scenario's Quiet (%v), Horizon (%v) and Lag (%v) must not be negative", s.Quiet, s.Horizon,
+			s.Lag)
 	case s.Horizon > 0 && s.Horizon < orDefault(s.Quiet, standard):
 		return fmt.Errorf("the scenario's Horizon (%v) is shorter than Quiet (%v), so the operator can never count as quiet", s.Horizon, orDefault(s.Quiet, standard))
 	}

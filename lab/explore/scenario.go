@@ -66,6 +66,10 @@ type Scenario struct {
 	// minutes. Horizon is how long it may take to become quiet after an input; 0 means a day. Both
 	// are virtual time.
 	Quiet, Horizon time.Duration
+	// Lag bounds how long the faults that delay events or lists do so, in virtual time; 0 means
+	// four minutes. Controllers that expect their own writes in their caches act without them after
+	// five minutes, as they must, because events may be lost. A longer lag shows what they do then.
+	Lag time.Duration
 	// WatchList says whether the control plane serves watches that begin with a list. The zero
 	// value, WatchListAuto, is right for most operators.
 	WatchList WatchList

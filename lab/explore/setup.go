@@ -20,6 +20,7 @@ import (
 // not change during the trial, so any goroutine may read it.
 type setup struct {
 	t        testing.TB
+	ctx      context.Context // of the exploration; nil for a Binary
 	scenario *Scenario
 	plan     Plan
 	env      *testenv.Env // the fork of this trial
@@ -35,6 +36,8 @@ type setup struct {
 	noWatchLists   bool            // the server refuses watches that begin with a list
 	learning       bool            // the run must find periodic writes
 	periodic       *periodic       // those of runs without faults; nil for none
+	random         []randomName    // the random names that the operator chooses
+	numbers        int             // added to the numbers of its processes
 	varying        *expected       // what differs between runs without faults; nil before they end
 	earlierCrashes map[moment]bool // crashes of earlier runs
 }

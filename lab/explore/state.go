@@ -1,11 +1,9 @@
 package explore
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,8 +31,10 @@ type State struct {
 type names struct {
 	uids      map[types.UID]string
 	generated map[string]string // NAME → PREFIX*
-	ordered   []string          // the keys of generated, longer ones first: see replaceGenerated
+	index     nameIndex         // of the keys of generated
 	periodic  *periodic         // the writes whose numbers do not matter; nil for none
+	random    []randomName      // the names with a random part that operators choose
+	began     time.Time         // when the run began
 }
 
 // learn remembers how an object is described: by its kind, and by its name without the parts that
@@ -42,6 +42,7 @@ type names struct {
 // name of their ReplicaSet with the hash of its template; so owners are learned first.
 func (n *names) learn(obj *unstructured.Unstructured) {
 	name := n.withoutHash(obj, n.masked(withoutRandom(obj.GetName(), obj.GetGenerateName())))
+	name = n.withoutRandomPart(n.withoutTimes(name))
 	for _, owner := range obj.GetOwnerReferences() {
 		name = withoutBegin(name, owner.UID)
 		if generated, ok := n.generated[owner.Name]; ok {
@@ -170,6 +171,10 @@ func (n *names) value(v any, generation int64) any {
 		return out
 	case string:
 		return n.text(v)
+	case int64:
+		if n.isUnixNumber(v, units[1:]) {
+			return "a time"
+		}
 	}
 	return v
 }
@@ -200,6 +205,9 @@ func (n *names) text(s string) string {
 			return "a time"
 		}
 	}
+	if n.isTime(s) {
+		return "a time"
+	}
 	if tokenVolume.MatchString(s) {
 		return "kube-api-access-*"
 	}
@@ -212,18 +220,75 @@ func (n *names) text(s string) string {
 	return n.replaceGenerated(s)
 }
 
-// replaceGenerated replaces generated names in a text. Longer names come first, because a name may
-// contain another one: that of a Pod contains the hash of its template.
+// replaceGenerated replaces generated names in a text. Where several begin, the longest one counts,
+// because a name may contain another one: that of a Pod contains the hash of its template.
 func (n *names) replaceGenerated(s string) string {
-	if len(n.ordered) != len(n.generated) { // names are never removed
-		n.ordered = slices.SortedFunc(maps.Keys(n.generated), func(a, b string) int {
-			return cmp.Or(len(b)-len(a), strings.Compare(a, b))
-		})
+	n.index.update(n.generated)
+	return n.index.replace(s, n.generated)
+}
+
+// nameIndex finds the names of a map in texts. Runs have many texts and may have hundreds of names,
+// but few lengths of names.
+type nameIndex struct {
+	size int // of the map
+	// pairs has a bit for each of the first two bytes of the names. lengths has the lengths of the
+	// names by their first four bytes, longer ones first.
+	pairs   [1 << 10]uint64
+	lengths map[[4]byte][]int
+	short   []string // the names of fewer bytes
+}
+
+// update takes the names of a map, from which none was removed.
+func (x *nameIndex) update(names map[string]string) {
+	if x.size == len(names) {
+		return
 	}
-	for _, name := range n.ordered {
-		if len(s) > len(name) && strings.Contains(s, name) {
-			s = strings.ReplaceAll(s, name, n.generated[name])
+	x.size, x.lengths, x.short = len(names), map[[4]byte][]int{}, nil
+	for name := range names {
+		if len(name) < 4 {
+			x.short = append(x.short, name)
+			continue
 		}
+		begin := [4]byte([]byte(name[:4]))
+		if !slices.Contains(x.lengths[begin], len(name)) {
+			x.lengths[begin] = append(x.lengths[begin], len(name))
+		}
+		pair := uint(name[0])<<8 | uint(name[1])
+		x.pairs[pair/64] |= 1 << (pair % 64)
+	}
+	for _, lengths := range x.lengths {
+		slices.SortFunc(lengths, func(a, b int) int { return b - a })
+	}
+	slices.Sort(x.short)
+}
+
+// replace replaces the names in a text.
+func (x *nameIndex) replace(s string, names map[string]string) string {
+	var b strings.Builder
+	rest := 0
+	for i := 0; i+4 <= len(s); i++ {
+		pair := uint(s[i])<<8 | uint(s[i+1])
+		if x.pairs[pair/64]&(1<<(pair%64)) == 0 {
+			continue
+		}
+		for _, length := range x.lengths[[4]byte{s[i], s[i+1], s[i+2], s[i+3]}] {
+			if i+length > len(s) {
+				continue
+			}
+			if by, ok := names[s[i:i+length]]; ok {
+				b.WriteString(s[rest:i])
+				b.WriteString(by)
+				rest = i + length
+				i = rest - 1
+				break
+			}
+		}
+	}
+	if rest > 0 {
+		s = b.String() + s[rest:]
+	}
+	for _, name := range x.short {
+		s = strings.ReplaceAll(s, name, names[name])
 	}
 	return s
 }

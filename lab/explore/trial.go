@@ -132,6 +132,7 @@ func (t *trial) run() {
 	}
 	t.history.version, t.history.keepAll = t.check, t.setup.keepAll
 	t.history.listening, t.history.names.periodic = t.setup.learning, t.setup.periodic
+	t.history.names.random = t.setup.random
 	if t.operator.variant = t.setup.plan.begin(); t.operator.variant != newest {
 		t.result.log(string(t.operator.variant) + " starts")
 	}

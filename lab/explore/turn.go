@@ -19,6 +19,7 @@ func (t *trial) settle() bool {
 	begin, last, steps, confirm := time.Now(), time.Now(), 0, time.Time{}
 	var pauses pauses
 	fired := t.progress.fired
+	lag := orDefault(t.setup.scenario.Lag, defaultLag)
 	quiet, horizon := t.quiet(), orDefault(t.setup.scenario.Horizon, defaultHorizon)
 	t.history.writes = nil
 	for {
@@ -37,6 +38,7 @@ func (t *trial) settle() bool {
 			pauses.add(time.Since(last))
 			last, fired = time.Now(), t.progress.fired
 		}
+		left, waits := t.delays.left(lag)
 		switch {
 		case step:
 			if steps++; steps%maxDelay == 0 && t.injector.release() {
@@ -49,6 +51,10 @@ func (t *trial) settle() bool {
 				t.result.alarm("O4", "hot loop", t.result.loop(steps, time.Since(begin)))
 				return false
 			}
+		case waits && left == 0:
+			t.injector.release()
+			last = time.Now()
+			t.observed.forgetErrors()
 		case time.Since(last) >= quiet:
 			if t.delays.denials && !t.delays.refusing() {
 				quiet, t.delays.denials = max(quiet, maxBackoff), false
@@ -71,10 +77,17 @@ func (t *trial) settle() bool {
 				strings.Join(slices.Compact(t.history.recent), ", "), pauses.advice()))
 			return false
 		default:
-			t.timing.await(quiet - time.Since(last))
+			pause := quiet - time.Since(last)
+			if waits {
+				pause = min(pause, left)
+			}
+			t.timing.await(pause)
 		}
 	}
 }
+
+// defaultLag is the default of Scenario.Lag.
+const defaultLag = 4 * time.Minute
 
 // quiet returns how long nothing must change until the operator counts as quiet.
 func (t *trial) quiet() time.Duration {
@@ -118,8 +131,12 @@ func (t *trial) turn() (changed, step, ok bool) {
 		t.timing.sleep(messageTime)
 	}
 	t.timing.wait()
-	if t.setup.wire != nil && t.setup.t.Context().Err() != nil {
-		t.result.failed = t.setup.t.Context().Err()
+	ctx := t.setup.ctx
+	if t.setup.wire != nil {
+		ctx = t.setup.t.Context()
+	}
+	if ctx.Err() != nil {
+		t.result.failed = ctx.Err()
 		return false, false, false
 	}
 	before := t.history.changes

@@ -27,6 +27,9 @@ type virtual struct {
 	newPool  func(b *Binary, waiting int, env ...string) *agent.Pool
 	closed   sync.Once
 	external []agent.External // of all processes
+	// mu guards running, the processes that belong to a run.
+	mu      sync.Mutex
+	running map[*agent.Process]bool
 	// unanswered are the requests to services for which there was no answer, in all runs.
 	unanswered []string
 }
@@ -38,7 +41,7 @@ const waitingProcesses = 2
 // of its ServiceAccount, in which operators create their Leases.
 func newVirtual(s *Scenario) (_ *virtual, err error) {
 	b, former, namespace := s.Program, s.FormerProgram, s.namespace
-	v := &virtual{program: b}
+	v := &virtual{program: b, running: map[*agent.Process]bool{}}
 	if v.dir, err = os.MkdirTemp("", "kelson-explore-"); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,26 @@ func newVirtual(s *Scenario) (_ *virtual, err error) {
 		v.former = v.newPool(former, 1)
 	}
 	return v, nil
+}
+
+// interrupt ends the processes that run, so that the run ends, too.
+func (v *virtual) interrupt() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for p := range v.running {
+		p.Interrupt()
+	}
+}
+
+// runs notes whether a process belongs to a run.
+func (v *virtual) runs(p *agent.Process, running bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if running {
+		v.running[p] = true
+	} else {
+		delete(v.running, p)
+	}
 }
 
 func (v *virtual) close() {
@@ -159,17 +182,30 @@ func (p *process) endProgram(err error) {
 	if err != nil {
 		err = p.program.Ended()
 		_, _ = p.output.Write(p.program.Output()) // returns no error
-		if panicked := p.output.panicked(); panicked != "" {
+		result := p.operator.result
+		if reason := p.program.Stuck(); p.operator.setup.ctx.Err() != nil {
+			result.failed = p.operator.setup.ctx.Err() // which has ended the process
+		} else if reason != "" { // the operator has no bug, but does not run in virtual time
+			result.failed = fmt.Errorf("plan %q: %s%s", p.operator.setup.plan, reason, waitsFor(p.output.all()))
+		}
+		if panicked := p.output.panicked(); panicked != "" && result.failed == nil {
 			p.err = &programPanic{panicked}
 		} else {
 			p.err = fmt.Errorf("%w. The end of its output:\n%s", err, indent(p.output.tail()))
 		}
-		if p.program.Stuck() { // the operator has no bug, but does not run in virtual time
-			p.operator.result.failed = fmt.Errorf("plan %q: %w", p.operator.setup.plan, p.err)
-		}
 	}
+	p.operator.setup.virtual.runs(p.program, false)
 	p.program.Kill()
 	close(p.ended)
+}
+
+// waitsFor describes the goroutines for which virtual time waited, of the output of a process.
+func waitsFor(output string) string {
+	found := inside.Blocked(output)
+	if found == "" {
+		return ""
+	}
+	return ". These goroutines wait:\n" + indent(found)
 }
 
 // hasArrived reports whether a step has arrived since the last call, as await does.

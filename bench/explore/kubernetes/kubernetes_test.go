@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
@@ -35,6 +36,8 @@ func (r row) scenario() explore.Scenario {
 		Env: []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}),
 			testenv.Controllers("*", "-"+r.name)},
 		Inputs: r.inputs, Invariants: r.invariants,
+		// The controllers expect their own writes for five minutes.
+		Lag: time.Hour,
 	}
 }
 

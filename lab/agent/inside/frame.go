@@ -36,7 +36,8 @@ const (
 	// Dial opens a connection to a listener of O, by K. Its content is the port.
 	Dial
 	// External reports that O tried to connect to an address outside of the cluster, or to start a
-	// program. Its content is the address or the program. Its ID is Refused or Allowed.
+	// program. Its content is the address or the program. Its ID is Refused or Allowed. With the ID
+	// Waits, it reports that a goroutine has waited long for a lock, and has its stack.
 	External
 	// Outside is a request to a service outside of the cluster, by O. It has an encoded Message,
 	// whose Target is the whole URL.
@@ -47,6 +48,7 @@ const (
 const (
 	Refused = iota // the attempt failed
 	Allowed        // it was made, as AllowVariable permits
+	Waits
 )
 
 // Frame is a message of the protocol. ID identifies the request or connection to which it belongs.

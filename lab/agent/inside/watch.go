@@ -16,6 +16,13 @@ const (
 	stuckAllowed = 2 * time.Minute
 )
 
+// StuckVariable is the environment variable that replaces this time, for tests.
+const StuckVariable = "KELSON_AGENT_STUCK"
+
+// StandsStill says why a process has ended with StuckCode.
+const StandsStill = "the operator stands still: virtual time can't pass while a goroutine waits for a lock, " +
+	"a socket, or a channel that was made before the main function"
+
 func (c *connection) begin() {
 	atomic.AddUint64(&c.turns, 1)
 	atomic.StoreUint32(&c.waiting, 1)
@@ -31,6 +38,9 @@ func (c *connection) watch() {
 	if os.Getenv(AllowVariable) != "" {
 		limit = stuckAllowed
 	}
+	if d, err := time.ParseDuration(os.Getenv(StuckVariable)); err == nil {
+		limit = d
+	}
 	last, since := uint64(0), time.Now()
 	samples := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	for {
@@ -43,25 +53,25 @@ func (c *connection) watch() {
 			continue
 		}
 		if time.Since(since) > limit {
-			fail(StuckCode, "virtual time can't pass, because goroutines wait for locks, sockets or channels that do not belong to it:\n%s", blocked())
+			buffer := make([]byte, 4<<20)
+			fail(StuckCode, "%s:\n\n%s", StandsStill, Blocked(string(buffer[:runtime.Stack(buffer, true)])))
 		}
 	}
 }
 
-// blocked returns the stacks of the goroutines of the bubble that are not durably blocked.
-func blocked() string {
+// Blocked returns the goroutines of the bubble that are not durably blocked, of the stacks of all
+// goroutines.
+func Blocked(stacks string) string {
 	const most = 4
-	buffer := make([]byte, 4<<20)
-	buffer = buffer[:runtime.Stack(buffer, true)]
 	var found []string
-	for _, stack := range strings.Split(string(buffer), "\n\n") {
+	for _, stack := range strings.Split(stacks, "\n\n") {
 		line := stack
 		if end := strings.IndexByte(stack, '\n'); end >= 0 {
 			line = stack[:end]
 		}
-		if strings.Contains(line, "synctest bubble") && !strings.Contains(line, "(durable)") &&
-			!strings.Contains(line, "[synctest") && len(found) < most {
-			found = append(found, stack)
+		if strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "synctest bubble") &&
+			!strings.Contains(line, "(durable)") && !strings.Contains(line, "[synctest") && len(found) < most {
+			found = append(found, strings.TrimSpace(stack))
 		}
 	}
 	return strings.Join(found, "\n\n")

@@ -6,6 +6,10 @@
 // program must reach. The names of the Secrets contain SUFFIX. ZONES is the address of a service
 // that creates zones; with LATE, the program creates a zone after the first Secret. CA is the file
 // of the only authority of services that the program trusts.
+//
+// With NAMES, there is one Secret for each ConfigMap, with a random part or the time in its name.
+// LOCK is held, own or other: the program holds a lock while it sends requests and sleeps, locks a
+// lock twice, or does so with one that the agent does not replace; then it writes the file WAITS.
 package main
 
 import (
@@ -25,6 +29,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -87,6 +92,7 @@ func main() {
 		time.Sleep(time.Second)
 	}
 	isolated()
+	hold()
 	if os.Getenv("LEASE") != "" {
 		lead()
 	}
@@ -96,6 +102,40 @@ func main() {
 			log.Print(time.Since(began), err)
 		}
 		time.Sleep(time.Second)
+	}
+}
+
+var (
+	state sync.Mutex
+	once  sync.Once
+)
+
+// hold waits for locks, see LOCK.
+func hold() {
+	switch os.Getenv("LOCK") {
+	case "held":
+		for i := 0; i < 2; i++ {
+			go func() {
+				for ; ; time.Sleep(time.Minute) {
+					state.Lock()
+					time.Sleep(10 * time.Second)
+					if err := call("GET", "/api/v1/configmaps", nil, nil); err != nil {
+						log.Print(err)
+					}
+					state.Unlock()
+				}
+			}()
+		}
+	case "own":
+		state.Lock()
+		go func() { state.Lock() }()
+	case "other":
+		if file := os.Getenv("WAITS"); file != "" {
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				log.Fatal(err)
+			}
+		}
+		once.Do(func() { once.Do(func() {}) })
 	}
 }
 
@@ -226,6 +266,9 @@ func reconcile(web *object) error {
 	if web.Metadata.Labels["web"] == "" {
 		return nil
 	}
+	if kind := os.Getenv("NAMES"); kind != "" {
+		return named(web, kind)
+	}
 	last := "-key"
 	if os.Getenv("CORRECT") != "" && os.Getenv("LATE") == "" {
 		last = "-cert"
@@ -255,6 +298,36 @@ func reconcile(web *object) error {
 		}
 	}
 	return nil
+}
+
+// named creates a Secret for a ConfigMap that has none.
+func named(web *object, kind string) error {
+	path := "/api/v1/namespaces/" + web.Metadata.Namespace + "/secrets"
+	var list struct {
+		Items []object `json:"items"`
+	}
+	if err := call("GET", path, nil, &list); err != nil {
+		return err
+	}
+	for _, secret := range list.Items {
+		if len(secret.Metadata.Owners) > 0 && secret.Metadata.Owners[0].UID == web.Metadata.UID {
+			return nil
+		}
+	}
+	part := ""
+	switch kind {
+	case "random":
+		for i := 0; i < 5; i++ {
+			part += string("bcdfghjklmnpqrstvwxz2456789"[rand.Intn(27)])
+		}
+	case "unix":
+		part = fmt.Sprint(time.Now().Unix())
+	case "date":
+		part = time.Now().Format("20060102-150405")
+	}
+	return call("POST", path, object{APIVersion: "v1", Kind: "Secret", Metadata: metadata{
+		Name:   web.Metadata.Name + "-" + part,
+		Owners: []owner{{"v1", "ConfigMap", web.Metadata.Name, web.Metadata.UID}}}}, nil)
 }
 
 // services is a client with a transport of its own.

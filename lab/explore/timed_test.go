@@ -1,0 +1,69 @@
+package explore
+
+import (
+	"testing"
+	"time"
+)
+
+// Times of the run are replaced in names and values. Other numbers are not.
+func TestTimes(t *testing.T) {
+	n := &names{began: time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC)}
+	for name, want := range map[string]string{
+		"run-946684812": "run-*", "run-946684812345-a": "run-*-a", "job-15778080": "job-*",
+		"backup-20000101-000512": "backup-*", "backup-20000101": "backup-*", "b-2000-01-01t00-05-12z": "b-*",
+		"r-19991231235959": "r-*", "web-0": "web-0", "shard-12345678": "shard-12345678",
+		"build-20261129": "build-20261129",
+		"a-9466848123":   "a-9466848123", "x-20001301": "x-20001301", "disk-1577808012": "disk-1577808012",
+	} {
+		if got := n.withoutTimes(name); got != want {
+			t.Errorf("%s becomes %s, want %s", name, got, want)
+		}
+	}
+	for text, want := range map[string]bool{"946684812": true, "2000-01-01 00:05:12": true, "2000-01-01T00:05Z": true,
+		"15778080": false, "20000101": false, "1000000000": false, "": false, "web": false} {
+		if n.isTime(text) != want {
+			t.Errorf("%q is a time: %v", text, !want)
+		}
+	}
+}
+
+// The names in which two runs differ in one part have a random part there.
+func TestRandomNames(t *testing.T) {
+	found := randomNames(
+		[]string{"pods default/web-x7k2p-main", "secrets default/web", "secrets default/web-abcd1"},
+		[]string{"pods default/web-q9zzz-main", "secrets default/web", "secrets default/api-abcd22"})
+	if len(found) != 1 || found[0].as != "web-*-main" {
+		t.Fatalf("%v", found)
+	}
+	n := &names{random: found}
+	for name, want := range map[string]string{"web-bbbbb-main": "web-*-main", "web-b-main": "web-b-main",
+		"web-bbbbb-other": "web-bbbbb-other"} {
+		if got := n.withoutRandomPart(name); got != want {
+			t.Errorf("%s becomes %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Generated names are replaced, the longest one where several begin.
+func TestReplaceGenerated(t *testing.T) {
+	n := &names{generated: map[string]string{"web-7d9f": "web-*", "web-7d9f-abcde": "web-*-*", "7d9f": "*", "x1": "x*"}}
+	for text, want := range map[string]string{
+		"Created Pod web-7d9f-abcde of web-7d9f.": "Created Pod web-*-* of web-*.", "hash=7d9f": "hash=*",
+		"web-": "web-", "ax1": "ax*", "web-7d9e": "web-7d9e", "": "",
+	} {
+		if got := n.replaceGenerated(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func BenchmarkReplaceGenerated(b *testing.B) {
+	n := &names{generated: map[string]string{}}
+	for i := range 300 {
+		name := "web-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "xyz"
+		n.generated[name] = "web-*"
+	}
+	for b.Loop() {
+		n.replaceGenerated("the condition of web-server in namespace default is met")
+	}
+}
