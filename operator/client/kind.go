@@ -55,32 +55,35 @@ func ItemOf(list ObjectList, scheme *runtime.Scheme) (Object, error) {
 	if item, ok := itemKindOf(kind); ok {
 		kind = item
 	}
-	if items, ok := list.(*Items); ok {
-		item := items.newItem()
-		item.GetObjectKind().SetGroupVersionKind(kind)
-		return item, nil
-	}
 	var item Object
-	switch list.(type) {
+	switch list := list.(type) {
+	case *Items:
+		item = list.newItem()
 	case runtime.Unstructured:
 		item = &unstructured.Unstructured{}
 	case *metav1.PartialObjectMetadataList:
 		item = &metav1.PartialObjectMetadata{}
 	default:
-		obj, err := scheme.New(kind)
-		if runtime.IsNotRegisteredError(err) {
-			obj, err = newItemOf(list)
-		}
-		if err != nil {
+		if item, err = typedItemOf(list, kind, scheme); err != nil {
 			return nil, fmt.Errorf("item of %T: %w", list, err)
 		}
-		if item, ok := obj.(Object); ok {
-			item.GetObjectKind().SetGroupVersionKind(kind)
-			return item, nil
-		}
-		return nil, fmt.Errorf("item of %T: %T is not an Object", list, obj)
 	}
 	item.GetObjectKind().SetGroupVersionKind(kind)
+	return item, nil
+}
+
+func typedItemOf(list ObjectList, kind schema.GroupVersionKind, scheme *runtime.Scheme) (Object, error) {
+	obj, err := scheme.New(kind)
+	if runtime.IsNotRegisteredError(err) {
+		obj, err = newItemOf(list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	item, ok := obj.(Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is not an Object", obj)
+	}
 	return item, nil
 }
 

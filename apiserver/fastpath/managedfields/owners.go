@@ -196,11 +196,9 @@ func (r *rules) afterUpdate(all owners, c change, self identity) (_ owners, ok b
 func (r *rules) withoutLost(all owners, c change, self identity, own *fields) (owners, bool) {
 	out := make(owners, 0, len(all)+1)
 	for _, o := range all {
-		if o.fields == own && c.removed == nil {
-			if o.identity == self {
-				out = append(out, o)
-				continue
-			}
+		if o.identity == self && o.fields == own && c.removed == nil {
+			out = append(out, o)
+			continue
 		}
 		if !o.fields.fits(r.version, r.schema) {
 			return nil, false

@@ -71,6 +71,9 @@ func (g *generator) writeField(owner *loader.Named, f *field) {
 			}
 			${calls}${nested}${inner}return errs
 		}(${path}, ${newField}, old, oldObj != nil)...)
-	}`, source.Vars{"name": f.Name, "owner": g.code.Type(owner), "value": value, "oldField": address("o", f.Field), "newField": address("obj", f.Field),
-		"equal": equal, "calls": g.code.statements(calls), "nested": nested, "inner": inner, "path": path})
+	}`, source.Vars{
+		"name": f.Name, "owner": g.code.Type(owner), "value": value, "path": path, "equal": equal,
+		"oldField": address("o", f.Field), "newField": address("obj", f.Field),
+		"calls": g.code.statements(calls), "nested": nested, "inner": inner,
+	})
 }

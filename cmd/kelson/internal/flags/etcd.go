@@ -39,6 +39,9 @@ func (o *Etcd) Check() error {
 	if (o.Cert == "") != (o.Key == "") {
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
 	}
+	if len(o.Servers) > 0 && o.Timeout <= 0 {
+		return fmt.Errorf("--etcd-timeout %v: must be positive", o.Timeout)
+	}
 	for _, server := range o.Servers {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return fmt.Errorf("--etcd-servers %q: must be http or https URLs", server)

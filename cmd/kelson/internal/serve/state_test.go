@@ -21,6 +21,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		{"--etcd-cafile=f", "--etcd-cafile has no effect without --etcd-servers"},
 		{"--in-memory --etcd-compaction-interval=0", "--etcd-compaction-interval has no effect without --etcd-servers"},
 		{"--etcd-certfile=f --etcd-keyfile=f", "--etcd-certfile has no effect without --etcd-servers"},
+		{"--etcd-servers=http://127.0.0.1:1 --etcd-timeout=0", "--etcd-timeout 0s: must be positive"},
 		{"--in-memory --unsafe-no-sync", "--in-memory and --unsafe-no-sync cannot be used together"},
 		{"--unsafe-no-sync --etcd-servers=http://127.0.0.1:1",
 			"--unsafe-no-sync and --etcd-servers cannot be used together"},
