@@ -204,7 +204,6 @@ type cluster struct {
 	other  bool                 // not a control plane in this process
 	deploy *deployed.NodeConfig // how a node connects to it; nil if it is another cluster
 	follow func(ctx context.Context, dir string) (stop func(), err error)
-	wait   func(context.Context, *waitfor.Condition) error
 	stop   func() error
 }
 
@@ -251,9 +250,6 @@ func (o devOptions) start(ctx context.Context, out, errOut io.Writer) (*cluster,
 	c.follow = func(ctx context.Context, _ string) (func(), error) {
 		return devlog.Follow(ctx, c.log, p.Store(), p.Transport()).Stop, nil
 	}
-	c.wait = func(ctx context.Context, condition *waitfor.Condition) error {
-		return condition.Wait(ctx, p.Store(), p.Registry())
-	}
 	if c.client, err = client.New(client.Config{REST: c.rest, FieldOwner: "kelson-dev"}); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
@@ -290,7 +286,6 @@ func otherCluster(file string, out io.Writer) (*cluster, error) {
 		}
 		return watching.Stop, nil
 	}
-	c.wait = func(ctx context.Context, condition *waitfor.Condition) error { return condition.WaitIn(ctx, c.client) }
 	c.log.Printf("cluster", "%s", config.Host)
 	return c, nil
 }
@@ -347,13 +342,7 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	}
 	defer l.Stop()
 	if condition != nil {
-		wait := c.wait
-		if proj.Server { // its objects are not in the store of the control plane
-			wait = func(ctx context.Context, condition *waitfor.Condition) error {
-				return condition.WaitIn(ctx, c.client)
-			}
-		}
-		go func() { held <- wait(ctx, condition) }()
+		go func() { held <- condition.Wait(ctx, c.client) }()
 	}
 	ran := make(chan error, 1)
 	running, stopRunning := context.WithCancel(ctx)

@@ -20,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/jsonpath"
 
-	"kelson.dev/apiserver/resource"
-	"kelson.dev/apiserver/store"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 )
@@ -79,29 +77,9 @@ func Parse(text string) (*Condition, error) {
 
 func (c *Condition) String() string { return c.text }
 
-// Wait returns nil when the condition is true in s, or the error of ctx if that ends first.
-func (c *Condition) Wait(ctx context.Context, s *store.Store, kinds *resource.Registry) error {
-	following, stop := context.WithCancel(ctx)
-	defer stop()
-	held := false
-	look := func(sn *store.Snapshot) {
-		if held = held || c.in(sn, kinds.Current()); held {
-			stop()
-		}
-	}
-	// Evaluate the newest state after every change of any object.
-	err := s.Follow(following, "", look, func([]*store.Event) { look(s.Snapshot()) })
-	switch {
-	case held:
-		return nil
-	case err != nil:
-		return fmt.Errorf("wait for %s: %w", c.text, err)
-	}
-	return ctx.Err()
-}
-
-// WaitIn does the same as Wait in the cluster of a client.
-func (c *Condition) WaitIn(ctx context.Context, objects client.Client) error {
+// Wait returns nil when the condition is true in the cluster of a client, or the error of ctx if
+// that ends first. It is an error if the cluster does not have the kind.
+func (c *Condition) Wait(ctx context.Context, objects client.Client) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	kind, err := c.kindIn(objects)
@@ -156,34 +134,6 @@ func (h *handler) evaluate(obj client.Object) {
 func (h *handler) OnAdd(obj client.Object, _ bool)  { h.evaluate(obj) }
 func (h *handler) OnUpdate(_, obj client.Object)    { h.evaluate(obj) }
 func (h *handler) OnDelete(_ client.Object, _ bool) {}
-
-// in reports whether the condition is true in a snapshot.
-func (c *Condition) in(sn *store.Snapshot, kinds *resource.Set) bool {
-	res := c.resource(kinds)
-	if res == nil {
-		return false
-	}
-	namespace := c.namespace
-	if !res.Namespaced {
-		namespace = ""
-	}
-	obj := sn.Get(res.Key(namespace, c.name))
-	return obj != nil && c.holds(obj.Data)
-}
-
-func (c *Condition) resource(kinds *resource.Set) *resource.Resource {
-	name, group, _ := strings.Cut(strings.ToLower(c.kind), ".")
-	for _, res := range kinds.All() {
-		if group != "" && group != res.Group {
-			continue
-		}
-		if name == res.Plural || name == res.Singular || name == strings.ToLower(res.Kind) ||
-			slices.Contains(res.ShortNames, name) {
-			return res
-		}
-	}
-	return nil
-}
 
 // holds reports whether the condition is true for an object, as JSON.
 func (c *Condition) holds(data []byte) bool {
