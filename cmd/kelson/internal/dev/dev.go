@@ -342,7 +342,7 @@ func develop(ctx context.Context, proj *project.Project, opts devOptions, c *clu
 	}
 	defer l.Stop()
 	if condition != nil {
-		go func() { held <- condition.Wait(ctx, c.client) }()
+		go func() { held <- condition.Wait(ctx, c.rest) }()
 	}
 	ran := make(chan error, 1)
 	running, stopRunning := context.WithCancel(ctx)

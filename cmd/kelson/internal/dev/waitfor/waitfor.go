@@ -16,8 +16,11 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/jsonpath"
 
 	"kelson.dev/operator/client"
@@ -77,14 +80,18 @@ func Parse(text string) (*Condition, error) {
 
 func (c *Condition) String() string { return c.text }
 
-// Wait returns nil when the condition is true in the cluster of a client, or the error of ctx if
-// that ends first. It is an error if the cluster does not have the kind.
-func (c *Condition) Wait(ctx context.Context, objects client.Client) error {
+// Wait returns nil when the condition is true in a cluster, or the error of ctx if that ends first.
+// It is an error if the cluster does not have the kind.
+func (c *Condition) Wait(ctx context.Context, config *rest.Config) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	kind, err := c.kindIn(objects)
+	kind, err := c.kindIn(config)
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", c.text, err)
+	}
+	objects, err := client.New(client.Config{REST: config})
+	if err != nil {
+		return err
 	}
 	informers, err := informer.New(informer.Config{Client: objects})
 	if err != nil {
@@ -109,9 +116,35 @@ func (c *Condition) Wait(ctx context.Context, objects client.Client) error {
 var errHeld = errors.New("the condition is true")
 
 // kindIn returns the kind with the condition's plural, singular, short or kind name.
-func (c *Condition) kindIn(objects client.Client) (schema.GroupVersionKind, error) {
-	name, group, _ := strings.Cut(strings.ToLower(c.kind), ".")
-	return objects.Mapper().KindFor(schema.GroupVersionResource{Group: group, Resource: name})
+func (c *Condition) kindIn(config *rest.Config) (schema.GroupVersionKind, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	// The error of a group that does not answer matters only if no other has the kind.
+	lists, err := d.ServerPreferredResources()
+	for _, list := range lists {
+		version, parseErr := schema.ParseGroupVersion(list.GroupVersion)
+		if parseErr != nil {
+			continue
+		}
+		for i := range list.APIResources {
+			if c.names(version.Group, &list.APIResources[i]) {
+				return version.WithKind(list.APIResources[i].Kind), nil
+			}
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("the cluster has no kind %q", c.kind)
+	}
+	return schema.GroupVersionKind{}, err
+}
+
+// names reports whether the condition's kind names a resource of a group.
+func (c *Condition) names(group string, r *metav1.APIResource) bool {
+	name, inGroup, _ := strings.Cut(strings.ToLower(c.kind), ".")
+	return (inGroup == "" || inGroup == group) && (name == r.Name || name == r.SingularName ||
+		name == strings.ToLower(r.Kind) && !strings.Contains(r.Name, "/") || slices.Contains(r.ShortNames, name))
 }
 
 // handler evaluates the condition on every state of the object.

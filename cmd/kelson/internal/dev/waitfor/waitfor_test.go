@@ -3,6 +3,8 @@ package waitfor
 import (
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestConditionsHold(t *testing.T) {
@@ -27,6 +29,30 @@ func TestConditionsHold(t *testing.T) {
 		}
 		if got := c.holds([]byte(object)); got != want {
 			t.Errorf("%s holds: %v", text, got)
+		}
+	}
+}
+
+// A condition names its kind as kubectl does.
+func TestNamesOfKinds(t *testing.T) {
+	for text, want := range map[string]bool{
+		"deployments/a:{.x}":       true,
+		"deployment/a:{.x}":        true,
+		"Deployment/a:{.x}":        true,
+		"deploy/a:{.x}":            true,
+		"deploy.apps/a:{.x}":       true,
+		"deployments.apps/a:{.x}":  true,
+		"deployments.other/a:{.x}": false,
+		"dep/a:{.x}":               false,
+	} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &metav1.APIResource{Name: "deployments", SingularName: "deployment", Kind: "Deployment",
+			ShortNames: []string{"deploy"}}
+		if got := c.names("apps", r); got != want {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }
