@@ -1,4 +1,4 @@
-package data
+package main
 
 import (
 	"bytes"
@@ -10,11 +10,12 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/cmd/kelson/internal/data"
 )
 
-func run(t *testing.T, args ...string) (out string, err error) {
+func dataCommand(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
-	c := Command()
+	c := data.Command()
 	var stdout, stderr bytes.Buffer
 	c.SetArgs(args)
 	c.SetOut(&stdout)
@@ -35,25 +36,25 @@ func TestCheckNamesTheObjectToRemove(t *testing.T) {
 			Data: []byte(large)},
 		store.Record{Key: store.Key{Resource: "deployments.apps", Namespace: "a", Name: "bad"}, Revision: 3, Created: 3,
 			Data: []byte(`{"kind":"Deployment","metadata":[]}`)})
-	_, err := run(t, "check", dir)
+	_, err := dataCommand(t, "check", dir)
 	if err == nil || !strings.Contains(err.Error(), "deployments.apps a/bad (Deployment): ") {
 		t.Fatalf("check: %v", err)
 	}
 	_, hint, _ := strings.Cut(err.Error(), "kelson data ")
 	hint, _, _ = strings.Cut(hint, " takes")
 	saved := filepath.Join(t.TempDir(), "bad.json")
-	if out, err := run(t, strings.Fields(strings.Replace(hint, "FILE", saved, 1))...); err != nil ||
+	if out, err := dataCommand(t, strings.Fields(strings.Replace(hint, "FILE", saved, 1))...); err != nil ||
 		!strings.Contains(out, "removed deployments.apps a/bad from ") {
 		t.Fatalf("%s: %q, %v", hint, out, err)
 	}
 	if data, err := os.ReadFile(saved); err != nil || string(data) != `{"kind":"Deployment","metadata":[]}` {
 		t.Errorf("saved %q, %v", data, err)
 	}
-	if out, err := run(t, "check", dir); err != nil || !strings.Contains(out, "sound: 1 objects") ||
+	if out, err := dataCommand(t, "check", dir); err != nil || !strings.Contains(out, "sound: 1 objects") ||
 		!strings.Contains(out, "configmaps a/large (ConfigMap): ") {
 		t.Errorf("check afterwards: %q, %v", out, err)
 	}
-	if out, err := run(t, "check", dir, "-o", "json"); err != nil || !strings.Contains(out, `"name": "large"`) {
+	if out, err := dataCommand(t, "check", dir, "-o", "json"); err != nil || !strings.Contains(out, `"name": "large"`) {
 		t.Errorf("check in JSON: %q, %v", out, err)
 	}
 }
