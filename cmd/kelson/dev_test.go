@@ -99,6 +99,13 @@ func TestDevReloadsOnSave(t *testing.T) {
 	edit(controller, "return operator.Result{}, undefined", "return operator.Result{}, nil")
 	says("changed                       " + controller)
 
+	// The definition lacks a field of the sample.
+	edit("config/samples/webapp_v1_welcome.yaml", "foo: baz", "food: baz")
+	says(".spec.food: field not declared in schema; did you mean spec.foo?")
+	says("correct them: kelson dev applies samples again when files change")
+	edit("config/samples/webapp_v1_welcome.yaml", "food: baz", "foo: bar")
+	says("changed (generation 3)")
+
 	// A changed type becomes a changed definition in the cluster.
 	edit(types, "	Foo *string", "	// +kubebuilder:validation:MinLength=1\n	Foo *string")
 	says("generated config/crd/bases/webapp.example.com_welcomes.yaml")

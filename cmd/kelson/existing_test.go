@@ -112,6 +112,23 @@ kind: Deployment
 metadata: {name: controller-manager, namespace: system}
 spec: {template: {spec: {containers: [{name: manager, args: [--patched]}]}}}
 -- config/default/all.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Shop, plural: shops, singular: shop, listKind: ShopList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+---
+apiVersion: rbac.authorization.k8s.io/v1beta1
+kind: ClusterRole
+metadata: {name: old}
+---
+apiVersion: monitoring.example.com/v1
+kind: Monitor
+metadata: {name: none}
+---
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: manager, namespace: system}
@@ -178,6 +195,10 @@ spec:
       - {name: settings, configMap: {name: settings}}
 -- config/samples/broken.yaml --
 kind: [
+-- config/samples/other.yaml --
+apiVersion: example.com/v1
+kind: My-shop
+metadata: {name: other}
 -- config/samples/sample.yaml --
 apiVersion: v1
 kind: ConfigMap
@@ -239,7 +260,10 @@ func TestDevExistingProject(t *testing.T) {
 	const user = "system:serviceaccount:shop-system:manager"
 	for _, part := range []string{"runs with [--patched] shop-system fast hello from the image", "created: 201", "secrets: 403",
 		"do not allow it to list secrets: add +kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list",
-		"broken.yaml: error converting YAML", "continuing with the 1 other samples",
+		"broken.yaml: error converting YAML", "continuing with the 2 other samples",
+		"not applied: ClusterRole of rbac.authorization.k8s.io/v1beta1: the cluster serves rbac.authorization.k8s.io/v1",
+		"not applied: Monitor.monitoring.example.com, which the cluster does not serve: --definitions",
+		"not applied: My-shop.example.com, which the cluster does not serve: the group has Shop",
 		"the operator's image has templates at /etc/templates",
 		"issued 1 certificates", "kelson rights " + dir + " --audit-log " + log + " --user " + user} {
 		if !strings.Contains(said, part) {

@@ -271,3 +271,36 @@ func TestRightsOfTestsWithoutOperator(t *testing.T) {
 		}
 	}
 }
+
+// Markers that controller-gen ignores are warnings in the projects of other tools, as in kelson
+// generate.
+func TestRightsOfIgnoredMarkers(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "audit.log")
+	for name, text := range map[string]string{
+		"go.mod":  "module example.com/p\n",
+		"PROJECT": "version: \"3\"\nlayout: [go.kubebuilder.io/v4]\ndomain: example.com\nrepo: example.com/p\n",
+		"p.go": "package p\n\n//+kubebuilder:rbac:groups=\"\",resources=pods,verbs=list\n\n" +
+			"//+kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list\nfunc Reconcile() {}\n",
+		"audit.log": `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"list",` +
+			`"user":{"username":"u"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200}}` + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOWORK", "off")
+	got := command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
+	wantContains(t, "the summary", got.stdout, "1 requests, which need 1 rules: 0 missing")
+	wantContains(t, "the warnings", got.stderr, "warning: "+filepath.Join(dir, "p.go")+":5:3: misplaced marker +kubebuilder:rbac")
+	if got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "PROJECT"), []byte("version: \"3\"\nlayout: [kelson.dev/v1]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
+	if got.code != 1 || !strings.Contains(got.stderr, "misplaced marker") || strings.Contains(got.stderr, "warning: /") {
+		t.Errorf("in a project of kelson init: %+v", got)
+	}
+}

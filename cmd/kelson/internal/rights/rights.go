@@ -136,7 +136,7 @@ func run(c *cobra.Command, dir string, o options) error {
 	if o.yaml && !o.tests && !o.explore {
 		return o.printRoles(c, all, names)
 	}
-	d, err := declaredIn(c.Context(), dir)
+	d, err := declaredIn(c.Context(), dir, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -247,14 +247,25 @@ type declared struct {
 	markers []rbac.Declaration
 }
 
-func declaredIn(ctx context.Context, dir string) (*declared, error) {
+// declaredIn reads the markers of the project in dir. As in kelson generate, markers that
+// controller-gen ignores are errors, but warnings if Kelson did not create the project.
+func declaredIn(ctx context.Context, dir string, warnings io.Writer) (*declared, error) {
 	ws, err := loader.Open(ctx, loader.Config{Dir: dir})
 	if err != nil {
 		return nil, err
 	}
 	api, err := model.Build(ws, marker.Standard())
-	if err := errors.Join(err, errors.Join(api.MarkerErrors...)); err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if len(api.MarkerErrors) > 0 {
+		existing, err := project.Existing(ws.Dir())
+		if err := errors.Join(err, errors.Join(api.MarkerErrors...)); !existing {
+			return nil, err
+		}
+		for _, ignored := range api.MarkerErrors {
+			fmt.Fprintf(warnings, "warning: %v\n", ignored)
+		}
 	}
 	d := &declared{dir: ws.Dir(), markers: rbac.Declared(api)}
 	d.roles, _ = rbac.Roles(api, ws, rbac.DefaultRole) // kelson generate prints the warnings

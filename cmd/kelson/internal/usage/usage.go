@@ -124,7 +124,7 @@ func nearFlag(c *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if name := nearest(unknown.GetSpecifiedName(), names); name != "" {
+	if name := similar.Nearest(unknown.GetSpecifiedName(), names); name != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, name)
 	}
 	return err
@@ -137,21 +137,10 @@ func nearCommand(parent *cobra.Command, err error, given string) error {
 			names = append(names, c.Name())
 		}
 	}
-	if name := nearest(given, names); name != "" {
+	if name := similar.Nearest(given, names); name != "" {
 		return fmt.Errorf("%w; did you mean %s?", err, name)
 	}
 	return err
-}
-
-// nearest returns the name with the fewest edits to the given one, if these are few.
-func nearest(given string, names []string) string {
-	best, least := "", max(1, len(given)/3)+1
-	for _, name := range names {
-		if n := similar.Distance(given, name); n < least {
-			best, least = name, n
-		}
-	}
-	return best
 }
 
 // groups are the groups of commands in the help of the program, in order. Others follow.

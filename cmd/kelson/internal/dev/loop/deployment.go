@@ -42,8 +42,9 @@ type deployment struct {
 	dependencies deployed.Dependencies
 	missing      chan need       // what the operator needs and the project does not deploy
 	looked       map[string]bool // API groups whose definitions were looked for
-	skipped      map[string]bool // kinds that the cluster does not serve
+	skipped      map[string]bool // versions of kinds that the cluster does not serve
 	certified    bool            // certify was called
+	hinted       bool            // hint was called
 	starts       int
 }
 
@@ -171,7 +172,7 @@ func (d *deployment) definitions(ctx context.Context, l *Loop) error {
 		return err
 	}
 	_, rest := d.split()
-	return l.apply(ctx, d.served(l, rest))
+	return l.apply(ctx, d.served(ctx, l, rest))
 }
 
 // split separates the webhook configurations from the other objects.
@@ -187,13 +188,13 @@ func (d *deployment) split() (hooks, rest manifests.Objects) {
 }
 
 // served returns the objects whose kinds the cluster serves, and logs the other kinds.
-func (d *deployment) served(l *Loop, objects manifests.Objects) (served manifests.Objects) {
+func (d *deployment) served(ctx context.Context, l *Loop, objects manifests.Objects) (served manifests.Objects) {
 	for _, obj := range objects {
 		kind := obj.GroupVersionKind()
 		if _, err := l.cfg.Client.Mapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
-			if name := kind.GroupKind().String(); !d.skipped[name] {
+			if name := kind.String(); !d.skipped[name] {
 				d.skipped[name] = true
-				l.cfg.Log.Printf("manifests", "not applied: %s, which the cluster does not serve", name)
+				l.cfg.Log.Printf("manifests", "not applied: %s", l.unserved(ctx, kind))
 			}
 			continue
 		}
@@ -259,6 +260,10 @@ func (d *deployment) ready(ctx context.Context, l *Loop) error {
 			}
 		case <-timeout.C:
 			l.cfg.Log.Printf(l.subject(), "not ready after %s", readyTimeout)
+			if !d.hinted {
+				d.hinted = true
+				l.hint(ctx, &d.current.Manager.Spec.Template.Spec, key.Namespace, d.current.Objects)
+			}
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -300,7 +305,7 @@ func (d *deployment) certify(ctx context.Context, l *Loop, folder string) error 
 	l.cfg.Log.Printf("webhooks", "config/default deploys no certificate for the webhooks that the operator serves: "+
 		"%s; to deploy one, %s", called, enable)
 	d.starts++
-	return errors.Join(l.apply(ctx, d.current.Definitions), l.apply(ctx, d.served(l, rest)), d.start(ctx, l),
+	return errors.Join(l.apply(ctx, d.current.Definitions), l.apply(ctx, d.served(ctx, l, rest)), d.start(ctx, l),
 		l.apply(ctx, hooks))
 }
 
@@ -365,12 +370,12 @@ func (d *deployment) samples(ctx context.Context, l *Loop, all manifests.Objects
 	}
 	deadline := time.Now().Add(readyTimeout)
 	for {
-		err := l.apply(ctx, d.served(l, all))
+		err := l.apply(ctx, d.served(ctx, l, all))
 		if err == nil {
 			return nil
 		}
 		if !unanswered(err) || time.Now().After(deadline) {
-			l.fail("samples", err)
+			l.failSamples(err)
 			return nil
 		}
 		select {

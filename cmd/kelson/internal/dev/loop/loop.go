@@ -249,7 +249,7 @@ func (l *Loop) reload(ctx context.Context, files []string) {
 		}
 	}
 	if err := l.samples(ctx); err != nil {
-		l.fail("samples", err)
+		l.failSamples(err)
 	}
 }
 
@@ -270,6 +270,16 @@ func (l *Loop) fail(subject string, err error) {
 	for line := range strings.Lines(err.Error()) {
 		l.cfg.Log.Printf(subject, "✗ %s", strings.TrimRight(line, "\n"))
 	}
+}
+
+// failSamples logs that samples were refused, and the next step.
+func (l *Loop) failSamples(err error) {
+	l.fail("samples", err)
+	next := "start kelson dev again"
+	if l.cfg.Reload {
+		next = "kelson dev applies samples again when files change"
+	}
+	l.cfg.Log.Printf("samples", "correct them: %s", next)
 }
 
 // subject names the project's program in the log.
@@ -535,7 +545,7 @@ func (l *Loop) apply(ctx context.Context, objects manifests.Objects) error {
 			}
 			if err := l.applyOne(ctx, obj.DeepCopy()); err != nil {
 				rejected = append(rejected, obj)
-				errs = append(errs, fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err))
+				errs = append(errs, fmt.Errorf("apply %s %s: %w%s", obj.GetKind(), obj.GetName(), err, l.advice(ctx, obj, err)))
 				continue
 			}
 			l.applied[key] = sum

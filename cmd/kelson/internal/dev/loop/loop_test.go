@@ -6,10 +6,18 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
+	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
 )
 
@@ -62,4 +70,69 @@ func TestSamplesAreLogged(t *testing.T) {
 	check("continuing with the 1 other samples until all can be read: --samples names other files or folders")
 	write("a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 	check("")
+}
+
+// The roles of an operator name the kinds of other operators that it needs.
+func TestUnservedInRoles(t *testing.T) {
+	var objects manifests.Objects
+	for _, text := range []string{
+		`{kind: ClusterRole, rules: [{apiGroups: ["", "vault.example.com"], resources: [pods, vaults, vaults/status]}]}`,
+		`{kind: Role, rules: [{apiGroups: [other.example.com], resources: [things]}, {apiGroups: ["*"], resources: [a]}]}`,
+		`{kind: ClusterRole, rules: [{apiGroups: [""], resources: ["*"]}, {nonResourceURLs: [/metrics]}]}`,
+		`{kind: Service}`,
+	} {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, obj)
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, meta.RESTScopeNamespace)
+	got := strings.Join(unservedInRoles(objects, mapper), " ")
+	if want := "pods.vault.example.com things.other.example.com vaults vaults.vault.example.com"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	own := &unstructured.Unstructured{}
+	own.SetName("things.example.com")
+	missing := []string{"others.example.com", "things.example.com"}
+	if got := nextDefinition(missing, manifests.Objects{own}); !strings.Contains(got, "config/crd/bases defines things.example.com: list it") {
+		t.Errorf("an unlisted definition: %q", got)
+	}
+	if got := nextDefinition(missing, nil); !strings.Contains(got, "--definitions installs") {
+		t.Errorf("definitions of others: %q", got)
+	}
+}
+
+// A pod does not start without the Secrets and ConfigMaps that it names, unless they are optional.
+func TestReferences(t *testing.T) {
+	var pod corev1.PodSpec
+	if err := yaml.Unmarshal([]byte(`
+containers:
+- env:
+  - {name: A, value: a}
+  - {name: B, valueFrom: {secretKeyRef: {name: token, key: value}}}
+  - {name: C, valueFrom: {secretKeyRef: {name: other, key: value, optional: true}}}
+  - {name: D, valueFrom: {configMapKeyRef: {name: settings, key: d}}}
+  envFrom: [{secretRef: {name: token}}, {configMapRef: {name: more}}]
+volumes:
+- {name: a, secret: {secretName: certificate}}
+- {name: b, configMap: {name: settings}}
+- {name: c, emptyDir: {}}
+`), &pod); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range references(&pod) {
+		got = append(got, r.create("system"))
+	}
+	want := []string{
+		"kubectl create secret generic token -n system --from-literal=value=VALUE",
+		"kubectl create configmap settings -n system --from-literal=d=VALUE",
+		"kubectl create configmap more -n system --from-literal=KEY=VALUE",
+		"kubectl create secret generic certificate -n system --from-literal=KEY=VALUE",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
