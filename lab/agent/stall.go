@@ -34,7 +34,11 @@ func (p *Process) watchStalls(allowed bool) {
 		case <-p.ended:
 			return
 		case now := <-tick.C:
-			s.observe(p.turn.Load(), now, usageOf(p.cmd.Process.Pid))
+			turn, u := p.turn.Load(), usage{}
+			if turn%2 == 1 {
+				u = usageOf(p.cmd.Process.Pid)
+			}
+			s.observe(turn, now, u)
 			if reason := s.reason(now, limit); reason != "" {
 				p.stalled.Store(&reason)
 				// The runtime writes the stacks of all goroutines, and ends the process.

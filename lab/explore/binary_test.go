@@ -106,7 +106,7 @@ func keepsPod() []operator.Part {
 func TestMain(m *testing.M) {
 	run, ok := programs[os.Getenv(operatorVariable)]
 	if !ok {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -118,6 +118,17 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// runTests runs the tests with a folder for the programs that they share.
+func runTests(m *testing.M) int {
+	var err error
+	if built, err = os.MkdirTemp("", "kelson-explore-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(built)
+	return m.Run()
 }
 
 // binaryScenario is a scenario with one of the programs.

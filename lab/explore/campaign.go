@@ -284,6 +284,7 @@ type campaign struct {
 	base       *baseline
 	reference  *outcomes // of the baseline
 	begin, end time.Time
+	curves     time.Duration // the real time that curves have taken
 	options    Options
 	states     map[[32]byte]bool
 	points     map[Point]bool  // points that a run had
@@ -535,8 +536,10 @@ func (c *campaign) found(alarm Alarm, plan Plan, r *result) {
 	if c.signatures[alarm.signature()] {
 		return
 	}
-	if c.wire == nil {
-		alarm.Curve = c.curve(alarm, c.reference)
+	if limit := curveTime(time.Since(c.begin), c.curves); c.wire == nil && limit > 0 && c.cause(&alarm) == nil {
+		began := time.Now()
+		alarm.Curve = c.curve(alarm, c.reference, limit)
+		c.curves += time.Since(began)
 	}
 	c.add(alarm)
 }
@@ -555,16 +558,21 @@ func compareBool(a, b bool) int {
 // add reports an alarm.
 func (c *campaign) add(alarm Alarm) {
 	c.signatures[alarm.signature()] = true
-	for _, earlier := range c.report.Alarms {
-		if earlier.SameAs == nil && earlier.sameCause(&alarm) {
-			alarm.SameAs = append(Plan{}, earlier.Plan...) // not nil
-			break
-		}
-	}
+	alarm.SameAs = c.cause(&alarm)
 	c.report.Alarms = append(c.report.Alarms, alarm)
 	if c.options.Found != nil {
 		c.options.Found(alarm)
 	}
+}
+
+// cause returns the plan of an earlier alarm that probably has the same cause; nil for none.
+func (c *campaign) cause(alarm *Alarm) Plan {
+	for _, earlier := range c.report.Alarms {
+		if earlier.SameAs == nil && earlier.sameCause(alarm) {
+			return append(Plan{}, earlier.Plan...) // not nil
+		}
+	}
+	return nil
 }
 
 var numbers = regexp.MustCompile(`\d+`)

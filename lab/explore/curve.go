@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,22 +18,37 @@ type branch struct {
 }
 
 const (
-	curvePoints = 12 // maximum per curve
+	curvePoints = 12 // maximum per curve, of which the search needs about half
 	curveRuns   = 4  // per point
-	// curveTime is the real time after which no more points are added. It only ends curves of runs
-	// that take seconds, such as those in which an operator repeats a request for a day.
-	curveTime = time.Minute
 )
 
+// The real time after which no more points are added to the curves of an exploration: a share of
+// the time since its begin, but at least leastCurves for each exploration. It only ends curves of
+// runs that take seconds, such as those of operators with many objects. Otherwise, the curves of a
+// few alarms could take more time than all plans.
+const (
+	curveShare  = 5 // a fifth
+	leastCurves = 20 * time.Second
+)
+
+// curveTime returns how much real time is left for curves, of an exploration that has taken some
+// time, of which curves have taken a part.
+func curveTime(since, curves time.Duration) time.Duration {
+	return max(leastCurves, since/curveShare) - curves
+}
+
 // curve returns points for steps around the first fault of an alarm and up to its end. At the step
-// where the share of failures becomes 1, the failure has become inevitable.
-func (e *explorer) curve(a Alarm, reference *outcomes) []explored.Point {
-	var points []explored.Point
+// where the share of failures becomes 1, the failure has become inevitable. The points are those of
+// a search for this step. No point is added after some real time.
+func (e *explorer) curve(a Alarm, reference *outcomes, limit time.Duration) []explored.Point {
 	begin := time.Now()
-	for _, step := range curveSteps(a.Steps) {
-		if time.Since(begin) >= curveTime {
-			break
+	steps, points := curveSteps(a.Steps), map[int]explored.Point{}
+	// inevitable adds the point of a step, and reports whether all of its runs fail.
+	inevitable := func(i int) bool {
+		if time.Since(begin) >= limit {
+			return true
 		}
+		step := steps[i]
 		p := explored.Point{Step: step, Text: a.Steps[step], Runs: curveRuns}
 		for seed := range uint64(curveRuns) {
 			r := e.runWith(a.Plan, nil, &branch{after: step + 1, seed: seed})
@@ -40,9 +56,30 @@ func (e *explorer) curve(a Alarm, reference *outcomes) []explored.Point {
 				p.Failures++
 			}
 		}
-		points = append(points, p)
+		points[i] = p
+		return p.Failures == p.Runs
 	}
-	return points
+	search(len(steps), inevitable)
+	var sorted []explored.Point
+	for _, i := range slices.Sorted(maps.Keys(points)) {
+		sorted = append(sorted, points[i])
+	}
+	return sorted
+}
+
+// search calls holds with numbers below n: with the first and the last one, and then with those
+// that find the first one for which it holds.
+func search(n int, holds func(int) bool) {
+	if n == 0 || holds(0) || n == 1 || !holds(n-1) {
+		return
+	}
+	for low, high := 0, n-1; high-low > 1; {
+		if middle := (low + high) / 2; holds(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
 }
 
 // curveSteps chooses the steps of a curve: those around the first fault, and others up to the end

@@ -263,9 +263,28 @@ func (h *history) state() State {
 	}
 	h.outside.objects(s.objects)
 	for _, same := range s.objects {
-		slices.SortFunc(same, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		sortByText(same)
 	}
 	return s
+}
+
+// sortByText sorts objects by their texts, each of which takes long to make.
+func sortByText(objects []map[string]any) {
+	if len(objects) < 2 {
+		return
+	}
+	type text struct {
+		object map[string]any
+		text   string
+	}
+	texts := make([]text, len(objects))
+	for i, o := range objects {
+		texts[i] = text{o, fmt.Sprint(o)}
+	}
+	slices.SortFunc(texts, func(a, b text) int { return strings.Compare(a.text, b.text) })
+	for i, t := range texts {
+		objects[i] = t.object
+	}
 }
 
 func compareKeys(a, b store.Key) int {

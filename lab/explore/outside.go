@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -141,7 +140,7 @@ func (o *outside) objects(to map[string][]map[string]any) {
 			}
 			to[id] = append(to[id], object)
 		}
-		slices.SortFunc(to[id], func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		sortByText(to[id])
 	}
 }
 

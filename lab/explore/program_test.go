@@ -1,9 +1,13 @@
 package explore_test
 
 import (
+	"context"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,16 +19,46 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// virtualProgram is the scenario of an operator without dependencies, in virtual time.
-func virtualProgram(t *testing.T, env ...string) explore.Scenario {
+// builtProgram returns the file of the operator in testdata/program, which the first test builds:
+// one that calls services, or another one.
+func builtProgram(t *testing.T, services bool) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("compiles a program")
 	}
-	file := filepath.Join(t.TempDir(), "operator")
-	if err := (agent.Program{Dir: "testdata/program"}).Build(t.Context(), t.TempDir(), file); err != nil {
+	build := builtOnce
+	if services {
+		build = builtForServices
+	}
+	file, err := build()
+	if err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+var builtOnce, builtForServices = sync.OnceValues(func() (string, error) { return buildProgram(false) }),
+	sync.OnceValues(func() (string, error) { return buildProgram(true) })
+
+// built is the folder of these programs; see TestMain.
+var built string
+
+func buildProgram(services bool) (string, error) {
+	file := filepath.Join(built, fmt.Sprint("operator-", services))
+	// The agent's folder is the same in all runs, so its package is compiled once.
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	program := agent.Program{Dir: "testdata/program", Services: services,
+		Shared: filepath.Join(cache, "kelson", "builds")}
+	return file, program.Build(context.Background(), filepath.Join(built, fmt.Sprint("overlay-", services)), file)
+}
+
+// virtualProgram is the scenario of an operator without dependencies, in virtual time.
+func virtualProgram(t *testing.T, env ...string) explore.Scenario {
+	t.Helper()
+	file := builtProgram(t, false)
 	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"web": "yes"}}}
 	return explore.Scenario{Program: &explore.Binary{Path: file, Env: env},
 		Inputs: []explore.Input{explore.Create(web)}}

@@ -26,7 +26,7 @@ import (
 func runs(t *testing.T) int {
 	n, err := strconv.Atoi(os.Getenv(explore.RepeatVariable))
 	if err != nil {
-		return 5
+		return 3
 	}
 	t.Setenv(explore.RepeatVariable, "")
 	return n

@@ -2,7 +2,6 @@ package explore_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,22 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kelson.dev/lab/agent"
 	"kelson.dev/lab/explore"
 )
 
 // servicesProgram builds an operator that calls services with a transport of its own.
 func servicesProgram(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
-	file := filepath.Join(t.TempDir(), "operator")
-	program := agent.Program{Dir: "testdata/program", Services: true}
-	if err := program.Build(t.Context(), t.TempDir(), file); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return builtProgram(t, true)
 }
 
 // zones returns an operator that creates a zone in a service for each ConfigMap.

@@ -172,7 +172,7 @@ func (n *names) value(v any, generation int64) any {
 	case string:
 		return n.text(v)
 	case int64:
-		if n.isUnixNumber(v, units[1:]) {
+		if n.isUnixNumber(v, units[1:], lateValues) {
 			return "a time"
 		}
 	}

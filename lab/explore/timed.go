@@ -11,11 +11,13 @@ import (
 // the creation changes such a name. The times of a run are known, so what has the form of a time
 // and is one of the run counts as one. In virtual time, the year is 2000.
 
-// A time of a run is at most earlyTimes before its begin, because of time zones, or lateTimes after
-// it, because a schedule may name the next time.
+// A time of a run is at most earlyTimes before its begin, because of time zones, or lateNames after
+// it, because a schedule may name the next time. For values, that is lateValues: other numbers may
+// look like times of a year.
 const (
 	earlyTimes = 24 * time.Hour
-	lateTimes  = 366 * 24 * time.Hour
+	lateNames  = 366 * 24 * time.Hour
+	lateValues = 31 * 24 * time.Hour
 )
 
 var (
@@ -34,9 +36,9 @@ var dateLayouts = map[int]string{8: "20060102", 10: "2006010215", 12: "200601021
 var units = []time.Duration{time.Minute, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond}
 
 // ofRun reports whether a time is one of the run.
-func (n *names) ofRun(t time.Time) bool {
+func (n *names) ofRun(t time.Time, late time.Duration) bool {
 	since := t.Sub(n.began)
-	return since >= -earlyTimes && since <= lateTimes
+	return since >= -earlyTimes && since <= late
 }
 
 // withoutTimes replaces the times of the run in a name by *.
@@ -44,40 +46,40 @@ func (n *names) withoutTimes(name string) string {
 	if !numberForm.MatchString(dateSeparators.Replace(name)) {
 		return name // the usual case
 	}
-	name = replaceWhole(dateForm, name, n.isDate)
-	return replaceWhole(numberForm, name, func(digits string) bool { return n.isUnix(digits, units) })
+	name = replaceWhole(dateForm, name, func(text string) bool { return n.isDate(text, lateNames) })
+	return replaceWhole(numberForm, name, func(digits string) bool { return n.isUnix(digits, units, lateNames) })
 }
 
 // isTime reports whether a text is a time of the run: a date with a time of day, or a Unix time.
 // Dates alone and minutes are not, because their values have few digits.
 func (n *names) isTime(text string) bool {
 	if numberForm.FindString(text) == text {
-		return n.isUnix(text, units[1:])
+		return n.isUnix(text, units[1:], lateValues)
 	}
-	return len(text) > len("2006-01-02") && dateForm.FindString(text) == text && n.isDate(text)
+	return len(text) > len("2006-01-02") && dateForm.FindString(text) == text && n.isDate(text, lateValues)
 }
 
 // isDate reports whether a text of dateForm is a time of the run.
-func (n *names) isDate(text string) bool {
+func (n *names) isDate(text string, late time.Duration) bool {
 	digits := dateSeparators.Replace(text)
 	t, err := time.Parse(dateLayouts[len(digits)], digits)
-	return err == nil && n.ofRun(t)
+	return err == nil && n.ofRun(t, late)
 }
 
 // isUnix reports whether a number is a time of the run in one of some units.
-func (n *names) isUnix(digits string, units []time.Duration) bool {
+func (n *names) isUnix(digits string, units []time.Duration, late time.Duration) bool {
 	number, err := strconv.ParseInt(digits, 10, 64)
-	return err == nil && n.isUnixNumber(number, units)
+	return err == nil && n.isUnixNumber(number, units, late)
 }
 
-func (n *names) isUnixNumber(number int64, units []time.Duration) bool {
+func (n *names) isUnixNumber(number int64, units []time.Duration, late time.Duration) bool {
 	for _, unit := range units {
 		perSecond := int64(time.Second / unit)
 		if perSecond == 0 {
-			if n.ofRun(time.Unix(number*int64(unit/time.Second), 0)) {
+			if n.ofRun(time.Unix(number*int64(unit/time.Second), 0), late) {
 				return true
 			}
-		} else if n.ofRun(time.Unix(number/perSecond, 0)) {
+		} else if n.ofRun(time.Unix(number/perSecond, 0), late) {
 			return true
 		}
 	}

@@ -57,6 +57,30 @@ func TestReplaceGenerated(t *testing.T) {
 	}
 }
 
+// A curve needs few points to find the step at which a failure becomes inevitable, and curves take
+// a share of the time of an exploration.
+func TestCurveSearch(t *testing.T) {
+	for first := range 13 {
+		calls, found := 0, 12
+		search(12, func(i int) bool {
+			if calls++; i >= first {
+				found = min(found, i)
+			}
+			return i >= first
+		})
+		if found != first || calls > 6 {
+			t.Errorf("from %d on: found %d with %d points", first, found, calls)
+		}
+	}
+	search(0, func(int) bool { panic("no points") })
+	for since, want := range map[time.Duration]time.Duration{time.Second: 15 * time.Second,
+		5 * time.Minute: 55 * time.Second} {
+		if got := curveTime(since, 5*time.Second); got != want {
+			t.Errorf("after %v: %v for curves, want %v", since, got, want)
+		}
+	}
+}
+
 func BenchmarkReplaceGenerated(b *testing.B) {
 	n := &names{generated: map[string]string{}}
 	for i := range 300 {
