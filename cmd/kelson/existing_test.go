@@ -231,9 +231,10 @@ func writeExisting(t *testing.T, replaced ...string) (dir string) {
 // devExisting runs kelson dev until the webhook has changed the sample, and returns its output.
 func devExisting(t *testing.T, dir string, args ...string) string {
 	t.Helper()
+	kelson := built(t, binary) // takes minutes on a busy machine
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, built(t, binary), append([]string{"dev", dir, "--generate=false", "--timeout", "100s",
+	cmd := exec.CommandContext(ctx, kelson, append([]string{"dev", dir, "--generate=false", "--timeout", "100s",
 		"--until", "configmap/sample:{.data.hooked}=yes"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	said, err := cmd.CombinedOutput()
