@@ -90,8 +90,8 @@ func TestLimiterOfClusters(t *testing.T) {
 // writes kinds that only it serves.
 func TestClientFromCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own, east := apitest.New(),
-			apitest.New()
+		own, east := apitest.New(), apitest.New()
+		own.RemoveKind("pods")
 		m, err := manager.New(manager.Config{REST: own.REST(), Name: "test", Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
 		pods := corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
