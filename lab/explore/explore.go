@@ -265,6 +265,9 @@ func (e *explorer) checkServed() error {
 	if err := checkKinds(e.scenario.Invariants, served); err != nil {
 		return err
 	}
+	if err := checkIgnored(e.scenario.Ignore, served); err != nil {
+		return err
+	}
 	return checkSimulated(e.scenario.Simulated, served)
 }
 

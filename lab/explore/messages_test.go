@@ -95,6 +95,9 @@ func TestRefusedScenarios(t *testing.T) {
 		"rule of an unknown kind": {with(func(s *explore.Scenario) {
 			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all.Secrets) < 2"}}
 		}), `invariant "one": the control plane serves no kind "Secrets"`},
+		"a resource without its group": {with(func(s *explore.Scenario) {
+			s.Ignore = []string{"jobs status.failed"}
+		}), `Ignore has "jobs status.failed": the control plane serves no resource "jobs": write jobs.batch`},
 		"rule about all kinds": {with(func(s *explore.Scenario) {
 			s.Invariants = []explore.Invariant{{Name: "one", Rule: "size(all) < 2"}}
 		}),

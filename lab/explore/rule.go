@@ -128,6 +128,28 @@ func checkKinds(invariants []Invariant, served []*resource.Resource) error {
 	return nil
 }
 
+// checkIgnored returns an error if an entry of Ignore names no resource, so that it ignores
+// nothing. Names of services have a colon.
+func checkIgnored(ignore []string, served []*resource.Resource) error {
+	for _, entry := range ignore {
+		name, _, _ := strings.Cut(entry, " ")
+		if strings.Contains(name, ":") || slices.ContainsFunc(served, func(r *resource.Resource) bool {
+			return r.GroupResource().String() == name
+		}) {
+			continue
+		}
+		err := fmt.Errorf("the scenario's Ignore has %q: the control plane serves no resource %q", entry, name)
+		plural, _, _ := strings.Cut(name, ".")
+		for _, r := range served {
+			if strings.EqualFold(r.Plural, plural) || strings.EqualFold(r.Kind, plural) {
+				return fmt.Errorf("%w: write %s", err, r.GroupResource())
+			}
+		}
+		return err
+	}
+	return nil
+}
+
 // checkSimulated returns an error if a simulated operator is for a kind that no resource has.
 func checkSimulated(rules []Simulated, served []*resource.Resource) error {
 	for _, s := range rules {
