@@ -90,8 +90,7 @@ func TestWatchFor(t *testing.T) {
 // Watches belong to a cluster, and end with it.
 func TestWatchForInClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hub, east := apitest.New(),
-			apitest.New(widgets)
+		hub, east := apitest.New(), apitest.New(widgets)
 		c, cms := user(t, east, "e")
 		cms[0].Data = map[string]string{"kinds": "Widget"}
 		must(t, c.Update(t.Context(), cms[0]))
