@@ -44,7 +44,6 @@ var realTime = map[string]string{
 	"operator/leader/lead":                                           slowPart,
 	"operator/manager/TestLoops":                                     slowPart,
 	"operator/manager/TestSecureMetrics":                             "pauses between its attempts, for two minutes",
-	"operator/manager/eventually":                                    "pauses between its attempts, for two minutes",
 	"operator/operatortest/TestChild":                                "is the process that its parent kills",
 	"operator/trace/Get":                                             slowPart,
 	"operator/trace/List":                                            slowPart,
