@@ -213,7 +213,7 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 		script = strings.ReplaceAll(script, "127.0.0.1:2379", etcdAddress(t, bin, &env))
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
 	cmd.Dir = dir
