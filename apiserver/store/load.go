@@ -116,17 +116,23 @@ func (l *loader) heads(batch []Record) []entry {
 func (l *loader) insert(batch []entry) {
 	v := l.view
 	for _, e := range batch {
-		v.objects.Load(e.object.path, e.object)
+		v.load(e.object, e.uidAndPath)
 		l.counts[e.object.Key.Resource]++
 		v.bytes += e.object.bytes() + indexBytes
-		if e.object.Head.UID != "" {
-			v.uids.Set(e.uidAndPath, struct{}{})
-		}
 		for i := range e.object.Head.Owners {
 			if uid := e.object.Head.Owners[i].UID; uid != "" {
 				v.owners.Set(join(uid, e.object.path), struct{}{})
 			}
 		}
+	}
+}
+
+// load adds an object that the view does not have to the trees of objects and UIDs. It only appends
+// to the first one if the path is behind all others.
+func (v *view) load(obj *Object, uidAndPath string) {
+	v.objects.Load(obj.path, obj)
+	if obj.Head.UID != "" {
+		v.uids.Set(uidAndPath, struct{}{})
 	}
 }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"slices"
 	"time"
 	"unsafe"
 
@@ -103,21 +102,16 @@ type slabs struct {
 	events  []Event
 }
 
-func (s *slabs) object() *Object {
-	if len(s.objects) == 0 {
-		s.objects = make([]Object, slabLength)
-	}
-	next := &s.objects[0]
-	s.objects = s.objects[1:]
-	return next
-}
+func (s *slabs) object() *Object { return take(&s.objects) }
+func (s *slabs) event() *Event   { return take(&s.events) }
 
-func (s *slabs) event() *Event {
-	if len(s.events) == 0 {
-		s.events = make([]Event, slabLength)
+// take returns the next element of a slab, or the first one of a new slab.
+func take[T any](slab *[]T) *T {
+	if len(*slab) == 0 {
+		*slab = make([]T, slabLength)
 	}
-	next := &s.events[0]
-	s.events = s.events[1:]
+	next := &(*slab)[0]
+	*slab = (*slab)[1:]
 	return next
 }
 
@@ -136,9 +130,6 @@ func (s *slabs) room(n int) []byte {
 
 // copy returns a copy of data.
 func (s *slabs) copy(data []byte) []byte {
-	if len(data) > maxInSlab {
-		return slices.Clone(data)
-	}
 	room := s.room(len(data))
 	copy(room, data)
 	return room
@@ -166,10 +157,7 @@ func (p *packer) view(old view) view {
 	packed := newView()
 	old.objects.Scan(func(_ string, obj *Object) bool {
 		next, uidAndPath := p.object(obj)
-		packed.objects.Load(next.path, next)
-		if next.Head.UID != "" {
-			packed.uids.Set(uidAndPath, struct{}{})
-		}
+		packed.load(next, uidAndPath)
 		return true
 	})
 	old.owners.Scan(func(entry string, _ struct{}) bool {

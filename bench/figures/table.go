@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // columns is the number of sides in a table. Each of Kelson's sides is compared with the side
 // before it.
@@ -87,7 +90,7 @@ func rowsOverEtcd() (some []row) {
 		switch {
 		case r.unit == mebibytes:
 			r.target = 0 // etcd's memory is included
-		case r.unit == perSecond && r.id[:3] != "get" && r.id[:5] != "watch":
+		case r.unit == perSecond && !strings.HasPrefix(r.id, "get-") && !strings.HasPrefix(r.id, "watch-"):
 			r.target = 3
 		}
 		some = append(some, r)

@@ -139,14 +139,16 @@ func replaceCalls(file *ast.File, at func(token.Pos) int, dialing, locking bool)
 	replace := func(selector *ast.SelectorExpr, name, by string) {
 		r.edits = append(r.edits, edit{at(selector.Pos()), at(selector.End()), by})
 		r.imports[agentName] = true
-		if name += "." + selector.Sel.Name; !kept[name] {
-			kept[name] = true
-			keep := "= " + name
-			if locks[imports[strings.TrimSuffix(name, "."+selector.Sel.Name)]+"."+selector.Sel.Name] != "" {
-				keep = name // a type
-			}
-			r.keep = append(r.keep, "var _ "+keep)
+		used := name + "." + selector.Sel.Name
+		if kept[used] {
+			return
 		}
+		kept[used] = true
+		declaration := "var _ = " + used
+		if locks[imports[name]+"."+selector.Sel.Name] != "" { // a type
+			declaration = "var _ " + used
+		}
+		r.keep = append(r.keep, declaration)
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

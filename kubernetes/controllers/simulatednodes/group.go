@@ -31,7 +31,7 @@ type Group struct {
 	// Count is the number of nodes. It must be positive, unless Node is set.
 	Count int `json:"count,omitempty"`
 	// Name is the first part of the nodes' names: name-1, name-2 and so on, counted over all groups
-	// with the same name. "" means defaultName.
+	// with the same name. "" means "node".
 	Name string `json:"name,omitempty"`
 	// Capacity replaces quantities of the default capacity: 64 CPUs, 256 GiB, 1000 pods.
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`

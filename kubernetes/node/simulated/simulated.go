@@ -22,7 +22,7 @@
 // end of the grace period.
 //
 // Commands executed in a container are simulated in the same way if they are simple enough, and
-// otherwise refused ([errNotExecuted]). Simulated containers listen on no port.
+// otherwise refused. Simulated containers listen on no port.
 //
 //	agent := node.NewAgent(node.AgentConfig{…, Runtime: simulated.New(simulated.Config{})})
 package simulated
