@@ -39,9 +39,11 @@ type Options struct {
 	// Steps makes a replay without an alarm report its steps.
 	Steps bool
 	// Progress, if not nil, is called after each plan.
-	Progress func(Report)
+	Progress func(Report) `json:"-"`
 	// Found, if not nil, is called with each alarm when it is found and its plan shortened.
-	Found func(Alarm)
+	Found func(Alarm) `json:"-"`
+
+	share *share // of a divided exploration; nil if this one runs all plans
 }
 
 // Report is the result of an exploration.
@@ -265,7 +267,13 @@ func (e *explorer) external() []agent.External {
 	if e.virtual == nil {
 		return nil
 	}
-	return slices.SortedFunc(slices.Values(e.virtual.external), func(a, b agent.External) int {
+	all := slices.Clone(e.virtual.external)
+	sortExternal(all)
+	return all
+}
+
+func sortExternal(all []agent.External) {
+	slices.SortFunc(all, func(a, b agent.External) int {
 		return cmp.Or(strings.Compare(a.Address, b.Address), compareBool(a.Allowed, b.Allowed))
 	})
 }
@@ -294,6 +302,7 @@ type campaign struct {
 	mu         sync.Mutex // guards all fields if several runs happen at the same time
 	started    int        // plans
 	later      []Plan     // tried alternately with random plans
+	others     []Alarm    // those that other shares of the exploration have found
 	report     Report
 }
 
@@ -327,7 +336,14 @@ func (c *campaign) explore() {
 	var fruitful []Plan // plans that led to new states
 	next, ofOneFault := 0, len(plans)
 	defer func() { c.report.Left = max(0, ofOneFault-next) }()
+	if c.options.share != nil {
+		c.options.share.begin(c.report, plans)
+		c.random = rand.New(rand.NewPCG(c.options.Seed, 1+uint64(c.options.share.number)))
+	}
 	choose := func() (plan Plan, ok bool) {
+		if c.options.share != nil {
+			next = c.askForPlan(next, ofOneFault)
+		}
 		switch {
 		case c.over():
 			return nil, false
@@ -367,6 +383,20 @@ func (c *campaign) explore() {
 	})
 }
 
+// askForPlan returns the index of the plan that is next in a divided exploration: of one with a
+// single fault while some were not begun, and otherwise next.
+func (c *campaign) askForPlan(next, ofOneFault int) int {
+	plan, found := c.options.share.next(c.ctx, c.report)
+	for _, a := range found {
+		c.signatures[a.signature()] = true
+	}
+	c.others = append(c.others, found...)
+	if plan >= 0 {
+		return plan
+	}
+	return max(next, ofOneFault)
+}
+
 // wanted removes the plans with a kind of fault that Options.Kinds excludes.
 func (c *campaign) wanted(plans []Plan) []Plan {
 	return slices.DeleteFunc(plans, func(p Plan) bool {
@@ -376,7 +406,8 @@ func (c *campaign) wanted(plans []Plan) []Plan {
 
 // over reports whether the time or the plans are used up.
 func (c *campaign) over() bool {
-	return time.Now().After(c.end) || c.options.UntilAlarm && len(c.report.Alarms) > 0 ||
+	return c.options.share != nil && c.options.share.over ||
+		time.Now().After(c.end) || c.options.UntilAlarm && len(c.report.Alarms) > 0 ||
 		c.options.Plans > 0 && c.started >= c.options.Plans ||
 		c.interrupted() != nil
 }
@@ -474,6 +505,9 @@ func (c *campaign) take(plan Plan, r *result) bool {
 	for state := range r.states {
 		if !c.states[state] {
 			c.states[state], news = true, true
+			if c.options.share != nil {
+				c.options.share.states = append(c.options.share.states, state[:])
+			}
 		}
 	}
 	c.report.States = len(c.states)
@@ -567,7 +601,7 @@ func (c *campaign) add(alarm Alarm) {
 
 // cause returns the plan of an earlier alarm that probably has the same cause; nil for none.
 func (c *campaign) cause(alarm *Alarm) Plan {
-	for _, earlier := range c.report.Alarms {
+	for _, earlier := range slices.Concat(c.others, c.report.Alarms) {
 		if earlier.SameAs == nil && earlier.sameCause(alarm) {
 			return append(Plan{}, earlier.Plan...) // not nil
 		}

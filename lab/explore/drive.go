@@ -133,44 +133,64 @@ func driveBinary(ctx context.Context, s Scenario, plan string, o Options, send f
 // a process: from then on, the process has one processor, and the random numbers of Kubernetes'
 // libraries are not random. Its garbage is collected less often, because each run leaves some.
 func DriveProgram(ctx context.Context, s Scenario, plan string, o Options, send func(Message)) {
+	inProgramTest(ctx, func(e *explorer) error {
+		report, err := e.driveProgram(s, plan, o, send)
+		if err == nil {
+			send(report.message("done"))
+		}
+		return err
+	}, send)
+}
+
+// inProgramTest calls drive in a test that never ends, because the end of the test would end the
+// process. It sends the error of drive, and the failure of a part of the test.
+func inProgramTest(ctx context.Context, drive func(*explorer) error, send func(Message)) {
 	debug.SetGCPercent(300)
 	ended := make(chan struct{})
 	go inside.InTest(func(t *testing.T) {
 		defer func() {
 			close(ended)
-			select {} // the end of the test would end the process
+			select {}
 		}()
 		e := &explorer{t: t, ctx: ctx}
 		defer func() {
-			if e.failure != "" { // a part of the test has failed
+			if e.failure != "" {
 				send(Message{Kind: "error", Text: e.failure})
 			}
 		}()
-		report, err := driveProgram(e, s, plan, o, send)
-		if err != nil {
+		if err := drive(e); err != nil {
 			send(Message{Kind: "error", Text: err.Error()})
-			return
 		}
-		send(report.message("done"))
 	})
 	<-ended
 }
 
-func driveProgram(e *explorer, s Scenario, plan string, o Options, send func(Message)) (Report, error) {
+// driveProgram explores a scenario, or replays the plan if it is not empty.
+func (e *explorer) driveProgram(s Scenario, plan string, o Options, send func(Message)) (Report, error) {
 	parsed, err := ParsePlan(plan)
 	if err != nil {
 		return Report{}, err
+	}
+	if plan == "" {
+		o.sendProgress(send)
+		return e.exploreProgram(s, o)
 	}
 	begin := time.Now()
 	defer e.close()
 	if _, err := e.start(s); err != nil {
 		return Report{}, err
 	}
-	if plan == "" {
-		o.sendProgress(send)
-		return e.explore(o, begin)
-	}
 	return e.replayTo(parsed, begin, o.Steps, send)
+}
+
+// exploreProgram explores a scenario with a Program.
+func (e *explorer) exploreProgram(s Scenario, o Options) (Report, error) {
+	begin := time.Now()
+	defer e.close()
+	if _, err := e.start(s); err != nil {
+		return Report{}, err
+	}
+	return e.explore(o, begin)
 }
 
 func (a Alarm) message() Message {

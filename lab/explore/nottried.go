@@ -17,13 +17,17 @@ type NotTried struct {
 
 // notTried records plans that were not tried.
 func (c *campaign) notTried(kind Kind, reason string, plans int) {
-	for i := range c.report.NotTried {
-		if n := &c.report.NotTried[i]; n.Kind == kind && n.Reason == reason {
+	c.report.addNotTried(kind, reason, plans)
+}
+
+func (r *Report) addNotTried(kind Kind, reason string, plans int) {
+	for i := range r.NotTried {
+		if n := &r.NotTried[i]; n.Kind == kind && n.Reason == reason {
 			n.Plans += plans
 			return
 		}
 	}
-	c.report.NotTried = append(c.report.NotTried, NotTried{kind, reason, plans})
+	r.NotTried = append(r.NotTried, NotTried{kind, reason, plans})
 }
 
 // possible returns the plans whose faults can occur for the operator.

@@ -102,8 +102,12 @@ type observed struct {
 	out            []byte
 	took           time.Duration
 	self, children time.Duration // processor time
-	// the largest resident sets of kelson and of an operator's process
+	// the largest resident sets: the sum of the processes of kelson, and one of the operator
 	memory, operator int64
+
+	pid     int
+	kelson  map[int]child.Usage // of the processes of kelson
+	divided bool                // there were several
 }
 
 // run runs a command, and looks at its processes meanwhile.
@@ -116,6 +120,7 @@ func run(env []string, name string, args ...string) (*observed, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	o.pid, o.kelson = cmd.Process.Pid, map[int]child.Usage{}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
@@ -133,28 +138,50 @@ func run(env []string, name string, args ...string) (*observed, error) {
 	}
 }
 
-// look reads the processor time and the memory of a process and its children.
+// look reads the processor time and the memory of kelson's processes and of their children.
 func (o *observed) look(pid int) {
 	used, err := child.UsageOf(pid)
 	if err != nil {
 		return
 	}
-	o.self, o.children = used.CPU, used.Children
-	o.memory = max(o.memory, used.Peak)
+	o.kelson[pid] = used
+	divided := false // the children are processes of kelson, each of which explores a share
+	for _, id := range childrenOf(pid) {
+		switch name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id)); {
+		case err != nil: // it has ended
+		case filepath.Base(name) == "kelson":
+			divided = true
+			o.look(id)
+		case filepath.Base(name) == "virtual": // a program that kelson explore has built
+			used, _ := child.UsageOf(id) // it may have ended
+			o.operator = max(o.operator, used.Peak)
+		}
+	}
+	o.divided = o.divided || divided
+	o.self, o.children, o.memory = 0, 0, 0
+	for id, used := range o.kelson {
+		o.self += used.CPU
+		o.memory += used.Peak
+		if id != o.pid || !o.divided { // otherwise its children are in the map
+			o.children += used.Children
+		}
+	}
+}
+
+// childrenOf returns the children of a process.
+func childrenOf(pid int) (ids []int) {
 	// a list for each thread
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
-		return
+		return nil
 	}
-	// The programs that kelson explore builds have this name.
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // the thread may have ended
 		for _, id := range strings.Fields(string(children)) {
-			n, _ := strconv.Atoi(id)
-			if name, err := os.Readlink("/proc/" + id + "/exe"); err == nil && filepath.Base(name) == "virtual" {
-				used, _ := child.UsageOf(n) // it may have ended
-				o.operator = max(o.operator, used.Peak)
+			if n, err := strconv.Atoi(id); err == nil {
+				ids = append(ids, n)
 			}
 		}
 	}
+	return ids
 }

@@ -37,7 +37,7 @@ type options struct {
 	oneFault, untilAlarm bool
 	steps                bool
 	binary               string
-	process              bool
+	process, share       bool
 	former               string // the folder of the former version; "" for none
 	parallel             int
 	args                 []string // of the operator's process
@@ -106,6 +106,9 @@ its arguments. If kelson runs as root on Linux, each process has its own network
 				return fmt.Errorf("unexpected argument %q: put arguments of the operator after --", own[1])
 			}
 			o.args = rest
+			if o.share {
+				return exploreShare(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
+			}
 			switch {
 			case o.limit <= 0:
 				return fmt.Errorf("--for %v: want a positive duration", o.limit)
@@ -154,8 +157,10 @@ its arguments. If kelson runs as root on Linux, each process has its own network
 	c.Flags().BoolVar(&o.process, "process", false, "run the project's program as it is, in real time")
 	c.Flags().StringVar(&o.former, "former", "",
 		"folder with the former version of the project, such as a git worktree: try upgrades from it and rollbacks to it")
-	c.Flags().IntVar(&o.parallel, "parallel", 0,
-		"maximum number of concurrent runs of a process (default: two for each processor)")
+	c.Flags().IntVar(&o.parallel, "parallel", 0, fmt.Sprintf("maximum number of concurrent runs (default: "+
+		"one for each processor, at most %d; two for each if the program runs as a process)", mostShares))
+	c.Flags().BoolVar(&o.share, "share", false, "explore a share of the plans, which the standard input describes")
+	_ = c.Flags().MarkHidden("share") // returns an error if the flag does not exist
 	c.Flags().StringSliceVar(&o.allow, "allow", nil,
 		"hosts outside of the cluster to which the operator may connect, and programs that it may start, or * for "+
 			"all; time stands still meanwhile")
@@ -166,8 +171,9 @@ its arguments. If kelson runs as root on Linux, each process has its own network
 }
 
 func run(c *cobra.Command, dir string, o options) error {
-	slog.SetDefault(slog.New(&warnings{to: c.ErrOrStderr()}))
-	p := &printer{out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format,
+	said := &warnings{to: c.ErrOrStderr()}
+	slog.SetDefault(slog.New(said))
+	p := &printer{warnings: said, out: c.OutOrStdout(), errOut: c.ErrOrStderr(), command: "kelson explore", format: o.format,
 		failure: o.failure, junit: o.junit, sarif: o.sarif, markdown: o.markdown, folder: filepath.ToSlash(dir)}
 	if dir != "." {
 		p.command += " " + quote(dir)
@@ -376,13 +382,19 @@ func exploreProgram(ctx context.Context, p *project.Project, s explore.Scenario,
 	}
 	err, first := error(nil), true
 	driven := out.drive(ctx, func(ctx context.Context, send func(explore.Message)) {
-		explore.DriveProgram(ctx, s, o.plan, o.exploration(), func(m explore.Message) {
+		take := func(m explore.Message) {
 			if first && m.Kind == "error" && !ofAnyTime(m.Text) {
 				err = unexplored(m.Text)
 			}
 			first = false
 			send(m)
-		})
+		}
+		if n := o.shares(); n > 1 {
+			division := newDivision(p.Dir, &s, o, out.warnings)
+			explore.DriveShares(ctx, n, division.start, o.exploration(), take)
+		} else {
+			explore.DriveProgram(ctx, s, o.plan, o.exploration(), take)
+		}
 	})
 	if err != nil && ctx.Err() == nil {
 		return err

@@ -16,6 +16,7 @@ import (
 // printer prints the messages of an exploration, and exports the alarms.
 type printer struct {
 	out, errOut  io.Writer
+	warnings     *warnings     // of this process and of those that explore a share
 	command      string        // the command without --plan
 	operatorArgs string        // appended to command: -- and the arguments of the operator
 	format       output.Format // Text: messages as they come; otherwise a Result at the end

@@ -26,6 +26,11 @@ func (w *warnings) Handle(_ context.Context, record slog.Record) error {
 		text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		return true
 	})
+	return w.line(text)
+}
+
+// line prints a line that was not printed before.
+func (w *warnings) line(text string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.seen[text] {
