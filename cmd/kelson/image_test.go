@@ -9,6 +9,37 @@ import (
 	"testing"
 )
 
+// smallProject writes a project whose program requires one small module: images are built with
+// -trimpath, for which the go command compiles all packages again.
+func smallProject(t *testing.T) (dir string) {
+	t.Helper()
+	sums, err := os.ReadFile("../../go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	version := regexp.MustCompile(`(?m)^github\.com/spf13/pflag (v[^/ ]+) h1:`).FindStringSubmatch(string(sums))
+	if version == nil {
+		t.Fatal("go.sum lacks github.com/spf13/pflag")
+	}
+	for name, text := range map[string]string{
+		"PROJECT":                           "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/small\nversion: \"3\"\n",
+		"go.mod":                            "module example.com/small\n\ngo 1.26\n\nrequire github.com/spf13/pflag " + version[1] + "\n",
+		"go.sum":                            string(sums),
+		"cmd/main.go":                       "package main\n\nimport \"github.com/spf13/pflag\"\n\nfunc main() { pflag.Parse() }\n",
+		"config/samples/kustomization.yaml": "resources: []\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // kelson image writes an archive and bills of materials, the same ones each time.
 func TestImage(t *testing.T) {
 	if testing.Short() {
@@ -16,9 +47,9 @@ func TestImage(t *testing.T) {
 	}
 	t.Parallel()
 	kelson, dir := built(t, binary), t.TempDir()
-	const project = "../../examples/cnat"
+	project := smallProject(t)
 	image := func(args ...string) outcome {
-		return command(t, nil, kelson, append([]string{"image", project, "--generate=false"}, args...)...)
+		return command(t, []string{"GOWORK=off"}, kelson, append([]string{"image", project, "--generate=false"}, args...)...)
 	}
 	var digests [2]string
 	for i := range digests {
@@ -49,8 +80,8 @@ func TestImage(t *testing.T) {
 		t.Fatalf("bills: %v %v", bills, err)
 	}
 	bill, err := os.ReadFile(bills[0])
-	if err != nil || !strings.Contains(string(bill), `"pkg:golang/k8s.io/api@v`) {
-		t.Errorf("the bill lacks k8s.io/api: %v", err)
+	if err != nil || !strings.Contains(string(bill), `"pkg:golang/github.com/spf13/pflag@v`) {
+		t.Errorf("the bill lacks pflag: %v", err)
 	}
 
 	for _, bad := range []struct {
@@ -63,7 +94,7 @@ func TestImage(t *testing.T) {
 			`platform "windows/amd64": images are built for linux only`},
 		{[]string{"shop/operator", "--load", "--containerd", filepath.Join(dir, "no.sock")}, "import"},
 		{[]string{"shop/operator", "--load", "--file", "config"}, `--file: invalid file "config": want SOURCE:PATH`},
-		{[]string{"shop/operator", "--load", "--file", "missing:/missing"}, "examples/cnat/missing to /missing"},
+		{[]string{"shop/operator", "--load", "--file", "missing:/missing"}, "/missing to /missing"},
 		{[]string{"127.0.0.1:1/shop/operator", "--push"}, "push 127.0.0.1:1/shop/operator"},
 	} {
 		if got := image(bad.args...); got.code != 1 || !strings.Contains(got.stderr, bad.want) {

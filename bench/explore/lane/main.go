@@ -105,7 +105,6 @@ type observed struct {
 	// the largest resident sets: the sum of the processes of kelson, and one of the operator
 	memory, operator int64
 
-	pid     int
 	kelson  map[int]child.Usage // of the processes of kelson
 	divided bool                // there were several
 }
@@ -120,7 +119,7 @@ func run(env []string, name string, args ...string) (*observed, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	o.pid, o.kelson = cmd.Process.Pid, map[int]child.Usage{}
+	o.kelson = map[int]child.Usage{}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
@@ -132,7 +131,7 @@ func run(env []string, name string, args ...string) (*observed, error) {
 				return nil, fmt.Errorf("%s: %w: %s%s", cmd, err, out.Bytes(), errOut.Bytes())
 			}
 			return &o, nil
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 			o.look(cmd.Process.Pid)
 		}
 	}
@@ -140,30 +139,36 @@ func run(env []string, name string, args ...string) (*observed, error) {
 
 // look reads the processor time and the memory of kelson's processes and of their children.
 func (o *observed) look(pid int) {
-	used, err := child.UsageOf(pid)
-	if err != nil {
-		return
-	}
-	o.kelson[pid] = used
-	divided := false // the children are processes of kelson, each of which explores a share
+	o.lookAt(pid)
 	for _, id := range childrenOf(pid) {
-		switch name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id)); {
-		case err != nil: // it has ended
-		case filepath.Base(name) == "kelson":
-			divided = true
-			o.look(id)
-		case filepath.Base(name) == "virtual": // a program that kelson explore has built
-			used, _ := child.UsageOf(id) // it may have ended
-			o.operator = max(o.operator, used.Peak)
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id)) // it may have ended
+		if bytes.Contains(line, []byte("\x00--share\x00")) {
+			o.divided = true
+			o.lookAt(id)
 		}
 	}
-	o.divided = o.divided || divided
 	o.self, o.children, o.memory = 0, 0, 0
 	for id, used := range o.kelson {
 		o.self += used.CPU
 		o.memory += used.Peak
-		if id != o.pid || !o.divided { // otherwise its children are in the map
+		if id != pid || !o.divided { // otherwise its children are in the map
 			o.children += used.Children
+		}
+	}
+}
+
+// lookAt reads what a process of kelson uses, and its processes of the operator.
+func (o *observed) lookAt(pid int) {
+	used, err := child.UsageOf(pid)
+	if err != nil {
+		return // it has ended
+	}
+	o.kelson[pid] = used
+	for _, id := range childrenOf(pid) {
+		// The programs that kelson explore builds have this name.
+		if name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id)); err == nil && filepath.Base(name) == "virtual" {
+			used, _ := child.UsageOf(id) // it may have ended
+			o.operator = max(o.operator, used.Peak)
 		}
 	}
 }
