@@ -87,7 +87,8 @@ func (d *division) start(number int) (share explore.Share, err error) {
 		return explore.Share{}, err
 	}
 	wait := func() error {
-		late := time.AfterFunc(endOfShare, func() { _ = cmd.Process.Kill() }) // an error means that it has ended
+		// An error of Kill means that the process has ended.
+		late := time.AfterFunc(endOfShare, func() { _ = cmd.Process.Kill() })
 		defer late.Stop()
 		if err := cmd.Wait(); err != nil {
 			return fmt.Errorf("%w\n%s", err, said.end())
