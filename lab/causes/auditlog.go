@@ -242,7 +242,7 @@ func metaOf(e *auditv1.Event) *metav1.PartialObjectMetadata {
 // read records the owners and the kind of an object that a response contains.
 func (l *Log) read(e *auditv1.Event, resource string) {
 	m := metaOf(e)
-	if m == nil || strings.HasSuffix(m.Kind, "List") {
+	if m == nil {
 		return
 	}
 	if !strings.HasPrefix(m.APIVersion, "meta.k8s.io/") { // not only the metadata

@@ -377,8 +377,8 @@ func (c *captureImport) add(r *captureRecord) error {
 		return fmt.Errorf("unknown event_type %q", r.Event)
 	}
 	kind, ok := strings.CutSuffix(body.Kind, "List")
-	if !ok {
-		return nil
+	if !ok || body.Metadata.Name != "" {
+		return nil // an object, whose kind may end in List
 	}
 	found := map[Key]bool{}
 	for _, item := range body.Items {

@@ -148,9 +148,17 @@ func itemKindOf(list schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	return list, ok && kind != ""
 }
 
+// isList reports whether a value is a list. Unstructured has the methods of a list, too, and is an
+// object.
+func isList(obj runtime.Object) bool {
+	_, list := obj.(ObjectList)
+	_, object := obj.(Object)
+	return list && !object
+}
+
 // setItemKinds sets the kind of each item of a typed list; servers leave it out.
 func setItemKinds(list runtime.Object, kind schema.GroupVersionKind) {
-	if _, ok := list.(ObjectList); !ok {
+	if !isList(list) {
 		return // an object whose kind happens to end in List
 	}
 	// EachListItem returns an error only if the function does, or if there are no items.

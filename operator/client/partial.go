@@ -63,8 +63,8 @@ func notePartial(obj metav1.Object, what jsondecode.Loss) {
 // The decoder cannot tell which objects are affected, and where, because it decodes equal parts of
 // messages only once.
 func noteLacking(into runtime.Object) {
-	if list, ok := into.(ObjectList); ok {
-		if item, err := newItemOf(list); err == nil {
+	if isList(into) {
+		if item, err := newItemOf(into.(ObjectList)); err == nil {
 			into = item
 		}
 	}

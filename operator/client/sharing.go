@@ -99,12 +99,10 @@ func (s *sharing) object(obj runtime.Object) {
 	if s == nil || s.fields == nil {
 		return
 	}
-	if _, isList := obj.(ObjectList); isList {
-		if _, isObject := obj.(Object); !isObject {
-			// returns only errors of the function
-			_ = meta.EachListItem(obj, func(item runtime.Object) error { s.object(item); return nil })
-			return
-		}
+	if isList(obj) {
+		// returns only errors of the function
+		_ = meta.EachListItem(obj, func(item runtime.Object) error { s.object(item); return nil })
+		return
 	}
 	o, ok := obj.(metav1.Object)
 	if !ok {

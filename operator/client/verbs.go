@@ -23,17 +23,31 @@ type endpoint struct {
 	namespaced bool
 }
 
+// endpointOf returns where an object is served. Its kind may end in List.
 func (c *restClient) endpointOf(ctx context.Context, obj runtime.Object) (endpoint, error) {
 	kind, err := KindOf(obj, c.scheme)
 	if err != nil {
 		return endpoint{}, err
 	}
-	served := kind
-	if _, isList := obj.(ObjectList); isList {
-		if item, ok := itemKindOf(kind); ok {
-			served = item
-		}
+	return c.served(ctx, kind, kind)
+}
+
+// endpointOfItems returns where the items of a list are served.
+func (c *restClient) endpointOfItems(ctx context.Context, list ObjectList) (endpoint, error) {
+	kind, err := KindOf(list, c.scheme)
+	if err != nil {
+		return endpoint{}, err
 	}
+	served := kind
+	if item, ok := itemKindOf(kind); ok {
+		served = item
+	}
+	return c.served(ctx, kind, served)
+}
+
+// served returns the endpoint of a kind, for messages of another kind.
+func (c *restClient) served(ctx context.Context, kind, served schema.GroupVersionKind) (endpoint, error) {
+	var err error
 	var mapping *meta.RESTMapping
 	if m, ok := c.mapper.(*Mapper); ok {
 		mapping, err = m.mapping(ctx, served.GroupKind(), served.Version)
@@ -134,7 +148,7 @@ func (c *restClient) Get(ctx context.Context, key Key, into Object, opts ...GetO
 }
 
 func (c *restClient) List(ctx context.Context, into ObjectList, opts ...ListOption) error {
-	e, err := c.endpointOf(ctx, into)
+	e, err := c.endpointOfItems(ctx, into)
 	if err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
 	}

@@ -20,7 +20,7 @@ import (
 // ctx. Watch does not retry if the server asks to try later: callers that follow a kind retry
 // anyway, and report the error.
 func (c *restClient) Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error) {
-	e, err := c.endpointOf(ctx, list)
+	e, err := c.endpointOfItems(ctx, list)
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", list, err)
 	}

@@ -172,7 +172,9 @@ func notForClient(c Call) string {
 
 // kindOf returns the kind of an object, or of the items of a list.
 func (c *Client) kindOf(obj runtime.Object) string {
-	if list, ok := obj.(client.ObjectList); ok {
+	list, isList := obj.(client.ObjectList)
+	// Unstructured has the methods of a list, too.
+	if _, isObject := obj.(client.Object); isList && !isObject {
 		item, err := client.ItemOf(list, c.Scheme())
 		if err != nil {
 			return ""
