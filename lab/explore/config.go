@@ -76,6 +76,8 @@ type configInput struct {
 	Subresource string `json:"subresource"`
 	Of          string `json:"of"`
 	As          string `json:"as"`
+	// Together makes these inputs follow the input before at once.
+	Together bool `json:"together"`
 }
 
 // configObjects is the path of a file or folder with objects, or an object itself.
@@ -216,6 +218,9 @@ func (s *Scenario) configure(dir string) (*config, error) {
 		inputs, err := i.inputs(dir)
 		if err != nil {
 			return nil, fmt.Errorf("%s: inputs[%d]: %w", ConfigFile, n, err)
+		}
+		for k := range inputs {
+			inputs[k].together = i.Together
 		}
 		s.Inputs = append(s.Inputs, inputs...)
 	}

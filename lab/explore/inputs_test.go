@@ -165,3 +165,36 @@ func TestChangedFields(t *testing.T) {
 		}
 	}
 }
+
+// An input that is Together follows the one before at once: the operator acts after both.
+func TestTogether(t *testing.T) {
+	service := func(name string) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+		return s
+	}
+	s := explore.Scenario{
+		Operator: explore.Parts(operator.Name("addresses"), operator.For(func(d operator.Deps) *addressed {
+			return &addressed{d}
+		})),
+		Inputs: []explore.Input{explore.Create(service("web")), explore.Create(service("shop")).Together()},
+	}
+	got, steps := replayed(t, s, "no faults")
+	_, between, _ := strings.Cut(steps, "input: create Service default/web")
+	between, _, found := strings.Cut(between, "input: create Service default/shop")
+	if got != "" || !found || strings.Contains(between, "event: added services") {
+		t.Errorf("%s\n%s", got, steps)
+	}
+	s.Inputs[1] = explore.Create(service("shop"))
+	_, steps = replayed(t, s, "no faults")
+	_, between, _ = strings.Cut(steps, "input: create Service default/web")
+	if between, _, _ = strings.Cut(between, "input: create Service default/shop"); !strings.Contains(between,
+		"event: added services default/web") {
+		t.Errorf("without Together:\n%s", steps)
+	}
+	s.Inputs[0] = s.Inputs[0].Together()
+	if _, err := explore.Explore(t, s, explore.Options{}); err == nil || !strings.Contains(err.Error(), "Together") {
+		t.Errorf("the first input is Together: %v", err)
+	}
+}

@@ -82,6 +82,8 @@ func (s *Scenario) validate() error {
 		return errors.New("the scenario has both an Operator and a Binary")
 	case len(s.Inputs) == 0:
 		return errors.New("the scenario has no Inputs, so the operator has nothing to do: add at least a Create of a sample")
+	case s.Inputs[0].together:
+		return errors.New("the first of the scenario's Inputs is Together, but follows no other")
 	case s.Quiet < 0 || s.Horizon < 0 || s.Lag < 0:
 		return fmt.Errorf("the scenario's Quiet (%v), Horizon (%v) and Lag (%v) must not be negative", s.Quiet, s.Horizon,
 			s.Lag)

@@ -117,6 +117,15 @@ type Input struct {
 	on     client.Object
 	as     string
 	simple bool // it needs nothing from the operator
+	// together means that it follows the input before at once.
+	together bool
+}
+
+// Together returns an input that follows the one before at once: the operator need not be quiet in
+// between, as if a user creates several objects by one command.
+func (i Input) Together() Input {
+	i.together = true
+	return i
 }
 
 func (i Input) String() string { return i.name }

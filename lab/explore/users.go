@@ -105,6 +105,9 @@ func (u *users) makeInputs() {
 	for i, input := range u.setup.scenario.Inputs {
 		u.trial.progress.last = i == len(u.setup.scenario.Inputs)-1
 		made := u.trial.startBeside(i+1) && u.makeInput(i+1, func() bool { return u.input(u.trial.actions.createWith(input)) })
+		if made && !u.trial.progress.last && u.setup.scenario.Inputs[i+1].together {
+			continue
+		}
 		if !made || !u.trial.settle() || !u.trial.actions.observeForeign() || !u.trial.actions.act(i+1) {
 			return
 		}
