@@ -72,7 +72,6 @@ type share struct {
 	answers chan toShare
 	states  [][]byte // not yet sent
 	over    bool
-	others  []Alarm // those of other shares
 }
 
 // DriveShare explores a share of the plans of a scenario with a Program, for DriveShares in another
