@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -49,8 +51,9 @@ type division struct {
 	plans   []string        // with one fault, of all shares
 	claimed map[string]bool // those that a share has begun
 	states  map[string]bool
-	alarms  *campaign // has the alarms of all shares
+	alarms  *campaign // has the alarms of all shares that were reported
 	found   []foundAlarm
+	waiting []foundAlarm // those in found that were not yet reported, in the order of their plans
 	over    bool
 	err     error // the first of a share
 }
@@ -58,8 +61,12 @@ type division struct {
 // foundAlarm is an alarm, and the share that has found it.
 type foundAlarm struct {
 	by    *dividedShare
+	plan  int // its index in division.plans; last if it has several faults
 	alarm sharedAlarm
 }
+
+// last is an index after those of all plans with one fault.
+const last = math.MaxInt
 
 // dividedShare holds the state of a share.
 type dividedShare struct {
@@ -68,6 +75,7 @@ type dividedShare struct {
 	last   Report
 	plans  []string
 	next   int // the plans before were begun by a share
+	runs   int // the index in division.plans of the plan that the share runs; last for none
 	told   int // number of division.found that were sent or are its own
 	ended  bool
 	answer *json.Encoder
@@ -83,7 +91,7 @@ func (d *division) run(ctx context.Context, processes int, start func(int) (Shar
 			d.fail(err)
 			break
 		}
-		s := &dividedShare{Share: p, answer: json.NewEncoder(p.In)}
+		s := &dividedShare{Share: p, runs: last, answer: json.NewEncoder(p.In)}
 		d.mu.Lock()
 		d.shares = append(d.shares, s)
 		d.mu.Unlock()
@@ -94,6 +102,7 @@ func (d *division) run(ctx context.Context, processes int, start func(int) (Shar
 	all.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.reportAlarms()
 	return d.err
 }
 
@@ -128,6 +137,7 @@ func (d *division) serve(s *dividedShare) {
 	err := s.Wait()
 	d.mu.Lock()
 	ended := s.ended || d.err != nil
+	s.runs = last
 	d.mu.Unlock()
 	if !ended {
 		d.fail(fmt.Errorf("a process of the exploration has ended early: %w", withExit(err)))
@@ -161,20 +171,40 @@ func (d *division) take(s *dividedShare, m fromShare) {
 			}
 		}
 	case "alarm":
-		a := m.Shared.alarm()
-		if d.alarms.signatures[a.signature()] {
-			break
+		found := foundAlarm{s, s.runs, *m.Shared}
+		if s.first == nil {
+			found.plan = -1 // of the runs without faults
 		}
-		d.alarms.add(a)
-		d.found = append(d.found, foundAlarm{s, m.Shared.withoutRuns()})
+		d.waiting = append(d.waiting, found)
+		slices.SortStableFunc(d.waiting, func(a, b foundAlarm) int { return cmp.Compare(a.plan, b.plan) })
+		found.alarm = found.alarm.withoutRuns()
+		d.found = append(d.found, found)
 		d.over = d.over || d.options.UntilAlarm
 	case "next":
+		s.runs = last
+		d.reportAlarms()
 		if d.progress != nil {
 			d.progress(d.report())
 		}
 		_ = s.answer.Encode(d.next(s)) // an error means that the share has ended
 	case "done":
-		s.ended = true
+		s.ended, s.runs = true, last
+		d.reportAlarms()
+	}
+}
+
+// reportAlarms reports the alarms of all plans that come before those which run, in the order of
+// the plans, as a single process does: of plans that show the same bug, the first one is reported.
+func (d *division) reportAlarms() {
+	running := last
+	for _, s := range d.shares {
+		running = min(running, s.runs)
+	}
+	for len(d.waiting) > 0 && (d.waiting[0].plan < running || running == last) {
+		if a := d.waiting[0].alarm.alarm(); !d.alarms.signatures[a.signature()] {
+			d.alarms.add(a)
+		}
+		d.waiting = d.waiting[1:]
 	}
 }
 
@@ -190,7 +220,7 @@ func (d *division) next(s *dividedShare) toShare {
 	for ; s.next < len(s.plans) && !d.over; s.next++ {
 		if plan := s.plans[s.next]; !d.claimed[plan] {
 			d.claimed[plan] = true
-			answer.Plan = s.next
+			answer.Plan, s.runs = s.next, slices.Index(d.plans, plan)
 			break
 		}
 	}
