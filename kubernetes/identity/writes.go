@@ -188,10 +188,9 @@ func Components() []Component {
 			"delete *",
 		),
 		serviceAccount("node-lifecycle-, node-ipam- and taint-eviction-controller", "node-controller",
-			"create events", "patch nodes", "update nodes", "update nodes/status", "delete pods",
-			"patch pods/status",
+			"create events", "patch nodes", "update nodes/status", "delete pods", "patch pods/status",
 		).rare(
-			"patch events", "patch nodes/status",
+			"patch events", "patch nodes/status", "update nodes",
 		),
 		serviceAccount("persistentvolume-binder-controller", "persistent-volume-binder",
 			"create events", "update persistentvolumeclaims",
