@@ -18,7 +18,7 @@ type Other struct {
 	Name string
 	// Operator runs one process, as Scenario.Operator. Program is a program, as Scenario.Program.
 	// Set that which the explored operator also has.
-	Operator func(context.Context, *rest.Config) error
+	Operator func(context.Context, *rest.Config) error `json:"-"`
 	Program  *Binary
 }
 

@@ -41,13 +41,12 @@ type toShare struct {
 // sharedAlarm is an alarm with what other processes need of it.
 type sharedAlarm struct {
 	Alarm
-	Subjects, Effects []string
-	NoEffects         bool // Effects is nil, not empty
+	Subjects, Effects []string // JSON keeps the difference between nil and empty
 	Passing, Failing  *explored.Run
 }
 
 func newSharedAlarm(a Alarm) *sharedAlarm {
-	return &sharedAlarm{a, a.subjects, a.effects, a.effects == nil, a.passing, a.failing}
+	return &sharedAlarm{a, a.subjects, a.effects, a.passing, a.failing}
 }
 
 // withoutRuns returns what is needed to compare alarms.
@@ -59,9 +58,6 @@ func (s sharedAlarm) withoutRuns() sharedAlarm {
 func (s sharedAlarm) alarm() Alarm {
 	a := s.Alarm
 	a.subjects, a.effects, a.passing, a.failing = s.Subjects, s.Effects, s.Passing, s.Failing
-	if a.effects == nil && !s.NoEffects {
-		a.effects = []string{}
-	}
 	return a
 }
 

@@ -89,11 +89,9 @@ func lossOf(obj Object) jsondecode.Loss {
 
 // notePartialOf compares data with what another decoder read from it: an object or a list.
 func notePartialOf(data []byte, into any) {
-	if list, ok := into.(ObjectList); ok {
-		if _, isObject := into.(Object); !isObject {
-			notePartialItems(data, list)
-			return
-		}
+	if list, ok := into.(ObjectList); ok && isList(list) {
+		notePartialItems(data, list)
+		return
 	}
 	if obj, ok := into.(Object); ok {
 		notePartial(obj, jsondecode.Status(data, obj))

@@ -42,13 +42,8 @@ type shareRequest struct {
 	Folder            string
 	Program, Former   *explore.Binary
 	FormerDefinitions []string
-	Others            []otherProgram
+	Others            []explore.Other
 	Options           explore.Options
-}
-
-type otherProgram struct {
-	Name    string
-	Program *explore.Binary
 }
 
 // division starts the processes of an exploration.
@@ -58,12 +53,8 @@ type division struct {
 }
 
 func newDivision(folder string, s *explore.Scenario, o options, said *warnings) *division {
-	d := &division{shareRequest{Folder: folder, Program: s.Program, Former: s.FormerProgram,
-		FormerDefinitions: s.FormerDefinitions, Options: o.exploration()}, said}
-	for _, other := range s.Others {
-		d.request.Others = append(d.request.Others, otherProgram{other.Name, other.Program})
-	}
-	return d
+	return &division{shareRequest{Folder: folder, Program: s.Program, Former: s.FormerProgram,
+		FormerDefinitions: s.FormerDefinitions, Others: s.Others, Options: o.exploration()}, said}
 }
 
 // start starts a process.
@@ -117,10 +108,7 @@ func exploreShare(ctx context.Context, in io.Reader, out, errOut io.Writer) erro
 	if err != nil {
 		return err
 	}
-	s.Program, s.FormerProgram, s.FormerDefinitions = r.Program, r.Former, r.FormerDefinitions
-	for _, other := range r.Others {
-		s.Others = append(s.Others, explore.Other{Name: other.Name, Program: other.Program})
-	}
+	s.Program, s.FormerProgram, s.FormerDefinitions, s.Others = r.Program, r.Former, r.FormerDefinitions, r.Others
 	explore.DriveShare(ctx, s, r.Options, r.Number, io.MultiReader(decoder.Buffered(), in), out)
 	return nil
 }
