@@ -452,7 +452,7 @@ aggregation: build ## Kubernetes' sample API server as a process behind kelson s
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/etcd
 	cd test/conformance && GOWORK=off $(GO) build -o ../../bin/peers/wardle k8s.io/sample-apiserver
-	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -v ./test/aggregation
+	KELSON=$(abspath $(KELSON)) $(GO) test -count=1 -v -run Wardle ./cmd/kelson
 
 kube-aggregator: ## kube-aggregator's own tests that send HTTP requests, on this aggregator and its discovery: a minute after the builds
 	test/kubeaggregator/run.sh

@@ -24,8 +24,6 @@ import (
 	"kelson.dev/operator/webhook"
 )
 
-var must = require.NoError
-
 // Boat is a kind in two versions. The hub counts sails, the old version has their names.
 type Boat struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -11,7 +11,7 @@ import (
 
 func ExampleGenerate() {
 	res, err := toolchain.Generate(context.Background(),
-		toolchain.Options{Dir: "gen/deepcopy/internal/fixture", Check: true})
+		toolchain.Options{Dir: "gen/internal/fixture", Check: true})
 	if at := new(loader.Error); errors.As(err, &at) {
 		fmt.Println("first error at", at.Pos)
 	}

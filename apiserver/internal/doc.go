@@ -1,3 +1,3 @@
-// Package internal contains the tests of small packages in this folder, each in a file with the
-// package's name. One program for all of them is linked faster.
+// Package internal contains the tests of small packages of the engine, each in files whose names
+// begin with the package's. One program for all of them is linked faster.
 package internal

@@ -49,7 +49,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/deploy"
 	"kelson.dev/cmd/kelson/internal/dev"
 	"kelson.dev/cmd/kelson/internal/dropin"
-	"kelson.dev/cmd/kelson/internal/dropin/parent"
+	"kelson.dev/cmd/kelson/internal/dropin/startup"
 	"kelson.dev/cmd/kelson/internal/exit"
 	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/history"
@@ -90,7 +90,7 @@ func main() {
 	}
 	ctx := exit.OnSignal(signals...)
 	if replaces {
-		ctx = parent.UntilEnd(ctx)
+		ctx = startup.UntilParentEnds(ctx)
 	}
 	root := rootCommand()
 	args, ok := plugin.Arguments(invoked, os.Args[1:])

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the Go tests of this folder: client-go's informers and leader election against a control plane on a TLS port. Prints a table of them and
+# Runs tests of ../../kubernetes: client-go's informers and leader election against a control plane on a TLS port. Prints a table of them and
 # writes it to docs/internals/conformance.md.
 #
 #   test/clients/run.sh
@@ -11,8 +11,8 @@ suite=client-go script=test/clients/run.sh
 
 cd "$root"
 version=$(go list -m -f '{{.Version}}' k8s.io/client-go)
-go test -c -o "$scratch/suite.test" ./test/clients
-cd test/clients
+go test -c -o "$scratch/suite.test" ./kubernetes
+cd kubernetes
 tests() { "$scratch/suite.test" -test.v -test.run "^$1\$"; }
 step 'An informer receives all objects, then every change once and in order, although its connection is cut' tests TestInformer
 step 'A dynamic informer of a custom kind' tests TestDynamicInformer

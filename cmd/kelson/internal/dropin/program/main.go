@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"kelson.dev/cmd/kelson/internal/dropin/etcd"
-	"kelson.dev/cmd/kelson/internal/dropin/parent"
 	"kelson.dev/cmd/kelson/internal/dropin/startup"
 )
 
@@ -58,7 +57,7 @@ func runEtcd(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return etcd.Serve(parent.UntilEnd(ctx), *clients, os.Stderr, func() {})
+	return etcd.Serve(startup.UntilParentEnds(ctx), *clients, os.Stderr, func() {})
 }
 
 // runAPIServer replaces this process by the kelson in the same folder, which has the name kubectl.

@@ -1,5 +1,6 @@
-// Package startup makes kelson start faster as kube-apiserver. The small program of kelson envtest
-// sets environment variables before it executes kelson, and kelson restores them.
+// Package startup makes kelson start faster as kube-apiserver, and ends it when its parent ends.
+// The small program of kelson envtest sets environment variables before it executes kelson, and
+// kelson restores them.
 //
 // Both variables have an effect while packages are initialized, before any code of kelson runs:
 //

@@ -1,0 +1,120 @@
+package internal_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"kelson.dev/apiserver/serving/hijack"
+)
+
+// dial connects to a server that hijacks its connections and passes them to serve.
+func dial(t *testing.T, serve func(net.Conn)) *tls.Conn {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(hijack.Writer(w)).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		serve(conn)
+	}))
+	t.Cleanup(server.Close)
+	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// The client gets all data although the server has closed the connection without reading the
+// client's.
+func TestUnreadInput(t *testing.T) {
+	output := bytes.Repeat([]byte("output\n"), 10_000)
+	closed := make(chan struct{})
+	conn := dial(t, func(conn net.Conn) {
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		if _, err := conn.Write(output); err != nil {
+			t.Error(err)
+		}
+		conn.Close()
+		close(closed)
+	})
+	if _, err := conn.Write(bytes.Repeat([]byte("input\n"), 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	if _, err := conn.Write([]byte("more input\n")); err != nil {
+		t.Error(err)
+	}
+	got, err := io.ReadAll(conn)
+	if err != nil {
+		t.Error(err)
+	}
+	if !bytes.Equal(got, output) {
+		t.Errorf("got %d of %d bytes", len(got), len(output))
+	}
+}
+
+// Close ends a Read, later calls fail, and a client that closes ends the connection at once.
+func TestClose(t *testing.T) {
+	ended := make(chan struct{})
+	conn := dial(t, func(conn net.Conn) {
+		reads := make(chan error)
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			reads <- err
+		}()
+		time.Sleep(10 * time.Millisecond) // usually, Read waits by now
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-reads; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the read failed with %v", err)
+		}
+		if _, err := conn.Write([]byte("late")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the write failed with %v", err)
+		}
+		if err := conn.Close(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the second Close failed with %v", err)
+		}
+		go func() {
+			// It fails as soon as the connection is closed.
+			for conn.SetWriteDeadline(time.Time{}) == nil {
+				time.Sleep(time.Millisecond)
+			}
+			close(ended)
+		}()
+	})
+	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the client got %v", err)
+	}
+	conn.Close()
+	select {
+	case <-ended:
+	case <-time.After(4 * time.Second):
+		t.Error("the connection is still open")
+	}
+}
+
+// A connection that can't close in one direction is unchanged.
+func TestPipe(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	if got := hijack.Linger(near); got != near {
+		t.Errorf("got %T", got)
+	}
+	near.Close()
+}

@@ -1,0 +1,32 @@
+package startup
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestUntilParentEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var parent atomic.Int64
+		parent.Store(42)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := untilChanged(ctx, func() int { return int(parent.Load()) })
+		time.Sleep(time.Hour)
+		if ended.Err() != nil {
+			t.Fatal("ended before the parent")
+		}
+		parent.Store(1)
+		time.Sleep(parentCheck)
+		synctest.Wait()
+		if ended.Err() == nil || ctx.Err() != nil {
+			t.Error("runs after its parent")
+		}
+		if started := untilChanged(ctx, func() int { return 1 }); started != ctx {
+			t.Error("process 1 counts as a parent that ended")
+		}
+	})
+}

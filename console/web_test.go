@@ -1,0 +1,96 @@
+package console_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kelson.dev/console/internal/web"
+)
+
+// connection serves one connection, in memory, with the time limits of a server.
+type connection struct {
+	conn chan net.Conn
+	done chan struct{}
+}
+
+func (c *connection) Accept() (net.Conn, error) {
+	select {
+	case conn := <-c.conn:
+		return conn, nil
+	case <-c.done:
+		return nil, net.ErrClosed
+	}
+}
+func (c *connection) Close() error   { return nil }
+func (c *connection) Addr() net.Addr { return &net.TCPAddr{} }
+
+// connect serves handler with time limits of a second, and returns a connection on which a GET was
+// sent.
+func connect(t *testing.T, handler http.HandlerFunc) net.Conn {
+	l := &connection{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: handler, ReadTimeout: time.Second, WriteTimeout: time.Second}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l)
+	}()
+	ours, theirs := net.Pipe()
+	l.conn <- theirs
+	t.Cleanup(func() {
+		close(l.done)
+		ours.Close()
+		server.Close()
+		<-ended
+	})
+	if _, err := io.WriteString(ours, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return ours
+}
+
+// A stream outlives the server's time limits for requests and responses.
+func TestStreamOutlivesTimeLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := connect(t, func(w http.ResponseWriter, req *http.Request) {
+			s := web.NewStream(w)
+			select {
+			case <-time.After(time.Hour):
+				_ = s.Send("state", "late")
+			case <-req.Context().Done():
+			}
+		})
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "late") {
+				return
+			}
+		}
+		t.Errorf("the stream ended without its event: %v", lines.Err())
+	})
+}
+
+// The server ends a stream whose client does not read.
+func TestUnreadStreamEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		began := time.Now()
+		connect(t, func(w http.ResponseWriter, _ *http.Request) {
+			s := web.NewStream(w)
+			var err error
+			for err == nil {
+				err = s.Send("state", strings.Repeat("x", 1<<20))
+			}
+			ended <- err
+		})
+		<-ended
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the stream ended after %s", took)
+		}
+	})
+}
