@@ -143,8 +143,12 @@ const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
 // consider queues the objects that an event affects.
 func (c *Collector) consider(e *store.Event) {
-	g := c.graph()
 	obj := e.Object
+	if e.Prev != nil && e.Type == store.Modified && obj.Key.Resource != definitions &&
+		obj.Head.DeletionTimestamp.IsZero() && slices.Equal(obj.Head.Owners, e.Prev.Head.Owners) {
+		return // most writes: statuses of pods, renewals of Leases
+	}
+	g := c.graph()
 	if e.Type == store.Deleted {
 		c.addDependents(g, obj)
 		c.addWaitingOwners(g, obj)
