@@ -144,10 +144,14 @@ func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane, dri
 		// Stages script only nodes of package simulatednodes.
 		groups = []simulatednodes.Group{{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}}}
 	}
+	var renew func(ctx context.Context, node string, now time.Time) bool
+	if r := p.newRenewals(cfg); r != nil {
+		renew = r.renew
+	}
 	if n.simulated, err = simulatednodes.New(simulatednodes.Config{
 		Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime,
 		Groups: groups, Stages: n.stages, Drivers: drivers,
-		LeaseDuration: leaseDuration(selected), ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
+		LeaseDuration: leaseDuration(selected), Renew: renew, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
 	}); err != nil {
 		return false, nil, err
 	}

@@ -64,6 +64,9 @@ type AgentConfig struct {
 	// sends four heartbeats in that time. 0 means 40 seconds; if negative, the node has no
 	// lease.
 	LeaseDuration time.Duration
+	// Renew, if not nil, renews the Lease of a node without a request. It returns false if it has
+	// not done so; then the Agent sends the request.
+	Renew func(ctx context.Context, name string, now time.Time) bool
 	// Backlog is shared by the simulated nodes of a server. If nil, the agent always reports a new
 	// pod before it starts the pod's containers.
 	Backlog *Backlog
@@ -90,6 +93,9 @@ const (
 
 // DefaultVersion is the kubelet version that agents report by default.
 const DefaultVersion = "v" + linked.Kubernetes
+
+// FieldOwner is the field manager of what Agents write.
+const FieldOwner = "kubelet"
 
 // Agent is a node: it runs the pods that are bound to it. It replaces the kubelet.
 type Agent struct {
@@ -129,7 +135,7 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 	}
 	connection := rest.CopyConfig(config.Config)
 	connection.UserAgent = UserAgent + config.Name
-	c, err := client.New(client.Config{REST: connection, FieldOwner: "kubelet"})
+	c, err := client.New(client.Config{REST: connection, FieldOwner: FieldOwner})
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}

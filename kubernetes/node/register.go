@@ -307,12 +307,19 @@ func phase(name string, period time.Duration) time.Duration {
 // renew sets the lease's renewal time to now. lease is the result of the previous call, or nil.
 func (a *Agent) renew(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	now := metav1.NowMicro()
-	if lease != nil {
+	if lease != nil && a.config.Renew != nil && a.config.Renew(ctx, a.config.Name, now.Time) {
+		lease.ResourceVersion = "" // unknown
+		return lease, nil
+	}
+	if lease != nil && lease.ResourceVersion != "" {
 		lease.Spec.RenewTime = &now
-		if err := a.client.Update(ctx, lease); err != nil {
+		err := a.client.Update(ctx, lease)
+		if err == nil {
+			return lease, nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("update lease: %w", err) // the next call reads the lease again
 		}
-		return lease, nil
 	}
 	seconds := int32(max(a.config.LeaseDuration/time.Second, 1))
 	node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})

@@ -41,6 +41,8 @@ type Config struct {
 	Drivers []string
 	// LeaseDuration is the duration of the nodes' Leases; see [node.AgentConfig].
 	LeaseDuration time.Duration
+	// Renew renews the Lease of a node without a request, or is nil; see [node.AgentConfig].
+	Renew func(ctx context.Context, name string, now time.Time) bool
 	// Stages, if not nil, run some of the pods and nodes instead of the agents.
 	Stages Stages
 	// ExternalCloud makes new nodes wait for a cloud-controller-manager.
@@ -235,7 +237,7 @@ func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
 	defer c.mu.Unlock()
 	agent, err := node.NewAgent(node.AgentConfig{
 		Config: c.cfg.As(identity.Node(n.Name)), Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
-		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, ExternalCloud: c.cfg.ExternalCloud, KeepTaints: true, Log: c.cfg.Log,
+		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, Renew: c.cfg.Renew, ExternalCloud: c.cfg.ExternalCloud, KeepTaints: true, Log: c.cfg.Log,
 		Backlog: c.backlog,
 		Pods:    func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})
