@@ -27,7 +27,8 @@ func TestRenewalsEqualRequests(t *testing.T) {
 				Groups: []simulatednodes.Group{{Count: 1}}, Lease: controlplane.NodeLease,
 			}}
 			if byRequest {
-				cfg.Requests = func(next http.RoundTripper) http.RoundTripper { return next } // could see requests
+				// It could see requests.
+				cfg.Requests = func(next http.RoundTripper) http.RoundTripper { return next }
 			}
 			plane, err := controlplane.Start(t.Context(), cfg)
 			if err != nil {

@@ -193,15 +193,13 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	case !gone && ctx.Err() == nil:
 		w = newWorker(a, pod)
 		a.workers[pod.UID] = w
-		var life context.Context
-		life, w.abandon = context.WithCancel(ctx)
-		a.running.Go(func() {
-			defer close(w.ended)
-			w.run(life)
-			w.abandon()
+		a.running.Add(1)
+		w.begin(ctx, func() {
 			a.mu.Lock()
-			defer a.mu.Unlock()
 			delete(a.workers, pod.UID)
+			a.mu.Unlock()
+			close(w.ended)
+			a.running.Done()
 		})
 	}
 }

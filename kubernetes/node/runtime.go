@@ -128,6 +128,12 @@ type Container interface {
 	Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 }
 
+// EndNotifier is implemented by Containers whose end the Agent need not wait for in a goroutine.
+type EndNotifier interface {
+	// AfterEnd calls f when the container ends, or now if it has ended; see Done. f does not block.
+	AfterEnd(f func())
+}
+
 // Exit describes how a container ended.
 type Exit struct {
 	Code int32

@@ -14,41 +14,46 @@ import (
 )
 
 // worker runs one pod: it carries out the plans of the state machine and reports the pod's status
-// to the server. One goroutine runs it, from when the agent first sees the pod until the object is
-// deleted. It wakes up when the pod changes, when a container ends, and at planned times.
+// to the server, from when the agent first sees the pod until the object is deleted. It works when
+// the pod changes, when a container ends, and at planned times. In between, it has no goroutine:
+// the stacks would be a third of the memory of a simulated pod.
 type worker struct {
 	agent *Agent
 	log   *slog.Logger
-	wake  chan struct{} // capacity 1
-	// abandon makes run return without another write to the server. ended is closed when run has
-	// returned.
+	ctx   context.Context
+	// abandon ends the work without another write to the server. ended is closed when it has ended.
 	abandon context.CancelFunc
 	ended   chan struct{}
+
+	turn    sync.Mutex
+	working bool        // a goroutine works, or the work has ended
+	again   bool        // it must plan again before it ends
+	timer   *time.Timer // calls replan at the planned time; nil: there is none
 
 	mu     sync.Mutex
 	newest *corev1.Pod // from the mirror
 	gone   bool        // the object is deleted
-	// Changed only by the worker's goroutine, with mu held.
+	// Changed only by the goroutine that works, with mu held.
 	lifecycle *lifecycle
 	sandbox   Sandbox
 
-	// Used only by the worker's goroutine.
+	// Used only by the goroutine that works.
 	pod *corev1.Pod // newest, or the response to the last write if that is newer
 	// the pod was terminal before the agent started: its status isn't written
 	wasTerminal bool
+	finish      func()          // ends the work
 	restored    bool            // the containers in the pod's status were adopted
 	released    bool            // the deletion of the pod was completed
 	creation    retries         // for creating the sandbox
 	writes      retries         // for writes to the server
-	life        context.Context // ends with run
+	life        context.Context // ends with the work
 	background  sync.WaitGroup  // goroutines that end with life
 	volumes     volumes
-	watched     Container // sleep wakes up when it ends; nil: none
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
 	w := &worker{agent: a, newest: pod, pod: pod, lifecycle: newLifecycle(pod), wasTerminal: terminal(pod),
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), log: a.log.With("pod", client.KeyOf(pod).String())}
+		ended: make(chan struct{}), log: a.log.With("pod", client.KeyOf(pod).String())}
 	w.lifecycle.startTime = time.Now()
 	if t := pod.Status.StartTime; t != nil {
 		w.lifecycle.startTime = t.Time
@@ -60,12 +65,20 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// replan makes the worker plan again.
+// replan makes the worker plan again, in another goroutine.
 func (w *worker) replan() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	if w.working {
+		w.again = true
+		return
 	}
+	w.working = true
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	go w.work()
 }
 
 // update passes a newer pod to the worker.
@@ -76,25 +89,38 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 	w.replan()
 }
 
-// run runs the pod until it is deleted or ctx ends. It returns when the pod's containers have
-// ended.
-func (w *worker) run(ctx context.Context) {
-	life, end := context.WithCancel(ctx)
-	defer w.background.Wait()
-	defer end()
+// begin begins the work on the pod, which ends when the pod is deleted or ctx ends. It calls done
+// when the pod's containers have ended too.
+func (w *worker) begin(ctx context.Context, done func()) {
+	w.ctx, w.abandon = context.WithCancel(ctx)
+	life, end := context.WithCancel(w.ctx)
 	w.life = life
-	for {
-		at, finished := w.step(ctx)
+	detach := context.AfterFunc(w.ctx, w.replan)
+	w.finish = func() {
+		detach()
+		end()
+		w.background.Wait()
+		w.abandon()
+		done()
+	}
+	w.replan()
+}
+
+// work does what is due, until there is nothing more to do now.
+func (w *worker) work() {
+	for w.ctx.Err() == nil {
+		at, finished := w.step(w.ctx)
 		if finished {
 			if w.sandbox != nil {
 				if err := w.sandbox.Remove(); err != nil {
 					w.log.Warn("remove sandbox", "error", err)
 				}
 			}
+			w.finish()
 			return
 		}
-		if !w.sleep(ctx, at) {
-			break
+		if w.rest(at) {
+			return
 		}
 	}
 	for _, r := range w.lifecycle.records {
@@ -102,29 +128,23 @@ func (w *worker) run(ctx context.Context) {
 			<-r.container.Done() // the runtime ends the container when ctx ends
 		}
 	}
+	w.finish()
 }
 
-// sleep waits until the worker is woken up or the time comes. It returns false if ctx has ended.
-func (w *worker) sleep(ctx context.Context, until time.Time) bool {
-	var timer <-chan time.Time
-	if !until.IsZero() {
-		t := time.NewTimer(time.Until(until))
-		defer t.Stop()
-		timer = t.C
-	}
-	var ended <-chan struct{}
-	if w.watched != nil {
-		ended = w.watched.Done()
-	}
-	select {
-	case <-ctx.Done():
+// rest ends the work until replan is called, at the given time at the latest; zero means never. It
+// returns false if there is more to do.
+func (w *worker) rest(until time.Time) bool {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	if w.again || w.ctx.Err() != nil {
+		w.again = false
 		return false
-	case <-w.wake:
-	case <-ended:
-		w.watched = nil
-	case <-timer:
 	}
-	return ctx.Err() == nil
+	if !until.IsZero() {
+		w.timer = time.AfterFunc(time.Until(until), w.replan)
+	}
+	w.working = false
+	return true
 }
 
 // step does all work that is due. at is the time at which it must be called again even if nothing
@@ -238,11 +258,10 @@ func (w *worker) makeSandbox(ctx context.Context) {
 	}
 }
 
-// watchContainer wakes the worker when a container ends. The worker itself waits for the first one:
-// most pods have one container, and goroutines are a large part of a simulated pod's memory.
+// watchContainer wakes the worker when a container ends.
 func (w *worker) watchContainer(ctx context.Context, c Container) {
-	if w.watched == nil {
-		w.watched = c
+	if n, ok := c.(EndNotifier); ok {
+		n.AfterEnd(w.replan)
 		return
 	}
 	go func() {

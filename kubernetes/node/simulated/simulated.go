@@ -217,11 +217,23 @@ type container struct {
 	stopAt  time.Time
 	ended   bool
 	exit    node.Exit
+	after   []func() // are called when it ends
 }
 
 func (c *container) ID() string            { return c.id }
 func (c *container) StartedAt() time.Time  { return c.started }
 func (c *container) Done() <-chan struct{} { return c.done }
+
+// AfterEnd implements [node.EndNotifier].
+func (c *container) AfterEnd(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		f()
+		return
+	}
+	c.after = append(c.after, f)
+}
 
 func (c *container) Exit() node.Exit {
 	c.mu.Lock()
@@ -320,6 +332,10 @@ func (c *container) end(exit node.Exit) {
 	}
 	c.log.Close()
 	close(c.done)
+	for _, f := range c.after {
+		f()
+	}
+	c.after = nil
 }
 
 func (c *container) Logs(ctx context.Context, opts *corev1.PodLogOptions) (io.ReadCloser, error) {
