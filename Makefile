@@ -269,7 +269,7 @@ bench: release ## figures against kube-apiserver and etcd: about twelve minutes 
 	$(GO) build -o bin/figures ./bench/figures
 	bin/figures -kelson $(KELSON) -peers bin/peers -docs docs/internals/benchmarks.md
 
-bench-etcd: release ## the same over etcd: one server and one member, three servers and three members, of each kind: eight minutes after the builds; writes its part of docs/internals/benchmarks.md
+bench-etcd: release ## the same over etcd: one server and one member, three servers and three members, of each kind: a quarter of an hour after the builds; writes its part of docs/internals/benchmarks.md
 	@mkdir -p bin/peers
 	$(GO) build -o bin/peers/ ./bench/peers/...
 	$(GO) build -o bin/figures ./bench/figures
