@@ -242,9 +242,11 @@ func (p Program) overlay(ctx context.Context, cache string, locking bool) (*over
 }
 
 // unchanged lists prefixes of modules that are not searched for calls: operators use other
-// functions of them, and many packages depend on them.
+// functions of them, and many packages depend on them. The go command compiles these packages again
+// if a changed one is below them: gnostic can run programs for extensions of OpenAPI, which no
+// operator does, and all of client-go is above it.
 var unchanged = []string{"k8s.io/", "golang.org/x/", "google.golang.org/", "github.com/prometheus/",
-	"go.opentelemetry.io/"}
+	"go.opentelemetry.io/", "github.com/google/gnostic", "github.com/googleapis/gnostic"}
 
 // change adds the changes of a package to the overlay.
 func (o *overlay) change(c compiled, isMain bool) error {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"archive/zip"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,4 +97,17 @@ func archive(t *testing.T, name string, files map[string]string) {
 		t.Fatal(err)
 	}
 	writeFiles(t, filepath.Dir(name), map[string]string{filepath.Base(name): b.String()})
+}
+
+// Of the modules of an operator on controller-runtime, the agent changes only two. A changed module
+// below client-go would make the first build compile all of client-go again.
+func TestChangedModules(t *testing.T) {
+	o, err := Program{Dir: "../../bench/explore/fleet/cmd"}.overlay(t.Context(), t.TempDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(maps.Keys(o.moved))
+	if want := []string{"github.com/fsnotify/fsnotify", "sigs.k8s.io/controller-runtime"}; !slices.Equal(got, want) {
+		t.Errorf("the agent changes %q, want %q", got, want)
+	}
 }
