@@ -24,7 +24,7 @@ func (w *worker) startHookAndProbes(r *record, c Container) {
 	}
 	t := target{c, r.spec, w.sandbox.IP()}
 	w.background.Go(func() {
-		ctx, cancel := context.WithCancel(w.life)
+		ctx, cancel := context.WithCancel(w.ctx)
 		defer cancel()
 		w.background.Go(func() {
 			select {
@@ -201,7 +201,7 @@ func (w *worker) stopContainer(r *record, grace time.Duration) {
 		}
 		return
 	}
-	ctx, cancel := context.WithCancel(w.life)
+	ctx, cancel := context.WithCancel(w.ctx)
 	hook = &stopHook{until: until, timer: time.AfterFunc(grace, cancel)}
 	r.stopHook = hook
 	t := target{c, r.spec, w.sandbox.IP()}

@@ -261,5 +261,5 @@ func follow[T any, P client.Pointer[T]](w *worker, kind, name string) {
 			w.replan()
 		},
 	}
-	w.background.Go(func() { _ = objects.run(w.life) }) // logs its errors
+	w.background.Go(func() { _ = objects.run(w.ctx) }) // logs its errors
 }

@@ -20,7 +20,7 @@ import (
 type worker struct {
 	agent *Agent
 	log   *slog.Logger
-	ctx   context.Context
+	ctx   context.Context // ends with the work
 	// abandon ends the work without another write to the server. ended is closed when it has ended.
 	abandon context.CancelFunc
 	ended   chan struct{}
@@ -41,13 +41,12 @@ type worker struct {
 	pod *corev1.Pod // newest, or the response to the last write if that is newer
 	// the pod was terminal before the agent started: its status isn't written
 	wasTerminal bool
-	finish      func()          // ends the work
-	restored    bool            // the containers in the pod's status were adopted
-	released    bool            // the deletion of the pod was completed
-	creation    retries         // for creating the sandbox
-	writes      retries         // for writes to the server
-	life        context.Context // ends with the work
-	background  sync.WaitGroup  // goroutines that end with life
+	finish      func()         // ends the work
+	restored    bool           // the containers in the pod's status were adopted
+	released    bool           // the deletion of the pod was completed
+	creation    retries        // for creating the sandbox
+	writes      retries        // for writes to the server
+	background  sync.WaitGroup // goroutines that end with ctx
 	volumes     volumes
 }
 
@@ -93,14 +92,11 @@ func (w *worker) update(pod *corev1.Pod, gone bool) {
 // when the pod's containers have ended too.
 func (w *worker) begin(ctx context.Context, done func()) {
 	w.ctx, w.abandon = context.WithCancel(ctx)
-	life, end := context.WithCancel(w.ctx)
-	w.life = life
 	detach := context.AfterFunc(w.ctx, w.replan)
 	w.finish = func() {
 		detach()
-		end()
-		w.background.Wait()
 		w.abandon()
+		w.background.Wait()
 		done()
 	}
 	w.replan()
