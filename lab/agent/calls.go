@@ -72,6 +72,12 @@ const (
 	clientcmd = "k8s.io/client-go/tools/clientcmd"
 )
 
+// grpc is the module of gRPC, and grpcTransport its package that opens connections.
+const (
+	grpc          = "google.golang.org/grpc"
+	grpcTransport = grpc + "/internal/transport"
+)
+
 // configurations are the functions of client-go that read the configuration of a Pod, with the
 // functions that replace them. PACKAGE is the name of client-go's package in the file.
 var configurations = map[string]string{
@@ -196,8 +202,9 @@ func replaceCalls(file *ast.File, at func(token.Pos) int, dialing, locking bool)
 }
 
 // replaceDialers adds the edits that replace the dialers of a file: those of literals of
-// http.Transport without one, and the method DialContext of literals of net.Dialer and of variables
-// of the same function with such a literal. Other dialers, such as those in fields, stay.
+// http.Transport without one, and the method DialContext of literals of net.Dialer, of gRPC's
+// function that returns one, and of variables of the same function with such a literal. Other
+// dialers, such as those in fields, stay.
 func (r *replacement) replaceDialers(file *ast.File, imports map[string]string, at func(token.Pos) int) {
 	isType := func(e ast.Expr, name string) bool {
 		s, ok := e.(*ast.SelectorExpr)
@@ -218,6 +225,8 @@ func (r *replacement) replaceDialers(file *ast.File, imports map[string]string, 
 				continue
 			case *ast.CompositeLit:
 				return isType(inner.Type, "net.Dialer")
+			case *ast.CallExpr:
+				return isType(inner.Fun, grpc+"/internal.NetDialerWithTCPKeepalive")
 			}
 			return false
 		}

@@ -86,6 +86,25 @@ func init() {
 `,
 }
 
+// dialingCompanions are companions of operators that call services.
+var dialingCompanions = map[string]string{
+	// The virtual network has no DNS. The agent's connections go to names.
+	grpc + "/resolver": `package main
+
+import kelson_resolver "google.golang.org/grpc/resolver"
+
+type kelson_names struct{ kelson_resolver.Builder }
+
+func (kelson_names) Scheme() string { return "dns" }
+
+func init() {
+	if b := kelson_resolver.Get("passthrough"); b != nil {
+		kelson_resolver.Register(kelson_names{b})
+	}
+}
+`,
+}
+
 // stubs replace packages that start goroutines which wait for the system. Such goroutines would
 // stop the time.
 var stubs = map[string]string{"github.com/fsnotify/fsnotify": fsnotify}

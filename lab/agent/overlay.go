@@ -230,7 +230,11 @@ func (p Program) overlay(ctx context.Context, cache string, locking bool) (*over
 		}
 	}
 	for _, c := range packages {
-		if code, ok := companions[c.path]; ok {
+		code, ok := companions[c.path]
+		if !ok && o.dialing {
+			code, ok = dialingCompanions[c.path]
+		}
+		if ok {
 			name := "zz_kelson_" + path.Base(c.path) + ".go"
 			o.files[filepath.Join(last.dir, name)] = []byte(strings.ReplaceAll(code, "KELSON", strconv.Quote(o.agent)))
 			if o.inCache(c) {
@@ -265,7 +269,8 @@ func (o *overlay) change(c compiled, isMain bool) error {
 	if isMain {
 		hooked = hook{[]string{"main"}, mainSource}
 	}
-	if hooked.source == "" && slices.ContainsFunc(unchanged, func(prefix string) bool {
+	dials := o.dialing && c.path == grpcTransport
+	if hooked.source == "" && !dials && slices.ContainsFunc(unchanged, func(prefix string) bool {
 		return strings.HasPrefix(c.module, prefix)
 	}) {
 		return nil

@@ -55,7 +55,7 @@ env: {LEVEL: "2", ARGUMENTS: --level 2 --last}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Program = &explore.Binary{Path: builtProgram(t, false), Args: []string{"--last"}}
+	s.Program = &explore.Binary{Path: builtProgram(t, callingNone), Args: []string{"--last"}}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Kinds: []explore.Kind{
 		explore.KillAfter}})
 	if err != nil || len(report.Alarms) > 0 || report.Plans == 0 {

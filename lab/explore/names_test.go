@@ -30,9 +30,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A policy of another party does not prevent that the server gives a Job the labels of its
-// template.
+// A Job without labels gets those of its template, and Kubernetes adds the name and the UID of the
+// Job to them. Whether the Job has these, too, depends on the policy of another party. That is no
+// alarm.
 func TestMutateJob(t *testing.T) {
+	for _, labels := range []map[string]string{nil, {"app": "web"}} {
+		testMutateJob(t, labels)
+	}
+}
+
+func testMutateJob(t *testing.T, labels map[string]string) {
+	t.Helper()
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		job := ownedBy(cm, &batchv1.Job{})
 		job.Name = cm.Name
@@ -40,12 +48,13 @@ func TestMutateJob(t *testing.T) {
 		if cm.Name != "web" || cm.DeletionTimestamp != nil || !apierrors.IsNotFound(err) {
 			return operator.Result{}, client.IgnoreNotFound(err)
 		}
+		job.Spec.Template.Labels = labels
 		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: "Never",
 			Containers: []corev1.Container{{Name: "main", Image: "nginx"}}}
 		return operator.Result{}, c.Create(ctx, job)
 	})
 	if alarms := alarmsOf(t, s, explore.Mutate); len(alarms) > 0 {
-		t.Errorf("%v", alarms)
+		t.Errorf("with the labels %v of the template: %v", labels, alarms)
 	}
 }
 

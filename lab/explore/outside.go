@@ -12,17 +12,19 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // The faults at calls of services, beside those of other writes. The verb of their points is the
-// method of the request, in upper case, the resource is the address of the service, and the object
-// the path.
+// method of the request, in upper case, or CALL or QUERY for gRPC, the resource is the address of
+// the service, and the object the path.
 const (
 	// Refuse has the connection of a call end before the service executes it, and those of all
 	// later calls of the service, until everything else is quiet.
 	Refuse Kind = "refuse"
-	// Unavailable answers a call with 503 without executing it.
+	// Unavailable answers a call with 503, or UNAVAILABLE for gRPC, without executing it.
 	Unavailable Kind = "5xx"
 )
 
@@ -37,7 +39,7 @@ var (
 const maxQueries = 2
 
 // queries are the methods of calls that change nothing.
-var queries = sets.New(http.MethodGet, http.MethodHead, http.MethodOptions)
+var queries = sets.New(http.MethodGet, http.MethodHead, http.MethodOptions, queryVerb)
 
 // isCall reports whether the point is a call of a service. The verbs of Kubernetes are in lower
 // case.
@@ -54,7 +56,7 @@ type outside struct {
 	// left has what the calls have left, by URL: the last call that sets or deletes what is there,
 	// or the different calls that add something.
 	left map[string][]executed
-	// added counts the calls that add something, by POST and the URL.
+	// added counts the calls that add something, by their verb and the URL.
 	added      map[string]int
 	unanswered []string // requests for which there was no answer
 }
@@ -76,7 +78,7 @@ func (o *outside) execute(method string, u *url.URL, body []byte) *Answer {
 	defer o.mu.Unlock()
 	for i := range o.all {
 		s := &o.all[i]
-		if !s.serves(u) {
+		if !s.serves(u) || s.methods != nil && s.methods[u.Path] == nil {
 			continue
 		}
 		key := s.pattern + s.prefix
@@ -90,8 +92,8 @@ func (o *outside) execute(method string, u *url.URL, body []byte) *Answer {
 			if a.Becomes != nil {
 				o.states[key] = *a.Becomes
 			}
-			if !queries.Has(method) && a.Status < http.StatusBadRequest {
-				o.note(method, s.nameOf(u)+pathSeparators.Replace(u.EscapedPath()), decodeCall(body))
+			if !queries.Has(method) && a.Status < http.StatusBadRequest && a.Code == codes.OK {
+				o.note(method, s.methods[u.Path], s.nameOf(u)+pathSeparators.Replace(u.EscapedPath()), decodeCall(body))
 			}
 			return a
 		}
@@ -103,17 +105,19 @@ func (o *outside) execute(method string, u *url.URL, body []byte) *Answer {
 	return nil
 }
 
-// note records what a call has left.
-func (o *outside) note(method, id string, body any) {
+// note records what a call has left. grpc is nil for calls of other services.
+func (o *outside) note(method string, grpc protoreflect.MethodDescriptor, id string, body any) {
 	call := executed{method, body}
 	switch {
-	case method != http.MethodPost:
+	case grpc == nil && method != http.MethodPost:
 		o.left[id] = []executed{call}
 		return
 	case !slices.ContainsFunc(o.left[id], func(other executed) bool { return digest(other) == digest(call) }):
 		o.left[id] = append(o.left[id], call)
 	}
-	o.added[http.MethodPost+" "+id]++
+	if grpc == nil || adds(grpc) {
+		o.added[method+" "+id]++
+	}
 }
 
 // decodeCall returns the body of a call: the value of JSON, or a text.
@@ -144,7 +148,7 @@ func (o *outside) objects(to map[string][]map[string]any) {
 	}
 }
 
-// counted returns how often something was added, by POST and the URL.
+// counted returns how often something was added, by the verb of the call and the URL.
 func (o *outside) counted() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -175,19 +179,27 @@ func (c calling) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	s := op.outside.step(p, r)
+	method, isGRPC := op.outside.method(r.URL)
+	s := op.outside.step(p, r, method)
 	v, err := op.gate.wait(ctx, s)
 	switch {
 	case err != nil:
 		return nil, err
 	case v == killed:
 		return nil, errKilled
+	case isGRPC && (v == unreachable || v == unavailable):
+		return grpcStatus(r, codes.Unavailable, errUnreachable.Error()), nil
 	case v == unreachable:
 		return nil, errUnreachable
 	case v == unavailable:
 		return plainResponse(r, http.StatusServiceUnavailable, http.Header{}, nil), nil
 	}
-	answer := op.outside.execute(r.Method, r.URL, body)
+	if method != nil {
+		if body, err = decodeRequest(method, r.Header, body); err != nil {
+			return grpcStatus(r, codes.Internal, "kelson: "+err.Error()), nil
+		}
+	}
+	answer := op.outside.execute(s.call.verb, r.URL, body)
 	if answer != nil {
 		if err := wait(ctx, answer.Delay); err != nil {
 			return nil, err
@@ -199,6 +211,12 @@ func (c calling) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	case v == killed:
 		return nil, errKilled
+	case isGRPC && (v == lost || answer != nil && answer.Fails):
+		return grpcStatus(r, codes.Unavailable, errLost.Error()), nil
+	case isGRPC && (method == nil || answer == nil):
+		return grpcStatus(r, codes.Unimplemented, "kelson: the service has no answer"), nil
+	case isGRPC:
+		return answer.respondGRPC(r, method)
 	case v == lost || answer != nil && answer.Fails:
 		return nil, errLost
 	case answer == nil:
@@ -227,10 +245,15 @@ func (o *outside) nameOf(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// step returns the step of a call.
-func (o *outside) step(p *process, r *http.Request) *step {
-	object := pathSeparators.Replace(r.URL.EscapedPath())
-	c := call{verb: r.Method, resource: o.nameOf(r.URL), object: object, write: !queries.Has(r.Method)}
+// step returns the step of a call. grpc is nil for calls of other services.
+func (o *outside) step(p *process, r *http.Request, grpc protoreflect.MethodDescriptor) *step {
+	object, verb := pathSeparators.Replace(r.URL.EscapedPath()), r.Method
+	if grpc != nil {
+		if verb = callVerb; isQuery(grpc) {
+			verb = queryVerb
+		}
+	}
+	c := call{verb: verb, resource: o.nameOf(r.URL), object: object, write: !queries.Has(verb)}
 	return &step{phase: sending, call: c, label: c.label(), process: p,
 		point: Point{Verb: c.verb, Resource: c.resource, Object: c.object}}
 }
@@ -276,9 +299,9 @@ func (in *injector) callBefore(s *step) verdict {
 // noteCall records what a call has left.
 func (in *injector) noteCall(s *step) {
 	in.history.noteCalls()
-	if s.call.verb == http.MethodPost {
+	if s.call.verb == http.MethodPost || s.call.verb == callVerb {
 		in.observed.mu.Lock()
 		defer in.observed.mu.Unlock()
-		in.observed.ownObjects[http.MethodPost+" "+s.call.resource+s.call.object] = true
+		in.observed.ownObjects[s.call.verb+" "+s.call.resource+s.call.object] = true
 	}
 }

@@ -19,46 +19,56 @@ import (
 	"kelson.dev/lab/explore"
 )
 
-// builtProgram returns the file of the operator in testdata/program, which the first test builds:
-// one that calls services, or another one.
-func builtProgram(t *testing.T, services bool) string {
+// calling says which services an operator calls.
+type calling string
+
+const (
+	callingNone calling = ""
+	callingHTTP calling = "http"
+	callingGRPC calling = "grpc"
+)
+
+// builtProgram returns the file of the operator in testdata/program, which the first test builds.
+func builtProgram(t *testing.T, services calling) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("compiles a program")
 	}
-	build := builtOnce
-	if services {
-		build = builtForServices
-	}
-	file, err := build()
+	file, err := builds[services]()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-var builtOnce, builtForServices = sync.OnceValues(func() (string, error) { return buildProgram(false) }),
-	sync.OnceValues(func() (string, error) { return buildProgram(true) })
+var builds = map[calling]func() (string, error){
+	callingNone: sync.OnceValues(func() (string, error) { return buildProgram(callingNone) }),
+	callingHTTP: sync.OnceValues(func() (string, error) { return buildProgram(callingHTTP) }),
+	callingGRPC: sync.OnceValues(func() (string, error) { return buildProgram(callingGRPC) }),
+}
 
 // built is the folder of these programs; see TestMain.
 var built string
 
-func buildProgram(services bool) (string, error) {
+func buildProgram(services calling) (string, error) {
 	file := filepath.Join(built, fmt.Sprint("operator-", services))
 	// The agent's folder is the same in all runs, so its package is compiled once.
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	program := agent.Program{Dir: "testdata/program", Services: services,
+	program := agent.Program{Dir: "testdata/program", Services: services != callingNone,
 		Shared: filepath.Join(cache, "kelson", "builds")}
+	if services == callingGRPC {
+		program.Tags = "grpc"
+	}
 	return file, program.Build(context.Background(), filepath.Join(built, fmt.Sprint("overlay-", services)), file)
 }
 
 // virtualProgram is the scenario of an operator without dependencies, in virtual time.
 func virtualProgram(t *testing.T, env ...string) explore.Scenario {
 	t.Helper()
-	file := builtProgram(t, false)
+	file := builtProgram(t, callingNone)
 	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"web": "yes"}}}
 	return explore.Scenario{Program: &explore.Binary{Path: file, Env: env},
 		Inputs: []explore.Input{explore.Create(web)}}

@@ -15,30 +15,40 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/descriptorpb"
+
 	"kelson.dev/lab/agent/inside"
 )
 
 // Service is a system outside of the cluster, whose part the explorer plays for a Program: it
-// answers the operator's requests over HTTP/1.1, with TLS or without it, in virtual time. Its calls
-// are points of faults (see [Refuse]), and what they have left is part of the state of a run.
+// answers the operator's requests over HTTP/1.1, or its unary calls of gRPC, with TLS or without
+// it, in virtual time. Its calls are points of faults (see [Refuse]), and what they have left is
+// part of the state of a run.
 type Service struct {
-	// Address is a URL such as https://api.example.com/v1, or HOST:PORT. The host may begin with
+	// Address is a URL such as https://api.example.com/v1 or, for gRPC,
+	// grpc://api.example.com:443, or HOST:PORT. The host may begin with
 	// "*.", in which * stands for one label. The path is a prefix; requests with other paths
 	// belong to another Service of the host, or have no answer.
 	Address string
 	// Answers are the possible answers. The first that matches a request is given. A request
 	// without one gets 404, and the report lists it.
 	Answers []Answer
+	// Descriptors describe the methods of a gRPC service. They contain all imported files, as
+	// protoc writes them with --include_imports.
+	Descriptors *descriptorpb.FileDescriptorSet
 
-	pattern string // HOST:PORT
-	name    string // in points and states: the address without a path
-	prefix  string // of the paths
+	methods grpcMethods // nil for other services
+	pattern string      // HOST:PORT
+	name    string      // in points and states: the address without a path
+	prefix  string      // of the paths
 }
 
 // Answer is a recorded answer of a Service.
 type Answer struct {
 	// Method and Path select requests. "" selects all methods and paths. Path is below that of the
-	// Service. In a path, * stands for any characters but a slash, and ** at the end for any.
+	// Service, or /package.Service/Method for gRPC, which has no Method. In a path, * stands for
+	// any characters but a slash, and ** at the end for any.
 	Method, Path string
 	// State, if not nil, selects requests while the service is in this state. Services begin in the
 	// state "". Becomes, if not nil, is the state after the answer.
@@ -48,7 +58,11 @@ type Answer struct {
 	// Status is that of the response; 0 means 200.
 	Status int
 	Header http.Header
-	// Body is a text, or a value that is sent as JSON; nil for none.
+	// Code and Message are the status of a gRPC call, instead of Status.
+	Code    codes.Code
+	Message string
+	// Body is a text, or a value that is sent as JSON; nil for none. For gRPC, it is the JSON form
+	// of the response.
 	Body any
 	// Delay is how long the response takes.
 	Delay time.Duration
@@ -73,8 +87,19 @@ func (s *Service) validate() error {
 	case err != nil:
 		return fmt.Errorf("address %q: %w", s.Address, err)
 	case u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-		!slices.Contains([]string{"http", "https", "tcp"}, u.Scheme):
-		return fmt.Errorf("address %q: want HOST:PORT, or a URL with http or https, a host and perhaps a path", s.Address)
+		!slices.Contains([]string{"http", "https", "tcp", grpcScheme}, u.Scheme):
+		return fmt.Errorf("address %q: want HOST:PORT, or a URL with http, https or grpc, a host and perhaps a path", s.Address)
+	case u.Scheme == grpcScheme && (u.Port() == "" || u.Path != ""):
+		return fmt.Errorf("address %q: want grpc://HOST:PORT", s.Address)
+	case u.Scheme == grpcScheme && s.Descriptors == nil:
+		return fmt.Errorf("%s has no descriptors", s.Address)
+	case u.Scheme != grpcScheme && s.Descriptors != nil:
+		return fmt.Errorf("%s has descriptors, which need an address with grpc://", s.Address)
+	}
+	if s.Descriptors != nil {
+		if s.methods, err = methodsOf(s.Descriptors); err != nil {
+			return fmt.Errorf("%s: %w", s.Address, err)
+		}
 	}
 	port := u.Port()
 	if port == "" {
@@ -88,8 +113,15 @@ func (s *Service) validate() error {
 		return fmt.Errorf("%s has no answers", s.Address)
 	}
 	for i := range s.Answers {
-		if err := s.Answers[i].validate(); err != nil {
+		err := s.Answers[i].validate()
+		if err == nil && s.methods != nil {
+			err = s.Answers[i].validateGRPC(s.methods)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: answers[%d]: %w", s.Address, i, err)
+		}
+		if a := &s.Answers[i]; s.methods == nil && (a.Code != codes.OK || a.Message != "") {
+			return fmt.Errorf("%s: answers[%d]: code and message need an address with grpc://", s.Address, i)
 		}
 	}
 	return nil
@@ -106,8 +138,8 @@ func (a *Answer) validate() error {
 		return fmt.Errorf("status %d: want 200 to 599", a.Status)
 	case a.Times < 0 || a.Delay < 0:
 		return errors.New("times and delay must not be negative")
-	case a.Fails && (a.Status != 0 || a.Body != nil):
-		return errors.New("an answer that fails has no status and no body")
+	case a.Fails && (a.Status != 0 || a.Body != nil || a.Code != codes.OK):
+		return errors.New("an answer that fails has no status, no code and no body")
 	}
 	return nil
 }

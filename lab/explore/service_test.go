@@ -2,10 +2,17 @@ package explore_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,7 +22,7 @@ import (
 // servicesProgram builds an operator that calls services with a transport of its own.
 func servicesProgram(t *testing.T) string {
 	t.Helper()
-	return builtProgram(t, true)
+	return builtProgram(t, callingHTTP)
 }
 
 // zones returns an operator that creates a zone in a service for each ConfigMap.
@@ -67,6 +74,101 @@ func TestServices(t *testing.T) {
 		repetition, err := explore.Repeat(t, s, "lose-response"+post, runs(t))
 		if err != nil || repetition.Unequal > 0 {
 			t.Errorf("%v, %v: want equal histories", repetition, err)
+		}
+	}
+}
+
+// descriptorsOfZones describe the gRPC service of the operator in testdata/program.
+func descriptorsOfZones() *descriptorpb.FileDescriptorSet {
+	const message = ".google.protobuf.Struct"
+	method := func(name string) *descriptorpb.MethodDescriptorProto {
+		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: proto.String(message),
+			OutputType: proto.String(message)}
+	}
+	return &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(structpb.File_google_protobuf_struct_proto),
+		{Name: proto.String("zones.proto"), Package: proto.String("zones.v1"), Syntax: proto.String("proto3"),
+			Dependency: []string{"google/protobuf/struct.proto"},
+			Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Zones"),
+				Method: []*descriptorpb.MethodDescriptorProto{method("GetZone"), method("CreateZone")}}}}}}
+}
+
+// gRPC calls have the same faults and alarms as those over HTTP: with TLS and without it, with the
+// resolver for DNS, and compressed.
+func TestServicesOfGRPC(t *testing.T) {
+	program := builtProgram(t, callingGRPC)
+	created := "created"
+	scenario := func(zones string, env ...string) explore.Scenario {
+		web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"web": "yes"}}}
+		return explore.Scenario{Inputs: []explore.Input{explore.Create(web)},
+			Program: &explore.Binary{Path: program, Env: append(env, "CORRECT=yes", "ZONES="+zones)},
+			Services: []explore.Service{{Address: "grpc://dns.example.com:443", Descriptors: descriptorsOfZones(),
+				Answers: []explore.Answer{
+					{Path: "/zones.v1.Zones/GetZone", State: &created, Body: map[string]any{"name": "web"}},
+					{Path: "/zones.v1.Zones/GetZone", Code: codes.NotFound, Message: "no zone"},
+					{Path: "/zones.v1.Zones/CreateZone", Becomes: &created, Delay: 2 * time.Second},
+				}}}}
+	}
+	const post = " CALL grpc://dns.example.com:443 /zones.v1.Zones/CreateZone #1"
+	const twice = "CALL grpc://dns.example.com:443/zones.v1.Zones/CreateZone is called twice, without faults once"
+	for zones, env := range map[string][]string{"dns.example.com:443": {"GZIP=yes"},
+		"dns:///dns.example.com:443": {"PLAIN=yes"}} {
+		faulty := alarmsOf(t, scenario(zones, env...), ofCalls...)
+		if a := faulty["O2 kill-after"+post]; a.Detail != twice || len(faulty) != 1 {
+			t.Errorf("%s: %v, want %q", zones, faulty, twice)
+		}
+		if got, steps := replayed(t, scenario(zones, env...), "lose-response"+post); got != "O2 "+twice {
+			t.Errorf("%s: %q, want %q\n%s", zones, got, twice, steps)
+		}
+		careful := scenario(zones, append(env, "CAREFUL=yes")...)
+		report, err := explore.Explore(t, careful, explore.Options{For: time.Hour, OneFault: true, Kinds: ofCalls})
+		if err != nil || len(report.Alarms) > 0 {
+			t.Errorf("%s: %v, %v", zones, err, report.Alarms)
+		}
+		for _, kind := range []string{"refuse", "5xx", "slow-response"} {
+			plan := kind + " QUERY grpc://dns.example.com:443 /zones.v1.Zones/GetZone #1"
+			got, steps := replayed(t, careful, plan)
+			if got != "" || !strings.Contains(steps, "FAULT "+plan) || !strings.Contains(steps, "response: CALL") {
+				t.Errorf("%s: %q\n%s", plan, got, steps)
+			}
+		}
+	}
+}
+
+// Wrong descriptors and answers of gRPC services are refused, with the field.
+func TestConfigOfGRPC(t *testing.T) {
+	data, err := proto.Marshal(descriptorsOfZones())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(config string) (explore.Scenario, error) {
+		dir := project(t, "services: ["+config+"]")
+		for name, content := range map[string][]byte{"zones.binpb": data, "text": []byte("x")} {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return explore.Project(dir, nil)
+	}
+	const begin = "{address: 'grpc://a:1', descriptors: zones.binpb, answers: [{"
+	s, err := read(begin + "path: /zones.v1.Zones/GetZone, code: NOT_FOUND, message: none}, {body: {name: a}}]}")
+	if err != nil || s.Services[0].Answers[0].Code != codes.NotFound {
+		t.Errorf("%v, %+v", err, s.Services)
+	}
+	for config, want := range map[string]string{
+		"{address: 'grpc://a', descriptors: zones.binpb, answers: [{}]}": "want grpc://HOST:PORT",
+		"{address: 'grpc://a:1', answers: [{}]}":                         "grpc://a:1 has no descriptors",
+		"{address: 'http://a', descriptors: zones.binpb, answers: [{}]}": "need an address with grpc://",
+		"{address: 'grpc://a:1', descriptors: text, answers: [{}]}":      "services[0]: descriptors text: ",
+		"{address: 'grpc://a:1', descriptors: none, answers: [{}]}":      "no such file",
+		begin + "path: /zones.v1.Zones/Get}]}":                           `no method of the descriptors has it`,
+		begin + "status: 500}]}":                                         "has no method, status or headers",
+		begin + "code: NOT_FOUND, body: {}}]}":                           "a code other than OK has no body",
+		begin + "body: [1]}]}":                                           "Zone: ",
+		"{address: 'http://a', answers: [{code: NOT_FOUND}]}":            "code and message need an address with grpc://",
+	} {
+		if _, err := read(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
 		}
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -16,6 +19,8 @@ import (
 type configService struct {
 	Address string         `json:"address"`
 	Answers []configAnswer `json:"answers"`
+	// Descriptors is the path of a file with an encoded FileDescriptorSet.
+	Descriptors string `json:"descriptors"`
 }
 
 // configAnswer is an Answer.
@@ -27,6 +32,8 @@ type configAnswer struct {
 	Times   int               `json:"times"`
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers"`
+	Code    codes.Code        `json:"code"`
+	Message string            `json:"message"`
 	Body    configBody        `json:"body"`
 	// File is the path of a file with the body.
 	File  string          `json:"file"`
@@ -49,9 +56,19 @@ func services(dir string, all []configService) ([]Service, error) {
 	var services []Service
 	for n, c := range all {
 		s := Service{Address: c.Address}
+		if c.Descriptors != "" {
+			data, err := os.ReadFile(filepath.Join(dir, c.Descriptors))
+			if err == nil {
+				s.Descriptors = &descriptorpb.FileDescriptorSet{}
+				err = proto.Unmarshal(data, s.Descriptors)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: services[%d]: descriptors %s: %w", ConfigFile, n, c.Descriptors, err)
+			}
+		}
 		for i, a := range c.Answers {
 			answer := Answer{Method: a.Method, Path: a.Path, State: a.State, Becomes: a.Becomes, Times: a.Times,
-				Status: a.Status, Body: a.Body.value, Delay: a.Delay.Duration, Fails: a.Fails}
+				Status: a.Status, Code: a.Code, Message: a.Message, Body: a.Body.value, Delay: a.Delay.Duration, Fails: a.Fails}
 			for name, value := range a.Headers {
 				if answer.Header == nil {
 					answer.Header = http.Header{}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -140,6 +141,9 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 			delete(meta, "annotations")
 		}
 	}
+	if obj.GetKind() == "Job" {
+		withoutOwnNames(meta)
+	}
 	n.periodic.hide(kindOf(obj), content)
 	withoutMutation(content)
 	if _, ok := meta["deletionTimestamp"]; ok {
@@ -149,6 +153,20 @@ func (n *names) normal(obj *unstructured.Unstructured) map[string]any {
 		hideAllocated(kind, content)
 	}
 	return content
+}
+
+// ownNames are the labels with the name and the UID of a Job, which Kubernetes adds to its
+// template. A Job without labels gets those of its template: with these, unless admission changes
+// the Job.
+var ownNames = []string{batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid"}
+
+func withoutOwnNames(meta map[string]any) {
+	labels, _ := meta["labels"].(map[string]any)
+	for _, name := range ownNames {
+		if delete(labels, name); len(labels) == 0 {
+			delete(meta, "labels")
+		}
+	}
 }
 
 func (n *names) value(v any, generation int64) any {

@@ -2,6 +2,7 @@ package inside
 
 import (
 	"crypto/tls"
+	"encoding/binary"
 	"io"
 	"log"
 	"net"
@@ -41,8 +42,9 @@ func MatchAddress(pattern, address string) bool {
 	return label != address && label != "" && !strings.Contains(label, ".")
 }
 
-// serviceConn returns a connection to a service. HTTP/1 over TLS or without it is served in this
-// process: only whole requests and responses are exchanged with the kelson process.
+// serviceConn returns a connection to a service. HTTP/1, and HTTP/2 for gRPC, over TLS or without
+// it are served in this process: only whole requests and responses are exchanged with the kelson
+// process.
 func serviceConn(address string) net.Conn {
 	near, far := net.Pipe()
 	go serveService(address, far)
@@ -67,8 +69,13 @@ func serveService(address string, conn net.Conn) {
 			log.Printf("kelson: the certificate of %s: %v", address, err)
 			return
 		}
-		conn = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate},
-			NextProtos: []string{"http/1.1"}})
+		conn = tls.Server(conn, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			protocol := "http/1.1"
+			if len(h.SupportedProtos) == 1 { // gRPC; other clients prefer HTTP/1.1 if they must
+				protocol = h.SupportedProtos[0]
+			}
+			return &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{protocol}}, nil
+		}})
 	}
 	l := &single{conn: conn, closed: make(chan struct{})}
 	handler := &httputil.ReverseProxy{Transport: toService{}, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
@@ -79,13 +86,15 @@ func serveService(address string, conn net.Conn) {
 		// The connection ends without a response.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0),
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), Protocols: &http.Protocols{},
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateClosed || state == http.StateHijacked {
 				l.Close()
 			}
 		}}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	_ = server.Serve(l) // the end of the connection
 }
 
@@ -112,7 +121,11 @@ func (toService) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		var err error
-		body, err = io.ReadAll(r.Body)
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			body, err = firstMessage(r.Body)
+		} else {
+			body, err = io.ReadAll(r.Body)
+		}
 		r.Body.Close()
 		if err != nil {
 			return nil, err
@@ -120,6 +133,20 @@ func (toService) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return agent.exchange(r, Outside,
 		&Message{Method: r.Method, Target: r.URL.String(), Header: fields(r.Header), Body: body})
+}
+
+// firstMessage returns the first message of a gRPC call, with the five bytes that precede it. Some
+// clients end a stream only after the response.
+func firstMessage(from io.Reader) ([]byte, error) {
+	prefix := make([]byte, 5)
+	if _, err := io.ReadFull(from, prefix); err != nil {
+		if err == io.EOF {
+			return nil, nil
+		}
+		return nil, err
+	}
+	message, err := io.ReadAll(io.LimitReader(from, int64(binary.BigEndian.Uint32(prefix[1:]))))
+	return append(prefix, message...), err
 }
 
 // peeked is a connection of which a part was read.
