@@ -42,8 +42,7 @@ func (c *Controller) each(show func(name string, draining bool, d debug.QueueSet
 
 func (c *Controller) dumpLevels(w io.Writer, _ *http.Request) {
 	row(w, "PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
-		"DispatchedRequests",
-		"RejectedRequests", "TimedoutRequests", "CancelledRequests")
+		"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests")
 	dispatched, rejected := c.totals()
 	c.each(func(name string, draining bool, d debug.QueueSetDump) {
 		active := 0
@@ -82,9 +81,9 @@ func (c *Controller) dumpQueues(w io.Writer, _ *http.Request) {
 
 func (c *Controller) dumpRequests(w io.Writer, req *http.Request) {
 	details := req.URL.Query().Get("includeRequestDetails") != ""
+	// Kubernetes misspells the distinguisher, too.
 	columns := []any{"PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher",
-		"ArriveTime", "InitialSeats", "FinalSeats",
-		"AdditionalLatency", "StartTime"} // Kubernetes misspells one of them, too
+		"ArriveTime", "InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"}
 	if details {
 		columns = append(columns, "UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource",
 			"SubResource")

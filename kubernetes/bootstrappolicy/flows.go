@@ -30,10 +30,12 @@ const maintainAfter = time.Minute
 
 // MaintainFlows restores the priority and fairness objects after changes, until ctx ends: the
 // mandatory ones always, and the suggested ones if their annotation
-// apf.kubernetes.io/autoupdate-spec allows it. It is idle while they don't change.
+// apf.kubernetes.io/autoupdate-spec allows it. It is idle while they don't change. After an error,
+// it tries again.
 func MaintainFlows(ctx context.Context, cfg Config) error {
+	maintained := cfg.Store.Snapshot().Revision()
 	for {
-		if err := cfg.Store.Await(ctx, cfg.Store.Snapshot().Revision(), priorityLevels, flowSchemas); err != nil {
+		if err := cfg.Store.Await(ctx, maintained, priorityLevels, flowSchemas); err != nil {
 			return err
 		}
 		select {
@@ -41,7 +43,12 @@ func MaintainFlows(ctx context.Context, cfg Config) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := cfg.ensureAllFlows(ctx); err != nil && ctx.Err() == nil && cfg.Log != nil {
+		// Changes during the update are later than this revision, so they are not missed.
+		revision := cfg.Store.Snapshot().Revision()
+		switch err := cfg.ensureAllFlows(ctx); {
+		case err == nil:
+			maintained = revision
+		case ctx.Err() == nil && cfg.Log != nil:
 			cfg.Log.Warn("update priority and fairness objects", "err", err)
 		}
 	}

@@ -88,8 +88,7 @@ const (
 // onWrites and onEvents are the kinds of faults at writes and at events of watches.
 var (
 	onWrites = []Kind{KillBefore, KillAfter, KillStale, KillOld, Lose, Conflict, TooMany, Internal, Hold, HoldInput,
-		SlowResponse, TwoLeaders, Deny, ForeignWrite,
-		Revoke, Quota, ServerRestart, Occupied, Mutate}
+		SlowResponse, TwoLeaders, Deny, ForeignWrite, Revoke, Quota, ServerRestart, Occupied, Mutate}
 	onEvents = []Kind{Freeze, FreezeAll, Cut, ServerRestart}
 	onClaims = []Kind{PendingClaim}
 	onInputs = []Kind{Down}
@@ -104,10 +103,10 @@ func (k Kind) isOrder() bool { return k == Order || k == Priorities }
 // Point is a moment in a run: the n-th write or event of its kind.
 type Point struct {
 	// Verb is create, update, patch, apply, delete or deletecollection for requests, the method in
-	// upper case for calls of services, added, modified or deleted for events, provision for the
-	// volume of a claim, after for the moment at which the operator is quiet after the N-th input,
-	// and during for the N-th input itself. The input after the last one is the deletion of the
-	// objects.
+	// upper case for calls of services, CALL or QUERY for those of gRPC, added, modified or deleted
+	// for events, provision for the volume of a claim, after for the moment at which the operator
+	// is quiet after the N-th input, and during for the N-th input itself. The input after the last
+	// one is the deletion of the objects.
 	Verb string
 	// Resource is the group resource, with a subresource after a slash.
 	Resource string
