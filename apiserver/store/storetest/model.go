@@ -22,6 +22,8 @@ func testModel(t *testing.T, s *store.Store) {
 	random := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 	start := s.Snapshot().Revision()
+	// It begins before the writes: a store may soon forget the events after start.
+	lazy := watch(t, s, "", start)
 	const writers, callsEach = 6, 120
 	w := &recording{store: s, start: start}
 	written := make(chan struct{})
@@ -34,7 +36,6 @@ func testModel(t *testing.T, s *store.Store) {
 			reading.Go(func() { w.read(t, random(uint64(100+10*i+j)), resource, written) })
 		}
 	}
-	lazy := watch(t, s, "", start)
 	for i := range 2 {
 		reading.Go(func() { w.takeSnapshots(t, random(uint64(200+i)), written) })
 	}
