@@ -218,6 +218,31 @@ func TestLoggedPanic(t *testing.T) {
 	}
 }
 
+// The place of the panic that has ended a program is in the operator's code, also if a library has
+// raised it again.
+func TestPanickedAgain(t *testing.T) {
+	const text = `panic: no storage [recovered]
+	panic: no storage [recovered, repanicked]
+
+goroutine 7 [running]:
+controller.(*Controller).Reconcile.func1()
+	/mod/controller.go:116 +0x1
+panic({0x1})
+	/go/src/runtime/panic.go:884 +0x1
+runtime.panicmem()
+	/go/src/runtime/panic.go:260 +0x1
+main.reconcile()
+	/shop/main.go:3 +0x1
+
+goroutine 8 [select]:
+panic({0x1})
+	/other/main.go:4 +0x1
+`
+	if got, want := explore.LastPanic(text), "panic: no storage [recovered] at /shop/main.go:3"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // Errors of reconciles are found in the lines that each version of controller-runtime logs.
 func TestReconcileError(t *testing.T) {
 	const begin = "2000-01-01T00:00:00Z	"

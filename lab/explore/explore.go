@@ -308,17 +308,21 @@ func expireTimers() { time.Sleep(maxTimer) }
 // end.
 const maxTimer = time.Minute
 
-// setNamespaces sets the namespace "default" in namespaced objects that the inputs create without a
-// namespace.
+// setNamespaces sets the namespace "default" in namespaced objects that the inputs create or delete
+// without a namespace.
 func setNamespaces(env *testenv.Env, inputs []Input) {
 	kinds := env.Plane().Registry().Current()
 	for _, input := range inputs {
-		if input.apply == nil || input.apply.GetNamespace() != "" {
+		object := input.apply
+		if object == nil {
+			object = input.gone
+		}
+		if object == nil || object.GetNamespace() != "" {
 			continue
 		}
-		if kind, err := client.KindOf(input.apply, env.Client().Scheme()); err == nil {
+		if kind, err := client.KindOf(object, env.Client().Scheme()); err == nil {
 			if resource, ok := kinds.ByKind(kind.GroupKind()); ok && resource.Namespaced {
-				input.apply.SetNamespace(metav1.NamespaceDefault)
+				object.SetNamespace(metav1.NamespaceDefault)
 			}
 		}
 	}

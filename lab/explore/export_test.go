@@ -44,6 +44,11 @@ func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 // StateAfter returns the state of a control plane after a function has changed it.
 func StateAfter(t *testing.T, s *store.Store, change func()) State {
 	t.Helper()
+	return historyOf(t, s, change).state()
+}
+
+func historyOf(t *testing.T, s *store.Store, change func()) *history {
+	t.Helper()
 	h := newHistory()
 	if err := h.begin(s); err != nil {
 		t.Fatal(err)
@@ -52,7 +57,7 @@ func StateAfter(t *testing.T, s *store.Store, change func()) State {
 	if err := h.read(); err != nil {
 		t.Fatal(err)
 	}
-	return h.state()
+	return h
 }
 
 // IDs returns the names of the objects of a state.
@@ -102,3 +107,12 @@ func ExploreUntil(ctx context.Context, t *testing.T, s Scenario, o Options) (Rep
 	}
 	return e.explore(o, time.Now())
 }
+
+// LastRemoval returns the revision of the last removal of an object by a function, see KillOld.
+func LastRemoval(t *testing.T, s *store.Store, change func()) uint64 {
+	t.Helper()
+	return historyOf(t, s, change).removal
+}
+
+// LastPanic returns the panic that has ended a program with an output.
+func LastPanic(text string) string { return (&output{kept: []byte(text)}).panicked() }

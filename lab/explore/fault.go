@@ -24,7 +24,7 @@ const (
 	// resourceVersion=0, and the watches that follow them) still show the state before the write.
 	KillStale Kind = "kill-stale"
 	// KillOld is KillStale with an older state: the one just before the last removal of an object
-	// that precedes the write.
+	// that precedes the write. The removals that follow that of an owner do not count.
 	KillOld Kind = "kill-old"
 	// Lose has the server execute a write and loses the response.
 	Lose Kind = "lose-response"

@@ -241,6 +241,21 @@ func (o *output) panicked() string {
 		return ""
 	}
 	message, stack := string(o.kept[at[2]:at[3]]), o.kept[at[1]:]
+	if end := bytes.Index(stack, []byte("\n\ngoroutine ")); end > 0 {
+		// The second goroutine follows, or the first one after other lines of the message.
+		if rest := stack[end+2:]; !bytes.Contains(stack[:end], []byte("goroutine ")) {
+			stack = rest
+			if end = bytes.Index(stack, []byte("\n\n")); end > 0 {
+				stack = stack[:end]
+			}
+		} else {
+			stack = stack[:end]
+		}
+	}
+	// A panic that was raised again has several frames of panic. The last one is the oldest.
+	if again := bytes.LastIndex(stack, []byte("\npanic(")); again >= 0 {
+		stack = stack[again:]
+	}
 	for _, line := range codeLine.FindAllSubmatch(stack, -1) {
 		if !goroot.Match(line[1]) {
 			return message + " at " + string(line[1])

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -31,9 +32,10 @@ type history struct {
 	record  hash.Hash         // of the bytes of all versions, in order, with UIDs replaced
 	uids    map[string]int    // UIDs in the order in which they appear
 	seen    map[[sha256.Size]byte]bool
-	counts  counter           // of versions
-	changed map[string]uint64 // the revision of the last change of each resource
-	removal uint64            // the revision at which the last object was removed; 0 if none was
+	counts  counter            // of versions
+	changed map[string]uint64  // the revision of the last change of each resource
+	removal uint64             // the revision of the last removal of an object, see remove; 0 for none
+	removed map[types.UID]bool // the objects that were removed
 	// names of Nodes that LoseNode has deleted; they are not part of the state
 	lost []string
 	// names of the definitions that an action has changed; they are not part of the state
@@ -67,7 +69,7 @@ func newHistory() *history {
 	return &history{names: names{uids: map[types.UID]string{}, generated: map[string]string{}, began: time.Now()},
 		record: sha256.New(), uids: map[string]int{}, before: map[store.Key]*unstructured.Unstructured{},
 		now: map[store.Key]*unstructured.Unstructured{}, hashes: map[store.Key][sha256.Size]byte{},
-		seen:   map[[sha256.Size]byte]bool{},
+		seen: map[[sha256.Size]byte]bool{}, removed: map[types.UID]bool{},
 		counts: counter{}, changed: map[string]uint64{}, excluded: map[string]bool{}, outside: newOutside(nil, nil)}
 }
 
@@ -93,6 +95,15 @@ func (h *history) read() error {
 }
 
 var eventTypes = map[store.EventType]string{store.Added: "ADDED", store.Modified: "MODIFIED", store.Deleted: "DELETED"}
+
+// remove notes the removal of an object. One that follows the removal of an owner, as the garbage
+// collector does it, is a part of that.
+func (h *history) remove(obj *unstructured.Unstructured, revision uint64) {
+	h.removed[obj.GetUID()] = true
+	if !slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return h.removed[o.UID] }) {
+		h.removal = revision
+	}
+}
 
 func (h *history) take(e *store.Event) error {
 	key := e.Object.Key
@@ -128,7 +139,7 @@ func (h *history) take(e *store.Event) error {
 	h.changed[key.Resource] = e.Revision()
 	var hash [sha256.Size]byte
 	if e.Type == store.Deleted {
-		h.removal = e.Revision()
+		h.remove(obj, e.Revision())
 		if h.before[key] == nil {
 			delete(h.now, key)
 		} else {

@@ -2,12 +2,15 @@ package explore_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -56,6 +59,79 @@ func testMutateJob(t *testing.T, labels map[string]string) {
 	if alarms := alarmsOf(t, s, explore.Mutate); len(alarms) > 0 {
 		t.Errorf("with the labels %v of the template: %v", labels, alarms)
 	}
+}
+
+// A time within a text differs after a fault. It is not an alarm.
+func TestTimesInTexts(t *testing.T) {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" || cm.DeletionTimestamp != nil {
+			return operator.Result{}, nil
+		}
+		child := ownedBy(cm, &corev1.ConfigMap{Data: map[string]string{
+			"times": `{"default/web":"` + time.Now().UTC().Format(time.RFC3339) + `"}`}})
+		child.Name = "web-times"
+		err := c.Create(ctx, child)
+		if apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+		return operator.Result{}, err
+	})
+	if alarms := alarmsOf(t, s, explore.KillBefore, explore.FreezeAll); len(alarms) > 0 {
+		t.Errorf("%v", alarms)
+	}
+}
+
+// A Service without an owner is left behind with the other objects of the operator, although the
+// control plane's Endpoints of it remain, too.
+func TestServiceLeft(t *testing.T) {
+	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
+		if cm.Name != "web" || cm.DeletionTimestamp != nil {
+			return operator.Result{}, nil
+		}
+		meta := metav1.ObjectMeta{Namespace: cm.Namespace, Name: "web"}
+		for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta,
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}}}} {
+			if err := c.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+				return operator.Result{}, err
+			}
+		}
+		return operator.Result{}, nil
+	})
+	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
+	if err != nil || len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O9" ||
+		!strings.Contains(report.Alarms[0].Detail, "secrets default/web") ||
+		!strings.Contains(report.Alarms[0].Detail, "services default/web") {
+		t.Errorf("%v, %v, want a Secret and a Service that are left behind", err, report.Alarms)
+	}
+}
+
+// A user may create a resource again while the operator deletes it. A deletion without a namespace
+// is that of the creation.
+func TestCreateWhileDeleted(t *testing.T) {
+	web := configMap("web")
+	web.Namespace = ""
+	s := explore.Scenario{Operator: explore.Parts(operator.Name("slow"), operator.For(func(d operator.Deps) *slow {
+		return &slow{d}
+	})), Inputs: []explore.Input{explore.Create(configMap("web")), explore.Delete(web),
+		explore.Create(configMap("web")).Together()}}
+	if alarms, steps := explore.ReplayPlan(t, s, "no faults"); len(alarms) > 0 ||
+		!slices.Contains(steps, "event: deleted configmaps default/web") {
+		t.Errorf("%v\n%s", alarms, strings.Join(steps, "\n"))
+	}
+}
+
+// slow takes a minute to clean up before a ConfigMap is deleted.
+type slow struct{ operator.Deps }
+
+func (*slow) Reconcile(context.Context, *corev1.ConfigMap) (operator.Result, error) {
+	return operator.Result{}, nil
+}
+
+func (*slow) Finalize(_ context.Context, cm *corev1.ConfigMap) (operator.Result, error) {
+	if left := time.Minute - time.Since(cm.DeletionTimestamp.Time); left > 0 {
+		return operator.Result{RequeueAfter: left}, nil
+	}
+	return operator.Result{}, nil
 }
 
 // Events are late by less than the five minutes for which controllers expect their own writes in

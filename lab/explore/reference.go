@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	recording "kelson.dev/lab/history"
 )
 
@@ -282,11 +284,19 @@ func matches(pattern, id string) bool {
 	return pattern == id
 }
 
+// ofServices are the resources whose objects the control plane creates for a Service, without an
+// owner, and deletes with it.
+var ofServices = sets.New("endpoints", "ipaddresses.networking.k8s.io")
+
 // remaining returns the objects without an owner that the operator has created and that remain at
 // the end. It returns none if others have also left such objects: not all inputs were deleted, and
 // the operator's objects may belong to those.
 func (r *result) remaining() (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(r.left.objects)) {
+		resource, _, _ := strings.Cut(id, " ")
+		if !r.ownObjects[id] && ofServices.Has(resource) {
+			continue
+		}
 		for _, object := range r.left.objects[id] {
 			meta, _ := object["metadata"].(map[string]any)
 			switch {

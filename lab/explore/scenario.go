@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -109,6 +110,7 @@ type Input struct {
 	name  string
 	do    func(context.Context, client.Client) error
 	apply client.Object // object to delete at the end; nil if none
+	gone  client.Object // of Delete
 	wait  time.Duration
 	back  func(context.Context, client.Client) error // the reverse of do, for Flip
 	again func(client.Object) Input                  // Create or Apply
@@ -131,12 +133,23 @@ func (i Input) Together() Input {
 func (i Input) String() string { return i.name }
 
 // Create creates an object. If it is namespaced and names no namespace, that becomes "default", as
-// for Apply.
+// for Apply. While a former object of its name is being deleted, Create tries again, for up to ten
+// minutes.
 func Create(obj client.Object) Input {
 	return Input{name: "create " + naming(obj), simple: true, apply: obj, again: Create,
 		do: func(ctx context.Context, c client.Client) error {
-			return c.Create(ctx, obj.DeepCopyObject().(client.Object))
+			for begin := time.Now(); ; time.Sleep(time.Second) {
+				err := c.Create(ctx, obj.DeepCopyObject().(client.Object))
+				if !isBeingDeleted(err) || time.Since(begin) > 10*time.Minute {
+					return err
+				}
+			}
 		}}
+}
+
+// isBeingDeleted reports whether a creation failed because the former object still exists.
+func isBeingDeleted(err error) bool {
+	return apierrors.IsAlreadyExists(err) && strings.Contains(err.Error(), "object is being deleted")
 }
 
 // Apply creates or changes an object by server-side apply.
@@ -159,9 +172,9 @@ func Edit[T client.Object](obj T, change func(T)) Input {
 	}}
 }
 
-// Delete deletes an object, if it exists.
+// Delete deletes an object, if it exists. Its namespace is that of Create.
 func Delete(obj client.Object) Input {
-	return Input{name: "delete " + naming(obj), do: func(ctx context.Context, c client.Client) error {
+	return Input{name: "delete " + naming(obj), gone: obj, do: func(ctx context.Context, c client.Client) error {
 		return client.IgnoreNotFound(remove(ctx, c, obj.DeepCopyObject().(client.Object)))
 	}}
 }

@@ -210,6 +210,9 @@ func relation(observed, generation int64) string {
 // uidForm is the form of UIDs.
 var uidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
+// timeForm is the form of times in texts.
+var timeForm = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})`)
+
 // text replaces UIDs, times and generated names.
 func (n *names) text(s string) string {
 	if name, ok := n.uids[types.UID(s)]; ok {
@@ -235,6 +238,9 @@ func (n *names) text(s string) string {
 		}
 		return id
 	})
+	if len(s) > len("2006-01-02T15:04:05Z") && strings.Contains(s, "T") && strings.Contains(s, ":") {
+		s = timeForm.ReplaceAllString(s, "a time")
+	}
 	return n.replaceGenerated(s)
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -50,6 +51,49 @@ func TestNodesInState(t *testing.T) {
 		got = write(func() { node.Status.Conditions[0].Reason = "OutOfLuck" })
 		if want := "nodes " + node.Name; !slices.Equal(got, []string{want}) {
 			t.Errorf("with a new reason, the state has %q, want %q", got, want)
+		}
+	})
+}
+
+// The older state of kill-old is the one before the removal of an object, not before that of its
+// children by the garbage collector. The removal of a child by another client counts.
+func TestRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Workloads())
+		web := configMap("web")
+		env.Create(t, web)
+		child := func(name string) *corev1.Secret {
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(web,
+					corev1.SchemeGroupVersion.WithKind("ConfigMap"))}}}
+		}
+		collected, deleted := child("collected"), child("deleted")
+		env.Create(t, collected)
+		env.Create(t, deleted)
+		exists := func(resource, name string, revision uint64) bool {
+			snapshot, err := env.Plane().Store().At(revision)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return snapshot.Get(store.Key{Resource: resource, Namespace: "default", Name: name}) != nil
+		}
+		remove := func(obj client.Object) uint64 {
+			return explore.LastRemoval(t, env.Plane().Store(), func() {
+				if err := env.Client().Delete(t.Context(), obj); err != nil {
+					t.Fatal(err)
+				}
+				env.Settle(t)
+			})
+		}
+		if at := remove(deleted); at == 0 || !exists("secrets", "deleted", at-1) {
+			t.Errorf("%d is not the removal of a child by a client", at)
+		}
+		at := remove(web)
+		if exists("secrets", "collected", env.Plane().Store().Snapshot().Revision()) {
+			t.Error("the garbage collector has not deleted the child")
+		}
+		if at == 0 || !exists("configmaps", "web", at-1) {
+			t.Errorf("%d is not the removal of the owner", at)
 		}
 	})
 }
