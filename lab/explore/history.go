@@ -32,10 +32,12 @@ type history struct {
 	record  hash.Hash         // of the bytes of all versions, in order, with UIDs replaced
 	uids    map[string]int    // UIDs in the order in which they appear
 	seen    map[[sha256.Size]byte]bool
-	counts  counter            // of versions
-	changed map[string]uint64  // the revision of the last change of each resource
-	removal uint64             // the revision of the last removal of an object, see remove; 0 for none
-	removed map[types.UID]bool // the objects that were removed
+	counts  counter           // of versions
+	changed map[string]uint64 // the revision of the last change of each resource
+	// removal is the revision of the last removal of an object, see remove; 0 if there was none.
+	// removed has the objects that were removed.
+	removal uint64
+	removed map[types.UID]bool
 	// names of Nodes that LoseNode has deleted; they are not part of the state
 	lost []string
 	// names of the definitions that an action has changed; they are not part of the state
