@@ -264,6 +264,11 @@ func TestRights(t *testing.T) {
 		"no account in a file": {role, "roles: [config/rbac/role.yaml]", "",
 			"got 0; roles in explore.yaml lists the files of the operator's rights, and roles: [] gives it all rights"},
 		"no folder": {"", "", "", ""},
+		"another role": {strings.Replace(account, "%", "one", 1) + strings.Replace(role, "metadata: {name: r}",
+			"metadata: {name: b}, roleRef: {kind: ClusterRole, name: prefix-r}", 1), "",
+			"names the ClusterRole prefix-r, which does not exist, so it gives no rights", ""},
+		"a role of Kubernetes": {strings.Replace(account, "%", "one", 1) + strings.Replace(role, "metadata: {name: r}",
+			"metadata: {name: b}, roleRef: {kind: ClusterRole, name: view}", 1), "", "", ""},
 	} {
 		dir := project(t, test.config)
 		if test.roles != "" {

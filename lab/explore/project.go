@@ -129,7 +129,7 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 	case err == nil:
 		s.Env = append(s.Env, testenv.RBAC(roles...))
 		s.namespace = strings.Split(user, ":")[2] // of the ServiceAccount
-		return nil
+		return s.warnOfRoles(roles)
 	case c.Roles == nil && errors.Is(err, os.ErrNotExist):
 		return nil
 	case c.Roles != nil || !errors.Is(err, manifest.ErrServiceAccounts) && !errors.Is(err, manifest.ErrNone):
@@ -142,6 +142,31 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 		"%s has no ServiceAccount, so the operator has all rights, and missing ones are not found (O12). "+
 			"Name the files of its rights in roles in %s, or confirm this with roles: []",
 		filepath.Join(dir, "config", "rbac"), ConfigFile))
+	return nil
+}
+
+// warnOfRoles adds a warning about each binding whose role is not in the files: the operator then
+// lacks these rights, and O12 would name markers that it has. A binding may have the prefix of a
+// kustomization that is not read.
+func (s *Scenario) warnOfRoles(files []string) error {
+	all, err := manifest.Read(files...)
+	if err != nil {
+		return err
+	}
+	exist := map[string]bool{"ClusterRole cluster-admin": true, "ClusterRole admin": true, "ClusterRole edit": true,
+		"ClusterRole view": true}
+	for _, m := range all {
+		exist[m.Object.GetKind()+" "+m.Object.GetName()] = true
+	}
+	for _, m := range all {
+		kind, _, _ := unstructured.NestedString(m.Object.Object, "roleRef", "kind")
+		name, bound, _ := unstructured.NestedString(m.Object.Object, "roleRef", "name")
+		if bound && !exist[kind+" "+name] && !strings.HasPrefix(name, "system:") {
+			s.warnings = append(s.warnings, fmt.Sprintf("%s %s names the %s %s, which does not exist, so it gives no rights. "+
+				"Name files in which it exists in roles in %s, such as the output of kubectl kustomize config/default",
+				m.Object.GetKind(), m.Object.GetName(), kind, name, ConfigFile))
+		}
+	}
 	return nil
 }
 

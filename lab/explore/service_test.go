@@ -216,12 +216,12 @@ services:
 	}
 	for config, want := range map[string]string{
 		"services: [{address: example.com, answers: [{}]}]":                        `address "example.com": want HOST:PORT or a URL`,
-		"services: [{address: 'ftp://a', answers: [{}]}]":                          "want HOST:PORT, or a URL with http or https",
+		"services: [{address: 'ftp://a', answers: [{}]}]":                          "want HOST:PORT, or a URL with http, https or grpc",
 		"services: [{address: 'http://a'}]":                                        "services[0]: http://a has no answers",
 		"services: [{address: 'http://a', answers: [{path: zones}]}]":              `answers[0]: path "zones": want a path such as /zones/*`,
 		"services: [{address: 'http://a', answers: [{method: get}]}]":              `method "get": want upper case, such as GET`,
 		"services: [{address: 'http://a', answers: [{status: 99}]}]":               "status 99: want 200 to 599",
-		"services: [{address: 'http://a', answers: [{fails: true, status: 200}]}]": "an answer that fails has no status and no body",
+		"services: [{address: 'http://a', answers: [{fails: true, status: 200}]}]": "an answer that fails has no status, no code and no body",
 		"services: [{address: 'http://a', answers: [{body: a, file: b}]}]":         "set one of body and file",
 		"services: [{address: 'http://a', answers: [{file: missing.json}]}]":       "missing.json: no such file",
 		"services: [{address: 'http://a', answers: [{times: -1}]}]":                "times and delay must not be negative",
