@@ -18,25 +18,20 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // postTo sends JSON to a path and returns the code and the body of the response.
 func postTo(t testing.TB, s *apiserver.Server, path, text string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server"+path, strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.RESTConfig().Transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp.StatusCode, string(data)
 }
 
@@ -90,9 +85,7 @@ func TestAdmissionOfSubresources(t *testing.T) {
 				t.Fatal(err)
 			}
 			now, err := in.Get(ctx, "a", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			check(t, "fires", text(t, now, "spec", "fires"), "5")
 		})
 	}
@@ -192,9 +185,7 @@ func TestRuleWritesOfGracefulDeletion(t *testing.T) {
 		}
 	}
 	for i, name := range []string{"a", "b"} {
-		if err := in.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, in.Delete(ctx, name, metav1.DeleteOptions{}))
 		if got, err := in.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("pizza: %v, %v", got, err)
 		}
@@ -202,9 +193,7 @@ func TestRuleWritesOfGracefulDeletion(t *testing.T) {
 			t.Errorf("topping: %v", err)
 		}
 		total, err := client.Resource(toppings).Get(ctx, "total", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		check(t, "total", text(t, total, "spec", "cost"), fmt.Sprint(2-i))
 	}
 }

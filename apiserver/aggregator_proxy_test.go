@@ -30,6 +30,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // pipes is a listener whose connections do not leave the process.
@@ -98,21 +99,15 @@ type proxied struct {
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
 	a, err := pki.NewAuthority("ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 
 func certificateOf(t *testing.T, pair pki.KeyPair, err error) *tls.Certificate {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &certificate
 }
 
@@ -230,16 +225,12 @@ func TestProxy(t *testing.T) {
 				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					"http://plane/apis/foo.example.com/v1/things/a%20b?x=1", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				req.Header.Set("X-Remote-Group", "system:masters")
 				// a proxy removes the headers that Connection names
 				req.Header.Set("Connection", "X-Remote-User, X-Remote-Uid, X-Remote-Group")
 				resp, err := client.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer resp.Body.Close()
 				body, err := io.ReadAll(resp.Body)
 				if err != nil || resp.StatusCode != test.code || !strings.Contains(string(body), test.body) {
@@ -307,9 +298,7 @@ func TestProxyOfUpgrades(t *testing.T) {
 					_, _ = conn.Write(append([]byte("hello "), word...))
 				})
 				conn, err := p.start().dial(t.Context(), "", "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer conn.Close()
 				if _, err := io.WriteString(conn,
 					"GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n"); err != nil {
@@ -317,9 +306,7 @@ func TestProxyOfUpgrades(t *testing.T) {
 				}
 				in := bufio.NewReader(conn)
 				resp, err := http.ReadResponse(in, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if works := resp.StatusCode == http.StatusSwitchingProtocols; works != test.works ||
 					called.Load() != test.works {
 					t.Fatalf("%s; called: %v", resp.Status, called.Load())
@@ -360,13 +347,9 @@ func TestProxyCertificateRenewed(t *testing.T) {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 				"http://plane/apis/foo.example.com/v1/things", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp, err := client.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil || resp.StatusCode != code {
@@ -413,16 +396,12 @@ func TestProxySignalsFlowControl(t *testing.T) {
 				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					"http://plane/apis/foo.example.com/v1/things", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if test.upgrade {
 					req.Header.Set("Connection", "Upgrade")
 				}
 				resp, err := client.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				resp.Body.Close()
 				if signal.Load() != test.want || before.Load() != test.want {
 					t.Errorf("signaled: %v, before the backend had the request: %v", signal.Load(), before.Load())

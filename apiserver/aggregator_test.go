@@ -26,6 +26,7 @@ import (
 	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // statuses stands for the API: it applies the patches of statuses to the store.
@@ -65,9 +66,7 @@ func put(t *testing.T, st *store.Store, key store.Key, data string) {
 func newStore(t *testing.T, url string) *store.Store {
 	t.Helper()
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { st.Close() })
 	putService(t, st, url)
 	return st

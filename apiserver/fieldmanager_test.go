@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 // Field ownership does not depend on the fast paths: two servers, one of them without fast paths,
@@ -54,9 +55,7 @@ type pizzaServer struct {
 func newPizzaServer(t *testing.T, parts ...apiserver.Part) pizzaServer {
 	s, _ := newServer(t, append(parts, kinds())...)
 	client, err := rest.HTTPClientFor(quiet(s.RESTConfig()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pizzaServer{t, client, s.RESTConfig().Host}
 }
 
@@ -64,20 +63,14 @@ func newPizzaServer(t *testing.T, parts ...apiserver.Part) pizzaServer {
 // between servers.
 func (p pizzaServer) send(w request) string {
 	req, err := http.NewRequestWithContext(p.t.Context(), w.method, p.host+w.path, strings.NewReader(w.body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	req.Header.Set("Content-Type", w.media)
 	req.Header.Set("User-Agent", w.agent)
 	resp, err := p.client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
 		p.t.Fatalf("%s: %v", data, err)
@@ -89,9 +82,7 @@ func (p pizzaServer) send(w request) string {
 		delete(object, "details") // has the uid
 	}
 	text, err := json.Marshal(object)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return fmt.Sprint(resp.StatusCode, " ", string(text))
 }
 

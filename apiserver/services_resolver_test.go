@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // A Service resolves to an address.
@@ -78,15 +79,11 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			st, err := store.Open(store.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer st.Close()
 			for resource, obj := range test.objects {
 				data, err := json.Marshal(obj)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				name := "s"
 				if resource == "endpointslices.discovery.k8s.io" {
 					name = "s-1"

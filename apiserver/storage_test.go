@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // records is a storage of the caller: a map in memory that outlives servers.
@@ -70,23 +71,17 @@ func TestStorage(t *testing.T) {
 			_, client = newServer(t, kinds(), apiserver.Storage(open))
 			old, err := client.Resource(oldPizzas).Namespace("default").Get(t.Context(), "margherita",
 				metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			check(t, "size", text(t, old, "spec", "size"), `"enormous"`)
 		})
 	}
 	for folder, readable := range map[string]bool{"plain": true, "secret": false} {
 		found := false
 		files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			found = found || strings.Contains(string(data), "enormous")
 		}
 		if found != readable {
@@ -106,9 +101,7 @@ func TestFork(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, fork := newServer(t, kinds(), apiserver.Fork(s.Store().Snapshot()))
-	if err := fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}))
 	if _, err := client.Resource(toppings).Get(ctx, "ham", metav1.GetOptions{}); err != nil {
 		t.Errorf("the fork changed the other server: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -115,9 +116,7 @@ func TestDefaultsOfRules(t *testing.T) {
 				t.Helper()
 				config.Object["spec"] = spec
 				applied, err := in.Apply(ctx, "ham", config, metav1.ApplyOptions{FieldManager: "x"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				check(t, "cost", text(t, applied, "spec", "cost"), want)
 				owns := strings.Contains(text(t, applied, "metadata", "managedFields"), "f:cost")
 				if owns != (len(spec) > 0) {

@@ -49,15 +49,11 @@ func TestAdmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	created, err := in.Create(ctx, newPizza(t, "a", spec), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check(t, "size", text(t, created, "spec", "size"), `"mutated"`)
 	check(t, "toppings", text(t, created, "spec", "toppings"), `[{"name":"ham","quantity":1}]`)
 	same, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
 	if err != nil || again.GetResourceVersion() != same.GetResourceVersion() {
 		t.Errorf("a write without changes: %v, revisions %s and %s", err, same.GetResourceVersion(),
@@ -290,9 +286,7 @@ func TestTransact(t *testing.T) {
 		t.Fatalf("%v after %d attempts", err, attempts)
 	}
 	created, err := client.Resource(pizzas).Namespace("default").Get(ctx, "a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check(t, "toppings", text(t, created, "spec", "toppings"), `[{"name":"olive","quantity":2}]`)
 	check(t, "size", text(t, created, "spec", "size"), `"medium"`)
 
@@ -315,9 +309,7 @@ func TestTransact(t *testing.T) {
 		}
 		return errors.Join(tx.UpdateStatus(p), tx.Delete(olive))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := client.Resource(toppings).Get(ctx, "olive", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("deleted: %v", err)
 	}
@@ -331,7 +323,7 @@ func TestTransactSameObject(t *testing.T) {
 	fresh := func(name string) *pizza {
 		return &pizza{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: pizzaSpec{Size: "small"}}
 	}
-	if err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+	require.NoError(t, s.Transact(ctx, func(tx *apiserver.Tx) error {
 		if err := errors.Join(tx.Create(fresh("b")), tx.Create(fresh("gone"))); err != nil {
 			return err
 		}
@@ -360,9 +352,7 @@ func TestTransactSameObject(t *testing.T) {
 			failed = fmt.Errorf("list: %v", list)
 		}
 		return errors.Join(err, failed)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	created := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
 	check(t, "status", text(t, created, "status", "cost"), "3")
 	check(t, "size", text(t, created, "spec", "size"), `"small"`)
@@ -370,7 +360,7 @@ func TestTransactSameObject(t *testing.T) {
 		t.Errorf("an object that was created and deleted: %v", err)
 	}
 
-	if err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+	require.NoError(t, s.Transact(ctx, func(tx *apiserver.Tx) error {
 		p, err := apiserver.Get[*pizza](tx, "default", "b")
 		if err != nil {
 			return err
@@ -399,9 +389,7 @@ func TestTransactSameObject(t *testing.T) {
 			t.Errorf("create after delete: %v", err)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	updated := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
 	check(t, "toppings", text(t, updated, "spec", "toppings"), `[{"name":"ham","quantity":2}]`)
 	check(t, "status", text(t, updated, "status", "cost"), "4")
@@ -428,9 +416,7 @@ func TestTransactFinalizers(t *testing.T) {
 			}
 			return do(tx, p)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	change(func(tx *apiserver.Tx, p *pizza) error {
 		// these have no effect

@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/require"
 )
 
 type lamp struct {
@@ -106,9 +107,7 @@ func TestLoss(t *testing.T) {
 		check("own", &own{}, data)
 
 		var other lamps
-		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(data), &other); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts([]byte(data), &other))
 		if got := jsondecode.Status([]byte(data), &other); (got == whole) != (want == whole) {
 			t.Errorf("Status of %s: %d, want %d", status, got, want)
 		}

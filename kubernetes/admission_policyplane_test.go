@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -28,9 +29,7 @@ func (p *policyPlane) HandleWarningHeaderWithContext(_ context.Context, _ int, _
 func startPolicy(t *testing.T, manifests ...string) *policyPlane {
 	t.Helper()
 	own, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(own.Stop)
 	p := &policyPlane{ControlPlane: own}
 	cfg := own.RESTConfig()
@@ -69,9 +68,7 @@ func (p *policyPlane) create(t *testing.T, manifest string) (made *unstructured.
 	p.warnings = nil
 	for doc := range strings.SplitSeq(manifest, "\n---\n") {
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), u); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(doc), u))
 		if made, err = p.objects(t, u).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
@@ -100,12 +97,8 @@ func (p *policyPlane) refuses(t *testing.T, manifest, want string) {
 func (p *policyPlane) remove(t *testing.T, manifest string) {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), u); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.objects(t, u).Delete(t.Context(), u.GetName(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(manifest), u))
+	require.NoError(t, p.objects(t, u).Delete(t.Context(), u.GetName(), metav1.DeleteOptions{}))
 }
 
 func field(u *unstructured.Unstructured, path string) any {

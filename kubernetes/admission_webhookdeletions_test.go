@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -133,9 +134,7 @@ func TestDeletionsByControllers(t *testing.T) {
 				UID: owner.UID}}
 		}
 		obj, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, obj, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return obj
 	}
 	kept := func(namespace, name string) {
@@ -166,9 +165,7 @@ func TestDeletionsByControllers(t *testing.T) {
 	}
 	add("team", "a", protected, nil)
 	add("team", "b", nil, nil)
-	if err := spaces.Delete(ctx, "team", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, spaces.Delete(ctx, "team", metav1.DeleteOptions{}))
 	until("the namespace names the webhook", func() bool {
 		ns, err := spaces.Get(ctx, "team", metav1.GetOptions{})
 		return err == nil && strings.Contains(fmt.Sprint(ns.Status.Conditions), "not today")
@@ -177,9 +174,7 @@ func TestDeletionsByControllers(t *testing.T) {
 
 	root := add("default", "root", nil, nil)
 	add("default", "child", protected, root)
-	if err := c.CoreV1().ConfigMaps("default").Delete(ctx, "root", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().ConfigMaps("default").Delete(ctx, "root", metav1.DeleteOptions{}))
 	until("the garbage collector is denied", func() bool {
 		return log.has(ofGarbage + " delete configmaps default/child 400")
 	})

@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kelson.dev/internal/require"
 )
 
 func configMapWebhook(name string, data ...string) *corev1.ConfigMap {
@@ -72,9 +74,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 			return nil
 		}
 		cm := &corev1.ConfigMap{}
-		if err := json.Unmarshal(raw, cm); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(raw, cm))
 		return cm
 	}
 	one := func(op admissionv1.Operation) (*review, *corev1.ConfigMap, *corev1.ConfigMap) {
@@ -91,9 +91,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	}
 
 	made, err := c.create(t, configMapWebhook("cm", "a", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, obj, old := one("CREATE"); obj.Data["a"] != "1" || obj.Kind != "ConfigMap" || old != nil {
 		t.Errorf("create: %v, %v", obj, old)
 	}
@@ -124,9 +122,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 			opts.Force = ptr(true)
 		}
 		after, err := c.CoreV1().ConfigMaps("default").Patch(t.Context(), "cm", p.kind, []byte(p.data), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r, obj, old := one("UPDATE")
 		n, _ := strconv.Atoi(after.Data["a"])
 		if obj.Data["a"] != after.Data["a"] || old.Data["a"] != strconv.Itoa(n-1) {
@@ -138,9 +134,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 		}
 	}
 
-	if err := c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{}))
 	if r, obj, old := one("DELETE"); obj != nil || old == nil || old.Data["a"] != "6" ||
 		!strings.Contains(string(r.Options.Raw), "DeleteOptions") {
 		t.Errorf("delete: %v, %v, %s", obj, old, r.Options.Raw)
@@ -152,10 +146,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 		}
 	}
 	h.reviews()
-	if err := c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
-		metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}))
 	gone := map[string]bool{}
 	for _, r := range h.reviews() {
 		if old := decode(r.OldObject.Raw); r.Operation == "DELETE" && old != nil && old.Data["a"] == old.Name {
@@ -198,16 +190,12 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
-	if err := c.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}))
 	if r := want("CREATE", "binding", "Binding"); !strings.Contains(string(r.Object.Raw), `"target"`) {
 		t.Errorf("binding: %s", r.Object.Raw)
 	}
 	pod, err := c.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pod.Status.Phase = corev1.PodRunning
 	if _, err := c.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -307,9 +295,7 @@ func TestMatching(t *testing.T) {
 				asked bool
 			}{{inRed, test.red}, {inBlue, test.blue}} {
 				h.reviews()
-				if err := probe.write(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, probe.write())
 				n := 0 // the test's own reviews; controllers write concurrently
 				for _, r := range h.reviews() {
 					if strings.Contains(string(r.Object.Raw), `"generateName":"x"`) {
@@ -355,9 +341,7 @@ func TestEquivalentVersions(t *testing.T) {
 		t.Errorf("kind %v of %v, resource %v of %v", r.Kind, r.RequestKind, r.Resource, r.RequestResource)
 	}
 	got := &autoscalingv1.HorizontalPodAutoscaler{}
-	if err := json.Unmarshal(r.Object.Raw, got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(r.Object.Raw, got))
 	if got.APIVersion != "autoscaling/v1" || got.Spec.TargetCPUUtilizationPercentage == nil ||
 		*got.Spec.TargetCPUUtilizationPercentage != 70 {
 		t.Errorf("object %s", r.Object.Raw)
@@ -375,9 +359,7 @@ func TestWebhooksThatFail(t *testing.T) {
 	patching := newHook(t, patched(`[{"op":"add","path":"/data","value":{}}]`))
 	configMaps := rule("CREATE", "", "v1", "configmaps")
 	stranger, err := newCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	strangerCA := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: stranger.Certificate[1]})
 	for _, test := range []struct {
 		name string
@@ -510,9 +492,7 @@ func TestWebhookByService(t *testing.T) {
 	ctx := t.Context()
 	h := newHook(t, deny)
 	_, portText, err := net.SplitHostPort(h.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n, _ := strconv.Atoi(portText)
 	port := int32(n)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"), func(w *admissionregistrationv1.ValidatingWebhook) {
@@ -542,9 +522,7 @@ func TestWebhookByService(t *testing.T) {
 	}
 	configuration, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "w",
 		metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	configuration.Webhooks[0].ClientConfig.Service.Port = &port
 	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration,
 		metav1.UpdateOptions{}); err != nil {

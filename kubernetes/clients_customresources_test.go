@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -31,9 +32,7 @@ func startServer(t *testing.T) *clientsPlane {
 func startClients(t *testing.T, cfg controlplane.Config) *clientsPlane {
 	t.Helper()
 	own, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(own.Stop)
 	return &clientsPlane{t, own.RESTConfig()}
 }
@@ -50,9 +49,7 @@ func (p *clientsPlane) kubectl(stdin string, args ...string) (string, error) {
 	}
 	// kubectl reads "-" from the process's standard input
 	input := filepath.Join(home, "input.json")
-	if err := os.WriteFile(input, []byte(stdin), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, os.WriteFile(input, []byte(stdin), 0o600))
 	for i, arg := range args {
 		if arg == "-" {
 			args[i] = input
@@ -99,9 +96,7 @@ func TestKubectlOfCustomResources(t *testing.T) {
 	}
 	p := startServer(t)
 	definition, err := os.ReadFile(filepath.Join("testdata", "widgets.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, step := range []struct {
 		stdin string
 		args  string

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -30,9 +31,7 @@ const patience = time.Minute
 func overPort(t *testing.T, opts ...testenv.Option) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", testenv.New(t, opts...).Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config.QPS = -1
 	return config
 }
@@ -40,9 +39,7 @@ func overPort(t *testing.T, opts ...testenv.Option) *rest.Config {
 func clients(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client
 }
 
@@ -100,11 +97,9 @@ func TestInformer(t *testing.T) {
 	if _, err := maps.Informer().AddEventHandler(handler); err != nil {
 		t.Fatal(err)
 	}
-	if err := maps.Informer().AddIndexers(cache.Indexers{"v": func(obj any) ([]string, error) {
+	require.NoError(t, maps.Informer().AddIndexers(cache.Indexers{"v": func(obj any) ([]string, error) {
 		return []string{obj.(*corev1.ConfigMap).Data["v"]}, nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	factory.StartWithContext(ctx)
 	defer func() { cancel(); factory.Shutdown() }()
 	factory.WaitForCacheSync(ctx.Done())
@@ -136,9 +131,7 @@ func TestInformer(t *testing.T) {
 	}
 	change("2")
 	handler.want(t, "~changing=2")
-	if err := writer.Delete(t.Context(), "changing", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Delete(t.Context(), "changing", metav1.DeleteOptions{}))
 	handler.want(t, "-changing")
 	// For the informer, an object that no longer matches the selector is deleted.
 	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}},
@@ -152,9 +145,7 @@ func TestInformer(t *testing.T) {
 func TestDynamicInformer(t *testing.T) {
 	config := overPort(t, testenv.CRDs("testdata/things.yaml"))
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, "default", nil)
@@ -177,9 +168,7 @@ func TestDynamicInformer(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler.want(t, "+a")
-	if err := client.Resource(things).Namespace("default").Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.Resource(things).Namespace("default").Delete(ctx, "a", metav1.DeleteOptions{}))
 	handler.want(t, "-a")
 }
 

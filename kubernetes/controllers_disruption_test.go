@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -22,9 +23,7 @@ type evictions struct {
 func withEvictions(t *testing.T, test func(p evictions)) {
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), controlplane.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer cp.Stop()
 		test(evictions{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}})
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/expiry"
 )
 
@@ -17,9 +18,7 @@ func put(t *testing.T, s *store.Store, name string, expect uint64) uint64 {
 		time.Now().UTC().Format(time.RFC3339))
 	objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default", Name: name},
 		Data: []byte(data), Expect: expect})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return objs[0].Revision
 }
 
@@ -27,9 +26,7 @@ func put(t *testing.T, s *store.Store, name string, expect uint64) uint64 {
 func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		put(t, s, "before-start", 0)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -57,9 +54,7 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-ended)
 	})
 }
 
@@ -68,9 +63,7 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 func TestObjectsOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		future := fmt.Sprintf(`{"metadata":{"name":"future","namespace":"default","creationTimestamp":%q}}`,
 			time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
@@ -95,8 +88,6 @@ func TestObjectsOfTheFuture(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-ended)
 	})
 }

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/follow"
 )
 
 func open(t *testing.T, cfg store.Config) *store.Store {
 	t.Helper()
 	st, err := store.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return st
 }
 

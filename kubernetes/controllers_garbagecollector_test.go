@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -176,9 +177,7 @@ func TestOwnerInAnotherNamespace(t *testing.T) {
 func recorded(t *testing.T, env *testenv.Env, about string) []string {
 	t.Helper()
 	list, err := client.List[corev1.Event](t.Context(), env.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var found []string
 	for _, e := range list {
 		if e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name == about {

@@ -35,6 +35,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/identity"
@@ -134,9 +135,7 @@ type driven struct {
 func drive(t *testing.T) *driven {
 	t.Helper()
 	authority, err := pki.NewAuthority("kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := &driven{T: t, witness: newWitness(), stored: map[string]bool{}}
 	d.plane, err = controlplane.Start(t.Context(), controlplane.Config{
 		Audit:       controlplane.Audit{Policy: d.witness, Sink: d.witness},
@@ -147,9 +146,7 @@ func drive(t *testing.T) *driven {
 		Admission:      controlplane.Admission{Enable: []string{"NodeRestriction"}},
 		Endpoints:      controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.200:6443")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var mu sync.Mutex
 	note := func(obj *store.Object) {
 		mu.Lock()
@@ -404,16 +401,12 @@ const securityPage = "../docs/reference/security.md"
 // The page about security has the tables of components and of direct writes; -update writes them.
 func TestPageHasTables(t *testing.T) {
 	have, err := os.ReadFile(securityPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := between(string(have), "<!-- components -->", components())
 	want = between(want, "<!-- direct -->", directWrites())
 	switch {
 	case *updateDocs:
-		if err := os.WriteFile(securityPage, []byte(want), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(securityPage, []byte(want), 0o666))
 	case want != string(have):
 		t.Errorf("%s is out of date: run go test ./kubernetes/controllers -run TestPageHasTables -update", securityPage)
 	}
@@ -460,9 +453,7 @@ func TestComponentsWithoutRBAC(t *testing.T) {
 			Authorization: controlplane.Authorization{Modes: []string{authz.ModeAlwaysDeny}},
 			Node:          controlplane.Simulated{Lease: controlplane.NodeLease},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		time.Sleep(time.Minute)
 		for _, key := range []store.Key{
@@ -477,9 +468,7 @@ func TestComponentsWithoutRBAC(t *testing.T) {
 		impostor := &user.DefaultInfo{Name: collector.GetName(), Groups: collector.GetGroups()}
 		for _, u := range []user.Info{collector, impostor} {
 			c, err := client.New(client.Config{REST: plane.RESTConfigAs(u)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, err = client.List[corev1.Pod](t.Context(), c)
 			if allowed := err == nil; allowed != identity.IsComponent(u) {
 				t.Errorf("%T: %v", u, err)

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/namespacedefaults"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
@@ -23,14 +24,10 @@ type defaulting struct {
 func withDefaults(t *testing.T, cfg controlplane.Config, test func(p defaulting)) {
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer cp.Stop()
 		c, err := client.New(client.Config{REST: cp.RESTConfig()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		test(defaulting{t, c})
 	})
 }

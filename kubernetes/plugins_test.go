@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -47,9 +48,7 @@ func withAdmission(t *testing.T, gates controlplane.Admission, test func(p plane
 	synctest.Test(t, func(t *testing.T) {
 		cfg := controlplane.Config{Admission: gates}
 		cp, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer cp.Stop()
 		synctest.Wait()
 		client := func(rt http.RoundTripper) *apitest.Plane {

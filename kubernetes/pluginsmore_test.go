@@ -13,6 +13,7 @@ import (
 
 	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -262,9 +263,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 		`{imagePolicy: {kubeConfigFile: %q, allowTTL: 50, denyTTL: 50, retryBackoff: 500, defaultAllow: false}}`,
 		kubeconfig)}
 	cp, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer cp.Stop()
 	p := plane{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}, nil}
 	p.want(201, "POST", ns+"/pods", pod("good", "", ""))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -18,9 +19,7 @@ func start(t *testing.T, config string) *apitest.Plane {
 		cfg.Admission.Plugins = map[string][]byte{"PodSecurity": []byte(config)}
 	}
 	plane, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(plane.Stop)
 	return &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -20,9 +21,7 @@ func quotaBubble(t *testing.T, cfg controlplane.Config, test func(t *testing.T, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		synctest.Wait()
 		test(t, &apitest.Plane{Store: plane.Store(), Client: &http.Client{Transport: plane.Transport()}})
@@ -60,9 +59,7 @@ func refused(t *testing.T, p *apitest.Plane, method, path, body, message string,
 // With 64 concurrent creators, a quota is never exceeded, and its usage is exact afterwards.
 func TestConcurrentCreators(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer plane.Stop()
 	p := &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"many"}}`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -74,9 +75,7 @@ func TestAliasOfNamedType(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc, err := os.ReadFile(filepath.Join(dir, shapesFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{
 		"            description: Short is a short name.\n            maxLength: 5\n            pattern: ^[a-z]+$\n            type: string\n",
 		"              description: Shorter is shorter.\n              minLength: 2\n              pattern: ^[a-z]+$\n              type: string\n",

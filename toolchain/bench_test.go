@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/loader"
 )
@@ -13,9 +14,7 @@ import (
 func BenchmarkGenerate(b *testing.B) {
 	for _, project := range []string{"resource", "types"} {
 		ar, err := txtar.ParseFile("testdata/" + project + ".txtar")
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		dir, _ := writeProject(b, ar)
 		b.Run(project+"/cold", func(b *testing.B) {
 			for b.Loop() {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -123,9 +124,7 @@ type Base struct {
 }
 `)
 	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}, Lenient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	doc, err := os.ReadFile(filepath.Join(dir, "config/crd/shapes.example.com_shapes.yaml"))
 	if err != nil || strings.Contains(string(doc), "allOf") || !strings.Contains(string(doc), "default: small") {
 		t.Errorf("%v\n%s", err, doc)
@@ -175,9 +174,7 @@ type Shape struct {
 	const definition, code = "config/crd/shapes.example.com_shapes.yaml", "api/zz_generated.deepcopy.go"
 	read := func(name string) string {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(data)
 	}
 	first, firstCode := read(definition), read(code)

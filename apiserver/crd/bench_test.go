@@ -8,6 +8,7 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 func BenchmarkDefinition(b *testing.B) {
@@ -54,17 +55,13 @@ func BenchmarkInstance(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	s, err := store.Open(store.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer s.Close()
 	for b.Loop() {
 		d, err := crd.New(crd.Config{Store: s, Registry: resource.NewRegistry(), Objects: func() resource.Objects {
 			return nil
 		}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		_ = d.Load()
 	}
 }

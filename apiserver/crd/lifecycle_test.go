@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // A deleted definition stays until its instances are gone, those with finalizers included.
@@ -248,9 +249,7 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 		})
 		return err
 	}
-	if err := update(p.addWeight); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, update(p.addWeight))
 	if a := p.do("GET", widgetsPath+"/a", "").want(200); a.field("spec.weight") != 7.0 || a.field("spec.note") != nil ||
 		a.field("metadata.labels.x") == nil {
 		t.Errorf("read under the new schema: %s", a.body)
@@ -319,9 +318,7 @@ func TestVersions(t *testing.T) {
 // Definitions outlive the process.
 func TestLoad(t *testing.T) {
 	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	p := planeOver(t, s)
 	p.do("POST", definitionsPath, widgets()).want(201)

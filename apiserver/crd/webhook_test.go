@@ -21,6 +21,7 @@ import (
 
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // pipes is a listener for connections within the process.
@@ -87,17 +88,11 @@ func serveHandler(t *testing.T, handle http.HandlerFunc) (caBundle []byte, dial 
 	string, string) (net.Conn, error)) {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server("hook.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: handle}
 	ended := make(chan struct{})

@@ -17,14 +17,13 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := map[string]*dto.MetricFamily{}
 	for _, f := range families {
 		all[f.GetName()] = f
@@ -44,13 +43,9 @@ func writeMetrics(t *testing.T, s *store.Store) {
 // It has no metrics of etcd.
 func TestDisk(t *testing.T) {
 	backend, err := disk.OpenWith(t.TempDir(), disk.Options{CheckpointBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	writeMetrics(t, s)
 	if err := s.Close(); err != nil { // the checkpoint has ended
 		t.Fatal(err)
@@ -91,9 +86,7 @@ func TestShared(t *testing.T) {
 	log := &remoteLog{Shared: storetest.NewLog().Shared(false)}
 	log.requests.Observe(time.Second)
 	s, err := store.Open(store.Config{Shared: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	writeMetrics(t, s)
 	got := gather(t, metrics.New(s))

@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // things describes one custom kind, example.com/v1 Thing.
@@ -66,9 +67,7 @@ func TestWithoutPackedDocuments(t *testing.T) {
 	}
 
 	var v2 spec.Swagger
-	if err := json.Unmarshal(get("/openapi/v2", "application/json"), &v2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(get("/openapi/v2", "application/json"), &v2))
 	if _, ok := v2.Definitions["com.example.v1.Thing"]; !ok || v2.Info.Title != "Things" || v2.Info.Version != "1.2" ||
 		len(v2.Paths.Paths) != 1 {
 		t.Errorf("v2: %v %v %v", v2.Info, v2.Definitions, v2.Paths)

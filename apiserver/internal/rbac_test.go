@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -30,9 +31,7 @@ type state struct {
 
 func open(t testing.TB) state {
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { st.Close() })
 	return state{t, st}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // A write is answered while a watch still sends its event. The next write waits for this event,
@@ -13,23 +14,17 @@ import (
 func TestDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		write := func(resource, name string) []*store.Object {
 			op := store.Op{Key: store.Key{Resource: resource, Name: name}, Data: []byte(`{"metadata":{}}`)}
 			objs, err := s.Commit(t.Context(), op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return objs
 		}
 		write("namespaces", "a")
 		watch, err := s.Watch("namespaces", s.Snapshot().Revision())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		watch.Delivered()
 		defer watch.Leave()
 

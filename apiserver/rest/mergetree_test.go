@@ -6,6 +6,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
 
@@ -33,17 +34,11 @@ func FuzzMergeTree(f *testing.F) {
 			t.Fatalf("the library refuses: %v", err)
 		}
 		var wanted map[string]any
-		if err := json.Unmarshal(want, &wanted); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(want, &wanted))
 		got, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var back map[string]any
-		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(got, &back))
 		if !tree.Same(back, wanted) {
 			t.Errorf("%s with %s is %s, want %s", document, patch, got, want)
 		}

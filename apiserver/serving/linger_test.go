@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/require"
 )
 
 // pipes is a listener whose connections are pipes.
@@ -34,17 +35,13 @@ func TestLinger(t *testing.T) {
 		{10 * time.Millisecond, 10 * time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
 			authority, err := pki.NewAuthority("test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			listener := make(pipes)
 			server, err := serving.New(serving.Config{
 				Listener: listener, Handler: http.NotFoundHandler(), Certificate: authority.Serving("127.0.0.1"),
 				Linger: c.linger,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- server.Run(ctx) }()
@@ -57,9 +54,7 @@ func TestLinger(t *testing.T) {
 				}}
 			defer transport.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: transport}).Get("https://127.0.0.1/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			if resp.ProtoMajor != 2 {

@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/require"
 )
 
 // filled returns a store with n pods of 1 KB.
 func filled(b *testing.B, n int) *Store {
 	b.Helper()
 	s, err := Open(Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { s.Close() })
 	const unit = 1000
 	for i := 0; i < n; i += unit {
@@ -94,9 +94,7 @@ func BenchmarkIdleCursors(b *testing.B) {
 			var delivered atomic.Int64
 			for range 10_000 {
 				c, err := s.Watch(resource, s.Snapshot().Revision())
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				all.Go(func() {
 					for {
 						events, _, err := c.Next()
@@ -195,9 +193,7 @@ func BenchmarkCursor(b *testing.B) {
 	})
 	b.Run("next, nothing", func(b *testing.B) {
 		c, err := s.Watch("pods", s.Snapshot().Revision())
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		b.ReportAllocs()
 		for b.Loop() {
 			c.Next()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // checkBudget compares what the budget has counted with what the store holds.
@@ -191,9 +193,7 @@ func TestUnusedMemosAreEvictedFirst(t *testing.T) {
 	for i := range 1000 {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"o"},"text":%q}`, strings.Repeat("x", 2000))
 		made, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: fmt.Sprint(i)}, Data: data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		objects = append(objects, made[0])
 	}
 	hot, made := objects[0], 0
@@ -225,9 +225,7 @@ func TestEachLogKeepsItsNewestEvents(t *testing.T) {
 		for range n {
 			made, err := s.Commit(t.Context(), Op{Key: Key{Resource: resource, Name: "a"}, Data: data,
 				Expect: AnyRevision})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			revision = made[0].Revision
 		}
 		return revision
@@ -307,9 +305,7 @@ func TestBudgetCountsWhatIsHeld(t *testing.T) {
 		case i%700 == 0:
 			s.Pack()
 		case i%900 == 0:
-			if err := s.Compact(s.Snapshot().Revision() - 10); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Compact(s.Snapshot().Revision()-10))
 		}
 	}
 	<-done
@@ -327,9 +323,7 @@ func TestSizesAreEstimated(t *testing.T) {
 	}
 	before := heap()
 	s, err := Open(Config{Budget: func(int64) int64 { return 1 << 30 }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	const objects, updates = 4000, 2
 	for round := range 1 + updates {
@@ -339,9 +333,7 @@ func TestSizesAreEstimated(t *testing.T) {
 			op := Op{Key: Key{Resource: "things.example.com", Namespace: "default", Name: fmt.Sprint("object-", i)},
 				Data: data, Expect: AnyRevision}
 			made, err := s.Commit(t.Context(), op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if round == updates {
 				if _, err := made[0].Memo("form", encoding(made[0])); err != nil {
 					t.Fatal(err)

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // CountAfter equals the number of objects that a scan yields.
 func TestCountAfter(t *testing.T) {
 	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	var keys []store.Key
 	for i := range 600 {

@@ -8,24 +8,21 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // A writer waits for the readers at the head of the log, up to a limit, and for no other readers.
 func TestAwaitDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		n := 0
 		write := func() uint64 {
 			n++
 			op := store.Op{Key: store.Key{Resource: "pods", Name: fmt.Sprint("p", n)}, Data: []byte(`{"metadata":{}}`)}
 			objs, err := s.Commit(t.Context(), op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return objs[0].Revision
 		}
 		waited := func() time.Duration {
@@ -38,9 +35,7 @@ func TestAwaitDelivery(t *testing.T) {
 			t.Errorf("waited %s for no reader", d)
 		}
 		behind, err := s.Watch("pods", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		behind.Delivered()
 		if d := waited(); d != 0 {
 			t.Errorf("waited %s for a reader that was behind", d)
@@ -51,9 +46,7 @@ func TestAwaitDelivery(t *testing.T) {
 		slow := 3 * time.Millisecond
 		for range 3 { // readers that take the duration slow for each event
 			c, err := s.Watch("pods", s.Snapshot().Revision())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c.Delivered()
 			go func() {
 				defer c.Leave()
@@ -85,9 +78,7 @@ func TestAwaitDelivery(t *testing.T) {
 		}
 
 		stuck, err := s.Watch("pods", s.Snapshot().Revision())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stuck.Delivered()
 		if d := waited(); d < slow || d > 50*time.Millisecond {
 			t.Errorf("waited %s for a reader that does not read", d)

@@ -9,13 +9,12 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/internal/require"
 )
 
 func openDerived(t testing.TB) *store.Store {
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { st.Close() })
 	return st
 }

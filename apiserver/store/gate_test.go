@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // A gate decides when, and whether, a write reaches the log.
 func TestGate(t *testing.T) {
 	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	refused, arrived, pass := errors.New("not this one"), make(chan string), make(chan error)
 	s.Gate(func(_ context.Context, ops []store.Op) error {

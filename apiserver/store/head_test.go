@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/require"
 )
 
 func TestScanHead(t *testing.T) {
@@ -45,9 +47,7 @@ func TestScanHead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			head, at, err := scanHead([]byte(test.data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !reflect.DeepEqual(head, test.want) {
 				t.Errorf("got  %+v\nwant %+v", head, test.want)
 			}
@@ -110,9 +110,7 @@ func FuzzScanHead(f *testing.F) {
 		if err := json.Unmarshal(again, &after); err != nil {
 			t.Fatalf("spliced %q: %v", again, err)
 		}
-		if err := json.Unmarshal(data, &before); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(data, &before))
 		metadata := before["metadata"].(map[string]any)
 		var alone any
 		if err := json.Unmarshal((&Object{Data: data}).Metadata(), &alone); err != nil ||
@@ -250,9 +248,7 @@ func BenchmarkScanHead(b *testing.B) {
 func BenchmarkSplice(b *testing.B) {
 	data := pod("web-"+strconv.Itoa(7), 1024)
 	_, at, err := scanHead(data)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		at.splice(data, 123456)

@@ -9,6 +9,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // packable is an object with a UID, an owner and a payload of some hundred bytes.
@@ -64,9 +65,7 @@ func TestPack(t *testing.T) {
 	at := func(revision uint64) []string {
 		t.Helper()
 		sn, err := s.At(revision)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return state(sn)
 	}
 	events := func(c *store.Cursor, err error) (lines []string) {
@@ -81,16 +80,12 @@ func TestPack(t *testing.T) {
 					e.Prev != nil && strings.Contains(string(e.Prev.Data), "payload")))
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return lines
 	}
 	old := s.Snapshot()
 	halfway, err := s.Watch("things", middle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, _, err := halfway.Next()
 	if err != nil || len(first) == 0 {
 		t.Fatal(len(first), err)
@@ -134,9 +129,7 @@ func TestPack(t *testing.T) {
 func TestPackAfterFailure(t *testing.T) {
 	backend := &storetest.Backend{}
 	s, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	key := store.Key{Resource: "things", Name: "a"}
 	backend.Before = func([]store.Record) error { return fmt.Errorf("broken") }
@@ -161,9 +154,7 @@ func BenchmarkPack(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		var garbage [][]byte
 		for i := range count {
 			op := store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint("o", i)}, Data: packable(i, 1)}

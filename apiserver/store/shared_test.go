@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // The suite of all stores passes over a shared log, also when the access is as far behind as its
@@ -23,9 +24,7 @@ func TestSharedLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) *store.Store {
 				s, err := store.Open(store.Config{Shared: storetest.NewLog().Shared(lazy), Retain: 500})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				t.Cleanup(func() { s.Close() })
 				return s
 			})
@@ -63,9 +62,7 @@ func TestReloadSkipsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Shared: &foreign{Shared: storetest.NewLog().Shared(false)},
 			Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -84,15 +81,11 @@ func TestWriteOverMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := storetest.NewLog()
 		s, err := store.Open(store.Config{Shared: log.Shared(false), Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		ctx := t.Context()
 		objs, err := s.Commit(ctx, create("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		other := log.Shared(false)
 		defer other.Close()
 		for _, name := range []string{"a", "b"} {
@@ -148,9 +141,7 @@ func TestRefusedAtCompactedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &refusing{Shared: storetest.NewLog().Shared(false)}
 		s, err := store.Open(store.Config{Shared: log, Retain: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		if objs, err := s.Commit(t.Context(), create("a")); err != nil || len(objs) != 1 || log.writes != 2 {
 			t.Errorf("%v after %d writes: %v", objs, log.writes, err)
@@ -178,9 +169,7 @@ func TestFullSharedLog(t *testing.T) {
 		var text bytes.Buffer
 		shared := &noSpace{Shared: storetest.NewLog().Shared(false)}
 		s, err := store.Open(store.Config{Shared: shared, Log: slog.New(slog.NewTextHandler(&text, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		commit := func(want error, op store.Op) {
 			t.Helper()
@@ -224,13 +213,9 @@ func TestLastingErrorOfSharedLog(t *testing.T) {
 		var text bytes.Buffer
 		s, err := store.Open(store.Config{Shared: unreadable{storetest.NewLog().Shared(false)},
 			Log: slog.New(slog.NewTextHandler(&text, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(150 * time.Second)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		if n := strings.Count(text.String(), "\n"); n != 3 {
 			t.Errorf("%d lines, want 3:\n%s", n, text.String())
 		}

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // The statistics count commits, writes, batches and objects, without the commits that failed.
 func TestStats(t *testing.T) {
 	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	write := func(names ...string) {
 		var ops []store.Op

@@ -14,6 +14,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/internal/require"
 )
 
 const policies = `
@@ -117,9 +119,7 @@ func TestAdmissionFlags(t *testing.T) {
 	dir := t.TempDir()
 	configuration := func(text string) string {
 		file := filepath.Join(dir, "admission.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--admission-control-config-file=" + file
 	}
 	for _, test := range []struct{ flag, want string }{

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/test/child"
 )
 
@@ -30,9 +31,7 @@ type site struct {
 func aggregationBinary(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../bin", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("needs bin/" + name + ": make aggregation builds it")
 	}
@@ -66,18 +65,12 @@ func newSite(t *testing.T) *site {
 		return err
 	})
 	authority, err := pki.NewAuthority("wardle")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server("wardle.default.svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
 		"ca.crt": authority.PEM} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), data, 0o600))
 	}
 	return s
 }
@@ -171,9 +164,7 @@ func TestWardle(t *testing.T) {
 	s := newSite(t)
 	s.serve()
 	ca, err := os.ReadFile(filepath.Join(s.dir, "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Service

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kubectl auth shows the permissions of users and reconciles roles.
@@ -66,9 +68,7 @@ subjects:
 `
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(manifest, []byte(text), 0o600))
 	}
 	reconcile := func(args ...string) string { // which reports changes on stderr
 		t.Helper()

@@ -25,9 +25,7 @@ func TestRecordAndHistory(t *testing.T) {
 	recorder := exec.Command(kelson, "record", "--kubeconfig", s.kubeconfig, "--out", file)
 	var errors output
 	recorder.Stderr = &errors
-	if err := recorder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, recorder.Start())
 	t.Cleanup(func() { recorder.Process.Kill() })
 	shown := func(args ...string) string {
 		got := command(t, nil, kelson, append(args, "--file", file)...)

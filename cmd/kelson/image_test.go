@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // smallProject writes a project whose program requires one small module: images are built with
@@ -14,9 +16,7 @@ import (
 func smallProject(t *testing.T) (dir string) {
 	t.Helper()
 	sums, err := os.ReadFile("../../go.sum")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir = t.TempDir()
 	version := regexp.MustCompile(`(?m)^github\.com/spf13/pflag (v[^/ ]+) h1:`).FindStringSubmatch(string(sums))
 	if version == nil {
@@ -30,12 +30,8 @@ func smallProject(t *testing.T) (dir string) {
 		"config/samples/kustomization.yaml": "resources: []\n",
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	return dir
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A server's audit log becomes a history.
@@ -65,9 +67,7 @@ func TestImportCapture(t *testing.T) {
 	capture, file := filepath.Join(dir, "capture.ndjson"), filepath.Join(dir, "capture.history")
 	const list = `{"captured_at":"2026-11-23T10:00:01Z","api_path":"/api/v1/namespaces/default/configmaps","response_code":200,"response_body":{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"namespace":"default","name":"web","resourceVersion":"10"},"data":{"step":"one"}}]}}` + "\n"
 	const event = `{"captured_at":"2026-11-23T10:00:02Z","api_path":"/api/v1/namespaces/default/configmaps","event_type":"MODIFIED","response_code":200,"response_body":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"web","resourceVersion":"21"},"data":{"step":"two"}}}` + "\n"
-	if err := os.WriteFile(capture, []byte(list+event), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(capture, []byte(list+event), 0o600))
 	if got := command(t, nil, kelson, "history", "import", capture, "--out", file); got.code != 0 ||
 		got.stdout != "imported 2 versions and 0 deletions to "+file+"\n" {
 		t.Fatalf("%+v", got)
@@ -76,9 +76,7 @@ func TestImportCapture(t *testing.T) {
 	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", `.data.step: "one" → "two"`)
 
 	damaged := filepath.Join(dir, "damaged.kshrk")
-	if err := os.WriteFile(damaged, []byte("PK\x03\x04 and no more"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(damaged, []byte("PK\x03\x04 and no more"), 0o600))
 	other := filepath.Join(dir, "other.history")
 	for want, args := range map[string][]string{
 		"zip: not a valid zip file":                {damaged},

@@ -83,9 +83,7 @@ func TestServeThePast(t *testing.T) {
 
 	recording := filepath.Join(dir, "recorded.history")
 	recorder := exec.Command(kelson, "record", "--kubeconfig", live.kubeconfig, "--out", recording)
-	if err := recorder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, recorder.Start())
 	t.Cleanup(func() { recorder.Process.Kill() })
 	require.Eventually(t, "the recording has the object", func() bool {
 		return command(t, nil, kelson, "history", "cm/settings", "--file", recording).code == 0

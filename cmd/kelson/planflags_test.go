@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/plan"
+	"kelson.dev/internal/require"
 )
 
 // A missing kubeconfig is reported before the operator is built.
@@ -16,12 +17,8 @@ func TestPlanMissingKubeconfig(t *testing.T) {
 	for name, text := range map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n",
 		"cmd/main.go": "package main\n\nfunc main() { undefined() }\n"} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	c := plan.Command()
 	c.SetArgs([]string{dir, "--generate=false", "--kubeconfig", filepath.Join(dir, "missing")})

@@ -40,9 +40,7 @@ func TestReplay(t *testing.T) {
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var log output
 	operator.Stdout, operator.Stderr = &log, &log
-	if err := operator.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, operator.Start())
 	t.Cleanup(func() {
 		operator.Process.Kill()
 		_ = operator.Wait()

@@ -18,9 +18,7 @@ func revisionOf(t *testing.T, kubectl func(args ...string) string, object string
 	var obj struct {
 		Metadata struct{ ResourceVersion string }
 	}
-	if err := json.Unmarshal([]byte(kubectl("get", object, "-o", "json")), &obj); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(kubectl("get", object, "-o", "json")), &obj))
 	return obj.Metadata.ResourceVersion
 }
 
@@ -68,9 +66,7 @@ func TestServeWithHistory(t *testing.T) {
 		t.Errorf("a Secret's value is shown:\n%s", got)
 	}
 	beyond, err := strconv.ParseUint(last, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for what, args := range map[string][]string{
 		"the history begins later, at revision": {"diff", "--from", "0"},
 		"the history ends before, at revision":  {"diff", "--from", strconv.FormatUint(beyond+1_000_000, 10)},
@@ -96,13 +92,9 @@ func TestServeWithHistory(t *testing.T) {
 		t.Error(info, err)
 	}
 	content, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	content[len(content)/2] ^= 0x40
-	if err := os.WriteFile(names[0], content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(names[0], content, 0o600))
 	if got := command(t, nil, kelson, "history", "cm/web", "--data-dir", data); got.code != 1 ||
 		!strings.Contains(got.stderr, "damaged history") || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("a damaged file: %+v", got)

@@ -24,9 +24,7 @@ func TestLeastRights(t *testing.T) {
 	write := func(name, content string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	policy := write("policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
@@ -35,9 +33,7 @@ func TestLeastRights(t *testing.T) {
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl, kelson := kubectlOf(t, s), built(t, binary)
 	admin, err := os.ReadFile(s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kubectl("apply", "-f", cnat+"/config/crd/bases")
 
 	// work runs the operator as a user until an At is done.
@@ -49,9 +45,7 @@ func TestLeastRights(t *testing.T) {
 		operator.Env = append(os.Environ(), "KUBECONFIG="+config)
 		var out output
 		operator.Stdout, operator.Stderr = &out, &out
-		if err := operator.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, operator.Start())
 		defer func() {
 			operator.Process.Signal(syscall.SIGTERM)
 			operator.Wait()
@@ -95,9 +89,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	work("least", "second")
 	content, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(content)) {
 		if strings.Contains(line, `"code":403`) && strings.Contains(line, `"impersonatedUser":{"username":"least"`) {
 			t.Errorf("refused: %s", line)
@@ -171,13 +163,9 @@ func TestRightsOfTests(t *testing.T) {
 
 	// A copy in the same module, with one verb of a marker removed and one added.
 	copied, err := os.MkdirTemp("../../examples", "rights-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(copied) })
-	if err := os.CopyFS(copied, os.DirFS(project)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(copied, os.DirFS(project)))
 	err = filepath.WalkDir(copied, func(name string, entry os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(name) != ".go" {
 			return err
@@ -190,22 +178,16 @@ func TestRightsOfTests(t *testing.T) {
 		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"),
 			[]byte("examples/"+filepath.Base(copied)+"/")), 0o600)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(copied, "internal/controller/simpledeployment_controller.go")
 	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changed := strings.Replace(string(source), "resources=pods,verbs=get;list;watch;create;patch;delete",
 		"resources=pods,verbs=get;list;watch;patch;delete;deletecollection", 1)
 	if changed == string(source) {
 		t.Fatal("the marker of pods is not the expected one")
 	}
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(changed), 0o600))
 	got = run(1, copied, "--test")
 	if len(got.Missing) != 1 || got.Missing[0].Verb != "create" || got.Missing[0].Resource != "pods" ||
 		got.Missing[0].File != "internal/controller/simpledeployment_controller.go" || got.Missing[0].Line != 21 {
@@ -251,9 +233,7 @@ func TestRightsOfTestsWithoutOperator(t *testing.T) {
 		"lib.go":      "package p\n",
 		"lib_test.go": "package p\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	t.Setenv("GOWORK", "off")
 	for _, test := range []struct {
@@ -285,9 +265,7 @@ func TestRightsOfIgnoredMarkers(t *testing.T) {
 		"audit.log": `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"list",` +
 			`"user":{"username":"u"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200}}` + "\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	t.Setenv("GOWORK", "off")
 	got := command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")

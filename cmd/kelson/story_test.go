@@ -45,9 +45,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var watched output
 	watch.Stdout = &watched
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, watch.Start())
 
 	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"),
 		"at.cnat.programming-kubernetes.info/example-at created")
@@ -55,9 +53,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	require.Eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
-	if err := operator.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, operator.Start())
 	t.Cleanup(func() {
 		operator.Process.Signal(syscall.SIGTERM)
 		operator.Wait()
@@ -145,9 +141,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "manifest.yaml")
-			if err := os.WriteFile(file, []byte(test.manifest), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, []byte(test.manifest), 0o600))
 			got := command(t, []string{"KUBECONFIG=" + s.kubeconfig}, "kubectl",
 				append([]string{"apply", "-f", file}, test.flags...)...)
 			if got.code == 0 {
@@ -169,16 +163,10 @@ func TestWrongCommandLines(t *testing.T) {
 	used := startServer(t, "--data-dir", data)
 	port := used.url[strings.LastIndex(used.url, ":")+1:]
 	empty := filepath.Join(dir, "empty")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(empty, 0o700))
 	broken := filepath.Join(dir, "broken")
-	if err := os.MkdirAll(filepath.Join(broken, "pki"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(broken, "pki"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("nonsense"), 0o600))
 	nowhere := filepath.Join(dir, "nowhere")
 	if err := os.WriteFile(nowhere, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],`+
 		`"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}]}`), 0o600); err != nil {

@@ -31,26 +31,20 @@ rules:
 func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	t.Helper()
 	peers, err := filepath.Abs("../../bin/peers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := os.Stat(filepath.Join(peers, "kube-apiserver")); err != nil {
 		t.Skip("SKIPPED: needs bin/peers/kube-apiserver: make peers")
 	}
 	port := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		return port
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	authority, err := pki.NewAuthority("why-test")
 	must(err)
@@ -122,9 +116,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-			if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))
 			s := test.start(t, dir, policy, log)
 			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + dir}
 			kubectl := built(t, kubectlBinary)
@@ -146,9 +138,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			operator.Env = append(os.Environ(), append(env, "KELSON_TRACE=file:"+trace)...)
 			var out output
 			operator.Stdout, operator.Stderr = &out, &out
-			if err := operator.Start(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, operator.Start())
 			defer func() {
 				operator.Process.Signal(syscall.SIGTERM)
 				operator.Wait()
@@ -215,9 +205,7 @@ func TestWhyThroughKubernetesControllers(t *testing.T) {
 	}
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))
 	s := startServer(t, "--in-memory", "--node=simulated", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl := kubectlOf(t, s)

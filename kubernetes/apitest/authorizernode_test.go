@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/authorizers"
 )
 
@@ -35,9 +36,7 @@ func commit(t *testing.T, st *store.Store, resource string, obj metav1.Object) {
 // nodes, and users outside of the group of nodes, may not.
 func TestNode(t *testing.T) {
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer st.Close()
 	a := authorizers.Node(st)
 	asked := func(name string, groups []string, q authorizer.AttributesRecord, allowed bool) {
@@ -120,9 +119,7 @@ func TestNode(t *testing.T) {
 // containers of the pod change them, too.
 func TestNodeAfterReports(t *testing.T) {
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer st.Close()
 	a := authorizers.Node(st)
 	asked := func(group, version, resource string, allowed bool) {
@@ -166,9 +163,7 @@ func TestNodeAfterReports(t *testing.T) {
 // A node can request the certificates of its pods, and can read only its own requests.
 func TestNodeAndPodCertificates(t *testing.T) {
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer st.Close()
 	a := authorizers.Node(st)
 	const group, plural = "certificates.k8s.io", "podcertificaterequests"

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -56,9 +57,7 @@ func TestReadsAtFutureRevision(t *testing.T) {
 				resp := p.Do(t, "GET", path, "")
 				body, err := io.ReadAll(resp.Body)
 				resp.Body.Close()
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if resp.StatusCode != 504 || resp.Header.Get("Retry-After") != "1" ||
 					!strings.Contains(string(body), "Too large resource version: 9, current: 2") {
 					t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -26,9 +27,7 @@ type restarts struct {
 func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 	r.t.Helper()
 	plane, err := controlplane.Start(r.t.Context(), controlplane.Config{Store: r.state, Controllers: controlplane.NoControllers{}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	defer plane.Stop()
 	do(kubernetes.NewForConfigOrDie(plane.RESTConfig()).RbacV1())
 }
@@ -39,17 +38,13 @@ func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 func TestEnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer state.Close()
 		ctx, get := t.Context(), metav1.GetOptions{}
 		r := restarts{t, state}
 		must := func(_ any, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		r.run(func(c rbacclient.RbacV1Interface) {
 			admin, err := c.ClusterRoles().Get(ctx, "cluster-admin", get)
@@ -139,9 +134,7 @@ func BenchmarkEnsure(b *testing.B) {
 		}
 	}
 	empty, err := store.Open(store.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer empty.Close()
 	for name, from := range map[string]func() *store.Snapshot{"empty": empty.Snapshot, "there": func() *store.Snapshot {
 		st := empty.Snapshot().Fork()

@@ -18,6 +18,7 @@ import (
 	upstream "k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -50,9 +51,7 @@ func TestPolicyText(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("../bootstrappolicy/policy.txt", []byte(text.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("../bootstrappolicy/policy.txt", []byte(text.String()), 0o666))
 		return
 	}
 	if have, err := os.ReadFile("../bootstrappolicy/policy.txt"); err != nil || string(have) != text.String() {
@@ -86,9 +85,7 @@ func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 	all := map[store.Key]string{}
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		synctest.Wait()
 		sn := plane.Store().Snapshot()
@@ -126,9 +123,7 @@ func create(t *testing.T, plane *controlplane.ControlPlane) {
 	client := kubernetes.NewForConfigOrDie(config).RbacV1()
 	check := func(_ any, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	for _, o := range slices.Concat(upstream.ClusterRoles(), upstream.ControllerRoles()) {
 		check(client.ClusterRoles().Create(t.Context(), &o, metav1.CreateOptions{}))

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"default","labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"i","env":[{"name":"A","value":"b"}]}]}}`
@@ -18,9 +19,7 @@ func BenchmarkWrite(b *testing.B) {
 	r := resources(b, Config{})("", "pods")
 	hub := decode(b, r, "v1", resource.MediaJSON, []byte(benchPod))
 	manager, err := r.Codec.FieldManager("v1", "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Run("decode", func(b *testing.B) {
 		for b.Loop() {
 			decode(b, r, "v1", resource.MediaJSON, []byte(benchPod))

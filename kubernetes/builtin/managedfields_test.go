@@ -22,6 +22,7 @@ import (
 	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
 
@@ -30,9 +31,7 @@ import (
 // managedFields.
 func TestManagerMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rounds := 8
 	for _, r := range resources {
 		if r.Review != nil || r.Computed != nil {
@@ -68,9 +67,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 // Updates of subresources have the owners that the library computes.
 func TestManagerOfSubresourcesMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	updates, fast := 0, 0
 	for _, r := range resources {
 		for _, sub := range r.Subresources {

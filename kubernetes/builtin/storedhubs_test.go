@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // The hub of a request has the content of the bytes that are stored for it, in whatever encoding it
@@ -26,9 +27,7 @@ import (
 // the store. The objects are random, from Kubernetes' own generators.
 func TestHubsEqualStoredBytes(t *testing.T) {
 	list, err := Resources(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rounds := int64(6)
 	if testing.Short() {
 		rounds = 1
@@ -63,9 +62,7 @@ func randomHub(r *resource.Resource, fill *randfill.Filler) runtime.Object {
 // sameAsStored compares the hub of each encoding of an object with what its stored bytes decode to.
 func sameAsStored(t *testing.T, r *resource.Resource, version string, seed int64, random runtime.Object) {
 	versioned, err := r.Codec.ToVersion(random, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for media, body := range encodings(t, versioned) {
 		hub, _, err := r.Codec.Decode(body, media, version)
 		if err != nil {
@@ -102,9 +99,7 @@ func encodings(t *testing.T, obj runtime.Object) map[string][]byte {
 		encode(resource.MediaProtobuf, protobuf.NewSerializer(Scheme(), Scheme()))
 	}
 	text, err := yaml.JSONToYAML(all[resource.MediaJSON])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all[resource.MediaYAML] = text
 	return all
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -93,13 +94,9 @@ func newCluster(t *testing.T, cfg controlplane.Config) *cluster {
 	c := &cluster{T: t, authority: newAuthority(t, "backends"), front: newAuthority(t, "front-proxy"),
 		backends: map[string]*pipes{}}
 	pair, err := c.front.Client("aggregator")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg.Aggregation.ProxyClient = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &certificate, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -39,14 +40,10 @@ func (b *broken) Recover() error {
 func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, string) {
 	t.Helper()
 	resp, err := (&http.Client{Transport: plane.Transport()}).Get("http://plane" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -56,14 +53,10 @@ func TestFailedDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
 		state, err := store.Open(store.Config{Backend: disk})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer state.Close()
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		synctest.Wait()
 		if code, body := get(t, plane, "/readyz?verbose"); code != http.StatusOK ||
@@ -74,9 +67,7 @@ func TestFailedDisk(t *testing.T) {
 		resp, err := (&http.Client{Transport: plane.Transport()}).
 			Post("http://plane/api/v1/namespaces/default/configmaps", "application/json",
 				strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a write that was not stored: %d", resp.StatusCode)
@@ -101,14 +92,10 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
 		state, err := store.Open(store.Config{Backend: disk})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer state.Close()
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		synctest.Wait()
 		for _, full := range []bool{true, false} {
@@ -116,9 +103,7 @@ func TestFullDisk(t *testing.T) {
 			resp, err := (&http.Client{Transport: plane.Transport()}).
 				Post("http://plane/api/v1/namespaces/default/configmaps?fieldManager=t", "application/json",
 					strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x"}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp.Body.Close()
 			time.Sleep(time.Minute)
 			ready := http.StatusOK
@@ -140,9 +125,7 @@ func TestFullDisk(t *testing.T) {
 func TestInitialObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{ServiceRange: "10.96.0.0/16"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 			if code, body := get(t, plane, "/api/v1/namespaces/"+name); code != http.StatusOK ||

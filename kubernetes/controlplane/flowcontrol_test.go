@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -33,9 +34,7 @@ func dangling(fs *flowcontrolv1.FlowSchema) flowcontrolv1.ConditionStatus {
 func TestPriorityAndFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		ctx, flows := t.Context(), kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 		schemas, err := flows.FlowSchemas().List(ctx, metav1.ListOptions{})
@@ -73,9 +72,7 @@ func TestPriorityAndFairness(t *testing.T) {
 				"leader-election"},
 		} {
 			resp, err := (&http.Client{Transport: plane.TransportAs(test.user)}).Get("http://plane" + test.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp.Body.Close()
 			schema, level := resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID),
 				resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
@@ -121,9 +118,7 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 		t.Fatal(err)
 	}
 	want(flowcontrolv1.ConditionFalse)
-	if err := flows.PriorityLevelConfigurations().Delete(ctx, "my-level", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, flows.PriorityLevelConfigurations().Delete(ctx, "my-level", metav1.DeleteOptions{}))
 	want(flowcontrolv1.ConditionTrue)
 }
 
@@ -131,15 +126,11 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 // changed.
 func maintained(t *testing.T, ctx context.Context, plane *controlplane.ControlPlane) {
 	flows := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
-	if err := flows.FlowSchemas().Delete(ctx, "catch-all", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, flows.FlowSchemas().Delete(ctx, "catch-all", metav1.DeleteOptions{}))
 	var shares int32 = 7
 	for name, update := range map[string]string{"global-default": "true", "workload-low": "false"} {
 		pl, err := flows.PriorityLevelConfigurations().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pl.Annotations[flowcontrolv1.AutoUpdateAnnotationKey], pl.Spec.Limited.NominalConcurrencyShares = update,
 			&shares
 		if _, err := flows.PriorityLevelConfigurations().Update(ctx, pl, metav1.UpdateOptions{}); err != nil {

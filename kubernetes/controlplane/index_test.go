@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -13,9 +14,7 @@ import (
 // / lists all served paths, including those of a definition as soon as it exists.
 func TestIndex(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer cp.Stop()
 	p := &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}
 	lists := func(path string) bool {

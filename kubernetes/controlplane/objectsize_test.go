@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -25,27 +26,19 @@ var growDefinition = fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind"
 // take little memory, and store nothing.
 func TestObjectsThatAreTooLarge(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer plane.Stop()
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(method, path, media, body string) (code int, answer string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", media)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		raw, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return resp.StatusCode, string(raw)
 	}
 	const (
@@ -134,9 +127,7 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 func contents(t *testing.T, list string) string {
 	t.Helper()
 	var all struct{ Items []any }
-	if err := json.Unmarshal([]byte(list), &all); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(list), &all))
 	return fmt.Sprint(all.Items)
 }
 
@@ -144,9 +135,7 @@ func contents(t *testing.T, list string) string {
 // only because of them.
 func TestManagedFieldsThatAreTooLarge(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer plane.Stop()
 	client := &http.Client{Transport: plane.Transport()}
 	var members strings.Builder
@@ -165,14 +154,10 @@ func TestManagedFieldsThatAreTooLarge(t *testing.T) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), test.method, "http://plane"+test.path,
 			strings.NewReader(strings.Replace(body, `0":""`, `0":"`+test.method+`"`, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", test.media)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answer, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != test.code || strings.Contains(string(answer), "managedFields") {

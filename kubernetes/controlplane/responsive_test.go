@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -21,9 +22,7 @@ func (s *site) browser(t testing.TB, name string, groups ...string) *http.Client
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	transport := &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -139,13 +138,9 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 	watch := func(ctx context.Context, c *http.Client) int {
 		req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=true&timeoutSeconds=600",
 			nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		watches.Go(func() {
 			defer resp.Body.Close()
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -209,14 +204,10 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 		line := fmt.Sprintf("apiserver_current_inflight_requests{request_kind=\"mutating\"} %d\n", want)
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 			resp, err := root.Get(s.url + "/metrics")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			text, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if strings.Contains(string(text), line) {
 				return
 			}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -38,18 +39,12 @@ func (s *site) framed(t testing.TB, window uint32, name string, groups ...string
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"),
 		&tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	u := &unread{t: t, framer: http2.NewFramer(conn, conn), conn: conn, next: 1}
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
@@ -60,9 +55,7 @@ func (s *site) framed(t testing.TB, window uint32, name string, groups ...string
 
 func (u *unread) must(err error) {
 	u.t.Helper()
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	require.NoError(u.t, err)
 }
 
 // get opens streams for a path, and returns when all of them have a header.

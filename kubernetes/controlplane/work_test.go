@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kelson.dev/apiserver/attacktest/bodies"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -57,19 +58,13 @@ func newAttacked(t testing.TB) *attacked {
 func (a *attacked) send(t testing.TB, c *http.Client, r bodies.Request) (code int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), r.Method, "http://plane"+r.Path, strings.NewReader(r.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", r.Media)
 	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp.StatusCode, string(raw[:min(len(raw), 300)])
 }
 
@@ -233,9 +228,7 @@ func TestScan(t *testing.T) {
 					m["name"] = "o"
 					body["metadata"] = m
 					raw, err := json.Marshal(body)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if len(raw) > 3<<20 {
 						continue
 					}

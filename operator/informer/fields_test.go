@@ -76,9 +76,7 @@ func waysOf[T any, P client.Pointer[T]](t *testing.T, c client.Client, gvk schem
 	t.Helper()
 	started := func(form informer.Form) client.Client {
 		informers, err := informer.New(informer.Config{Client: c, Form: form})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- informers.Run(ctx) }()

@@ -33,9 +33,7 @@ func newManager(t *testing.T, cfg manager.Config) (*manager.Manager, *apitest.Se
 	cfg.REST = s.REST()
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	m, err := manager.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m, s
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // Over thirty years, clients with the bundle of one certificate lifetime ago trust the current
@@ -18,9 +20,7 @@ func TestRenewalKeepsTrust(t *testing.T) {
 	authorities := map[string]bool{}
 	for week := range 30 * 52 {
 		n, err := b.renewed(now, names, life)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n == b && b.due(life).Before(now.Add(-8*24*time.Hour)) {
 			t.Fatalf("week %d: due %v, but nothing was renewed", week, b.due(life))
 		}
@@ -51,13 +51,9 @@ func TestRenewalKeepsTrust(t *testing.T) {
 func TestBundleIsKept(t *testing.T) {
 	now := time.Now()
 	b, err := (*bundle)(nil).renewed(now, []string{"a.example.com"}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := b.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kept, err := decodeBundle(data)
 	if err != nil || !kept.equal(b) {
 		t.Fatalf("%v: the bundle changed", err)

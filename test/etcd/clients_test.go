@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // clients use ConfigMaps of one namespace through some servers, and record all responses and
@@ -64,14 +66,10 @@ func connect(t *testing.T, servers ...*server) *clients {
 	c := &clients{t: t, began: time.Now(), told: map[uint64]string{}}
 	for _, s := range servers {
 		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		config.QPS = -1
 		set, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c.servers = append(c.servers, set.CoreV1().ConfigMaps("default"))
 	}
 	return c

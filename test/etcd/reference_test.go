@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // reference is etcd's own history, read after all faults have ended.
@@ -34,20 +35,14 @@ func readReference(t *testing.T, client *clientv3.Client, prefix string, after u
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	now, err := client.Get(ctx, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ref := &reference{revision: uint64(now.Header.Revision)}
 	// Another write marks the end of the history, because the last event may be a deletion.
 	end, err := client.Put(ctx, prefix+"-end", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	last := map[string]uint64{}
 	for answer := range client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1)) {
-		if err := answer.Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, answer.Err())
 		for _, e := range answer.Events {
 			if e.Kv.ModRevision == end.Header.Revision {
 				return ref

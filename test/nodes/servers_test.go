@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // The cluster of TestSeveralServers is on one network. Each server has an address. The test reaches
@@ -112,9 +114,7 @@ func isolated(t *testing.T) bool {
 		return true
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The first process is a shell, because it reaps orphans.
 	cmd := exec.Command("/bin/bash", "-c", `"$@" & wait $!`, "bash", self, "-test.run=^"+t.Name()+"$", "-test.v",
 		"-test.timeout=30m")
@@ -195,9 +195,7 @@ func newHACluster(t *testing.T, kelson, node, etcd string) *haCluster {
 	t.Helper()
 	m := &haCluster{node: node, images: writeImages(t)}
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m.dir = dir
 	m.cluster = &cluster{T: t, kelson: kelson, kubeconfig: m.file("kubeconfig")}
 	command(t, "ip", "link", "add", "lan", "type", "bridge")
@@ -462,9 +460,7 @@ func (m *haCluster) checkWrites() {
 func balance(t *testing.T, at string, servers ...string) {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for first := 0; ; first++ {

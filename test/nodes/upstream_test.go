@@ -15,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/test/child"
 )
 
@@ -40,16 +41,12 @@ func startUpstream(t *testing.T) *cluster {
 	manager, scheduler := program("components/kube-controller-manager"), program("components/kube-scheduler")
 	images := writeImages(t)
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	file := func(name string) string { return filepath.Join(dir, name) }
 	c := &cluster{T: t, kelson: kelson, kubeconfig: file("kubeconfig"), log: file("log")}
 	log, err := os.Create(c.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			content, _ := os.ReadFile(c.log)
@@ -59,9 +56,7 @@ func startUpstream(t *testing.T) *cluster {
 	run := func(name string, args ...string) *os.Process {
 		cmd := exec.Command(name, args...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			_ = cmd.Wait() // the components have exit codes of their own
@@ -158,9 +153,7 @@ func upstreamKeys(t *testing.T, dir, url, address string) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	authority, err := pki.NewAuthority("nodes")
 	must(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/model"
 )
@@ -26,9 +27,7 @@ func TestSchemasOfKubernetes(t *testing.T) {
 		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool {
 			return true
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ours[p.Path+"/"+protobuf.SchemaFileName] = string(files.Schema)
 	}
 	modules := map[string]string{"k8s.io/api": moduleDirProtobuf(t, "k8s.io/api"),
@@ -46,9 +45,7 @@ func TestSchemasOfKubernetes(t *testing.T) {
 		compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(
 			&protocompile.SourceResolver{Accessor: accessor})}
 		files, err := compiler.Compile(t.Context(), names...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return files[0]
 	}
 	fields := 0

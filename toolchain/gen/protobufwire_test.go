@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
@@ -91,17 +92,13 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool {
 			return true
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if files.Lock != nil {
 			t.Errorf("%s: fields without numbers: %s", p.Path, files.Lock)
 		}
 		rel := strings.TrimPrefix(p.Path, "k8s.io/api/")
 		generated := filepath.Join(copied, rel, protobuf.FileName)
-		if err := os.WriteFile(generated, files.Source, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(generated, files.Source, 0o644))
 		alias := strings.ReplaceAll(rel, "/", "")
 		imports.WriteString("\t" + alias + ` "` + p.Path + "\"\n")
 		for line := range strings.Lines(string(files.Schema)) {
@@ -113,13 +110,9 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 	source := strings.NewReplacer("IMPORTS", imports.String(), "MESSAGES", messages.String()).Replace(program)
 	// The program with Kubernetes' own code is below this module, and the other one is in the copy.
 	ignored := filepath.Join("..", "..", "bin") // ignored by git
-	if err := os.MkdirAll(ignored, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(ignored, 0o755))
 	folder, err := os.MkdirTemp(ignored, "protobuf-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(folder)
 	other := filepath.Join(copied, "cmd")
 	// Kubernetes' own code gets no garbled input: the comparison needs only its encoding.
@@ -129,9 +122,7 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 			err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(source, "GARBLED", garbled)),
 				0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	// With -trimpath, the build cache has the packages of the copy, although its folder is new.
 	theirs, ours := run(t, folder), run(t, other, "GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off")
@@ -153,9 +144,7 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 func moduleDirProtobuf(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -178,13 +167,9 @@ func copyOfKubernetes(t *testing.T) (copied string, api *model.API) {
 		}
 	}
 	ws, err := loader.Open(context.Background(), loader.Config{Dir: copied})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	api, err = model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return copied, api
 }
 
@@ -212,7 +197,5 @@ func copyFileProtobuf(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/image"
 )
 
@@ -45,9 +46,7 @@ func build(t *testing.T, cfg image.Config) *image.Image {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
 	built, err := image.Build(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return built
 }
 
@@ -63,13 +62,9 @@ func TestReproducible(t *testing.T) {
 		built := build(t, image.Config{Main: program(t, filepath.Join(dir, strings.Repeat("x", i+1))), Platforms: both,
 			Labels: map[string]string{"team": "shop"}})
 		file := filepath.Join(dir, "image.tar")
-		if err := built.Archive(file, "registry.example/shop/operator:v1"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, built.Archive(file, "registry.example/shop/operator:v1"))
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sums[i], bills[i] = sha256.Sum256(content), built.Bills
 	}
 	if sums[0] != sums[1] {
@@ -91,39 +86,27 @@ func TestContents(t *testing.T) {
 	created := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	built := build(t, image.Config{Main: program(t, t.TempDir()), Platforms: both[:1], Created: created})
 	manifest, err := built.Index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	img, err := built.Index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/manager"}) ||
 		config.Architecture != "amd64" || !config.Created.Time.Equal(created) {
 		t.Errorf("configuration: %+v", config)
 	}
 	layers, err := img.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	modes := map[string]int64{}
 	for _, layer := range layers {
 		content, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for r := tar.NewReader(content); ; {
 			h, err := r.Next()
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			modes[h.Name] = h.Mode
 			if h.Name == "etc/ssl/certs/ca-certificates.crt" {
 				text, err := io.ReadAll(r)
@@ -165,13 +148,9 @@ func TestArchive(t *testing.T) {
 		at := t.TempDir()
 		unpack(t, file, at)
 		index, err := layout.ImageIndexFromPath(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		manifest, err := index.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d := manifest.Manifests[0]
 		if len(manifest.Manifests) != 1 || string(d.MediaType) != mediaType ||
 			d.Annotations["io.containerd.image.name"] != "docker.io/shop/operator:v1" {
@@ -183,18 +162,14 @@ func TestArchive(t *testing.T) {
 func unpack(t *testing.T, file, to string) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		name := filepath.Join(to, h.Name)
 		if h.Typeflag == tar.TypeDir {
 			err = os.MkdirAll(name, 0o755)
@@ -203,9 +178,7 @@ func unpack(t *testing.T, file, to string) {
 			content, err = io.ReadAll(r)
 			err = errors.Join(err, os.WriteFile(name, content, 0o644))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
@@ -220,52 +193,32 @@ func TestPush(t *testing.T) {
 	ref := strings.TrimPrefix(server.URL, "http://") + "/shop/operator:v1"
 	built := build(t, image.Config{Main: program(t, t.TempDir()), Platforms: both})
 	digest, err := built.Push(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tag, err := name.NewTag(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	index, err := remote.Index(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := index.Digest(); err != nil || got != digest {
 		t.Errorf("the registry has %v, pushed %v (%v)", got, digest, err)
 	}
 	for i, p := range both {
 		img, err := remote.Image(tag, remote.WithPlatform(v1.Platform{OS: p.OS, Architecture: p.Architecture}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		digest, err := img.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		referrers, err := remote.Referrers(tag.Context().Digest(digest.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		manifest, err := referrers.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != image.BillType {
 			t.Fatalf("referrers of %s: %+v", p, manifest.Manifests)
 		}
 		attached, err := remote.Image(tag.Context().Digest(manifest.Manifests[0].Digest.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		layers, err := attached.Layers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := layers[0].Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if bill, err := io.ReadAll(content); err != nil || !bytes.Equal(bill, built.Bills[i].JSON) {
 			t.Errorf("the bill of %s is not the one that was pushed (%v)", p, err)
 		}

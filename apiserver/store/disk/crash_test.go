@@ -20,6 +20,7 @@ import (
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -187,9 +188,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			acks[pair] = checkPair(t, round, sn, pair, want)
 		}
 		newest = sn.Revision()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		if t.Failed() {
 			return
 		}
@@ -258,12 +257,8 @@ func writeAndKill(t *testing.T, dir string, round int, starting bool, after time
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashRound, round))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	if starting {
 		time.AfterFunc(after, func() { cmd.Process.Kill() })
 	}
@@ -273,9 +268,7 @@ func writeAndKill(t *testing.T, dir string, round int, starting bool, after time
 		if err == io.EOF {
 			break // a line without a newline is an incomplete acknowledgement
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if lines = append(lines, strings.TrimSuffix(line, "\n")); len(lines) == 1 && !starting {
 			time.AfterFunc(after, func() { cmd.Process.Kill() })
 		}

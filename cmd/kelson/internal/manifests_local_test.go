@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 // folderOf returns a folder with the files.
@@ -17,12 +18,8 @@ func folderOf(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	return dir
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 // A broken file, or a kustomization that lists a missing one, does not hide the other samples.
@@ -39,12 +40,8 @@ func TestReadableSamples(t *testing.T) {
 		dir := t.TempDir()
 		for name, text := range test.files {
 			file := filepath.Join(dir, "config", "samples", name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		}
 		all, err := manifests.ReadableSamples(dir)
 		var names []string

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/faults"
 	"kelson.dev/operator/internal/apitest"
@@ -35,9 +36,7 @@ func newTransport(t *testing.T) (*faults.Transport, *kubernetes.Clientset) {
 	faulty := faults.NewTransport(config.Transport)
 	config.Transport, config.QPS = faulty, -1
 	c, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return faulty, c
 }
 
@@ -47,9 +46,7 @@ func TestTransportCalls(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	})
 	pb := &bytes.Buffer{}
-	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pod("of-protobuf"), pb); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pod("of-protobuf"), pb))
 	for _, test := range []struct {
 		method, url, content, body string
 		want                       faults.Call
@@ -94,9 +91,7 @@ func TestTransportCalls(t *testing.T) {
 			return got.RoundTrip(r)
 		}))
 		r, err := http.NewRequest(test.method, "http://server"+test.url, strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Content-Type", test.content)
 		if _, err := faulty.RoundTrip(r); err != nil {
 			t.Errorf("%s %s: %v", test.method, test.url, err)
@@ -198,9 +193,7 @@ func TestTransportEvents(t *testing.T) {
 				rule.After()
 			}
 			w, err := c.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer w.Stop()
 			for _, name := range []string{"a", "b", "c"} {
 				if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod(name),
@@ -296,13 +289,9 @@ func TestTransportWrap(t *testing.T) {
 	config.Wrap(faulty.Wrap)
 	rule := faulty.On(faults.Call{Resource: "pods"}).Return(faults.Forbidden)
 	ours, err := client.New(client.Config{REST: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	theirs, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := ours.Create(t.Context(), pod("a")); !apierrors.IsForbidden(err) {
 		t.Errorf("this library: %v", err)
 	}

@@ -81,9 +81,7 @@ func TestClients(t *testing.T) {
 	}
 
 	watched, err := pizzas.Watch(ctx, metav1.ListOptions{ResourceVersion: got.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer watched.Stop()
 	if event := <-watched.ResultChan(); event.Object.(*v1.Pizza).Labels["x"] != "y" {
 		t.Fatalf("watched %+v", event)
@@ -94,15 +92,11 @@ func TestClients(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := pizzas.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pizzas.Delete(ctx, "a", metav1.DeleteOptions{}))
 	if _, err := pizzas.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("after deletion: %v", err)
 	}
-	if err := pizzas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pizzas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	if _, err := clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1"); err != nil {
 		t.Fatal(err)
 	}
@@ -180,9 +174,7 @@ func TestInformers(t *testing.T) {
 			UpdateFunc: func(_, obj any) { events = append(events, "update "+obj.(*v1.Pizza).Name) },
 			DeleteFunc: func(obj any) { events = append(events, "delete "+obj.(*v1.Pizza).Name) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := informer.Informer().AddIndexers(cache.Indexers{"size": func(obj any) ([]string, error) {
 			return []string{string(obj.(*v1.Pizza).Spec.Size)}, nil
 		}}); err != nil {
@@ -193,9 +185,7 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("before the start: %v", err)
 		}
 		factory.StartWithContext(ctx)
-		if err := factory.WaitForCacheSyncWithContext(ctx); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, factory.WaitForCacheSyncWithContext(ctx))
 		<-registration.Synced()
 		if got, err := lister.Pizzas("default").Get("a"); err != nil || got.Spec.Slices.Limit != 8 {
 			t.Fatalf("got %v, %v", got, err)
@@ -212,9 +202,7 @@ func TestInformers(t *testing.T) {
 		if found, _ := lister.List(labels.SelectorFromSet(labels.Set{"x": "y"})); len(found) != 1 {
 			t.Fatalf("listed %v", found)
 		}
-		if err := pizzas.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pizzas.Delete(ctx, "a", metav1.DeleteOptions{}))
 		env.Settle(t)
 		want := []string{"add a", "update a", "delete a"}
 		if len(events) != 3 || events[0] != want[0] || events[1] != want[1] || events[2] != want[2] {
@@ -223,9 +211,7 @@ func TestInformers(t *testing.T) {
 
 		// Informers requested after the start run immediately, including those without a type.
 		generic, err := factory.ForResource(v1.SchemeGroupVersion.WithResource("ovens"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		env.Create(t, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}})
 		env.Settle(t)
 		if o, err := generic.Lister().Get("o"); err != nil || o.GetName() != "o" {
@@ -241,9 +227,7 @@ func TestInformers(t *testing.T) {
 // Defaults of missing fields, from markers and from functions written by hand.
 func TestDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, v1.AddToScheme(scheme))
 	p := &v1.Pizza{Spec: v1.PizzaSpec{Toppings: []v1.Topping{{Name: "a"}, {Name: "b", Grams: 1}}}}
 	scheme.Default(p)
 	if p.Spec.Size != v1.Large || *p.Spec.Degrees != 250 || p.Spec.Toppings[0].Grams != 30 ||
@@ -269,23 +253,17 @@ func TestDefaults(t *testing.T) {
 func TestConversion(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, add(scheme))
 	}
 	old := &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "a"},
 		Spec: v1alpha1.PizzaSpec{Size: "Small", Extras: []v1alpha1.Topping{{Name: "ham"}}}}
 	var hub v1.Pizza
-	if err := scheme.Convert(old, &hub, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, scheme.Convert(old, &hub, nil))
 	if hub.Name != "a" || hub.Spec.Size != v1.Small || hub.Spec.Toppings[0].Name != "ham" {
 		t.Fatalf("converted to %+v", hub)
 	}
 	var spoke webhook.Convertible = &v1alpha1.Pizza{}
-	if err := spoke.ConvertFrom(&hub); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, spoke.ConvertFrom(&hub))
 	if got := spoke.(*v1alpha1.Pizza); got.Spec.Extras[0].Name != "ham" {
 		t.Fatalf("converted back to %+v", got)
 	}
@@ -343,9 +321,7 @@ func TestOpenAPI(t *testing.T) {
 // the library, with the tag fieldsv1string.
 func TestFieldsV1HasOnlyMethods(t *testing.T) {
 	code, err := os.ReadFile("api/v1alpha1/zz_generated.conversion_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(code)) {
 		if strings.Contains(line, "FieldsV1") && strings.Contains(line, ".Raw") {
 			t.Error(line)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -14,9 +15,7 @@ import (
 // --nodes takes groups and files; a bad value is one line that names the flag.
 func TestNodesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n"), 0o600))
 	for _, test := range []struct {
 		node  string
 		nodes []string

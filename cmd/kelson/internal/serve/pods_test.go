@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -16,9 +17,7 @@ func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 	const loopback = "127.0.0.1"
 	binding := func(labels, subject string) *store.Store {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		data := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"n","labels":{` + labels + `}},"subjects":[` + subject + `]}`
 		key := store.Key{Resource: "rolebindings." + rbacv1.GroupName, Namespace: "n", Name: "b"}
