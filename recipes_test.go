@@ -98,9 +98,7 @@ func TestRecipesOfExistingCode(t *testing.T) {
 
 // TestRecipeOfAdmissionPlugin adds the plugin of the recipe and its test.
 func TestRecipeOfAdmissionPlugin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links a program with Kubernetes' packages")
-	}
+	require.Long(t, "links a program with Kubernetes' packages")
 	row := recipe(t, "an admission plugin")[0]
 	testWith(t, map[string]string{
 		"kubernetes/plugins/table.go": after(t, "kubernetes/plugins/table.go",
@@ -144,9 +142,7 @@ func TestQuiet(t *testing.T) {
 
 // TestRecipeOfGenerator adds the generator of the recipe and runs it.
 func TestRecipeOfGenerator(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the toolchain again")
-	}
+	require.Long(t, "compiles the toolchain again")
 	row, function, found := strings.Cut(recipe(t, "a generator")[0], "\n\n")
 	if !found {
 		t.Fatal("the recipe has no row and function")

@@ -15,6 +15,7 @@ import (
 	"kelson.dev/apiserver/admission"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -100,9 +101,7 @@ func TestReadConfiguration(t *testing.T) {
 
 // Without configured webhooks and policies, admission does not allocate.
 func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	chain, err := admission.New(
 		admission.Config{Disable: []string{"NamespaceLifecycle"}}, admission.Generic(),
 		admission.Deps{Store: st, Registry: resource.NewRegistry()})

@@ -62,10 +62,9 @@ func TestAdmissionOfSubresources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(action), ovens, part)
 			ctx := t.Context()
-			if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{}`),
-				metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{}`),
+				metav1.CreateOptions{})
+			require.NoError(t, err)
 			for _, version := range []string{"v1beta1", "v1alpha1"} {
 				code, text := postTo(t, s, "/apis/"+group+"/"+version+"/namespaces/default/pizzas/a/bake",
 					`{"minutes":7}`)
@@ -75,15 +74,13 @@ func TestAdmissionOfSubresources(t *testing.T) {
 			}
 			in := client.Resource(schema.GroupVersionResource{Group: "ovens.example.com", Version: "v1",
 				Resource: "ovens"}).Namespace("default")
-			if _, err := in.Create(ctx, object(t,
+			_, err = in.Create(ctx, object(t,
 				`{"apiVersion":"ovens.example.com/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`),
-				metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
-				metav1.PatchOptions{}, "scale"); err != nil {
-				t.Fatal(err)
-			}
+				metav1.CreateOptions{})
+			require.NoError(t, err)
+			_, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
+				metav1.PatchOptions{}, "scale")
+			require.NoError(t, err)
 			now, err := in.Get(ctx, "a", metav1.GetOptions{})
 			require.NoError(t, err)
 			check(t, "fires", text(t, now, "spec", "fires"), "5")
@@ -96,9 +93,8 @@ func TestRulesOfDeleteCollection(t *testing.T) {
 	_, client := newServer(t, kinds(), apiserver.Admission(unused, admission.Delete))
 	ctx := t.Context()
 	for _, name := range []string{"ham", "olive"} {
-		if _, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx,
 		newPizza(t, "a", `{"toppings":[{"name":"olive"}]}`), metav1.CreateOptions{}); err != nil {
@@ -135,9 +131,8 @@ func TestNotFoundInDeleteCollection(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	create := func(names ...string) {
 		for _, name := range names {
-			if _, err := in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{})
+			require.NoError(t, err)
 		}
 	}
 	create("a", "b")
@@ -177,12 +172,10 @@ func TestRuleWritesOfGracefulDeletion(t *testing.T) {
 	ctx := t.Context()
 	in := client.Resource(pizzas).Namespace("default")
 	for _, name := range []string{"a", "b", "total"} {
-		if _, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	for i, name := range []string{"a", "b"} {
 		require.NoError(t, in.Delete(ctx, name, metav1.DeleteOptions{}))

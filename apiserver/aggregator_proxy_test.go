@@ -300,10 +300,9 @@ func TestProxyOfUpgrades(t *testing.T) {
 				conn, err := p.start().dial(t.Context(), "", "")
 				require.NoError(t, err)
 				defer conn.Close()
-				if _, err := io.WriteString(conn,
-					"GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n"); err != nil {
-					t.Fatal(err)
-				}
+				_, err = io.WriteString(conn,
+					"GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n")
+				require.NoError(t, err)
 				in := bufio.NewReader(conn)
 				resp, err := http.ReadResponse(in, nil)
 				require.NoError(t, err)
@@ -315,9 +314,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 					return
 				}
 				answer := make([]byte, 11)
-				if _, err := io.WriteString(conn, "world"); err != nil {
-					t.Fatal(err)
-				}
+				_, err = io.WriteString(conn, "world")
+				require.NoError(t, err)
 				if _, err := io.ReadFull(in, answer); err != nil || !bytes.Equal(answer, []byte("hello world")) {
 					t.Errorf("%q, %v", answer, err)
 				}

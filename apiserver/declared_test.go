@@ -203,9 +203,8 @@ func TestDeprecatedByLifecycle(t *testing.T) {
 	} {
 		client, warnings := menuClient(t, c.release)
 		for _, version := range []string{"v1", "v1beta1"} {
-			if _, err := client(version).List(t.Context(), metav1.ListOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client(version).List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
 		}
 		if got := strings.Join(warnings.texts, "\n"); got != c.want {
 			t.Errorf("release %s: warnings %q, want %q", c.release, got, c.want)

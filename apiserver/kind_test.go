@@ -274,10 +274,9 @@ func TestLifecycle(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
-	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"size":"large"}`),
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"size":"large"}`),
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	path := "/apis/" + group + "/v1alpha1/namespaces/default/pizzas"
 	table := body(t, s, path, "application/json;as=Table;v=v1;g=meta.k8s.io")
 	for _, want := range []string{`"name":"Name"`, `"name":"Size"`, `"name":"Age"`, `"cells":["a","large",`} {

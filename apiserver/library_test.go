@@ -34,9 +34,7 @@ func guide(t *testing.T, clause string) string {
 // The guide's program, in its own module that requires only the engine, serves a kind that kubectl
 // can use.
 func TestGuide(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links a server: ten seconds")
-	}
+	require.Long(t, "links a server: ten seconds")
 	dir := outsideModule(t)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "v1alpha1"), 0o700))
 	write(t, filepath.Join(dir, "v1alpha1", "types.go"), []byte(guide(t, "package v1alpha1")))
@@ -80,9 +78,8 @@ func TestGuide(t *testing.T) {
 	in := client.Resource(schema.GroupVersionResource{Group: "restaurant.example.com", Version: "v1alpha1",
 		Resource: "pizzas"}).Namespace("default")
 	pizza := object(t, `{"apiVersion":"restaurant.example.com/v1alpha1","kind":"Pizza","metadata":{"name":"margherita"},"spec":{"toppings":["tomato"]}}`)
-	if _, err := in.Apply(t.Context(), "margherita", pizza, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.Apply(t.Context(), "margherita", pizza, metav1.ApplyOptions{FieldManager: "test"})
+	require.NoError(t, err)
 	list, err := in.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("list: %v, %v", list, err)

@@ -43,10 +43,9 @@ func createInOldRelease(t *testing.T, open apiserver.OpenStore, names ...string)
 	for _, name := range names {
 		old := object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Pizza","metadata":{"name":"`+name+
 			`"},"spec":{"toppings":["ham","salami","salami"]}}`)
-		if _, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old,
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old,
+			metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	s.Stop()
 }

@@ -33,9 +33,7 @@ func TestDependencies(t *testing.T) {
 // A module outside this repository requires only the engine and serves a custom resource in forty
 // lines.
 func TestOutsideModule(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links a server: ten seconds")
-	}
+	require.Long(t, "links a server: ten seconds")
 	dir := outsideModule(t)
 	goCommand := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("go", args...)

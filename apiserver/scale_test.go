@@ -40,10 +40,9 @@ func TestScale(t *testing.T) {
 	in := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "ovens"}).
 		Namespace("default")
 	ctx := t.Context()
-	if _, err := in.Create(ctx, object(t, `{"apiVersion":"`+group+
-		`/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := in.Create(ctx, object(t, `{"apiVersion":"`+group+
+		`/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{})
+	require.NoError(t, err)
 	shown, err := in.Get(ctx, "a", metav1.GetOptions{}, "scale")
 	require.NoError(t, err)
 	check(t, "kind", shown.GroupVersionKind().String(), "autoscaling/v1, Kind=Scale")

@@ -192,9 +192,8 @@ func TestSourceWrites(t *testing.T) {
 	w, err := in.Watch(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	defer w.Stop()
-	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	if e := <-w.ResultChan(); e.Type != watch.Added || source.cost("ham") != 1 {
 		t.Errorf("event %v, cost %d", e, source.cost("ham"))
 	}
@@ -245,9 +244,8 @@ func TestSourceFinalizers(t *testing.T) {
 	if source.cost("held") != 0 {
 		t.Error("the source has the object")
 	}
-	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	if _, err := in.Patch(ctx, "ham", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["example.com/x"]},"spec":{"cost":2}}`),
 		metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
@@ -447,9 +445,8 @@ func TestSubresources(t *testing.T) {
 		s, client := newServer(t, kinds(action, cut, steam))
 		ctx := t.Context()
 		in := client.Resource(pizzas).Namespace("default")
-		if _, err := in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{})
+		require.NoError(t, err)
 		post := func(path, text string) (int, string) {
 			return postTo(t, s, "/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+path, text)
 		}

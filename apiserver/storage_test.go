@@ -51,10 +51,9 @@ func (*records) Close() error                                                   
 func TestStorage(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "encryption.yaml")
-	if err := os.WriteFile(key, []byte(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],
-"providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZg=="}]}}]}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(key, []byte(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],
+"providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZg=="}]}}]}]}`), 0o600)
+	require.NoError(t, err)
 	own := &records{have: map[store.Key]store.Record{}}
 	for name, open := range map[string]apiserver.OpenStore{
 		"disk":      apiserver.Disk(filepath.Join(dir, "plain")),
@@ -63,10 +62,9 @@ func TestStorage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
-			if _, err := client.Resource(pizzas).Namespace("default").Create(t.Context(),
-				newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client.Resource(pizzas).Namespace("default").Create(t.Context(),
+				newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{})
+			require.NoError(t, err)
 			s.Stop()
 			_, client = newServer(t, kinds(), apiserver.Storage(open))
 			old, err := client.Resource(oldPizzas).Namespace("default").Get(t.Context(), "margherita",
@@ -97,9 +95,8 @@ func TestStorage(t *testing.T) {
 func TestFork(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
-	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	_, fork := newServer(t, kinds(), apiserver.Fork(s.Store().Snapshot()))
 	require.NoError(t, fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}))
 	if _, err := client.Resource(toppings).Get(ctx, "ham", metav1.GetOptions{}); err != nil {

@@ -45,9 +45,8 @@ func TestAdmission(t *testing.T) {
 		!strings.Contains(err.Error(), `toppings.restaurant.example.com "ham" not found`) {
 		t.Errorf("create a pizza without its topping: %v", err)
 	}
-	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	created, err := in.Create(ctx, newPizza(t, "a", spec), metav1.CreateOptions{})
 	require.NoError(t, err)
 	check(t, "size", text(t, created, "spec", "size"), `"mutated"`)
@@ -115,10 +114,9 @@ func TestDeletedBetweenRuleAndCommit(t *testing.T) {
 				},
 			} {
 				_, _ = in.Create(ctx, newPizza(t, "old", `{}`), metav1.CreateOptions{}) // may exist
-				if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"),
-					metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"),
+					metav1.CreateOptions{})
+				require.NoError(t, err)
 				between = deleteHam
 				if err := write(); !apierrors.IsNotFound(err) {
 					t.Errorf("%s: %v", what, err)
@@ -404,9 +402,8 @@ func TestTransactFinalizers(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	held := newPizza(t, "a", `{}`)
 	held.SetFinalizers([]string{"example.com/x"})
-	if _, err := in.Create(ctx, held, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := in.Create(ctx, held, metav1.CreateOptions{})
+	require.NoError(t, err)
 	change := func(do func(tx *apiserver.Tx, p *pizza) error) {
 		t.Helper()
 		err := s.Transact(ctx, func(tx *apiserver.Tx) error {

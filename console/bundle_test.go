@@ -40,9 +40,8 @@ func TestPageIsSmall(t *testing.T) {
 		require.NoError(t, err)
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
+		_, err = w.Write(data)
+		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		total += b.Len()
 	}

@@ -42,9 +42,7 @@ func TestMain(m *testing.M) {
 // chromium finds the browser, or skips the test.
 func chromium(t testing.TB) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	require.Long(t, "starts a browser")
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil && name != "" {
 			return path

@@ -102,10 +102,9 @@ func TestHistoryOfADataDirectory(t *testing.T) {
 	w, err := history.Resume(f)
 	require.NoError(t, err)
 	key := history.Key{Resource: "configmaps", Namespace: "default", Name: "settings"}
-	if err := w.Put(key, 20, time.Now(), []byte(
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	err = w.Put(key, 20, time.Now(), []byte(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2"}}`))
+	require.NoError(t, err)
 	require.NoError(t, w.Flush())
 	b.shows("5 versions")
 	b.until(`document.querySelector('tbody tr').cells[1].innerText === '5'`)
@@ -159,10 +158,9 @@ func TestHistoryOfAServer(t *testing.T) {
 	b.goTo("/object/configmaps/default/settings?tab=history")
 	b.shows("version 1 of 1")
 	settings.Data["size"] = "large"
-	if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), settings,
-		metav1.UpdateOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.CoreV1().ConfigMaps("default").Update(t.Context(), settings,
+		metav1.UpdateOptions{FieldManager: "test"})
+	require.NoError(t, err)
 	b.shows("version 2 of 2")
 	b.until(`document.querySelector('.versions')?.innerText.includes('"small" → "large"')`)
 	b.shot("history-of-a-server")

@@ -172,10 +172,9 @@ func TestPast(t *testing.T) {
 		}
 	}
 	// The fork continues: the deletion ends there, and the past state does not change.
-	if _, err := forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck",
-		"application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck",
+		"application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	fork.goTo("/")
 	fork.until(`!document.querySelector('main').innerText.includes('example.com/cleanup')`)
 	past.goTo("/")

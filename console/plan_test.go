@@ -116,10 +116,9 @@ func TestPlan(t *testing.T) {
 		}
 	}
 
-	if err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}),
-		file); err != nil {
-		t.Fatal(err)
-	}
+	err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}),
+		file)
+	require.NoError(t, err)
 	b.goTo("/plan")
 	b.shows("The operator would do nothing.")
 	require.NoError(t, os.WriteFile(file, []byte(`{"kind":"Pod"}`), 0o600))

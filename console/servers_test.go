@@ -96,22 +96,19 @@ func TestOnAServer(t *testing.T) {
 	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment("web", 3),
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.AppsV1().Deployments("default").Create(t.Context(), deployment("web", 3),
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lonely",
 		Finalizers: []string{"example.com/never"}}, Spec: corev1.PodSpec{
 		ServiceAccountName: "none", AutomountServiceAccountToken: new(bool),
 		Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}},
 	}}
-	if _, err := client.CoreV1().ServiceAccounts("default").Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.CoreV1().ServiceAccounts("default").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
 	b := open(t, start(t, console.Config{Cluster: config, Name: "kube-apiserver", Write: true}))
 	b.goTo("/objects/deployments.apps")
 	b.until(`[...document.querySelectorAll('tbody td')].some((td) => td.textContent === '0/3')`)

@@ -130,9 +130,8 @@ func TestTimelineEvents(t *testing.T) {
 	again := strings.NewReplacer(`"run":"aaaa"`, `"run":"cccc"`).Replace(firstLine(t, file))
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
-	if _, err := f.WriteString(again); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.WriteString(again)
+	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test",
 		Traces: []console.TraceSource{{Place: file}}}))

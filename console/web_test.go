@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kelson.dev/console/internal/web"
+	"kelson.dev/internal/require"
 )
 
 // connection serves one connection, in memory, with the time limits of a server.
@@ -48,9 +49,8 @@ func connect(t *testing.T, handler http.HandlerFunc) net.Conn {
 		server.Close()
 		<-ended
 	})
-	if _, err := io.WriteString(ours, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(ours, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	require.NoError(t, err)
 	return ours
 }
 

@@ -225,10 +225,9 @@ func TestSharedFields(t *testing.T) {
 	known.SetRawBytes([]byte(`{"f:a":{}}`))
 	var p plain
 	data := `{"metadata":{"managedFields":[{"fieldsV1":{"f:a":{}}},{"fieldsV1":{"f:b":{}}}]}}`
-	if err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}},
-		nil); err != nil {
-		t.Fatal(err)
-	}
+	err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}},
+		nil)
+	require.NoError(t, err)
 	if p.ManagedFields[0].FieldsV1 != known || string(p.ManagedFields[1].FieldsV1.GetRawBytes()) != `{"f:b":{}}` {
 		t.Errorf("%v", p.ManagedFields)
 	}

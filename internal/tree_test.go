@@ -131,9 +131,8 @@ func BenchmarkParse(b *testing.B) {
 	b.Run("tree", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := tree.Parse(data, nil); err != nil {
-				b.Fatal(err)
-			}
+			_, err := tree.Parse(data, nil)
+			require.NoError(b, err)
 		}
 	})
 	b.Run("apimachinery", func(b *testing.B) {
@@ -152,17 +151,15 @@ func BenchmarkAppend(b *testing.B) {
 		b.ReportAllocs()
 		buf := make([]byte, 0, 4096)
 		for b.Loop() {
-			if _, err := tree.Append(buf, object, nil); err != nil {
-				b.Fatal(err)
-			}
+			_, err := tree.Append(buf, object, nil)
+			require.NoError(b, err)
 		}
 	})
 	b.Run("encoding/json", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := json.Marshal(object); err != nil {
-				b.Fatal(err)
-			}
+			_, err := json.Marshal(object)
+			require.NoError(b, err)
 		}
 	})
 }

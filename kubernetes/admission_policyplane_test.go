@@ -28,15 +28,11 @@ func (p *policyPlane) HandleWarningHeaderWithContext(_ context.Context, _ int, _
 
 func startPolicy(t *testing.T, manifests ...string) *policyPlane {
 	t.Helper()
-	own, err := controlplane.Start(t.Context(), controlplane.Config{})
-	require.NoError(t, err)
-	t.Cleanup(own.Stop)
+	own := startPlane(t, controlplane.Config{})
 	p := &policyPlane{ControlPlane: own}
 	cfg := own.RESTConfig()
 	cfg.WarningHandlerWithContext = p
-	if p.client, err = dynamic.NewForConfig(cfg); err != nil {
-		t.Fatal(err)
-	}
+	p.client = dynamic.NewForConfigOrDie(cfg)
 	for _, m := range manifests {
 		p.must(t, m)
 	}

@@ -111,7 +111,7 @@ func TestDeletionsByControllers(t *testing.T) {
 		}
 	}
 	none, url := admissionregistrationv1.SideEffectClassNone, hook.URL
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx,
+	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx,
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "guard"},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
@@ -123,9 +123,8 @@ func TestDeletionsByControllers(t *testing.T) {
 						Resources: []string{"configmaps"}},
 				}},
 			}},
-		}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+		}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	add := func(namespace, name string, labels map[string]string, owner *corev1.ConfigMap) *corev1.ConfigMap {
 		t.Helper()
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}

@@ -78,9 +78,8 @@ func TestReinvocation(t *testing.T) {
 			first, second := newHook(t, adds("a")), newHook(t, test.second)
 			c.mutating(t, "a", first, configMaps, test.policy)
 			c.mutating(t, "b", second, configMaps, ifNeeded)
-			if _, err := c.create(t, configMapWebhook("cm", "own", "1")); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.create(t, configMapWebhook("cm", "own", "1"))
+			require.NoError(t, err)
 			if n := len(first.reviews()); n != test.calls {
 				t.Errorf("the first was called %d times, want %d", n, test.calls)
 			}
@@ -117,10 +116,9 @@ func TestMutatingWebhooksThatFail(t *testing.T) {
 				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("create = %v\nwant %s", err, test.want)
 			}
-			if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), "w",
-				metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), "w",
+				metav1.DeleteOptions{})
+			require.NoError(t, err)
 			if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm",
 				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the object was stored: %v", err)
@@ -164,11 +162,10 @@ func (c *hookClients) define(t *testing.T, definition string) {
 	t.Helper()
 	crd := &unstructured.Unstructured{}
 	require.NoError(t, yaml.Unmarshal([]byte(definition), crd))
-	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	_, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}).
-		Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+		Create(t.Context(), crd, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
 func admittedWidget(version, name, spec string) *unstructured.Unstructured {
@@ -228,15 +225,13 @@ func TestMutatingScale(t *testing.T) {
 	c.define(t, widgetsWebhook)
 	objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1",
 		Resource: "widgets"}).Namespace("default")
-	if _, err := objects.Create(t.Context(), admittedWidget("v1", "w", `{"replicas":1}`), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := objects.Create(t.Context(), admittedWidget("v1", "w", `{"replicas":1}`), metav1.CreateOptions{})
+	require.NoError(t, err)
 	h := newHook(t, patched(`[{"op":"replace","path":"/spec/replicas","value":5}]`))
 	c.mutating(t, "m", h, rule("UPDATE", "shop.example", "v1", "widgets/scale"))
-	if _, err := objects.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
-		metav1.PatchOptions{}, "scale"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = objects.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
+		metav1.PatchOptions{}, "scale")
+	require.NoError(t, err)
 	after, err := objects.Get(t.Context(), "w", metav1.GetOptions{})
 	require.NoError(t, err)
 	if n, _, _ := unstructured.NestedInt64(after.Object, "spec", "replicas"); n != 5 {

@@ -154,9 +154,7 @@ func startWebhook(t *testing.T) *hookClients { return startWith(t, controlplane.
 
 func startWith(t *testing.T, cfg controlplane.Config) *hookClients {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(plane.Stop)
+	plane := startPlane(t, cfg)
 	c := clientsOf(t, plane, plane.RESTConfig())
 	if cfg.Controllers == nil {
 		awaitServiceAccounts(t, plane)

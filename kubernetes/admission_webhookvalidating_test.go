@@ -53,10 +53,9 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 		if code := status.Status().Code; code != 400 {
 			t.Errorf("code %d, want 400", code)
 		}
-		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
-			metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
+			metav1.DeleteOptions{})
+		require.NoError(t, err)
 		if _, err := c.create(t, configMapWebhook(name)); err != nil {
 			t.Fatalf("create after the deletion of the configuration: %v", err)
 		}
@@ -141,9 +140,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	}
 
 	for _, name := range []string{"x", "y"} {
-		if _, err := c.create(t, configMapWebhook(name, "a", name)); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.create(t, configMapWebhook(name, "a", name))
+		require.NoError(t, err)
 	}
 	h.reviews()
 	require.NoError(t, c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
@@ -164,19 +162,17 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	c, h := startWebhook(t), newHook(t, allow)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
 	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Name: "rc"},
 		Spec: corev1.ReplicationControllerSpec{
 			Selector: map[string]string{"a": "b"},
 			Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
 				Spec: pod.Spec},
 		}}
-	if _, err := c.CoreV1().ReplicationControllers("default").Create(t.Context(), rc,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().ReplicationControllers("default").Create(t.Context(), rc,
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	c.validating(t, "sub", h, rule("*", "", "v1", "*/*"))
 	want := func(op, sub, kind string) *review {
 		t.Helper()
@@ -194,22 +190,20 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	if r := want("CREATE", "binding", "Binding"); !strings.Contains(string(r.Object.Raw), `"target"`) {
 		t.Errorf("binding: %s", r.Object.Raw)
 	}
-	pod, err := c.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
+	pod, err = c.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
 	require.NoError(t, err)
 	pod.Status.Phase = corev1.PodRunning
-	if _, err := c.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
 	if r := want("UPDATE", "status", "Pod"); !strings.Contains(string(r.Object.Raw), `"phase":"Running"`) ||
 		!strings.Contains(string(r.OldObject.Raw), `"phase":"Pending"`) {
 		t.Errorf("status: %s from %s", r.Object.Raw, r.OldObject.Raw)
 	}
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "rc", Namespace: "default"},
 		Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
-	if _, err := c.CoreV1().ReplicationControllers("default").UpdateScale(t.Context(), "rc", scale,
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().ReplicationControllers("default").UpdateScale(t.Context(), "rc", scale,
+		metav1.UpdateOptions{})
+	require.NoError(t, err)
 	if r := want("UPDATE", "scale", "Scale"); !strings.Contains(string(r.Object.Raw), `"replicas":3`) ||
 		!strings.Contains(string(r.OldObject.Raw), `"replicas":1`) ||
 		r.Kind.Group != "autoscaling" || r.Resource.Resource != "replicationcontrollers" {
@@ -225,9 +219,8 @@ func TestMatching(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"colour": "red"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
 	} {
-		if _, err := c.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	type edit = func(*admissionregistrationv1.ValidatingWebhook)
 	create := func(namespace string, labels map[string]string) error {
@@ -323,11 +316,10 @@ func TestEquivalentVersions(t *testing.T) {
 	body := `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h"},"spec":{"maxReplicas":3,
 		"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},
 		"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}}]}}`
-	if err := c.AutoscalingV2().RESTClient().Post().Namespace("default").Resource("horizontalpodautoscalers").
+	err := c.AutoscalingV2().RESTClient().Post().Namespace("default").Resource("horizontalpodautoscalers").
 		Body([]byte(body)).
-		SetHeader("Content-Type", "application/json").Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+		SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
+	require.NoError(t, err)
 	if n := len(exact.reviews()); n != 0 {
 		t.Errorf("matchPolicy Exact: %d reviews", n)
 	}
@@ -419,10 +411,9 @@ func TestDryRunNeedsNoSideEffects(t *testing.T) {
 		if seen := h.reviews(); err != nil || len(seen) != 1 || !*seen[0].DryRun {
 			t.Errorf("%s: %v, %v", effects, err, seen)
 		}
-		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "w",
-			metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "w",
+			metav1.DeleteOptions{})
+		require.NoError(t, err)
 	}
 }
 
@@ -444,9 +435,8 @@ func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	var warnings warningRecorder
 	cfg.WarningHandlerWithContext = &warnings
 	own := clientsOf(t, c.plane, cfg)
-	if _, err := own.create(t, configMapWebhook("cm")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := own.create(t, configMapWebhook("cm"))
+	require.NoError(t, err)
 	if len(warnings.texts) != 1 || warnings.texts[0] != "mind the gap" {
 		t.Errorf("warnings %q", warnings.texts)
 	}
@@ -517,17 +507,15 @@ func TestWebhookByService(t *testing.T) {
 	expect(`no endpoints available for service "hook"`)
 
 	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
-	if _, err := c.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{})
+	require.NoError(t, err)
 	configuration, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "w",
 		metav1.GetOptions{})
 	require.NoError(t, err)
 	configuration.Webhooks[0].ClientConfig.Service.Port = &port
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration,
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration,
+		metav1.UpdateOptions{})
+	require.NoError(t, err)
 	expect(`admission webhook "w.kelson.dev" denied the request: not today`)
 }
 
@@ -536,9 +524,8 @@ func TestConnectionsAreClosed(t *testing.T) {
 	c, h := startWebhook(t), newHook(t, allow)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"))
 	for i := range 5 {
-		if _, err := c.create(t, configMapWebhook("cm"+strconv.Itoa(i))); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.create(t, configMapWebhook("cm"+strconv.Itoa(i)))
+		require.NoError(t, err)
 	}
 	if n := h.connections(); n != 1 {
 		t.Errorf("%d connections for five requests, want 1", n)

@@ -79,9 +79,7 @@ func waitFor(t *testing.T, what string, c <-chan struct{}) {
 // A lease changes hands when its holder resigns, and when its holder does not renew it in time.
 // There is never more than one leader.
 func TestLeaderElection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	config := overPort(t)
 	var d diary
 	first := run(t, config, "first", true, &d)

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -22,9 +21,7 @@ type evictions struct {
 
 func withEvictions(t *testing.T, test func(p evictions)) {
 	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Config{})
-		require.NoError(t, err)
-		defer cp.Stop()
+		cp := startPlane(t, controlplane.Config{})
 		test(evictions{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}})
 	})
 }

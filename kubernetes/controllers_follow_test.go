@@ -25,10 +25,9 @@ func open(t *testing.T, cfg store.Config) *store.Store {
 func putOfFollow(t *testing.T, st *store.Store, resource, name string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data,
-		Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data,
+		Expect: store.AnyRevision})
+	require.NoError(t, err)
 }
 
 func keys(obj *store.Object, add func(string)) { add(obj.Key.Resource + "/" + obj.Key.Name) }

@@ -7,15 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/follow"
 )
 
 // The errors of writes are ignored only if the store confirms them.
 func TestIgnoredErrors(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	there, absent := store.Key{Resource: "configmaps", Namespace: "n", Name: "there"},
 		store.Key{Resource: "configmaps", Namespace: "n", Name: "absent"}
 	written, err := st.Commit(t.Context(), store.Op{Key: there,

@@ -324,9 +324,7 @@ func (d *driven) everything() {
 // The table of the writes of the control plane's own components is complete: it has everything that
 // audit records about them, and their roles allow all that they do.
 func TestWritesOfComponents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("drives all controllers")
-	}
+	require.Long(t, "drives all controllers")
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
 		d.everything()
@@ -449,12 +447,10 @@ func directWrites() string {
 // Without the modes RBAC and Node, the components work, and users with their names have no rights.
 func TestComponentsWithoutRBAC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{
+		plane := startPlane(t, controlplane.Config{
 			Authorization: controlplane.Authorization{Modes: []string{authz.ModeAlwaysDeny}},
 			Node:          controlplane.Simulated{Lease: controlplane.NodeLease},
 		})
-		require.NoError(t, err)
-		defer plane.Stop()
 		time.Sleep(time.Minute)
 		for _, key := range []store.Key{
 			{Resource: "serviceaccounts", Namespace: "default", Name: "default"}, {Resource: "nodes", Name: "kelson"},

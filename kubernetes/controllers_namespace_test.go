@@ -17,9 +17,7 @@ import (
 // The pods of a namespace are deleted first, and other objects after all pods have been removed.
 func TestPodsAreDeletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-		require.NoError(t, err)
-		defer plane.Stop()
+		plane := startPlane(t, controlplane.Config{})
 		c, err := client.New(client.Config{REST: plane.RESTConfig()})
 		require.NoError(t, err)
 		lab := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}

@@ -23,9 +23,7 @@ type defaulting struct {
 
 func withDefaults(t *testing.T, cfg controlplane.Config, test func(p defaulting)) {
 	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), cfg)
-		require.NoError(t, err)
-		defer cp.Stop()
+		cp := startPlane(t, cfg)
 		c, err := client.New(client.Config{REST: cp.RESTConfig()})
 		require.NoError(t, err)
 		test(defaulting{t, c})

@@ -63,9 +63,8 @@ func servingCertificates(t *testing.T) {
 			Groups: []string{"system:nodes", "system:authenticated"}}
 		node, err := client.New(client.Config{REST: config, FieldOwner: "kubelet"})
 		require.NoError(t, err)
-		if err := node.Create(t.Context(), servingRequest(t, test.name, test.subject, test.dns, test.ips)); err != nil {
-			t.Fatal(err)
-		}
+		err = node.Create(t.Context(), servingRequest(t, test.name, test.subject, test.dns, test.ips))
+		require.NoError(t, err)
 		time.Sleep(2 * time.Minute) // the node's addresses may be set after the request
 		if got := len(csrOf(t, env, test.name).Status.Certificate) > 0; got != test.want {
 			t.Errorf("%s: signed: %t, want %t", test.name, got, test.want)

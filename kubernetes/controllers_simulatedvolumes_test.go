@@ -278,10 +278,9 @@ func TestInstallKeepsClasses(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"},
 			Provisioner: "example.com/disks"})
-		if err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).
-			Install(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).
+			Install(t.Context())
+		require.NoError(t, err)
 		if found := all[storagev1.StorageClass](t, env); len(found) != 1 {
 			t.Errorf("classes %+v", found)
 		}

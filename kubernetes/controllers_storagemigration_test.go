@@ -97,9 +97,8 @@ func TestMigration(t *testing.T) {
 			t.Error("an object in the storage version was stored again")
 		}
 		require.NoError(t, env.Client().Get(t.Context(), client.KeyOf(definition), definition))
-		if err := unstructured.SetNestedSlice(definition.Object, versions("v2")[1:], "spec", "versions"); err != nil {
-			t.Fatal(err)
-		}
+		err := unstructured.SetNestedSlice(definition.Object, versions("v2")[1:], "spec", "versions")
+		require.NoError(t, err)
 		if err := env.Client().Update(t.Context(), definition); err != nil {
 			t.Errorf("remove the former version: %v", err)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -47,9 +46,7 @@ func withAdmission(t *testing.T, gates controlplane.Admission, test func(p plane
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := controlplane.Config{Admission: gates}
-		cp, err := controlplane.Start(t.Context(), cfg)
-		require.NoError(t, err)
-		defer cp.Stop()
+		cp := startPlane(t, cfg)
 		synctest.Wait()
 		client := func(rt http.RoundTripper) *apitest.Plane {
 			return &apitest.Plane{Store: cp.Store(), Client: &http.Client{Transport: rt}}

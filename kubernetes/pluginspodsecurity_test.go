@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -18,9 +17,7 @@ func start(t *testing.T, config string) *apitest.Plane {
 	if config != "" {
 		cfg.Admission.Plugins = map[string][]byte{"PodSecurity": []byte(config)}
 	}
-	plane, err := controlplane.Start(t.Context(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(plane.Stop)
+	plane := startPlane(t, cfg)
 	return &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
 }
 

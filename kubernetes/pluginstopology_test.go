@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
@@ -155,9 +156,7 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 		p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))
 		p.want(404, "POST", "/api/v1/namespaces/nowhere/configmaps", object("v1", "ConfigMap", "a", ""))
 	}, "AlwaysAdmit")
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	for _, enable := range [][]string{nil, {"AlwaysDeny"}} {
 		cp, err := controlplane.Start(t.Context(),
 			controlplane.Config{Store: st, Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Enable: enable}})

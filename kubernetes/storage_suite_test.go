@@ -19,6 +19,7 @@ import (
 	suite "k8s.io/apiserver/pkg/storage/testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -33,9 +34,7 @@ var codecs = func() serializer.CodecFactory {
 const prefix = "test!"
 
 func newAdapter(t *testing.T) *adapter {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return &adapter{store: st, codec: apitesting.TestCodec(codecs, examplev1.SchemeGroupVersion),
 		transformer: suite.NewPrefixTransformer([]byte(prefix), false)}
 }

@@ -120,10 +120,9 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()
 		f := &flags{}
-		if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...),
-			nil); err != nil {
-			t.Fatal(err)
-		}
+		err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...),
+			nil)
+		require.NoError(t, err)
 		cfg, err := f.config(func(name string) string { return env[name] })
 		require.NoError(t, err)
 		return cfg

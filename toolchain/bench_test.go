@@ -18,17 +18,15 @@ func BenchmarkGenerate(b *testing.B) {
 		dir, _ := writeProject(b, ar)
 		b.Run(project+"/cold", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir})
+				require.NoError(b, err)
 			}
 		})
 		b.Run(project+"/warm", func(b *testing.B) {
 			cache := &loader.Cache{}
 			for b.Loop() {
-				if _, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir, Cache: cache}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir, Cache: cache})
+				require.NoError(b, err)
 			}
 		})
 	}

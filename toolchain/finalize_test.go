@@ -152,12 +152,10 @@ func TestFinalizeMakesRoleStale(t *testing.T) {
 	generate := func(check bool) (toolchain.Result, error) {
 		return toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Check: check})
 	}
-	if _, err := generate(false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := generate(true); err != nil {
-		t.Fatal(err)
-	}
+	_, err := generate(false)
+	require.NoError(t, err)
+	_, err = generate(true)
+	require.NoError(t, err)
 	src, err := os.ReadFile(filepath.Join(dir, "internal/controller/c.go"))
 	require.NoError(t, err)
 	write(t, dir, "internal/controller/c.go", string(src)+

@@ -74,9 +74,8 @@ type Shape struct {
 	t.Setenv("GOWORK", "off")
 	crd := []string{"crd"}
 	dir := write("")
-	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: crd}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: crd})
+	require.NoError(t, err)
 	doc, err := os.ReadFile(filepath.Join(dir, "config/crd/shapes.example.com_shapes.yaml"))
 	if err != nil || strings.Contains(string(doc), "minLength") || strings.Contains(string(doc), "list-map-keys") {
 		t.Errorf("%v\n%s", err, doc)
@@ -168,9 +167,8 @@ type Shape struct {
 	write(t, dir, "other/text.go", "package other\n\ntype Text = Word\n\ntype Word string\n")
 	write(t, dir, "api/shape.go", api)
 	opts := toolchain.Options{Dir: dir, KeepEqual: true}
-	if _, err := toolchain.Generate(t.Context(), opts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := toolchain.Generate(t.Context(), opts)
+	require.NoError(t, err)
 	const definition, code = "config/crd/shapes.example.com_shapes.yaml", "api/zz_generated.deepcopy.go"
 	read := func(name string) string {
 		data, err := os.ReadFile(filepath.Join(dir, name))

@@ -95,10 +95,9 @@ func TestRotationWhenTheClockGoesBack(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()
 	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups = filepath.Join(dir, "audit.log"), 1, 2
-	if err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"),
+		0o600)
+	require.NoError(t, err)
 	trail, err := audit.Open(cfg)
 	require.NoError(t, err)
 	for i := range 35 { // three files and some

@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -258,9 +259,8 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 	before := p.store.Snapshot().Get(store.Key{Resource: "widgets.example.com", Namespace: "default", Name: "a"})
 	err := update(func() {
 		definition := store.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: "widgets.example.com"}
-		if _, err := p.store.Commit(t.Context(), store.Op{Key: definition, Expect: store.AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.store.Commit(t.Context(), store.Op{Key: definition, Expect: store.AnyRevision})
+		require.NoError(t, err)
 	})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("update after the definition was deleted: %v, want not found", err)
@@ -317,9 +317,7 @@ func TestVersions(t *testing.T) {
 
 // Definitions outlive the process.
 func TestLoad(t *testing.T) {
-	s, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer s.Close()
+	s := storetest.New(t, store.Config{})
 	p := planeOver(t, s)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)

@@ -28,6 +28,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	verbs "kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -43,9 +44,7 @@ type plane struct {
 
 func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {
 	t.Helper()
-	s, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { s.Close() })
+	s := storetest.New(t, store.Config{})
 	return planeOver(t, s, change...)
 }
 

@@ -44,9 +44,8 @@ func BenchmarkMapManager(b *testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := manager.Apply(live, config, "op", false); err != nil {
-					b.Fatal(err)
-				}
+				_, err := manager.Apply(live, config, "op", false)
+				require.NoError(b, err)
 			}
 		}
 	}

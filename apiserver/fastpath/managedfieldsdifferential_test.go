@@ -25,6 +25,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 )
@@ -32,9 +33,7 @@ import (
 // codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
 func codecOf(t testing.TB) resource.Codec {
 	t.Helper()
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	registry := resource.NewRegistry()
 	verbs := rest.New(rest.Config{Store: st, Registry: registry})
 	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects {

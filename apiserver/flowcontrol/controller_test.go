@@ -45,9 +45,8 @@ func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, dele
 		require.NoError(t, err)
 		op.Data = data
 	}
-	if _, err := st.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // newStore returns a store with the objects that a control plane creates at its start.

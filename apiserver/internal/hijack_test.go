@@ -30,9 +30,8 @@ func dial(t *testing.T, serve func(net.Conn)) *tls.Conn {
 	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+	require.NoError(t, err)
 	return conn
 }
 
@@ -51,9 +50,8 @@ func TestUnreadInput(t *testing.T) {
 		conn.Close()
 		close(closed)
 	})
-	if _, err := conn.Write(bytes.Repeat([]byte("input\n"), 10_000)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := conn.Write(bytes.Repeat([]byte("input\n"), 10_000))
+	require.NoError(t, err)
 	<-closed
 	if _, err := conn.Write([]byte("more input\n")); err != nil {
 		t.Error(err)

@@ -34,9 +34,8 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricF
 func writeMetrics(t *testing.T, s *store.Store) {
 	t.Helper()
 	op := store.Op{Key: store.Key{Resource: "things.example.com", Name: "a"}, Data: []byte(`{"metadata":{}}`)}
-	if _, err := s.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // A store on disk has histograms of syncs, appends and checkpoints, and counts objects by resource.
@@ -85,9 +84,7 @@ func (f *remoteLog) Stats() store.BackendStats {
 func TestShared(t *testing.T) {
 	log := &remoteLog{Shared: storetest.NewLog().Shared(false)}
 	log.requests.Observe(time.Second)
-	s, err := store.Open(store.Config{Shared: log})
-	require.NoError(t, err)
-	defer s.Close()
+	s := storetest.New(t, store.Config{Shared: log})
 	writeMetrics(t, s)
 	got := gather(t, metrics.New(s))
 	if h := got["etcd_request_duration_seconds"].GetMetric(); len(h) != 1 || h[0].GetHistogram().GetSampleSum() != 1 ||

@@ -73,10 +73,9 @@ func TestWithoutPackedDocuments(t *testing.T) {
 		t.Errorf("v2: %v %v %v", v2.Info, v2.Definitions, v2.Paths)
 	}
 	var pb openapiv2.Document
-	if err := proto.Unmarshal(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
-		&pb); err != nil {
-		t.Fatal(err)
-	}
+	err := proto.Unmarshal(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+		&pb)
+	require.NoError(t, err)
 	if pb.GetInfo().GetTitle() != "Things" || len(pb.GetPaths().GetPath()) != 1 ||
 		len(pb.GetDefinitions().GetAdditionalProperties()) != 1 {
 		t.Errorf("v2 as protobuf: %v", &pb)

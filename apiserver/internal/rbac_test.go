@@ -12,7 +12,7 @@ import (
 
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/store"
-	"kelson.dev/internal/require"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 const (
@@ -30,9 +30,7 @@ type state struct {
 }
 
 func open(t testing.TB) state {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return state{t, st}
 }
 

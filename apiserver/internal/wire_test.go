@@ -117,9 +117,8 @@ func TestEvent(t *testing.T) {
 		require.NoError(t, err)
 		var want bytes.Buffer
 		event := &metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: inner}}
-		if err := info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want)); err != nil {
-			t.Fatal(err)
-		}
+		err = info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want))
+		require.NoError(t, err)
 		// Kubernetes repeats the tag for the object in the event, without further information
 		if media == resource.MediaCBOR {
 			if len(got) == 0 || got[0] != 0xd9 {

@@ -64,9 +64,8 @@ func TestOpenAuthorityReusesFiles(t *testing.T) {
 
 func TestOpenAuthorityRefusesDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pki.OpenAuthority(dir, "kelson-ca")
+	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.key"), []byte("not a key"), 0o600))
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("damaged key: %v", err)
@@ -99,9 +98,8 @@ func TestOpenAuthorityAfterCrash(t *testing.T) {
 		},
 	} {
 		dir := t.TempDir()
-		if _, err := pki.OpenAuthority(dir, "ca"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := pki.OpenAuthority(dir, "ca")
+		require.NoError(t, err)
 		require.NoError(t, crash(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")))
 		first, err := pki.OpenAuthority(dir, "ca")
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -13,9 +14,7 @@ import (
 // also if it writes another resource.
 func TestDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		require.NoError(t, err)
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		write := func(resource, name string) []*store.Object {
 			op := store.Op{Key: store.Key{Resource: resource, Name: name}, Data: []byte(`{"metadata":{}}`)}
 			objs, err := s.Commit(t.Context(), op)

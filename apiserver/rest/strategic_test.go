@@ -66,10 +66,9 @@ func TestComparisons(t *testing.T) {
 	t.Run("replaced lists cost nothing", func(t *testing.T) {
 		var object, patch map[string]any
 		for _, v := range []*map[string]any{&object, &patch} {
-			if err := json.Unmarshal([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","args":`+
-				bodies.List(many, `"a%d"`)+`}]}}}}`), v); err != nil {
-				t.Fatal(err)
-			}
+			err := json.Unmarshal([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","args":`+
+				bodies.List(many, `"a%d"`)+`}]}}}}`), v)
+			require.NoError(t, err)
 		}
 		var c comparisons
 		if c.merge(object, []map[string]any{patch}, schema); c.count > 100 {

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -72,9 +73,7 @@ func (tx *transaction) want(t *testing.T, what string, events ...string) {
 
 // Allocations of a write are undone unless it commits, and reservations of plugins always end.
 func TestWrite(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	ctx := t.Context()
 
@@ -128,9 +127,7 @@ func TestWrite(t *testing.T) {
 // If the definition of a kind changes during a write, the stored object has the form of the new
 // definition, and the response that of the old one.
 func TestGuard(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	definition := store.Key{Resource: "definitions", Name: "things"}
 	define := func() uint64 {
@@ -190,9 +187,7 @@ func (c twiceCodec) Store(hub runtime.Object) ([]byte, error) {
 
 // An attempt that conflicts is repeated with the newest state, whichever object conflicted.
 func TestRetried(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	key, other := store.Key{Resource: "things", Name: "a"}, store.Key{Resource: "things", Name: "b"}
 	objs, err := st.Commit(t.Context(), store.Op{Key: key, Data: []byte(`{"metadata":{}}`)})

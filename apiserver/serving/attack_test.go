@@ -120,9 +120,8 @@ func (v *victim) openHTTP1(t *testing.T, request string) *tls.Conn {
 	conn, err := tls.Dial("tcp", v.Addr().String(), config)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
 	return conn
 }
 
@@ -242,9 +241,8 @@ func TestUnreadWatchesEndAtShutdown(t *testing.T) {
 		t.Fatal(code, err)
 	}
 	conn := v.openHTTP1(t, "GET /api/v1/watch/namespaces/x/configmaps/endless HTTP/1.1\r\nHost: x\r\n\r\n")
-	if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK")))
+	require.NoError(t, err)
 	if err := v.chain.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
@@ -260,9 +258,8 @@ func TestUnreadResponsesEndHTTP1(t *testing.T) {
 		conns = append(conns, v.openHTTP1(t, request))
 	}
 	for _, conn := range conns { // until all requests have a seat
-		if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK")))
+		require.NoError(t, err)
 	}
 	if code, answer := v.do(t, "GET", "/readyz", ""); code != 200 {
 		t.Errorf("GET /readyz: %d %s", code, answer)

@@ -25,9 +25,8 @@ func filled(b *testing.B, n int) *Store {
 		for j := range ops {
 			ops[j] = Op{Key: podKey(i + j), Data: pod(podKey(i+j).Name, 1024)}
 		}
-		if _, err := s.Commit(context.Background(), ops...); err != nil {
-			b.Fatal(err)
-		}
+		_, err = s.Commit(context.Background(), ops...)
+		require.NoError(b, err)
 	}
 	return s
 }
@@ -115,9 +114,8 @@ func BenchmarkIdleCursors(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				if _, err := s.Commit(ctx, op); err != nil {
-					b.Fatal(err)
-				}
+				_, err := s.Commit(ctx, op)
+				require.NoError(b, err)
 			}
 			if resource == "pods" {
 				for delivered.Load() < int64(b.N)*10_000 {
@@ -186,9 +184,8 @@ func BenchmarkCursor(b *testing.B) {
 	b.Run("watch", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Watch("pods", s.Snapshot().Revision()); err != nil {
-				b.Fatal(err)
-			}
+			_, err := s.Watch("pods", s.Snapshot().Revision())
+			require.NoError(b, err)
 		}
 	})
 	b.Run("next, nothing", func(b *testing.B) {

@@ -159,9 +159,8 @@ func encoding(obj *Object) func() (any, error) {
 
 func encodeList(t *testing.T, s *Store, resource string, form int) {
 	for obj := range s.Snapshot().Scan(resource, "", Key{}) {
-		if _, err := obj.Memo(form, encoding(obj)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := obj.Memo(form, encoding(obj))
+		require.NoError(t, err)
 	}
 }
 
@@ -180,9 +179,8 @@ func writeRandom(t *testing.T, s *Store, rnd *rand.Rand, resources []string, nam
 	default:
 		names[resource] = append(have, op.Key.Name)
 	}
-	if _, err := s.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // Memos that are used again survive those that are not.
@@ -199,13 +197,11 @@ func TestUnusedMemosAreEvictedFirst(t *testing.T) {
 	hot, made := objects[0], 0
 	for _, obj := range objects[1:] {
 		for range 2 {
-			if _, err := hot.Memo("form", func() (any, error) { made++; return encoding(hot)() }); err != nil {
-				t.Fatal(err)
-			}
+			_, err := hot.Memo("form", func() (any, error) { made++; return encoding(hot)() })
+			require.NoError(t, err)
 		}
-		if _, err := obj.Memo("form", encoding(obj)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := obj.Memo("form", encoding(obj))
+		require.NoError(t, err)
 	}
 	if made != 1 {
 		t.Errorf("the encoding in use was made %d times", made)
@@ -254,22 +250,20 @@ func TestForksHaveTheirOwnBudgets(t *testing.T) {
 	s := OpenChecked(t, Config{Budget: func(int64) int64 { return 1 << 20 }})
 	key := Key{Resource: "things", Name: "a"}
 	write := func(to *Store) {
-		if _, err := to.Commit(t.Context(), Op{Key: key, Data: []byte(`{"metadata":{"name":"a"}}`),
-			Expect: AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := to.Commit(t.Context(), Op{Key: key, Data: []byte(`{"metadata":{"name":"a"}}`),
+			Expect: AnyRevision})
+		require.NoError(t, err)
 	}
 	write(s)
 	obj := s.Snapshot().Get(key)
-	if _, err := obj.Memo("form", encoding(obj)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := obj.Memo("form", encoding(obj))
+	require.NoError(t, err)
 	fork := s.Snapshot().Fork()
 	defer fork.Close()
 	for range 1000 {
 		write(fork)
 	}
-	_, err := obj.Memo("form", func() (any, error) { return nil, errors.New("discarded") })
+	_, err = obj.Memo("form", func() (any, error) { return nil, errors.New("discarded") })
 	if err != nil {
 		t.Error(err)
 	}
@@ -335,9 +329,8 @@ func TestSizesAreEstimated(t *testing.T) {
 			made, err := s.Commit(t.Context(), op)
 			require.NoError(t, err)
 			if round == updates {
-				if _, err := made[0].Memo("form", encoding(made[0])); err != nil {
-					t.Fatal(err)
-				}
+				_, err = made[0].Memo("form", encoding(made[0]))
+				require.NoError(t, err)
 			}
 		}
 	}

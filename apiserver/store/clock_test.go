@@ -20,10 +20,9 @@ func TestPinsWhenTheClockIsSet(t *testing.T) {
 		require.NoError(t, err)
 		defer s.Close()
 		write := func(name string) {
-			if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name},
-				Data: []byte(`{"metadata":{"name":"` + name + `"}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{"name":"` + name + `"}}`)})
+			require.NoError(t, err)
 		}
 		write("a")
 		pinned := s.Snapshot()
@@ -54,10 +53,9 @@ func TestPinsAreBoundedBySize(t *testing.T) {
 	defer s.Close()
 	write := func() {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":{"k":%q}}`, strings.Repeat("x", size))
-		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data,
-			Expect: AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data,
+			Expect: AnyRevision})
+		require.NoError(t, err)
 	}
 	write()
 	oldest := s.Snapshot()

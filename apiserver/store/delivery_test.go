@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
 // A writer waits for the readers at the head of the log, up to a limit, and for no other readers.
 func TestAwaitDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		require.NoError(t, err)
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		n := 0
 		write := func() uint64 {
 			n++
@@ -87,9 +86,8 @@ func TestAwaitDelivery(t *testing.T) {
 			t.Errorf("waited %s for readers that need %s, and one that timed out", d, slow)
 		}
 		for range 2 {
-			if _, _, err := stuck.Next(); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err = stuck.Next()
+			require.NoError(t, err)
 			stuck.Delivered()
 		}
 		if d := waited(); d == slow {

@@ -38,10 +38,9 @@ func TestFold(t *testing.T) {
 	putDerived(t, st, "x", "b", `{}`)
 	putDerived(t, st, "x", "c", `{}`)
 	want("c", true, 1, 2)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "configmaps", Namespace: "x", Name: "b"},
-		Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "configmaps", Namespace: "x", Name: "b"},
+		Expect: store.AnyRevision})
+	require.NoError(t, err)
 	want("b", false, 1, 3)
 	for range 30 { // more than the log retains
 		putDerived(t, st, "x", "d", `{}`)

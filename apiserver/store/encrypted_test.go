@@ -53,9 +53,8 @@ func putEncrypted(t *testing.T, s *store.Store, resource, name, value string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":"lab","resourceVersion":"1"},"value":%q}`, name, value)
 	key := store.Key{Resource: resource, Namespace: "lab", Name: name}
-	if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: data, Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Commit(t.Context(), store.Op{Key: key, Data: data, Expect: store.AnyRevision})
+	require.NoError(t, err)
 }
 
 func holds(t *testing.T, s *store.Store, resource, name string) bool {

@@ -168,9 +168,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 					t.Error(err)
 				}
 
-				reopened, err := store.Open(store.Config{Backend: b})
-				require.NoError(t, err)
-				defer reopened.Close()
+				reopened := storetest.New(t, store.Config{Backend: b})
 				if stored := reopened.Snapshot().Get(thing("lost")) != nil; stored != survives {
 					t.Errorf("after reopening: stored %v", stored)
 				}
@@ -224,9 +222,8 @@ func TestCloseCompletesTheQueue(t *testing.T) {
 
 func TestLoadRefusesMalformedRecords(t *testing.T) {
 	b := &storetest.Backend{}
-	if err := b.Append([]store.Record{{Key: thing("a"), Revision: 7, Created: 7, Data: []byte(`{"metadata":`)}}); err != nil {
-		t.Fatal(err)
-	}
+	err := b.Append([]store.Record{{Key: thing("a"), Revision: 7, Created: 7, Data: []byte(`{"metadata":`)}})
+	require.NoError(t, err)
 	if _, err := store.Open(store.Config{Backend: b}); !errors.Is(err, store.ErrMalformed) {
 		t.Errorf("got %v", err)
 	}

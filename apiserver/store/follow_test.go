@@ -20,10 +20,9 @@ func TestFollowReturnsStateThenEvents(t *testing.T) {
 		require.NoError(t, err)
 		write := func(name string) {
 			t.Helper()
-			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
-				Data: []byte(`{"metadata":{}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{}}`)})
+			require.NoError(t, err)
 		}
 		write("before")
 		var seen []string

@@ -239,9 +239,8 @@ func BenchmarkScanHead(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := scanHead(data); err != nil {
-			b.Fatal(err)
-		}
+		_, _, err := scanHead(data)
+		require.NoError(b, err)
 	}
 }
 

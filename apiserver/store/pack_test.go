@@ -29,9 +29,8 @@ func TestPack(t *testing.T) {
 		for i := range ops {
 			ops[i].Expect = store.AnyRevision
 		}
-		if _, err := s.Commit(t.Context(), ops...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), ops...)
+		require.NoError(t, err)
 	}
 	const count = 500
 	for i := range count {
@@ -128,9 +127,7 @@ func TestPack(t *testing.T) {
 // After a write whose outcome is unknown, the committer has a state that it must never publish.
 func TestPackAfterFailure(t *testing.T) {
 	backend := &storetest.Backend{}
-	s, err := store.Open(store.Config{Backend: backend})
-	require.NoError(t, err)
-	defer s.Close()
+	s := storetest.New(t, store.Config{Backend: backend})
 	key := store.Key{Resource: "things", Name: "a"}
 	backend.Before = func([]store.Record) error { return fmt.Errorf("broken") }
 	if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: packable(1, 1)}); err == nil {
@@ -158,9 +155,8 @@ func BenchmarkPack(b *testing.B) {
 		var garbage [][]byte
 		for i := range count {
 			op := store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint("o", i)}, Data: packable(i, 1)}
-			if _, err := s.Commit(b.Context(), op); err != nil {
-				b.Fatal(err)
-			}
+			_, err = s.Commit(b.Context(), op)
+			require.NoError(b, err)
 			for size := 48; size < 1000; size += 48 {
 				garbage = append(garbage, make([]byte, size))
 			}

@@ -5,14 +5,12 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/internal/require"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // The statistics count commits, writes, batches and objects, without the commits that failed.
 func TestStats(t *testing.T) {
-	s, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer s.Close()
+	s := storetest.New(t, store.Config{})
 	write := func(names ...string) {
 		var ops []store.Op
 		for _, name := range names {

@@ -19,10 +19,9 @@ func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 		require.NoError(t, err)
 		write := func(resource, name string) {
 			t.Helper()
-			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name},
-				Data: []byte(`{"metadata":{}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name},
+				Data: []byte(`{"metadata":{}}`)})
+			require.NoError(t, err)
 		}
 		stall := make(chan struct{})
 		subscribe := func(resources ...string) (*store.Subscription, *[]string) {

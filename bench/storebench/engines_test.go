@@ -61,9 +61,8 @@ func fill(b *testing.B, s *store.Store, n int) {
 		for j := range ops {
 			ops[j] = store.Op{Key: key(i + j), Data: value(i + j), Expect: store.AnyRevision}
 		}
-		if _, err := s.Commit(context.Background(), ops...); err != nil {
-			b.Fatal(err)
-		}
+		_, err := s.Commit(context.Background(), ops...)
+		require.NoError(b, err)
 	}
 }
 

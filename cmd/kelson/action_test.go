@@ -52,9 +52,7 @@ func reviewed(t *testing.T, step, project string, env ...string) (got outcome, s
 // The action compares the operator of a pull request with another version, on the samples. A
 // difference is in the summary and does not fail the job; an error does.
 func TestReviewPlans(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	const project = "../../examples/cnat"
 	source, err := filepath.Abs(project + "/internal/controller/pod.go")
@@ -63,10 +61,9 @@ func TestReviewPlans(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	replaced, base := filepath.Join(dir, "pod.go"), filepath.Join(dir, "base")
-	if err := os.WriteFile(replaced, []byte(strings.ReplaceAll(string(text), `"busybox`, `"busybox-of-base`)),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err = os.WriteFile(replaced, []byte(strings.ReplaceAll(string(text), `"busybox`, `"busybox-of-base`)),
+		0o600)
+	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: replaced}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
@@ -111,9 +108,7 @@ func writePairs(t *testing.T, dir, suffix string) {
 // The action explores the operator of a pull request. An alarm is in the summary and in the
 // reports, and fails the job.
 func TestReviewExplores(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles an operator")
-	}
+	require.Long(t, "compiles an operator")
 	t.Parallel()
 	dir := t.TempDir()
 	writePairs(t, dir, "-cert")
@@ -145,9 +140,7 @@ func TestReviewExplores(t *testing.T) {
 // that version creates remains, which raises an alarm. The command that replays it, and the
 // exported test, name the folder.
 func TestExploreFormer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles an operator")
-	}
+	require.Long(t, "compiles an operator")
 	t.Parallel()
 	dir, former := t.TempDir(), t.TempDir()
 	writePairs(t, dir, "-cert")

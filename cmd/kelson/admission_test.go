@@ -61,9 +61,7 @@ webhooks:
 
 // Policies and a webhook reject and change objects that an unmodified kubectl sends.
 func TestAdmissionOfKubectl(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
@@ -90,10 +88,9 @@ func TestAdmissionOfKubectl(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, policies, hook.URL, base64.StdEncoding.EncodeToString(ca)),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(file, fmt.Appendf(nil, policies, hook.URL, base64.StdEncoding.EncodeToString(ca)),
+		0o600)
+	require.NoError(t, err)
 	wantContains(t, "apply", kubectl("apply", "-f", file),
 		"validatingwebhookconfiguration.admissionregistration.k8s.io/secrets created")
 

@@ -28,10 +28,9 @@ func TestBackupChangesNothing(t *testing.T) {
 	s, err := store.Open(store.Config{Backend: backend})
 	require.NoError(t, err)
 	for i := range 3 {
-		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)},
-			Data: []byte(`{"metadata":{}}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)},
+			Data: []byte(`{"metadata":{}}`)})
+		require.NoError(t, err)
 	}
 	newest := s.Snapshot().Revision()
 	require.NoError(t, s.Close())

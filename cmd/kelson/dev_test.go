@@ -16,9 +16,7 @@ import (
 // kelson dev reacts to saved changes of a controller, a type and a sample, and to code that does
 // not compile.
 func TestDevReloadsOnSave(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes the time of several builds")
-	}
+	require.Long(t, "takes the time of several builds")
 	t.Parallel()
 	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
 	require.NoError(t, err)

@@ -48,9 +48,7 @@ func freePort(t *testing.T) int {
 
 // kubectl's commands that enter containers, over both of kubectl's protocols.
 func TestKubectlEntersContainers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	port := freePort(t)
@@ -71,9 +69,8 @@ func TestKubectlEntersContainers(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		if _, err := io.ReadFull(out, make([]byte, len("begun\n"))); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.ReadFull(out, make([]byte, len("begun\n")))
+		require.NoError(t, err)
 		if code := s.stop(syscall.SIGTERM); code != 0 {
 			t.Errorf("the server ended with %d\n%s", code, s.stderr)
 		}
@@ -152,9 +149,8 @@ read x; echo got-$x; exit 4`
 	if !screenShows(t, screen, "second size") {
 		return
 	}
-	if _, err := terminal.Write([]byte("typed\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = terminal.Write([]byte("typed\n"))
+	require.NoError(t, err)
 	screenShows(t, screen, "got-typed")
 	// returns an error when the last writer has closed the terminal
 	_, _ = io.Copy(io.Discard, screen)

@@ -245,9 +245,7 @@ func devExisting(t *testing.T, dir string, args ...string) string {
 
 // kelson dev runs the operator of an existing project as its Deployment describes.
 func TestDevExistingProject(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	dir := writeExisting(t)
 	log := filepath.Join(t.TempDir(), "audit.log")
 	require.NoError(t, os.WriteFile(log, []byte("the log of an earlier run"), 0o600))
@@ -276,9 +274,7 @@ func TestDevExistingProject(t *testing.T) {
 // If config/default deploys no certificate for the webhooks, kelson dev issues one when the
 // operator has not found it, and the cluster calls the webhooks.
 func TestDevWithoutCertificate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	const certificate = `---
 apiVersion: cert-manager.io/v1
 kind: Certificate

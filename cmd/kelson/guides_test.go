@@ -98,9 +98,7 @@ var notRun = map[string]string{
 // TestGuides runs the README and the guides. Every block of commands (console or sh) in them must
 // have a marker or be listed in notRun.
 func TestGuides(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles projects")
-	}
+	require.Long(t, "compiles projects")
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guides/*.md")
 	require.NoError(t, err)

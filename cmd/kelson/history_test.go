@@ -14,9 +14,7 @@ import (
 
 // A recording of a running control plane has every version of an object, and no values of Secrets.
 func TestRecordAndHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson := built(t, binary)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)

@@ -38,9 +38,7 @@ func smallProject(t *testing.T) (dir string) {
 
 // kelson image writes an archive and bills of materials, the same ones each time.
 func TestImage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	kelson, dir := built(t, binary), t.TempDir()
 	project := smallProject(t)

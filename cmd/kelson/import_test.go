@@ -16,9 +16,8 @@ func TestImportAuditLog(t *testing.T) {
 	dir := t.TempDir()
 	policy, log, file := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log"),
 		filepath.Join(dir, "audit.history")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600)
+	require.NoError(t, err)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl := kubectlOf(t, s)

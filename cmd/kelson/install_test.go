@@ -59,9 +59,8 @@ func smallProgram(t *testing.T) fstest.MapFS {
 	t.Helper()
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if _, err := w.Write([]byte("small")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Write([]byte("small"))
+	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	return fstest.MapFS{"programs/program-" + runtime.GOOS + "-" + runtime.GOARCH + ".gz": {Data: packed.Bytes()}}
 }

@@ -70,9 +70,8 @@ func pack(t *testing.T, archive string, files map[string]string) {
 		info, err := from.Stat()
 		require.NoError(t, err)
 		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: info.Size()}))
-		if _, err := io.Copy(w, from); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.Copy(w, from)
+		require.NoError(t, err)
 		from.Close()
 	}
 	require.NoError(t, w.Close())

@@ -38,9 +38,7 @@ func TestVerbosityHoldsFromTheStart(t *testing.T) {
 // kubectl keeps the documents about the API on disk. It explains a kind whose definition was
 // applied right after it read them, also within the same second.
 func TestExplainAfterApply(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}
 	kubectl := func(args ...string) string {

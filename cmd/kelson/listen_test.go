@@ -113,10 +113,9 @@ func TestVerboseServerLogsNoContents(t *testing.T) {
 				Env: []corev1.EnvVar{{Name: "PASSWORD", Value: hidden}}}},
 		}},
 	}}
-	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment,
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		now, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
 		if err == nil && now.Status.ReadyReplicas == 1 {

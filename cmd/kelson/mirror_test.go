@@ -84,9 +84,8 @@ func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 			env.Get(t, deployment)
 			deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 2,
 				ReadyReplicas: int32(i % 3 % 2)}
-			if err := workloads.Subresource("status").Update(t.Context(), deployment, deployment); err != nil {
-				t.Fatal(err)
-			}
+			err = workloads.Subresource("status").Update(t.Context(), deployment, deployment)
+			require.NoError(t, err)
 			time.Sleep(700 * time.Millisecond) // virtual
 			env.Settle(t)
 		}

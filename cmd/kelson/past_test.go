@@ -13,9 +13,7 @@ import (
 // A past state is served read-only while its server runs; a fork continues from it, and does not
 // change the server or its history.
 func TestServeThePast(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	t.Parallel()
 	kelson := built(t, binary)
 	dir := t.TempDir()

@@ -14,9 +14,7 @@ import (
 
 // kelson plan shows what an operator would do in a cluster, and changes nothing there.
 func TestPlanOfACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	kelson := built(t, binary)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))

@@ -91,10 +91,9 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	watch, err := maps.Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "a" {
 		t.Errorf("event %v", event)
 	}
@@ -123,9 +122,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	wantContains(t, "get", kubectl("get", "cm"), "a ")
 	wantContains(t, "api-resources", kubectl("api-resources"), "ships")
 	ship := filepath.Join(t.TempDir(), "ship.yaml")
-	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err = os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600)
+	require.NoError(t, err)
 	// kubectl validates with the OpenAPI document of the plane
 	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created")
 	wantContains(t, "wait", kubectl("wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")

@@ -68,9 +68,7 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 
 // The server reaches containers on a node that another process runs.
 func TestKubectlEntersContainersOfKubelets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	authority, err := pki.NewAuthority("kubelets")
 	require.NoError(t, err)
 	ca := filepath.Join(t.TempDir(), "kubelets.crt")
@@ -102,9 +100,7 @@ func TestKubectlEntersContainersOfKubelets(t *testing.T) {
 // Kubelets whose certificate another authority signed are refused, unless the client of a log
 // accepts that.
 func TestCertificatesOfKubeletsAreVerified(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	own, err := pki.NewAuthority("own")
 	require.NoError(t, err)
 	other, err := pki.NewAuthority("other")

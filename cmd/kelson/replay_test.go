@@ -14,9 +14,7 @@ import (
 // kelson replay runs an operator against the history of a server on which the same operator ran. A
 // write that it does not repeat is a divergence.
 func TestReplay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	kelson := built(t, binary)
 	dir := t.TempDir()

@@ -25,9 +25,7 @@ func revisionOf(t *testing.T, kubectl func(args ...string) string, object string
 // A server with --history keeps every version of every object: while it runs, after it was killed,
 // and after a restart.
 func TestServeWithHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson := built(t, binary)
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"--data-dir", data, "--node=none", "--history", "24h,1GiB"}

@@ -17,9 +17,7 @@ import (
 // The least roles computed from an operator's audit log let the operator do its work, without a
 // refusal.
 func TestLeastRights(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		t.Helper()
@@ -130,9 +128,7 @@ type rightsOf struct {
 // and one run shows that all its rules are needed. A rule without a marker is missing, with the
 // place of the nearest marker, and a marker that nothing needs is unused.
 func TestRightsOfTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the tests of a project many times")
-	}
+	require.Long(t, "runs the tests of a project many times")
 	t.Parallel()
 	const project = "../../examples/simpledeployment"
 	run := func(want int, dir string, args ...string) rightsOf {
@@ -274,9 +270,8 @@ func TestRightsOfIgnoredMarkers(t *testing.T) {
 	if got.code != 0 {
 		t.Errorf("%+v", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "PROJECT"), []byte("version: \"3\"\nlayout: [kelson.dev/v1]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(filepath.Join(dir, "PROJECT"), []byte("version: \"3\"\nlayout: [kelson.dev/v1]\n"), 0o600)
+	require.NoError(t, err)
 	got = command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
 	if got.code != 1 || !strings.Contains(got.stderr, "misplaced marker") || strings.Contains(got.stderr, "warning: /") {
 		t.Errorf("in a project of kelson init: %+v", got)

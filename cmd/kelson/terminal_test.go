@@ -107,9 +107,7 @@ func (term *terminal) wrote(text string) {
 // On a terminal, all commands that print values of objects escape characters that would move the
 // cursor, change the order of the text or be invisible. A pipe gets the values as they are.
 func TestDeceptiveValuesOnATerminal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson, err := filepath.Abs(built(t, binary))
 	require.NoError(t, err)
 	s := startServer(t, "--in-memory", "--node=none")
@@ -161,9 +159,7 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 // On a terminal, long operations show their steps in one line, which they remove at the end, and
 // results have colors. Elsewhere, the output has neither, and is the same each time.
 func TestOnATerminal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson, err := filepath.Abs(built(t, binary))
 	require.NoError(t, err)
 	s := startServer(t, "--in-memory")

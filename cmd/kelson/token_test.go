@@ -31,9 +31,7 @@ func withToken(t *testing.T, s *server, token, path string) int {
 // A token from kubectl create token authenticates, also after a restart, until the service account
 // is deleted.
 func TestTokensOfServiceAccounts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	data := filepath.Join(t.TempDir(), "data")
 	s := startServer(t, "--data-dir", data, "--node=none")
 	kubectl := kubectlOf(t, s)

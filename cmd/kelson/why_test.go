@@ -99,9 +99,7 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 // kelson why explains what a program without a trace wrote, from the audit log of the real
 // kube-apiserver and of Kelson.
 func TestWhyFromAnAuditLog(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	for _, test := range []struct {
 		name  string
 		user  string
@@ -148,11 +146,10 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			}()
 			for _, name := range []string{"other", "wanted"} {
 				at := filepath.Join(dir, name+".yaml")
-				if err := os.WriteFile(at, []byte(
+				err := os.WriteFile(at, []byte(
 					"apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+name+
-						"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+						"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"), 0o600)
+				require.NoError(t, err)
 				must("create", "-f", at)
 			}
 			var pod string
@@ -200,9 +197,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 
 // Chains run through Kubernetes' own controllers and the garbage collector to a person.
 func TestWhyThroughKubernetesControllers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	require.NoError(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))

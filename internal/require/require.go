@@ -3,14 +3,16 @@
 package require
 
 import (
+	"context"
 	"testing"
 	"time"
 )
 
-// NoError fails the test if err is not nil.
+// NoError fails the test if err is not nil. Otherwise it costs nothing, so that loops of benchmarks
+// can call it.
 func NoError(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }
@@ -52,5 +54,26 @@ func Success(t testing.TB, try func() error) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v: %v", patience, err)
 		}
+	}
+}
+
+// Long skips the test in the short run. why says what takes the time.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(why)
+	}
+}
+
+// Running calls run in a goroutine. stop ends its context, waits for it, and fails the test if it
+// returns an error.
+func Running(t testing.TB, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		NoError(t, <-ended)
 	}
 }

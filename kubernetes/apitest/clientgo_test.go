@@ -58,10 +58,9 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 	})
 	require.NoError(t, err)
 	for i := range 3 {
-		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}},
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}},
+			metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())

@@ -50,9 +50,7 @@ const Retain = 100
 // of watches after every commit. The options change the configuration of the verbs.
 func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Helper()
-	st, err := store.Open(store.Config{Retain: Retain})
-	require.NoError(t, err)
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{Retain: Retain})
 	storetest.Guard(t, st)
 	var h *rest.Handler
 	resources, err := builtin.Resources(builtin.Config{Store: st, Objects: func() resource.Objects {

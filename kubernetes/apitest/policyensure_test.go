@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/controlplane"
@@ -37,9 +38,7 @@ func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 // they are.
 func TestEnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state, err := store.Open(store.Config{})
-		require.NoError(t, err)
-		defer state.Close()
+		state := storetest.New(t, store.Config{})
 		ctx, get := t.Context(), metav1.GetOptions{}
 		r := restarts{t, state}
 		must := func(_ any, err error) {
@@ -129,13 +128,10 @@ func TestEnsure(t *testing.T) {
 func BenchmarkEnsure(b *testing.B) {
 	none := func() *rest.Config { b.Error("unexpected update"); return nil }
 	ensure := func(st *store.Store) {
-		if err := bootstrappolicy.Ensure(b.Context(), bootstrappolicy.Config{Store: st, REST: none, Aggregated: true}); err != nil {
-			b.Fatal(err)
-		}
+		err := bootstrappolicy.Ensure(b.Context(), bootstrappolicy.Config{Store: st, REST: none, Aggregated: true})
+		require.NoError(b, err)
 	}
-	empty, err := store.Open(store.Config{})
-	require.NoError(b, err)
-	defer empty.Close()
+	empty := storetest.New(b, store.Config{})
 	for name, from := range map[string]func() *store.Snapshot{"empty": empty.Snapshot, "there": func() *store.Snapshot {
 		st := empty.Snapshot().Fork()
 		defer st.Close()

@@ -28,9 +28,8 @@ func TestFreshStores(t *testing.T) {
 		if age := time.Now().Unix() - obj.Head.CreationTimestamp.Unix(); age < 0 || age > 60 {
 			t.Errorf("the role is %d seconds old", age)
 		}
-		if _, err := st.Commit(t.Context(), store.Op{Key: admin, Expect: obj.Revision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = st.Commit(t.Context(), store.Op{Key: admin, Expect: obj.Revision})
+		require.NoError(t, err)
 		return obj.Head.UID
 	}
 	real := fresh(t)

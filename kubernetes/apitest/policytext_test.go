@@ -91,10 +91,9 @@ func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 		sn := plane.Store().Snapshot()
 		for _, resource := range resources {
 			for obj := range sn.Scan(resource, "", store.Key{}) {
-				if _, err := plane.Store().Commit(t.Context(),
-					store.Op{Key: obj.Key, Expect: store.AnyRevision}); err != nil {
-					t.Fatal(err)
-				}
+				_, err = plane.Store().Commit(t.Context(),
+					store.Op{Key: obj.Key, Expect: store.AnyRevision})
+				require.NoError(t, err)
 			}
 		}
 		create(t, plane)
@@ -151,13 +150,11 @@ func createFlows(t *testing.T, plane *controlplane.ControlPlane) {
 	opts := metav1.CreateOptions{FieldManager: "api-priority-and-fairness-config-producer-v1"}
 	for _, o := range slices.Concat(bootstrap.SuggestedPriorityLevelConfigurations,
 		bootstrap.MandatoryPriorityLevelConfigurations) {
-		if _, err := client.PriorityLevelConfigurations().Create(t.Context(), o, opts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.PriorityLevelConfigurations().Create(t.Context(), o, opts)
+		require.NoError(t, err)
 	}
 	for _, o := range slices.Concat(bootstrap.SuggestedFlowSchemas, bootstrap.MandatoryFlowSchemas) {
-		if _, err := client.FlowSchemas().Create(t.Context(), o, opts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.FlowSchemas().Create(t.Context(), o, opts)
+		require.NoError(t, err)
 	}
 }

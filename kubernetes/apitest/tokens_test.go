@@ -19,15 +19,14 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/tokens"
 )
 
 func open(t *testing.T) *store.Store {
 	t.Helper()
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return st
 }
 
@@ -42,10 +41,9 @@ func put(t *testing.T, st *store.Store, resource, namespace, name, uid string) {
 
 func remove(t *testing.T, st *store.Store, resource, namespace, name string) {
 	t.Helper()
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
-		Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
+		Expect: store.AnyRevision})
+	require.NoError(t, err)
 }
 
 func objectMeta(namespace, name, uid string) metav1.ObjectMeta {

@@ -32,17 +32,15 @@ func BenchmarkWrite(b *testing.B) {
 	})
 	b.Run("store", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := r.Codec.Store(hub); err != nil {
-				b.Fatal(err)
-			}
+			_, err := r.Codec.Store(hub)
+			require.NoError(b, err)
 		}
 	})
 	stored, _ := r.Codec.Store(hub)
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := r.Codec.Load(stored); err != nil {
-				b.Fatal(err)
-			}
+			_, err := r.Codec.Load(stored)
+			require.NoError(b, err)
 		}
 	})
 	var versioned runtime.Object
@@ -59,8 +57,7 @@ func BenchmarkSchemas(b *testing.B) {
 	kind := resources(b, Config{})("", "pods").GVK("v1")
 	for b.Loop() {
 		s := &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}}
-		if _, err := s.typeOf(kind); err != nil {
-			b.Fatal(err)
-		}
+		_, err := s.typeOf(kind)
+		require.NoError(b, err)
 	}
 }

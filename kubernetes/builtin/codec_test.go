@@ -357,9 +357,8 @@ func BenchmarkLoad(b *testing.B) {
 		[]byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)))
 	require.NoError(b, err)
 	for b.Loop() {
-		if _, err := r.Codec.Load(stored); err != nil {
-			b.Fatal(err)
-		}
+		_, err = r.Codec.Load(stored)
+		require.NoError(b, err)
 	}
 }
 
@@ -392,9 +391,8 @@ func BenchmarkProtobuf(b *testing.B) {
 			for b.Loop() {
 				versioned, err := load()
 				require.NoError(b, err)
-				if _, err := versioned.(*corev1.Event).Marshal(); err != nil {
-					b.Fatal(err)
-				}
+				_, err = versioned.(*corev1.Event).Marshal()
+				require.NoError(b, err)
 			}
 		})
 	}

@@ -76,14 +76,12 @@ func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]f
 			manager.UpdateNoErrors(empty, hub, "op")
 		},
 		"apply a new one": func() {
-			if _, err := manager.Apply(empty, config, "op", false); err != nil {
-				b.Fatal(err)
-			}
+			_, err := manager.Apply(empty, config, "op", false)
+			require.NoError(b, err)
 		},
 		"apply the same": func() {
-			if _, err := manager.Apply(live, config, "op", false); err != nil {
-				b.Fatal(err)
-			}
+			_, err := manager.Apply(live, config, "op", false)
+			require.NoError(b, err)
 		},
 		"convert for the response": func() {
 			if _, ok := r.Codec.(resource.Fresh).Written(hub, stored, version); ok {
@@ -91,9 +89,8 @@ func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]f
 			}
 			loaded, err := r.Codec.Load(stored)
 			require.NoError(b, err)
-			if _, err := r.Codec.ToVersion(loaded, version); err != nil {
-				b.Fatal(err)
-			}
+			_, err = r.Codec.ToVersion(loaded, version)
+			require.NoError(b, err)
 		},
 	}
 	if r.Plural == "configmaps" {

@@ -34,9 +34,8 @@ func BenchmarkStructManager(b *testing.B) {
 			b.ReportAllocs()
 			next := config(image)
 			for b.Loop() {
-				if _, err := manager.Apply(live, next, "op", false); err != nil {
-					b.Fatal(err)
-				}
+				_, err := manager.Apply(live, next, "op", false)
+				require.NoError(b, err)
 			}
 		})
 	}
@@ -44,9 +43,8 @@ func BenchmarkStructManager(b *testing.B) {
 		b.ReportAllocs()
 		next := config("web:v1")
 		for b.Loop() {
-			if _, err := manager.Apply(empty, next, "op", false); err != nil {
-				b.Fatal(err)
-			}
+			_, err := manager.Apply(empty, next, "op", false)
+			require.NoError(b, err)
 		}
 	})
 }

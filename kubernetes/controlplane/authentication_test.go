@@ -36,6 +36,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
@@ -446,15 +447,11 @@ func TestTrustIsPublished(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "more.crt"), more.PEM)
 	write(t, filepath.Join(dir, "proxies.crt"), proxies.PEM)
-	st, err := store.Open(store.Config{})
-	require.NoError(t, err)
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	published := func(cfg controlplane.Config) map[string]string {
 		t.Helper()
 		cfg.Store, cfg.Controllers = st, controlplane.NoControllers{}
-		plane, err := controlplane.Start(t.Context(), cfg)
-		require.NoError(t, err)
-		defer plane.Stop()
+		plane := start(t, cfg)
 		read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").
 			Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

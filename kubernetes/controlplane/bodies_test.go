@@ -25,9 +25,7 @@ func TestNeed(t *testing.T) {
 	if !*measure {
 		t.Skip("without -measure")
 	}
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	require.NoError(t, err)
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	do := func(path, media, body string) (int, string) {

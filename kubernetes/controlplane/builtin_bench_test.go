@@ -15,9 +15,7 @@ import (
 // Typical writes of an operator to small built-in objects that it owns, with labels and an owner
 // reference; in memory, in process, one client.
 func BenchmarkBuiltInKinds(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	require.NoError(b, err)
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(b *testing.B, method, url, media, body string) {
 		req, err := http.NewRequest(method, url, strings.NewReader(body))

@@ -25,13 +25,11 @@ func TestCachesThatDoNotFill(t *testing.T) {
 		apis, err := builtin.ParseAPIs(map[string]string{"storage.k8s.io/v1": "false", "apps/v1": "false"})
 		require.NoError(t, err)
 		var log bytes.Buffer
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{
+		plane := start(t, controlplane.Config{
 			APIs: apis, Controllers: controlplane.AllControllers{Selection: workloads.Selection{"*", "-simulated-volumes"}},
 			Node: controlplane.Simulated{Lease: controlplane.NodeLease},
 			Log:  slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		require.NoError(t, err)
-		defer plane.Stop()
 		root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		synctest.Wait()
 		if code, answer := ask(t, plane, root, "GET", "/readyz?verbose", ""); code != http.StatusOK ||

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -52,12 +53,8 @@ func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, stri
 func TestFailedDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
-		state, err := store.Open(store.Config{Backend: disk})
-		require.NoError(t, err)
-		defer state.Close()
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
-		require.NoError(t, err)
-		defer plane.Stop()
+		state := storetest.New(t, store.Config{Backend: disk})
+		plane := start(t, controlplane.Config{Store: state})
 		synctest.Wait()
 		if code, body := get(t, plane, "/readyz?verbose"); code != http.StatusOK ||
 			!strings.Contains(body, "[+]store ok") {
@@ -91,12 +88,8 @@ func TestFailedDisk(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
-		state, err := store.Open(store.Config{Backend: disk})
-		require.NoError(t, err)
-		defer state.Close()
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
-		require.NoError(t, err)
-		defer plane.Stop()
+		state := storetest.New(t, store.Config{Backend: disk})
+		plane := start(t, controlplane.Config{Store: state})
 		synctest.Wait()
 		for _, full := range []bool{true, false} {
 			disk.full = full
@@ -124,9 +117,7 @@ func TestFullDisk(t *testing.T) {
 // first address of the range.
 func TestInitialObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{ServiceRange: "10.96.0.0/16"})
-		require.NoError(t, err)
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{ServiceRange: "10.96.0.0/16"})
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 			if code, body := get(t, plane, "/api/v1/namespaces/"+name); code != http.StatusOK ||
 				!strings.Contains(body, `"phase":"Active"`) {

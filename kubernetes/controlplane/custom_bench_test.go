@@ -26,9 +26,7 @@ const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 
 // The verbs on a custom resource of one kilobyte; in memory, in process, one client.
 func BenchmarkCustomResources(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	require.NoError(b, err)
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	client := &http.Client{Transport: plane.Transport()}
 	const collection = "http://plane/apis/bench.kelson.dev/v1/namespaces/default/widgets"
 	do := func(method, url, media, body string) string {

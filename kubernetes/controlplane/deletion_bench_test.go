@@ -22,10 +22,9 @@ const deleted = 10_000
 func BenchmarkNamespaceDeletion(b *testing.B) {
 	benchmarkDeletion(b, func(b *testing.B, client kubernetes.Interface) (from store.Key) {
 		ctx := b.Context()
-		if _, err := client.CoreV1().Namespaces().Create(ctx,
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := client.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{})
+		require.NoError(b, err)
 		fill(b, client, "full", nil)
 		return store.Key{Resource: "namespaces", Name: "full"}
 	}, func(ctx context.Context, client kubernetes.Interface) error {
@@ -81,9 +80,8 @@ func benchmarkDeletion(b *testing.B, prepare func(*testing.B, kubernetes.Interfa
 		plane, client := start(controlplane.Config{From: state})
 		require.NoError(b, remove(b.Context(), client))
 		for plane.Store().Snapshot().Get(key) != nil {
-			if err := plane.Store().Await(b.Context(), plane.Store().Snapshot().Revision(), key.Resource); err != nil {
-				b.Fatal(err)
-			}
+			err := plane.Store().Await(b.Context(), plane.Store().Snapshot().Revision(), key.Resource)
+			require.NoError(b, err)
 		}
 		plane.Stop()
 	}

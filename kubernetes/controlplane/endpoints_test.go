@@ -129,9 +129,8 @@ func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
 			lease, err := client.Get(t.Context(), leaseOf(ip), metav1.GetOptions{})
 			require.NoError(t, err)
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(clock)}
-			if _, err := client.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = client.Update(t.Context(), lease, metav1.UpdateOptions{})
+			require.NoError(t, err)
 		}
 		for _, clock := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 24 * time.Hour} {
 			renew(clock)

@@ -33,9 +33,7 @@ func dangling(fs *flowcontrolv1.FlowSchema) flowcontrolv1.ConditionStatus {
 // of every response name the objects that classified the request.
 func TestPriorityAndFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-		require.NoError(t, err)
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{})
 		ctx, flows := t.Context(), kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 		schemas, err := flows.FlowSchemas().List(ctx, metav1.ListOptions{})
 		if err != nil || len(schemas.Items) != len(bootstrap.MandatoryFlowSchemas)+len(bootstrap.SuggestedFlowSchemas) {
@@ -100,9 +98,8 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 	flows := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 	mine := bootstrap.SuggestedFlowSchemaGlobalDefault.DeepCopy()
 	mine.ObjectMeta, mine.Spec.PriorityLevelConfiguration.Name = metav1.ObjectMeta{Name: "mine"}, "my-level"
-	if _, err := flows.FlowSchemas().Create(ctx, mine, createOpts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := flows.FlowSchemas().Create(ctx, mine, createOpts)
+	require.NoError(t, err)
 	want := func(status flowcontrolv1.ConditionStatus) {
 		t.Helper()
 		synctest.Wait()
@@ -114,9 +111,8 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 	want(flowcontrolv1.ConditionTrue)
 	level := bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault.DeepCopy()
 	level.ObjectMeta = metav1.ObjectMeta{Name: "my-level"}
-	if _, err := flows.PriorityLevelConfigurations().Create(ctx, level, createOpts); err != nil {
-		t.Fatal(err)
-	}
+	_, err = flows.PriorityLevelConfigurations().Create(ctx, level, createOpts)
+	require.NoError(t, err)
 	want(flowcontrolv1.ConditionFalse)
 	require.NoError(t, flows.PriorityLevelConfigurations().Delete(ctx, "my-level", metav1.DeleteOptions{}))
 	want(flowcontrolv1.ConditionTrue)
@@ -133,9 +129,8 @@ func maintained(t *testing.T, ctx context.Context, plane *controlplane.ControlPl
 		require.NoError(t, err)
 		pl.Annotations[flowcontrolv1.AutoUpdateAnnotationKey], pl.Spec.Limited.NominalConcurrencyShares = update,
 			&shares
-		if _, err := flows.PriorityLevelConfigurations().Update(ctx, pl, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = flows.PriorityLevelConfigurations().Update(ctx, pl, metav1.UpdateOptions{})
+		require.NoError(t, err)
 	}
 	time.Sleep(2 * time.Minute)
 	for name, want := range map[string]int32{"global-default": 20, "workload-low": 7} {

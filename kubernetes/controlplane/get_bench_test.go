@@ -35,15 +35,13 @@ func BenchmarkSmallGet(b *testing.B) {
 		if i == 500 {
 			who = "ann"
 		}
-		if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding(who, "ClusterRole", "view", who),
-			createOpts); err != nil {
-			b.Fatal(err)
-		}
+		_, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding(who, "ClusterRole", "view", who),
+			createOpts)
+		require.NoError(b, err)
 	}
-	if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, createOpts); err != nil {
-		b.Fatal(err)
-	}
+	_, err := admin.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, createOpts)
+	require.NoError(b, err)
 	const path = "/api/v1/namespaces/default/configmaps/c"
 	pair := certified(b, s.ca, "ann")
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)

@@ -6,16 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // / lists all served paths, including those of a definition as soon as it exists.
 func TestIndex(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-	require.NoError(t, err)
-	defer cp.Stop()
+	cp := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	p := &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}
 	lists := func(path string) bool {
 		t.Helper()

@@ -42,9 +42,7 @@ func nestedSchema(size int) []byte {
 
 // Excessive requests get 4xx, with little time and memory, and change nothing.
 func TestLimitsOfBodies(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	require.NoError(t, err)
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(method, path, media, body string) (code int, answer string) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -83,9 +84,7 @@ func comparable(t *testing.T, object string) string {
 // label, and writes nothing if nothing has changed.
 func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state, err := store.Open(store.Config{})
-		require.NoError(t, err)
-		defer state.Close()
+		state := storetest.New(t, store.Config{})
 		run := func(do func(plane *controlplane.ControlPlane)) {
 			t.Helper()
 			plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state, Controllers: controlplane.NoControllers{}})

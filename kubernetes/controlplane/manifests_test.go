@@ -56,7 +56,7 @@ func TestPoliciesOfManifests(t *testing.T) {
 	}
 	write(staticPolicy("names.static.k8s.io", "object.metadata.name != 'bad'"))
 	mutations := t.TempDir()
-	if err := os.WriteFile(filepath.Join(mutations, "m.yaml"), []byte(`apiVersion: admissionregistration.k8s.io/v1
+	err := os.WriteFile(filepath.Join(mutations, "m.yaml"), []byte(`apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata: {name: owner.static.k8s.io}
 spec:
@@ -71,9 +71,8 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
 metadata: {name: owner.static.k8s.io}
 spec: {policyName: owner.static.k8s.io}
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600)
+	require.NoError(t, err)
 	plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Admission: controlplane.Admission{Plugins: map[string][]byte{
 			"ValidatingAdmissionPolicy": pluginConfig("ValidatingAdmissionPolicyConfiguration", dir),

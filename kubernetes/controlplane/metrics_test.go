@@ -48,9 +48,8 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, err)
 	resp, err := s.Transport().RoundTrip(watch)
 	require.NoError(t, err)
-	if _, err := io.ReadAtLeast(resp.Body, make([]byte, 1), 1); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.ReadAtLeast(resp.Body, make([]byte, 1), 1)
+	require.NoError(t, err)
 	after := metrics()
 	resp.Body.Close()
 
@@ -111,9 +110,7 @@ func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFam
 // Metrics of admission policies by policy, binding and result; of service account tokens; and of
 // pod security evaluations.
 func TestMetricsOfPolicies(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-	require.NoError(t, err)
-	defer cp.Stop()
+	cp := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	p := &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}
 	const group = "/apis/admissionregistration.k8s.io/v1/"
 	const match = `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`

@@ -31,9 +31,7 @@ func TestRenewalsEqualRequests(t *testing.T) {
 				// It could see requests.
 				cfg.Requests = func(next http.RoundTripper) http.RoundTripper { return next }
 			}
-			plane, err := controlplane.Start(t.Context(), cfg)
-			require.NoError(t, err)
-			defer plane.Stop()
+			plane := start(t, cfg)
 			do := func(method, path, manager, body string) {
 				t.Helper()
 				call := inprocess.Call{Method: method, Path: path, UserAgent: manager, Body: []byte(body)}

@@ -21,11 +21,9 @@ import (
 // A node gets 403 for everything that Kubernetes' rules for nodes do not grant: every verb on every
 // resource and subresource that is served, by name or as a collection.
 func TestRightsOfNodes(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{
+	plane := start(t, controlplane.Config{
 		Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},
 	})
-	require.NoError(t, err)
-	defer plane.Stop()
 	node := &user.DefaultInfo{Name: "system:node:a", Groups: []string{user.NodesGroup, user.AllAuthenticated}}
 	client := &http.Client{Transport: plane.TransportAs(node)}
 

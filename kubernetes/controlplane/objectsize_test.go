@@ -25,9 +25,7 @@ var growDefinition = fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind"
 // Requests whose result exceeds the limit of an object get kube-apiserver's answer to etcd's error,
 // take little memory, and store nothing.
 func TestObjectsThatAreTooLarge(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	require.NoError(t, err)
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(method, path, media, body string) (code int, answer string) {
 		t.Helper()
@@ -134,9 +132,7 @@ func contents(t *testing.T, list string) string {
 // Like kube-apiserver, the server stores an object without its managedFields if it is too large
 // only because of them.
 func TestManagedFieldsThatAreTooLarge(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	require.NoError(t, err)
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	var members strings.Builder
 	for i := range 14_000 {

@@ -191,9 +191,7 @@ func TestImmediateDeletion(t *testing.T) {
 // An immediate deletion in process takes no additional time.
 func TestImmediateDeletionInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-		require.NoError(t, err)
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 		admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		const pods = "/api/v1/namespaces/default/pods"
 		if code, answer := ask(t, plane, admin, "POST", "/api/v1/namespaces/default/serviceaccounts",

@@ -12,9 +12,7 @@ import (
 // Profiles are served to administrators, and only if enabled.
 func TestProfiling(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Profiling: on})
-		require.NoError(t, err)
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{Profiling: on})
 		admin := &http.Client{Transport: plane.Transport()}
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1"} {
 			resp, err := admin.Get("http://plane" + path)

@@ -16,9 +16,7 @@ import (
 // container waits, and that it runs. As with many pods, the process has many idle goroutines, so
 // that Go starts new ones with small stacks.
 func BenchmarkPodReports(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	require.NoError(b, err)
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	idle := make(chan struct{})
 	defer close(idle)
 	for range 20_000 {

@@ -128,10 +128,9 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Limits: controlplane.Limits{LongRunningPerUser: most}})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	for _, name := range []string{"mallory", "ann"} {
-		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
-			clusterBinding(name, "cluster-admin", name), createOpts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+			clusterBinding(name, "cluster-admin", name), createOpts)
+		require.NoError(t, err)
 	}
 	var watches sync.WaitGroup
 	// watch starts a watch that lasts until ctx ends, and returns the status code immediately.
@@ -181,10 +180,9 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 		Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
-	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
-		clusterBinding("all", "cluster-admin", "mallory"), createOpts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+		clusterBinding("all", "cluster-admin", "mallory"), createOpts)
+	require.NoError(t, err)
 	mallory := s.browser(t, "mallory")
 	const path = "/api/v1/namespaces/default/configmaps"
 	object := func(name string) io.Reader {

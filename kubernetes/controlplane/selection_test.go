@@ -51,11 +51,9 @@ func TestSelectedControllers(t *testing.T) {
 		selected, err := controlplane.ParseControllers([]string{"deployment-controller", "job-controller",
 			"serviceaccount-controller", "root-ca-certificate-publisher-controller"})
 		require.NoError(t, err)
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{
+		plane := start(t, controlplane.Config{
 			Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{Selection: selected},
 		})
-		require.NoError(t, err)
-		defer plane.Stop()
 		client, err := kubernetes.NewForConfig(plane.RESTConfig())
 		require.NoError(t, err)
 		ctx, labels := t.Context(), map[string]string{"app": "web"}
@@ -69,9 +67,8 @@ func TestSelectedControllers(t *testing.T) {
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
 			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
-		if _, err := client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{})
+		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		sets, err := client.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{})
 		if err != nil || len(sets.Items) != 1 {

@@ -19,9 +19,7 @@ func BenchmarkStartStop(b *testing.B) {
 
 // BenchmarkFork measures the start and stop of a control plane from the snapshot of another.
 func BenchmarkFork(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
-	require.NoError(b, err)
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{})
 	b.ReportAllocs()
 	for b.Loop() {
 		fork, err := controlplane.Start(b.Context(), controlplane.Config{From: plane.Store().Snapshot()})

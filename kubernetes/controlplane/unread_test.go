@@ -46,9 +46,8 @@ func (s *site) framed(t testing.TB, window uint32, name string, groups ...string
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	u := &unread{t: t, framer: http2.NewFramer(conn, conn), conn: conn, next: 1}
-	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
 	u.must(u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	return u
 }
@@ -120,9 +119,8 @@ func TestUnreadWatches(t *testing.T) {
 		for i := range shape.objects {
 			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i)},
 				Data: map[string]string{"x": strings.Repeat("x", shape.size)}}
-			if _, err := admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, createOpts); err != nil {
-				t.Fatal(err)
-			}
+			_, err := admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, createOpts)
+			require.NoError(t, err)
 		}
 		t.Run(fmt.Sprintf("%d objects of %d bytes", shape.objects, shape.size), func(t *testing.T) {
 			u := s.unread(t, "mallory", user.SystemPrivilegedGroup)

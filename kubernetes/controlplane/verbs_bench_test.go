@@ -15,9 +15,7 @@ import (
 
 // Objects of one kilobyte, in memory, in process, with as many clients as CPUs.
 func BenchmarkConfigMaps(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	require.NoError(b, err)
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	client := &http.Client{Transport: plane.Transport()}
 	value := strings.Repeat("x", 1000)
 	const collection = "http://plane/api/v1/namespaces/default/configmaps"

@@ -13,9 +13,7 @@ import (
 
 // Clients derive supported features from the version and the minimum compatible version.
 func TestVersion(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	require.NoError(t, err)
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	resp, err := (&http.Client{Transport: plane.Transport()}).Get("http://kelson.in-process/version")
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -36,19 +36,16 @@ func newAttacked(t testing.TB) *attacked {
 	// without controllers, roles are not aggregated
 	for _, role := range []string{"view", "edit", "admin"} {
 		b := binding("mallory-"+role, "ClusterRole", "system:aggregate-to-"+role, "mallory")
-		if _, err := admin.RbacV1().RoleBindings("default").Create(t.Context(), b, createOpts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := admin.RbacV1().RoleBindings("default").Create(t.Context(), b, createOpts)
+		require.NoError(t, err)
 	}
-	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(),
+	_, err := admin.RbacV1().ClusterRoles().Create(t.Context(),
 		clusterRole("attack", rule("*", "attack.example.com", "*"), rule("create", "authorization.k8s.io", "*")),
-		createOpts); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("attack", "attack", "mallory"),
-		createOpts); err != nil {
-		t.Fatal(err)
-	}
+		createOpts)
+	require.NoError(t, err)
+	_, err = admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("attack", "attack", "mallory"),
+		createOpts)
+	require.NoError(t, err)
 	return &attacked{plane: plane, root: &http.Client{Transport: plane.Transport()},
 		user: &http.Client{Transport: plane.TransportAs(&user.DefaultInfo{Name: "mallory",
 			Groups: []string{user.AllAuthenticated}})}}
@@ -98,9 +95,7 @@ func (a *attacked) run(t testing.TB, attack bodies.Attack) (code int, answer str
 // Any single request costs little. Without limits, each of these took between half a minute and
 // hours of CPU time.
 func TestWorkOfOneRequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 15 seconds")
-	}
+	require.Long(t, "takes 15 seconds")
 	// most take less than one second on an idle machine, and none more than three
 	const most = 15 * time.Second
 	codes := map[string]int{

@@ -72,9 +72,8 @@ func TestDeployment(t *testing.T) {
 		}
 		one := int32(1)
 		web.Spec.Replicas = &one
-		if _, err := deployments.Update(ctx, web, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = deployments.Update(ctx, web, metav1.UpdateOptions{})
+		require.NoError(t, err)
 		time.Sleep(2 * time.Minute)
 		if n := running(); n != 1 {
 			t.Errorf("%d pods run, want 1", n)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/plan"
 	"kelson.dev/lab/planned"
@@ -384,9 +385,7 @@ func TestBackup(t *testing.T) {
 
 // 10,000 objects take at most ten seconds.
 func TestLargePlan(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	env := testenv.New(t)
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"},

@@ -47,10 +47,9 @@ func live(tb testing.TB, from *store.Snapshot) {
 	watch, err := maps.Watch(tb.Context(), metav1.ListOptions{})
 	require.NoError(tb, err)
 	defer watch.Stop()
-	if _, err := maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		metav1.CreateOptions{}); err != nil {
-		tb.Fatal(err)
-	}
+	_, err = maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{})
+	require.NoError(tb, err)
 	<-watch.ResultChan()
 }
 

@@ -39,9 +39,8 @@ func TestHandover(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- c.Start(ctx) }()
 		synctest.Wait()
-		if _, err := c.GetInformer(ctx, &corev1.ConfigMap{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.GetInformer(ctx, &corev1.ConfigMap{})
+		require.NoError(t, err)
 		h := newHandover(c)
 		faulty.Store(true)
 		if err := h.wait(ctx); err == nil {

@@ -81,9 +81,8 @@ func TestCopyToEtcd(t *testing.T) {
 	s.process.Wait()
 
 	refused("is encrypted: pass --encryption-provider-config", "--etcd-prefix=/without-keys")
-	if _, err := client.Put(t.Context(), "/occupied/things/a", "{}"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Put(t.Context(), "/occupied/things/a", "{}")
+	require.NoError(t, err)
 	refused("etcd has objects already: 1 keys begin with /occupied/", "--encryption-provider-config", keys,
 		"--etcd-prefix=/occupied")
 	if out, err := exec.Command(s.path, "data", "copy", data).CombinedOutput(); err == nil ||

@@ -20,9 +20,7 @@ func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
 	t.Helper()
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints(), Prefix: prefix, Timeout: 5 * time.Second})
 	require.NoError(t, err)
-	s, err := store.Open(store.Config{Shared: log, Retain: retain, Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	t.Cleanup(func() { s.Close() })
+	s := storetest.New(t, store.Config{Shared: log, Retain: retain, Log: slog.New(slog.DiscardHandler)})
 	storetest.Guard(t, s)
 	return s
 }

@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/require"
 )
 
@@ -30,9 +31,7 @@ func testCutOff(t *testing.T, forget bool) {
 	c.healthy(t)
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints()})
 	require.NoError(t, err)
-	near, err := store.Open(store.Config{Shared: log})
-	require.NoError(t, err)
-	t.Cleanup(func() { near.Close() })
+	near := storetest.New(t, store.Config{Shared: log})
 
 	address, err := url.Parse(c.members[0].client)
 	require.NoError(t, err)
@@ -58,9 +57,8 @@ func testCutOff(t *testing.T, forget bool) {
 	for i := range 20 {
 		last = write(near, fmt.Sprint("missed", i))
 	}
-	if _, err := near.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "first"}, Expect: begin}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = near.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "first"}, Expect: begin})
+	require.NoError(t, err)
 	last++
 	if forget {
 		require.NoError(t, log.Compact(t.Context(), last))

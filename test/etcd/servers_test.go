@@ -167,9 +167,7 @@ const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefin
 // Two servers over one etcd act as one control plane, even if one of them is killed or etcd is
 // unavailable for a while.
 func TestServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute, until a Lease expires")
-	}
+	require.Long(t, "takes half a minute, until a Lease expires")
 	t.Parallel() // it mostly waits
 	ca, cert, key := certificates(t)
 	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca,

@@ -72,9 +72,7 @@ func TestStoppedServer(t *testing.T) {
 // Members of etcd and a server are killed, paused and isolated, and clients of several servers
 // observe a consistent history. The Lease of the controllers is handed over.
 func TestServersUnderFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
+	require.Long(t, "takes half a minute")
 	t.Parallel() // it mostly waits
 	c := startCluster(t, 3, "http")
 	c.healthy(t)
@@ -162,9 +160,8 @@ func TestAlarmOfSpace(t *testing.T) {
 	require.NoError(t, err)
 	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId,
 		Alarm: etcdserverpb.AlarmType_NOSPACE}
-	if _, err := etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
-		t.Fatal(err)
-	}
+	_, err = etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm)
+	require.NoError(t, err)
 	require.Eventually(t, "the server is not ready", func() bool {
 		return strings.Contains(get("/readyz?verbose"), "[-]etcd-space failed")
 	})
@@ -179,9 +176,8 @@ func TestAlarmOfSpace(t *testing.T) {
 		t.Errorf("a read: %v, %s", err, out)
 	}
 
-	if _, err := etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId,
-		Alarm: etcdserverpb.AlarmType_NOSPACE}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId,
+		Alarm: etcdserverpb.AlarmType_NOSPACE})
+	require.NoError(t, err)
 	require.Eventually(t, "the server is ready again", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
 }

@@ -73,9 +73,8 @@ func add(t *testing.T, w *tar.Writer, name, file string) {
 	info, err := f.Stat()
 	require.NoError(t, err)
 	header(t, w, &tar.Header{Name: name, Mode: 0o755, Size: info.Size()})
-	if _, err := io.Copy(w, f); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.Copy(w, f)
+	require.NoError(t, err)
 }
 
 func writeJSON(t *testing.T, dir, name string, value any) string {

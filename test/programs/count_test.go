@@ -17,9 +17,7 @@ const (
 )
 
 func TestCountOfPrograms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("lists the dependencies of all packages")
-	}
+	require.Long(t, "lists the dependencies of all packages")
 	t.Chdir("../..")
 	patterns := strings.Fields("./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...") // TESTED
 	c, err := count(patterns)

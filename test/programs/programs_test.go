@@ -31,9 +31,7 @@ func module(t *testing.T, bodies map[string]string) {
 }
 
 func TestRerun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links three test programs")
-	}
+	require.Long(t, "links three test programs")
 	module(t, map[string]string{
 		"steady": "",
 		"flaky": `if _, err := os.Stat("ran"); err != nil {
@@ -73,9 +71,7 @@ func TestRerun(t *testing.T) {
 }
 
 func TestStress(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links two test programs")
-	}
+	require.Long(t, "links two test programs")
 	module(t, map[string]string{
 		"steady":   "",
 		"parallel": `if os.Getenv("GOMAXPROCS") == "1" { t.Error("one processor") }`,

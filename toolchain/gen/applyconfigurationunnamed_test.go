@@ -110,9 +110,7 @@ func TestFields(t *testing.T) {
 // Apply configurations have the same unnamed structs as the types, with their tags and whatever
 // names the imports have. Those with metadata have getters that work without it, as upstream's do.
 func TestApplyconfigurationUnnamedStructs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles packages of client-go")
-	}
+	require.Long(t, "compiles packages of client-go")
 	ignored := filepath.Join("..", "..", "bin") // ignored by git
 	require.NoError(t, os.MkdirAll(ignored, 0o755))
 	dir, err := os.MkdirTemp(ignored, "applyconfiguration-")
@@ -123,10 +121,9 @@ func TestApplyconfigurationUnnamedStructs(t *testing.T) {
 		t.Helper()
 		name = filepath.Join(dir, strings.TrimPrefix(name, base))
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		if err := os.WriteFile(name, []byte(strings.NewReplacer("§", "`", "PATH", base).Replace(content)),
-			0o644); err != nil {
-			t.Fatal(err)
-		}
+		err := os.WriteFile(name, []byte(strings.NewReplacer("§", "`", "PATH", base).Replace(content)),
+			0o644)
+		require.NoError(t, err)
 	}
 	write("api/v1/types.go", unnamedTypesApplyconfiguration)
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})

@@ -18,9 +18,7 @@ import (
 // A compiler of .proto files accepts the generated ones, and their messages have the fields of
 // those that go-to-protobuf generated for the same types.
 func TestSchemasOfKubernetes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads packages of k8s.io/api")
-	}
+	require.Long(t, "reads packages of k8s.io/api")
 	_, api := copyOfKubernetes(t)
 	ours := map[string]string{}
 	for _, p := range api.Packages {

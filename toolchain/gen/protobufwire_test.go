@@ -83,9 +83,7 @@ func main() {
 // For random objects of Kubernetes' own types, the generated code and the code of go-to-protobuf
 // encode the same bytes and decode the same objects.
 func TestProtobufKubernetesTypes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles packages of k8s.io/api")
-	}
+	require.Long(t, "compiles packages of k8s.io/api")
 	copied, api := copyOfKubernetes(t)
 	var imports, messages strings.Builder
 	for _, p := range api.Packages {

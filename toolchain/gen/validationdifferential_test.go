@@ -92,9 +92,7 @@ func moduleDirValidation(t *testing.T, module string) string {
 // On the test packages of validation-gen, the generated functions return the same errors for random
 // objects and updates as those of validation-gen.
 func TestOutputTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the test packages of validation-gen")
-	}
+	require.Long(t, "compiles the test packages of validation-gen")
 	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/apimachinery").Output()
 	require.NoError(t, err)
 	module, copied := moduleDirValidation(t, "k8s.io/code-generator@"+strings.TrimSpace(string(version))), t.TempDir()
@@ -152,9 +150,7 @@ func TestOutputTests(t *testing.T) {
 // For Kubernetes' own types, the generated functions return the same errors as those of
 // validation-gen in k8s.io/kubernetes.
 func TestValidationKubernetesTypes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles packages of k8s.io/kubernetes")
-	}
+	require.Long(t, "compiles packages of k8s.io/kubernetes")
 	types, kubernetes := requiredDir(t, "k8s.io/api"), requiredDir(t, "k8s.io/kubernetes")
 	theirs := map[string]string{} // import path of types → that of the functions
 	docs, err := filepath.Glob(filepath.Join(kubernetes, "pkg", "apis", "*", "*", "doc.go"))

@@ -35,9 +35,8 @@ func program(t *testing.T, dir string) string {
 		"go.mod":  "module example.com/operator\n\ngo 1.26\n",
 		"main.go": "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"running\") }\n",
 	} {
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+		require.NoError(t, err)
 	}
 	return dir
 }
@@ -52,9 +51,7 @@ func build(t *testing.T, cfg image.Config) *image.Image {
 
 // Two builds in different folders are equal, bit for bit.
 func TestReproducible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for two platforms")
-	}
+	require.Long(t, "compiles for two platforms")
 	var sums [2][sha256.Size]byte
 	var bills [2][]image.Bill
 	for i := range sums {
@@ -80,9 +77,7 @@ func TestReproducible(t *testing.T) {
 // The image meets the requirements of a scaffolded Deployment, and contains the files that Go
 // programs expect.
 func TestContents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
+	require.Long(t, "compiles a program")
 	created := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	built := build(t, image.Config{Main: program(t, t.TempDir()), Platforms: both[:1], Created: created})
 	manifest, err := built.Index.IndexManifest()
@@ -135,16 +130,13 @@ func TestContents(t *testing.T) {
 // An archive for one platform has the image itself, with the name that containerd reads; one for
 // several has an index.
 func TestArchive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for two platforms")
-	}
+	require.Long(t, "compiles for two platforms")
 	dir := program(t, t.TempDir())
 	for n, mediaType := range map[int]string{1: "application/vnd.oci.image.manifest.v1+json",
 		2: "application/vnd.oci.image.index.v1+json"} {
 		file := filepath.Join(t.TempDir(), "image.tar")
-		if err := build(t, image.Config{Main: dir, Platforms: both[:n]}).Archive(file, "shop/operator:v1"); err != nil {
-			t.Fatal(err)
-		}
+		err := build(t, image.Config{Main: dir, Platforms: both[:n]}).Archive(file, "shop/operator:v1")
+		require.NoError(t, err)
 		at := t.TempDir()
 		unpack(t, file, at)
 		index, err := layout.ImageIndexFromPath(at)
@@ -184,9 +176,7 @@ func unpack(t *testing.T, file, to string) {
 
 // A registry has the image, and the bills refer to the images of their platforms.
 func TestPush(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for two platforms")
-	}
+	require.Long(t, "compiles for two platforms")
 	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true),
 		registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()

@@ -137,9 +137,8 @@ func TestTransport(t *testing.T) {
 		})}
 		req, err := http.NewRequestWithContext(Context(t.Context(), mine), http.MethodPost, "https://review", nil)
 		require.NoError(t, err)
-		if _, err := transport.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
+		_, err = transport.RoundTrip(req)
+		require.NoError(t, err)
 		if len(ts.taken) != 1 {
 			t.Error("the turn is lost after the response")
 		}

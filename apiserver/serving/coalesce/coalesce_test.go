@@ -191,9 +191,8 @@ func TestClientDisconnects(t *testing.T) {
 	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), srv.Client().Transport.(*http.Transport).TLSClientConfig)
 	require.NoError(t, err)
 	fmt.Fprintf(conn, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", 50_000_000)
-	if _, err := io.ReadFull(conn, make([]byte, 100_000)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.ReadFull(conn, make([]byte, 100_000))
+	require.NoError(t, err)
 	conn.Close()
 	srv.Close()
 }

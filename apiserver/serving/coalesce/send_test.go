@@ -101,9 +101,8 @@ func TestSendsInTurns(t *testing.T) {
 			}
 		}
 	}()
-	if _, err := io.ReadFull(largePeer, make([]byte, maxQueued)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.ReadFull(largePeer, make([]byte, maxQueued))
+	require.NoError(t, err)
 	for range cap(sending) { // gets every turn, because none is kept
 		select {
 		case sending <- struct{}{}:

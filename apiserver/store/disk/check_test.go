@@ -31,10 +31,9 @@ func TestCheck(t *testing.T) {
 	s, err := openStore(dir)
 	require.NoError(t, err)
 	for i := range 10 {
-		if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(i%5, 0, ""), Data: []byte(`{"metadata":{}}`),
-			Expect: store.AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = s.Commit(t.Context(), store.Op{Key: crashKey(i%5, 0, ""), Data: []byte(`{"metadata":{}}`),
+			Expect: store.AnyRevision})
+		require.NoError(t, err)
 	}
 	if _, err := disk.Check(dir); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("check while a store has the directory open: %v", err)
@@ -57,9 +56,8 @@ func TestCheck(t *testing.T) {
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 	content, err := os.ReadFile(logs[0])
 	require.NoError(t, err)
-	if err := os.WriteFile(logs[0], append(content[:len(content)-16:len(content)-16], "KLOGxx"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err = os.WriteFile(logs[0], append(content[:len(content)-16:len(content)-16], "KLOGxx"...), 0o600)
+	require.NoError(t, err)
 	if r, err := disk.Check(dir); err != nil || r.Torn != 6 || r.Objects != 5 ||
 		!strings.Contains(r.String(), "6 bytes of an incomplete write") {
 		t.Errorf("%v %v", r, err)

@@ -34,9 +34,7 @@ func TestStore(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) *store.Store {
 				b, err := disk.OpenWith(t.TempDir(), opts)
 				require.NoError(t, err)
-				s, err := store.Open(store.Config{Backend: b, Retain: 500})
-				require.NoError(t, err)
-				t.Cleanup(func() { s.Close() })
+				s := storetest.New(t, store.Config{Backend: b, Retain: 500})
 				return s
 			})
 		})
@@ -151,9 +149,8 @@ func TestCheckpoints(t *testing.T) {
 	for i := range 2000 {
 		op := store.Op{Key: crashKey(i%10, 0, ""), Data: fmt.Appendf(nil, `{"metadata":{},"payload":"%0200d"}`, i),
 			Expect: store.AnyRevision}
-		if _, err := s.Commit(t.Context(), op); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), op)
+		require.NoError(t, err)
 	}
 	want := fmt.Sprint(contentOf(s))
 	require.NoError(t, s.Close())
@@ -190,9 +187,8 @@ func TestRestore(t *testing.T) {
 	require.NoError(t, err)
 	defer from.Close()
 	for i := range 50 {
-		if _, err := from.Commit(t.Context(), store.Op{Key: crashKey(i, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = from.Commit(t.Context(), store.Op{Key: crashKey(i, 0, ""), Data: []byte(`{"metadata":{}}`)})
+		require.NoError(t, err)
 	}
 	var backup bytes.Buffer
 	sn := from.Snapshot()

@@ -23,9 +23,8 @@ func TestLimits(t *testing.T) {
 	backend, err := Open(dir)
 	require.NoError(t, err)
 	b := backend.(*Backend)
-	if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Load(func(store.Record) error { return nil })
+	require.NoError(t, err)
 	data := append(append([]byte(`{"metadata":{},"x":"`), bytes.Repeat([]byte("x"), 1<<20)...), `"}`...)
 	var batch []store.Record
 	for i := range uint64(archive.MaxBlock>>20 + 1) {

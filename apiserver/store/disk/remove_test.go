@@ -42,16 +42,13 @@ func oversizedState(t *testing.T, dir string, revision uint64, small, large stor
 	defer f.Close()
 	for _, part := range [][]byte{[]byte("KELSONST"), header, number(uint64(archive.Sum(header)), 4), []byte("KBLK"),
 		length, number(uint64(sum), 4), begin} {
-		if _, err := f.Write(part); err != nil {
-			t.Fatal(err)
-		}
+		_, err = f.Write(part)
+		require.NoError(t, err)
 	}
-	if _, err := f.Seek(size, io.SeekCurrent); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(bytes.Join([][]byte{[]byte("KEND"), end, number(uint64(archive.Sum(end)), 4)}, nil)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.Seek(size, io.SeekCurrent)
+	require.NoError(t, err)
+	_, err = f.Write(bytes.Join([][]byte{[]byte("KEND"), end, number(uint64(archive.Sum(end)), 4)}, nil))
+	require.NoError(t, err)
 }
 
 func thing(name string) store.Key {

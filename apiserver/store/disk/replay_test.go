@@ -45,9 +45,8 @@ func TestReplay(t *testing.T) {
 		if _, err := b.Replay(0, nil); err == nil {
 			t.Error("replayed before Load")
 		}
-		if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Load(func(store.Record) error { return nil })
+		require.NoError(t, err)
 		var got []uint64
 		complete, err := b.Replay(after, func(r store.Record, _ time.Time) error {
 			got = append(got, r.Revision)

@@ -13,9 +13,8 @@ func Fill(t testing.TB, open func() (store.Backend, error), records ...store.Rec
 	t.Helper()
 	b, err := open()
 	require.NoError(t, err)
-	if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Load(func(store.Record) error { return nil })
+	require.NoError(t, err)
 	for _, r := range records {
 		require.NoError(t, b.Append([]store.Record{r}))
 	}

@@ -22,11 +22,21 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Open opens a new, empty store for a test and closes it when the test ends. A Config.Retain of a
 // few hundred keeps the suite fast: a part of it writes until the log drops events.
 type Open func(t *testing.T) *store.Store
+
+// New opens a store that closes when the test ends.
+func New(t testing.TB, cfg store.Config) *store.Store {
+	t.Helper()
+	s, err := store.Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
 
 // test is one rule of the contract.
 type test struct {

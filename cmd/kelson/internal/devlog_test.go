@@ -10,6 +10,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
@@ -19,9 +20,7 @@ import (
 // writes of Leases, are not logged.
 func TestWritesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		require.NoError(t, err)
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		kinds := resource.NewRegistry(&resource.Resource{Plural: "pods", Singular: "pod", Kind: "Pod",
 			Namespaced: true})
 		var out bytes.Buffer

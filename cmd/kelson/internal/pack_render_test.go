@@ -206,8 +206,7 @@ func operator(t *testing.T, text string) pack.Operator {
 		require.NoError(t, yaml.Unmarshal([]byte(document), &obj.Object))
 		o.Objects = append(o.Objects, obj)
 	}
-	if _, err := (manifests.Objects)(o.Objects).YAML(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := (manifests.Objects)(o.Objects).YAML()
+	require.NoError(t, err)
 	return o
 }

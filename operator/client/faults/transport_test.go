@@ -160,9 +160,8 @@ func TestTransportRetryAfter(t *testing.T) {
 		faulty, c := newTransport(t)
 		faulty.On(faults.Call{Verb: faults.List}).Times(2).Return(faults.TooManyRequests)
 		begin := time.Now()
-		if _, err := c.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
 		if waited := time.Since(begin); waited != 2*time.Second {
 			t.Errorf("client-go waited %v, want 2s", waited)
 		}
@@ -196,10 +195,9 @@ func TestTransportEvents(t *testing.T) {
 			require.NoError(t, err)
 			defer w.Stop()
 			for _, name := range []string{"a", "b", "c"} {
-				if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod(name),
-					metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err = c.CoreV1().Pods("default").Create(t.Context(), pod(name),
+					metav1.CreateOptions{})
+				require.NoError(t, err)
 			}
 			var got []string
 			for e := range w.ResultChan() {
@@ -236,17 +234,15 @@ func TestTransportInformer(t *testing.T) {
 			WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(t.Context(), o) },
 		}, notWatchList{}), &corev1.Pod{}, 0, nil)
 		// The default handler sleeps until the real time in a bubble.
-		if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
-			t.Fatal(err)
-		}
+		err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
+		require.NoError(t, err)
 		store := informer.GetStore()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go informer.RunWithContext(ctx)
 		for _, name := range []string{"a", "b", "c", "d"} {
-			if _, err := pods.Create(ctx, pod(name), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := pods.Create(ctx, pod(name), metav1.CreateOptions{})
+			require.NoError(t, err)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if _, exists, _ := store.GetByKey("default/" + name); !exists {
@@ -258,9 +254,8 @@ func TestTransportInformer(t *testing.T) {
 		}
 		held := faulty.On(faults.Call{Verb: faults.Event, Name: "e"}).Hold()
 		for _, name := range []string{"e", "f"} {
-			if _, err := pods.Create(ctx, pod(name), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := pods.Create(ctx, pod(name), metav1.CreateOptions{})
+			require.NoError(t, err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -108,9 +108,8 @@ func TestFakeInformers(t *testing.T) {
 		factory.Shop().V1().Pizzas().Informer()
 		factory.StartWithContext(ctx)
 		require.NoError(t, factory.WaitForCacheSyncWithContext(ctx))
-		if _, err := clients.ShopV1().Pizzas("default").Create(ctx, pizza("b"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := clients.ShopV1().Pizzas("default").Create(ctx, pizza("b"), metav1.CreateOptions{})
+		require.NoError(t, err)
 		synctest.Wait()
 		if found, err := lister.List(labels.Everything()); err != nil || len(found) != 2 {
 			t.Fatalf("listed %v, %v", found, err)

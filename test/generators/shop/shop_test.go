@@ -88,18 +88,16 @@ func TestClients(t *testing.T) {
 	}
 
 	ovens := clients.ShopV1().Ovens()
-	if _, err := ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}},
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}},
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	require.NoError(t, pizzas.Delete(ctx, "a", metav1.DeleteOptions{}))
 	if _, err := pizzas.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("after deletion: %v", err)
 	}
 	require.NoError(t, pizzas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
-	if _, err := clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1")
+	require.NoError(t, err)
 }
 
 // Apply configurations contain only the fields that were set.
@@ -175,11 +173,10 @@ func TestInformers(t *testing.T) {
 			DeleteFunc: func(obj any) { events = append(events, "delete "+obj.(*v1.Pizza).Name) },
 		})
 		require.NoError(t, err)
-		if err := informer.Informer().AddIndexers(cache.Indexers{"size": func(obj any) ([]string, error) {
+		err = informer.Informer().AddIndexers(cache.Indexers{"size": func(obj any) ([]string, error) {
 			return []string{string(obj.(*v1.Pizza).Spec.Size)}, nil
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		}})
+		require.NoError(t, err)
 		lister := informer.Lister()
 		if _, err := lister.Pizzas("default").Get("a"); !apierrors.IsNotFound(err) {
 			t.Fatalf("before the start: %v", err)
@@ -194,10 +191,9 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("by index: %v, %v", found, err)
 		}
 		pizzas := clients.ShopV1().Pizzas("default")
-		if _, err := pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
-			metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+			metav1.PatchOptions{})
+		require.NoError(t, err)
 		env.Settle(t)
 		if found, _ := lister.List(labels.SelectorFromSet(labels.Set{"x": "y"})); len(found) != 1 {
 			t.Fatalf("listed %v", found)
@@ -272,9 +268,7 @@ func TestConversion(t *testing.T) {
 // Generated round-trip tests name the field that a conversion loses. With the build tag lossy, a
 // conversion of this project loses one.
 func TestRoundTripsDetectLostFields(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a test")
-	}
+	require.Long(t, "builds a test")
 	out, err := exec.Command("go", "test", "-tags", "lossy", "./api/v1alpha1").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "lost or changed: .spec.extras[0].grams was ") ||
 		strings.Contains(string(out), `{"`) {
@@ -311,10 +305,9 @@ func TestOpenAPI(t *testing.T) {
 	}
 	config := &common.OpenAPIV3Config{Info: &spec.Info{}, GetDefinitions: openapi.GetOpenAPIDefinitions,
 		GetDefinitionName: func(name string) (string, spec.Extensions) { return util.ToRESTFriendlyName(name), nil }}
-	if _, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza",
-		"kelson.dev/test/generators/shop/api/v1.Oven"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza",
+		"kelson.dev/test/generators/shop/api/v1.Oven")
+	require.NoError(t, err)
 }
 
 // Generated code sets FieldsV1 only by its methods: the type of its field differs between builds of

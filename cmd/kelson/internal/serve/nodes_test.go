@@ -55,9 +55,8 @@ func TestNodesFlag(t *testing.T) {
 func TestStagesFlag(t *testing.T) {
 	write := func(text string) string {
 		file := filepath.Join(t.TempDir(), "stages.yaml")
-		if err := os.WriteFile(file, []byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\nspec: "+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		err := os.WriteFile(file, []byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\nspec: "+text), 0o600)
+		require.NoError(t, err)
 		return file
 	}
 	good := write("{resourceRef: {kind: Pod}}")
