@@ -36,9 +36,7 @@ func TestProgram(t *testing.T) {
 			for _, folder := range []string{"cmd/operator", "cmd/plugin"} {
 				require.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 			}
-			for name, text := range c.files {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-			}
+			require.Files(t, dir, c.files)
 			b, err := adopt.Program(dir)
 			require.NoError(t, err)
 			if c.main == "" {

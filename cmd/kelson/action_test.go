@@ -92,17 +92,13 @@ func writePairs(t *testing.T, dir, suffix string) {
 	t.Helper()
 	program, err := os.ReadFile("../../lab/explore/testdata/program/main.go")
 	require.NoError(t, err)
-	for name, content := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"go.mod":                  "module example.com/pairs\n\ngo 1.26\n",
 		"PROJECT":                 "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/pairs\nversion: \"3\"\n",
 		"cmd/main.go":             strings.ReplaceAll(string(program), `"-cert"`, `"`+suffix+`"`),
 		"explore.yaml":            "roles: []\n",
 		"config/samples/web.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {web: \"yes\"}}}\n",
-	} {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	}
+	})
 }
 
 // The action explores the operator of a pull request. An alarm is in the summary and in the

@@ -68,10 +68,8 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	pair, err := authority.Server("wardle.default.svc")
 	require.NoError(t, err)
-	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
-		"ca.crt": authority.PEM} {
-		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), data, 0o600))
-	}
+	require.Files(t, s.dir, map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
+		"ca.crt": authority.PEM})
 	return s
 }
 

@@ -22,17 +22,13 @@ func smallProject(t *testing.T) (dir string) {
 	if version == nil {
 		t.Fatal("go.sum lacks github.com/spf13/pflag")
 	}
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"PROJECT":                           "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/small\nversion: \"3\"\n",
 		"go.mod":                            "module example.com/small\n\ngo 1.26\n\nrequire github.com/spf13/pflag " + version[1] + "\n",
 		"go.sum":                            string(sums),
 		"cmd/main.go":                       "package main\n\nimport \"github.com/spf13/pflag\"\n\nfunc main() { pflag.Parse() }\n",
 		"config/samples/kustomization.yaml": "resources: []\n",
-	} {
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-	}
+	})
 	return dir
 }
 

@@ -224,13 +224,11 @@ func TestRightsMistakes(t *testing.T) {
 // --explore, and with that flag the exploration follows.
 func TestRightsOfTestsWithoutOperator(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"go.mod":      "module example.com/p\n",
 		"lib.go":      "package p\n",
 		"lib_test.go": "package p\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	})
 	t.Setenv("GOWORK", "off")
 	for _, test := range []struct {
 		args []string
@@ -253,16 +251,14 @@ func TestRightsOfTestsWithoutOperator(t *testing.T) {
 func TestRightsOfIgnoredMarkers(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"go.mod":  "module example.com/p\n",
 		"PROJECT": "version: \"3\"\nlayout: [go.kubebuilder.io/v4]\ndomain: example.com\nrepo: example.com/p\n",
 		"p.go": "package p\n\n//+kubebuilder:rbac:groups=\"\",resources=pods,verbs=list\n\n" +
 			"//+kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list\nfunc Reconcile() {}\n",
 		"audit.log": `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"list",` +
 			`"user":{"username":"u"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200}}` + "\n",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	})
 	t.Setenv("GOWORK", "off")
 	got := command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
 	wantContains(t, "the summary", got.stdout, "1 requests, which need 1 rules: 0 missing")

@@ -4,6 +4,8 @@ package require
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -75,5 +77,15 @@ func Running(t testing.TB, run func(context.Context) error) (stop func()) {
 		t.Helper()
 		cancel()
 		NoError(t, <-ended)
+	}
+}
+
+// Files writes files below dir, by their slash-separated names, with the folders that they need.
+func Files[T ~string | ~[]byte](t testing.TB, dir string, files map[string]T) {
+	t.Helper()
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	}
 }

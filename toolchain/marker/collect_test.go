@@ -1,8 +1,6 @@
 package marker_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +16,7 @@ func load(t *testing.T, src string) *loader.Package {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m.go": src} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
+	require.Files(t, dir, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m.go": src})
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
 	require.NoError(t, err)
 	return ws.Packages()[0]

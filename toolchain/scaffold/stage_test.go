@@ -12,12 +12,10 @@ import (
 // Files keep their line ends. Inside of a stage, all lines end with LF.
 func TestStageKeepsLineEnds(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"crlf": "a\r\nb\r\n", "lf": "a\nb\n", "mostly-crlf": "a\r\nb\nc\r\n", "mostly-lf": "a\nb\r\nc\n",
 		"same": "a\r\n", "mixed": "a\r\nb\n",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
+	})
 	st := newStage(dir)
 	for _, name := range []string{"crlf", "lf", "mostly-crlf", "mostly-lf", "new"} {
 		err := st.edit(name, func(src []byte) ([]byte, error) {

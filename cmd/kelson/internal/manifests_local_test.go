@@ -2,7 +2,6 @@ package internal_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +15,7 @@ import (
 func folderOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range files {
-		name = filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-	}
+	require.Files(t, dir, files)
 	return dir
 }
 

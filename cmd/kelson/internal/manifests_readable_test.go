@@ -1,7 +1,6 @@
 package internal_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,11 +37,7 @@ func TestReadableSamples(t *testing.T) {
 			"more/kustomization.yaml": "resources: [c.yaml]"}, []string{"c"}, []string{"b.yaml does not exist"}},
 	} {
 		dir := t.TempDir()
-		for name, text := range test.files {
-			file := filepath.Join(dir, "config", "samples", name)
-			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-		}
+		require.Files(t, filepath.Join(dir, "config", "samples"), test.files)
 		all, err := manifests.ReadableSamples(dir)
 		var names []string
 		for _, obj := range all {
