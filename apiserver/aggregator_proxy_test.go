@@ -116,9 +116,7 @@ func certificateOf(t *testing.T, pair pki.KeyPair, err error) *tls.Certificate {
 func (p *proxied) start() *pipes {
 	p.Helper()
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	if !p.noService {
 		put(p.T, st, store.Key{Resource: services.Services, Namespace: "test-ns", Name: "test-service"}, `{"metadata":{"name":"test-service","namespace":"test-ns",
 			"annotations":{"kelson.dev/url":"https://backend.example"}},"spec":{"ports":[{"port":443}]}}`)

@@ -207,9 +207,7 @@ func named(apiVersion, kind, namespace, name string) *unstructured.Unstructured 
 func (d *driven) request(name, node, signer, usage string, addresses ...string) {
 	d.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node,
 		Organization: []string{"system:nodes"}}}
 	if len(addresses) > 0 {
@@ -219,9 +217,7 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 		}
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	csr := named("certificates.k8s.io/v1", "CertificateSigningRequest", "", name)
 	csr.Object["spec"] = map[string]any{
 		"request": base64.StdEncoding.EncodeToString(
@@ -229,9 +225,7 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 		"signerName": signer, "usages": []any{"digital signature", usage},
 	}
 	kubelet, err := client.New(client.Config{REST: d.plane.RESTConfigAs(identity.Node(node))})
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	if err := kubelet.Create(d.Context(), csr); err != nil {
 		d.Error(err)
 	}
@@ -245,9 +239,7 @@ func (d *driven) everything() {
 	wait(5 * time.Minute)
 
 	node := &corev1.Node{}
-	if err := d.client.Get(ctx, client.Key{Name: "node-1"}, node); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, d.client.Get(ctx, client.Key{Name: "node-1"}, node))
 	var address string
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {

@@ -78,9 +78,7 @@ func (s *site) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
 func (s *site) start(binary string, args ...string) *child.Process {
 	s.Helper()
 	p, err := child.Start(s.dir, binary, args...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	s.Cleanup(func() { p.Stop(10 * time.Second) })
 	return p
 }
@@ -133,12 +131,9 @@ func (s *site) refused(want string, args ...string) {
 func (s *site) apply(manifest string) {
 	s.Helper()
 	file := filepath.Join(s.dir, "manifest.yaml")
-	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := s.try("apply", "-f", file); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, os.WriteFile(file, []byte(manifest), 0o600))
+	_, err := s.try("apply", "-f", file)
+	require.NoError(s, err)
 }
 
 func (s *site) eventually(what string, do func() error) {

@@ -127,13 +127,9 @@ func (c *cluster) serve(name, host string, handler http.Handler) {
 func (c *cluster) listen(address, host string, handler http.Handler) {
 	c.Helper()
 	pair, err := c.authority.Server(host)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	p := servePipes(c.T, handler, &tls.Config{
 		Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert,
 		ClientCAs:  c.front.Pool(),
@@ -177,14 +173,10 @@ func (c *cluster) get(path string, want int) string {
 func (c *cluster) document(path, accept string, into any) {
 	c.Helper()
 	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://plane"+path, nil)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	req.Header.Set("Accept", accept)
 	resp, err := c.plane.TransportAs(root).RoundTrip(req)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		c.Fatalf("GET %s: %s: %v", path, resp.Status, err)

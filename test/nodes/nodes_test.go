@@ -111,13 +111,9 @@ func (c *cluster) nothingLeft(state string) {
 		c.Errorf("%s is left", state)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	rules, err := exec.Command("nft", "list", "tables").Output()
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	for _, left := range []struct{ what, name, list string }{
 		{"a mount", state, string(mounts)}, {"a table", "kelson-node", string(rules)},
 		{"a table", "kube-proxy", string(rules)},
@@ -263,18 +259,12 @@ func (c *cluster) portForward(pod string) {
 	c.Helper()
 	cmd := exec.Command(c.kelson, "kubectl", "--kubeconfig", c.kubeconfig, "port-forward", pod, ":80")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		c.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
+	require.NoError(c, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	at := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	c.wants("port-forward", get("http://"+at, time.Minute), "served by "+strings.TrimPrefix(pod, "pod/"))
 }

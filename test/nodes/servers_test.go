@@ -152,15 +152,11 @@ type part struct {
 func (p *part) start() {
 	p.Helper()
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	defer log.Close() // the process has its own descriptor
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if err := p.cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.cmd.Start())
 }
 
 // kill ends the part like a machine that loses power.
@@ -360,14 +356,10 @@ func (m *haCluster) answers() {
 // ends.
 func (m *haCluster) write() {
 	cfg, err := clientcmd.BuildConfigFromFlags("", m.kubeconfig)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	cfg.Timeout, cfg.QPS = 5*time.Second, -1
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	end := make(chan struct{})
 	var both sync.WaitGroup
 	m.Cleanup(func() { close(end); both.Wait() })

@@ -189,13 +189,9 @@ func TestTwoNodes(t *testing.T) {
 func (c *cluster) kubeconfigAt(address string) string {
 	c.Helper()
 	content, err := os.ReadFile(c.kubeconfig)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	file := c.kubeconfig + "." + address
-	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte("127.0.0.1"), []byte(address)), 0o600); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, os.WriteFile(file, bytes.ReplaceAll(content, []byte("127.0.0.1"), []byte(address)), 0o600))
 	return file
 }
 
