@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,9 +28,7 @@ func postTo(t testing.TB, s *apiserver.Server, path, text string) (int, string) 
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.RESTConfig().Transport.RoundTrip(req)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	data := require.Body(t, resp)
 	return resp.StatusCode, string(data)
 }
 

@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -68,9 +67,7 @@ func (p pizzaServer) send(w request) string {
 	req.Header.Set("User-Agent", w.agent)
 	resp, err := p.client.Do(req)
 	require.NoError(p.t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(p.t, err)
+	data := require.Body(p.t, resp)
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
 		p.t.Fatalf("%s: %v", data, err)

@@ -161,9 +161,7 @@ func TestRefusedRequests(t *testing.T) {
 			}
 			resp, err := use.Do(req)
 			require.NoError(t, err)
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
+			body := require.Body(t, resp)
 			if resp.StatusCode != tt.code || !strings.Contains(string(body), tt.body) {
 				t.Errorf("got %d, want %d: %s", resp.StatusCode, tt.code, body)
 			}
@@ -189,9 +187,7 @@ func TestSigningIn(t *testing.T) {
 	c := start(t, console.Config{Cluster: fakeCluster(t, &changes)})
 	resp, err := http.Get(strings.Replace(c.URL(), "/?", "//attacker.example/%5Cx?a=%22%3E%3Cscript%3E&", 1))
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := require.Body(t, resp)
 	cookie := resp.Header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
 		if !strings.Contains(cookie, want) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -146,9 +145,7 @@ func (p *plane) do(method, path, body string, header ...string) *answer {
 	}
 	resp, err := (&inprocess.Transport{Handler: p.handler}).RoundTrip(req)
 	require.NoError(p.t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(p.t, err)
+	data := require.Body(p.t, resp)
 	a := &answer{t: p.t, code: resp.StatusCode, header: resp.Header, body: data}
 	parsed, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 	for _, w := range parsed {

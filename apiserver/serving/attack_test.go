@@ -131,9 +131,7 @@ func (v *victim) do(t *testing.T, method, path, body string) (int, string) {
 	req, _ := http.NewRequestWithContext(t.Context(), method, v.URL()+path, strings.NewReader(body))
 	resp, err := v.client.Do(req)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	return resp.StatusCode, string(answer)
 }
 

@@ -4,6 +4,8 @@ package require
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -88,4 +90,13 @@ func Files[T ~string | ~[]byte](t testing.TB, dir string, files map[string]T) {
 		NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	}
+}
+
+// Body reads and closes the body of a response.
+func Body(t testing.TB, resp *http.Response) []byte {
+	t.Helper()
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	NoError(t, err)
+	return body
 }

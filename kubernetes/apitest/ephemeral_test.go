@@ -86,9 +86,7 @@ func behindPipeline(all *ephemeral.Planes) http.Handler {
 func (s *server) do(as, method, path, body string, want int) map[string]any {
 	s.t.Helper()
 	resp := s.open(s.t.Context(), as, method, path, body)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
+	data := require.Body(s.t, resp)
 	if resp.StatusCode != want {
 		s.t.Fatalf("%s %s %s as %q: %s, want %d\n%s", method, path, body, as, resp.Status, want, data)
 	}

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -27,9 +26,7 @@ func fetch(t *testing.T, plane *ControlPlane, path string) (int, string) {
 	require.NoError(t, err)
 	res, err := plane.Transport().RoundTrip(req)
 	require.NoError(t, err)
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	body := require.Body(t, res)
 	return res.StatusCode, string(body)
 }
 

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -94,9 +93,7 @@ func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	}
 	resp, err := transport.RoundTrip(req)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	if resp.StatusCode == http.StatusForbidden && bytes.Contains(answer, []byte("system:anonymous")) {
 		return "anonymous"
 	}
@@ -210,9 +207,7 @@ func (s *site) post(t *testing.T, path, body string) []byte {
 	resp, err := (&http.Client{Transport: s.Transport()}).Post("http://kelson"+path, "application/json",
 		strings.NewReader(body))
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	if resp.StatusCode != http.StatusCreated {
 		t.Fatalf("POST %s: %s %s", path, resp.Status, answer)
 	}
@@ -555,9 +550,7 @@ func TestIssuerDiscovery(t *testing.T) {
 		t.Helper()
 		resp, err := (&http.Client{Transport: s.Transport()}).Get("http://kelson" + path)
 		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		body := require.Body(t, resp)
 		return resp.Header.Get("Content-Type"), string(body)
 	}
 	media, body := get("/.well-known/openid-configuration")

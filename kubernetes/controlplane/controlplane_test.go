@@ -3,7 +3,6 @@ package controlplane_test
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -42,9 +41,7 @@ func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, stri
 	t.Helper()
 	resp, err := (&http.Client{Transport: plane.Transport()}).Get("http://plane" + path)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := require.Body(t, resp)
 	return resp.StatusCode, string(body)
 }
 

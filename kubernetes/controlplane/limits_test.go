@@ -54,9 +54,7 @@ func TestLimitsOfBodies(t *testing.T) {
 		}
 		resp, err := client.Do(req)
 		require.NoError(t, err)
-		defer resp.Body.Close()
-		raw, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		raw := require.Body(t, resp)
 		return resp.StatusCode, string(raw)
 	}
 	const (

@@ -2,7 +2,6 @@ package controlplane_test
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,8 +110,6 @@ func tryVerb(t *testing.T, client *http.Client, verb string, gv schema.GroupVers
 	req.Header.Set("Content-Type", map[string]string{"PATCH": "application/merge-patch+json"}[method])
 	resp, err := client.Do(req)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	text := require.Body(t, resp)
 	return resp.StatusCode, string(text)
 }

@@ -34,9 +34,7 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 		req.Header.Set("Content-Type", media)
 		resp, err := client.Do(req)
 		require.NoError(t, err)
-		defer resp.Body.Close()
-		raw, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		raw := require.Body(t, resp)
 		return resp.StatusCode, string(raw)
 	}
 	const (

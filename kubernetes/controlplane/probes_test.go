@@ -3,7 +3,6 @@ package controlplane_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,9 +30,7 @@ func ask(t testing.TB, plane *controlplane.ControlPlane, who user.Info, method, 
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := plane.TransportAs(who).RoundTrip(req)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	return resp.StatusCode, string(answer)
 }
 

@@ -203,9 +203,7 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 			resp, err := root.Get(s.url + "/metrics")
 			require.NoError(t, err)
-			text, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			require.NoError(t, err)
+			text := require.Body(t, resp)
 			if strings.Contains(string(text), line) {
 				return
 			}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -59,9 +58,7 @@ func (a *attacked) send(t testing.TB, c *http.Client, r bodies.Request) (code in
 	req.Header.Set("Content-Type", r.Media)
 	resp, err := c.Do(req)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	raw := require.Body(t, resp)
 	return resp.StatusCode, string(raw[:min(len(raw), 300)])
 }
 
