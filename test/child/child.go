@@ -58,8 +58,8 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Await calls try until it succeeds, for at most patience. It ends early with an error if ctx or the
-// process ends.
+// Await calls try until it succeeds, for at most patience. It ends early with an error if ctx or
+// the process ends.
 func (p *Process) Await(ctx context.Context, patience time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -44,7 +44,8 @@ func APIServer(binaries, dir, keys, etcd, port string, flags ...string) (*child.
 }
 
 // WriteKeys creates an authority. It writes its certificate to ca.crt, the keys of a server on the
-// loopback address to server.crt and server.key, and a key for tokens of service accounts to sa.key.
+// loopback address to server.crt and server.key, and a key for tokens of service accounts to
+// sa.key.
 func WriteKeys(dir, name string) (*pki.Authority, error) {
 	authority, err := pki.NewAuthority(name)
 	if err != nil {
