@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -30,54 +29,14 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/pipes"
 	"kelson.dev/internal/require"
 )
 
-// pipes is a listener whose connections do not leave the process.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.done:
-		return nil, errors.New("connection refused")
-	}
-}
-
-func listen(t *testing.T, handler http.Handler, config *tls.Config) *pipes {
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: handler, TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0)}
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		if config != nil {
-			_ = server.ServeTLS(p, "", "")
-		} else {
-			_ = server.Serve(p)
-		}
-	})
-	t.Cleanup(func() {
-		server.Close()
-		ended.Wait()
-	})
-	return p
+func listen(t *testing.T, handler http.Handler, config *tls.Config) *pipes.Listener {
+	l, stop := pipes.Serve(handler, config)
+	t.Cleanup(stop)
+	return l
 }
 
 // proxied is an aggregator with the backend of foo.example.com/v1, the Service test-service of the
@@ -113,7 +72,7 @@ func certificateOf(t *testing.T, pair pki.KeyPair, err error) *tls.Certificate {
 
 // start returns a dialer of the aggregator, whose pipeline consists of the user and the request's
 // info.
-func (p *proxied) start() *pipes {
+func (p *proxied) start() *pipes.Listener {
 	p.Helper()
 	st, err := store.Open(store.Config{})
 	require.NoError(p, err)
@@ -139,7 +98,7 @@ func (p *proxied) start() *pipes {
 			if p.noDial {
 				return nil, errors.New("broken dialer")
 			}
-			return backend.dial(ctx, network, address)
+			return backend.Dial(ctx, network, address)
 		},
 	})
 	ctx, cancel := context.WithCancel(p.Context())
@@ -220,7 +179,7 @@ func TestProxy(t *testing.T) {
 					}
 				})
 				test.change(p)
-				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
+				client := &http.Transport{DialContext: p.start().Dial, DisableKeepAlives: true}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					"http://plane/apis/foo.example.com/v1/things/a%20b?x=1", nil)
 				require.NoError(t, err)
@@ -295,7 +254,7 @@ func TestProxyOfUpgrades(t *testing.T) {
 					_, _ = io.ReadFull(conn, word)
 					_, _ = conn.Write(append([]byte("hello "), word...))
 				})
-				conn, err := p.start().dial(t.Context(), "", "")
+				conn, err := p.start().Dial(t.Context(), "", "")
 				require.NoError(t, err)
 				defer conn.Close()
 				_, err = io.WriteString(conn,
@@ -338,7 +297,7 @@ func TestProxyCertificateRenewed(t *testing.T) {
 				MaxVersion: tls.VersionTLS12},
 			proxyClient: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.Load(), nil },
 		}
-		client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
+		client := &http.Transport{DialContext: p.start().Dial, DisableKeepAlives: true}
 		want := func(code int) {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -389,7 +348,7 @@ func TestProxySignalsFlowControl(t *testing.T) {
 						before.Store(signal.Load())
 					}
 				})
-				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
+				client := &http.Transport{DialContext: p.start().Dial, DisableKeepAlives: true}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					"http://plane/apis/foo.example.com/v1/things", nil)
 				require.NoError(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,22 +11,9 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/pipes"
 	"kelson.dev/internal/require"
 )
-
-// pipes is a listener whose connections are pipes.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if conn, ok := <-p; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error { close(p); return nil }
-
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // A server with Linger doesn't wait a second for the idle HTTP/2 connections of its clients.
 func TestLinger(t *testing.T) {
@@ -36,7 +22,7 @@ func TestLinger(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			authority, err := pki.NewAuthority("test")
 			require.NoError(t, err)
-			listener := make(pipes)
+			listener := pipes.New()
 			server, err := serving.New(serving.Config{
 				Listener: listener, Handler: http.NotFoundHandler(), Certificate: authority.Serving("127.0.0.1"),
 				Linger: c.linger,
@@ -47,11 +33,7 @@ func TestLinger(t *testing.T) {
 			go func() { ended <- server.Run(ctx) }()
 			transport := &http.Transport{ForceAttemptHTTP2: true,
 				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-				DialContext: func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					listener <- far
-					return near, nil
-				}}
+				DialContext:     listener.Dial}
 			defer transport.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: transport}).Get("https://127.0.0.1/")
 			require.NoError(t, err)

@@ -479,7 +479,7 @@ func TestUpgradeThroughBackend(t *testing.T) {
 			c.plane.Handler().ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), root)))
 		}), nil)
 		for _, path := range []string{flunders + "/a/vnc", flunders + "/a/exec"} {
-			conn, err := front.dial(t.Context())
+			conn, err := front.Dial(t.Context(), "", "")
 			require.NoError(t, err)
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n", path)
 			in := bufio.NewReader(conn)
