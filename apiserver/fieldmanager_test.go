@@ -69,9 +69,7 @@ func (p pizzaServer) send(w request) string {
 	require.NoError(p.t, err)
 	data := require.Body(p.t, resp)
 	var object map[string]any
-	if err := json.Unmarshal(data, &object); err != nil {
-		p.t.Fatalf("%s: %v", data, err)
-	}
+	require.NoErrorf(p.t, json.Unmarshal(data, &object), "%s", data)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "uid")
 	}

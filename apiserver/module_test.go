@@ -110,9 +110,7 @@ func serve(t *testing.T, program string) string {
 		_ = cmd.Wait() // reports the kill
 	})
 	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("read URL: %v", err)
-	}
+	require.NoErrorf(t, err, "read URL")
 	return strings.TrimSpace(url)
 }
 

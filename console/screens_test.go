@@ -123,9 +123,7 @@ func printed(t *testing.T, pattern string, args ...string) (found string, stop f
 			go func() { _, _ = io.Copy(io.Discard, lines) }()
 			return m[1], stop, cmd
 		}
-		if err != nil {
-			t.Fatalf("kelson %v: %v", args, err)
-		}
+		require.NoErrorf(t, err, "kelson %v", args)
 	}
 }
 

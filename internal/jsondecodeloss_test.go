@@ -92,9 +92,7 @@ func TestLoss(t *testing.T) {
 					t.Errorf("%s: of %T %q", name, obj, obj.GetUID())
 				}
 			})
-			if err != nil {
-				t.Fatalf("%s %s: %v", name, status, err)
-			}
+			require.NoErrorf(t, err, "%s %s", name, status)
 			if name == "own" && want == members {
 				want = elements // the place of the loss is unknown
 			}

@@ -56,9 +56,8 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 		err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
 			metav1.DeleteOptions{})
 		require.NoError(t, err)
-		if _, err := c.create(t, configMapWebhook(name)); err != nil {
-			t.Fatalf("create after the deletion of the configuration: %v", err)
-		}
+		_, err = c.create(t, configMapWebhook(name))
+		require.NoErrorf(t, err, "create after the deletion of the configuration")
 	}
 }
 

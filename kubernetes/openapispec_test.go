@@ -253,14 +253,11 @@ func TestV2(t *testing.T) {
 		h, _ := serving(things{}, gvs...)
 		w := get(h, "/openapi/v2")
 		var doc spec.Swagger
-		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoErrorf(t, json.Unmarshal(w.Body.Bytes(), &doc), "%s", name)
 		var pb openapiv2.Document
-		if err := proto.Unmarshal(get(h, "/openapi/v2", "Accept",
-			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf").Body.Bytes(), &pb); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		err := proto.Unmarshal(get(h, "/openapi/v2", "Accept",
+			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf").Body.Bytes(), &pb)
+		require.NoErrorf(t, err, "%s", name)
 		for what, names := range map[string][2][]string{
 			"paths": {slices.Collect(maps.Keys(doc.Paths.Paths)), names(pb.GetPaths().GetPath())},
 			"definitions": {slices.Collect(maps.Keys(doc.Definitions)),

@@ -24,9 +24,7 @@ func TestDiscoveryClient(t *testing.T) {
 	legacy.UseLegacyDiscovery = true
 	for name, c := range map[string]*kubediscovery.DiscoveryClient{"aggregated": client, "legacy": legacy} {
 		groups, lists, err := c.ServerGroupsAndResources()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoErrorf(t, err, "%s", name)
 		var names, resources []string
 		for _, g := range groups {
 			names = append(names, g.Name+"="+g.PreferredVersion.GroupVersion)

@@ -90,9 +90,7 @@ func same(t *testing.T, media string, got, want []byte) {
 	}
 	decode := func(data []byte) runtime.Object {
 		obj, err := runtime.Decode(kubernetes(t, media).Serializer, data)
-		if err != nil {
-			t.Fatalf("%s: %v", media, err)
-		}
+		require.NoErrorf(t, err, "%s", media)
 		return obj
 	}
 	if g, w := fmt.Sprintf("%+v", decode(got)), fmt.Sprintf("%+v", decode(want)); g != w ||

@@ -107,9 +107,7 @@ func FuzzScanHead(f *testing.F) {
 		var before, after map[string]any
 		spliced, where := at.splice(data, 1<<63)
 		again, _ := where.splice(spliced, 7)
-		if err := json.Unmarshal(again, &after); err != nil {
-			t.Fatalf("spliced %q: %v", again, err)
-		}
+		require.NoErrorf(t, json.Unmarshal(again, &after), "spliced %q", again)
 		require.NoError(t, json.Unmarshal(data, &before))
 		metadata := before["metadata"].(map[string]any)
 		var alone any

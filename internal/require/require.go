@@ -4,6 +4,7 @@ package require
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,6 +19,14 @@ func NoError(t testing.TB, err error) {
 	if err != nil {
 		t.Helper()
 		t.Fatal(err)
+	}
+}
+
+// NoErrorf is like NoError, and says in the message what failed.
+func NoErrorf(t testing.TB, err error, format string, args ...any) {
+	if err != nil {
+		t.Helper()
+		t.Fatalf("%s: %v", fmt.Sprintf(format, args...), err)
 	}
 }
 

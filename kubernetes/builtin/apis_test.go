@@ -11,9 +11,7 @@ import (
 func served(t *testing.T, pairs map[string]string) map[string]bool {
 	t.Helper()
 	apis, err := ParseAPIs(pairs)
-	if err != nil {
-		t.Fatalf("%v: %v", pairs, err)
-	}
+	require.NoErrorf(t, err, "%v", pairs)
 	list, err := Resources(Config{APIs: apis})
 	require.NoError(t, err)
 	out := map[string]bool{}

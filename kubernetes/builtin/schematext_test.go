@@ -35,9 +35,7 @@ func TestSchemaText(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		line := printAtom(want[name].Atom)
 		back, err := parseAtom(line)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoErrorf(t, err, "%s", name)
 		if !reflect.DeepEqual(back, want[name].Atom) {
 			t.Errorf("%s changes when it is written as text and parsed:\n%s", name, line)
 		}

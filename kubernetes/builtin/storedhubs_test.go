@@ -65,17 +65,11 @@ func sameAsStored(t *testing.T, r *resource.Resource, version string, seed int64
 	require.NoError(t, err)
 	for media, body := range encodings(t, versioned) {
 		hub, _, err := r.Codec.Decode(body, media, version)
-		if err != nil {
-			t.Fatalf("seed %d: decode %s: %v", seed, media, err)
-		}
+		require.NoErrorf(t, err, "seed %d: decode %s", seed, media)
 		stored, err := r.Codec.Store(hub)
-		if err != nil {
-			t.Fatalf("seed %d: store what came as %s: %v", seed, media, err)
-		}
+		require.NoErrorf(t, err, "seed %d: store what came as %s", seed, media)
 		loaded, err := r.Codec.Load(stored)
-		if err != nil {
-			t.Fatalf("seed %d: load what came as %s: %v", seed, media, err)
-		}
+		require.NoErrorf(t, err, "seed %d: load what came as %s", seed, media)
 		if !equality.Semantic.DeepEqual(hub, loaded) {
 			t.Fatalf("seed %d: the hub from %s is not what is stored:\n%s", seed, media, diff.Diff(hub, loaded))
 		}
@@ -88,9 +82,7 @@ func encodings(t *testing.T, obj runtime.Object) map[string][]byte {
 	all := map[string][]byte{}
 	encode := func(media string, encoder runtime.Encoder) {
 		var b bytes.Buffer
-		if err := encoder.Encode(obj, &b); err != nil {
-			t.Fatalf("encode %s: %v", media, err)
-		}
+		require.NoErrorf(t, encoder.Encode(obj, &b), "encode %s", media)
 		all[media] = b.Bytes()
 	}
 	all[resource.MediaJSON] = []byte(mustJSON(t, obj))

@@ -220,9 +220,7 @@ func FuzzSigningRequest(f *testing.F) {
 				return
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				t.Fatalf("the signed certificate is invalid: %v", err)
-			}
+			require.NoErrorf(t, err, "the signed certificate is invalid")
 			if certificate.IsCA || signer%4 != 3 && slices.Contains(certificate.Subject.Organization,
 				user.SystemPrivilegedGroup) {
 				t.Errorf("signed: %v, authority: %v", certificate.Subject, certificate.IsCA)

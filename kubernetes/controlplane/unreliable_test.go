@@ -367,9 +367,7 @@ func TestTokensOfWebSockets(t *testing.T) {
 	encoded := func(token string) string { return prefix + base64.RawURLEncoding.EncodeToString([]byte(token)) }
 
 	ws, err := dial(encoded("correct-horse"), "base64.binary.k8s.io")
-	if err != nil {
-		t.Fatalf("the right token: %v", err)
-	}
+	require.NoErrorf(t, err, "the right token")
 	defer ws.Close()
 	for _, protocol := range ws.Config().Protocol {
 		if strings.HasPrefix(protocol, prefix) {

@@ -108,9 +108,7 @@ func TestFrames(t *testing.T) {
 				if err == io.EOF {
 					break
 				}
-				if err != nil {
-					t.Fatalf("%s, %s: %v", name, how, err)
-				}
+				require.NoErrorf(t, err, "%s, %s", name, how)
 				got = append(got, event.Type+" "+string(event.Object.Raw))
 			}
 			want := []string{`ADDED {"a":"1"}`, `DELETED {"b":{}}`}

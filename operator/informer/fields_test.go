@@ -306,9 +306,7 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 			Spec: corev1.NodeSpec{Unschedulable: true,
 				Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}},
 	} {
-		if err := c.Create(ctx, obj); err != nil {
-			t.Fatalf("%T: %v", obj, err)
-		}
+		require.NoErrorf(t, c.Create(ctx, obj), "%T", obj)
 		t.Cleanup(func() { _ = c.Delete(context.Background(), obj) })
 	}
 	gv := func(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }

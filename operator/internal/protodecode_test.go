@@ -63,9 +63,7 @@ func TestKinds(t *testing.T) {
 			original := reflect.New(typ).Interface().(message)
 			random.Fill(original)
 			raw, err := original.Marshal()
-			if err != nil {
-				t.Fatalf("%s: %v", kind, err)
-			}
+			require.NoErrorf(t, err, "%s", kind)
 			if !same(t, typ, raw, nil) {
 				t.Errorf("%s is not read", kind)
 			}

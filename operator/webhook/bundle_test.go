@@ -29,9 +29,8 @@ func TestRenewalKeepsTrust(t *testing.T) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(trusted[max(0, week-12)])
 		for _, host := range []string{"hook.system.svc", "localhost", "127.0.0.1"} {
-			if _, err := b.serving.cert.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
-				t.Fatalf("week %d: %s: %v", week, host, err)
-			}
+			_, err = b.serving.cert.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now})
+			require.NoErrorf(t, err, "week %d: %s", week, host)
 		}
 		if left := b.serving.remaining(now); left < life/3-8*24*time.Hour {
 			t.Fatalf("week %d: %v left", week, left)

@@ -150,9 +150,7 @@ func TestCopyToEtcd(t *testing.T) {
 func revisionOf(t *testing.T, line string) int {
 	t.Helper()
 	n, err := strconv.Atoi(line[strings.LastIndex(line, "/")+1:])
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	require.NoErrorf(t, err, "%q", line)
 	return n
 }
 

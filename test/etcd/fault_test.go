@@ -318,9 +318,7 @@ func TestFaults(t *testing.T) {
 		ask, cancel := context.WithTimeout(t.Context(), time.Minute)
 		sn, err := s.Fresh(ask)
 		cancel()
-		if err != nil {
-			t.Fatalf("store %d does not recover: %v", i, err)
-		}
+		require.NoErrorf(t, err, "store %d does not recover", i)
 		ref.checkState(t, sn)
 	}
 	w.report()

@@ -61,8 +61,7 @@ func containerdSocket(t *testing.T, dir string) string {
 		return nil // a folder may have been deleted
 	})
 	require.NoError(t, err)
-	if _, err := os.Stat(socket); err != nil {
-		t.Fatalf("no containerd: %v", err)
-	}
+	_, err = os.Stat(socket)
+	require.NoErrorf(t, err, "no containerd")
 	return socket
 }

@@ -300,9 +300,8 @@ func TestProxiesRefuseLocalAddresses(t *testing.T) {
 		} {
 			body, err := json.Marshal(map[string]any{"status": set.status})
 			require.NoError(t, err)
-			if err := (probe{"PATCH", set.path, string(body)}).send(t, cfg); err != nil {
-				t.Fatalf("set %s: %v", address, err)
-			}
+			err = (probe{"PATCH", set.path, string(body)}).send(t, cfg)
+			require.NoErrorf(t, err, "set %s", address)
 		}
 		for _, path := range []string{"/api/v1/nodes/other/proxy/", "/api/v1/nodes/other:9/proxy/",
 			"/api/v1/namespaces/default/pods/on-other/proxy/", "/api/v1/namespaces/default/pods/on-other:9/proxy/"} {

@@ -92,9 +92,7 @@ func TestTwoNodes(t *testing.T) {
 	join := func(name, ip string, enter ...string) *exec.Cmd {
 		line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server",
 			"https://"+hereAddress+":17443").Output()
-		if err != nil {
-			t.Fatalf("kelson token create: %v", err)
-		}
+		require.NoErrorf(t, err, "kelson token create")
 		data, network := filepath.Join(dir, name), filepath.Join(dir, name+"-cni")
 		t.Cleanup(func() {
 			if _, err := os.Stat(data); err != nil {

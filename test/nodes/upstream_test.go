@@ -104,9 +104,7 @@ func startUpstream(t *testing.T) *cluster {
 
 	state, network := file("state/node"), file("cni")
 	line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server", url).Output()
-	if err != nil {
-		t.Fatalf("kelson token create: %v", err)
-	}
+	require.NoErrorf(t, err, "kelson token create")
 	t.Cleanup(func() {
 		if out, err := exec.Command(node, "reset", "--data-dir", state, "--cni-config-dir",
 			network).CombinedOutput(); err != nil {

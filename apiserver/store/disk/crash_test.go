@@ -157,9 +157,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			}
 			var w, n int
 			a := acknowledged{round: round}
-			if _, err := fmt.Sscan(line, &w, &n, &a.i, &a.payload, &a.revision); err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
+			_, err := fmt.Sscan(line, &w, &n, &a.i, &a.payload, &a.revision)
+			require.NoErrorf(t, err, "%q", line)
 			for _, revision := range []uint64{a.revision - 1, a.revision} {
 				if other, twice := assigned[revision]; twice || revision <= newest {
 					t.Errorf("round %d: revision %d was acknowledged after %d, and in round %d", round, revision,
@@ -175,9 +174,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			unfinished++
 		}
 		s, err := openStore(dir)
-		if err != nil {
-			t.Fatalf("round %d: open after the kill: %v", round, err)
-		}
+		require.NoErrorf(t, err, "round %d: open after the kill", round)
 		sn := s.Snapshot()
 		if sn.Revision() < newest {
 			t.Errorf("round %d: the revision went back to %d, acknowledged was %d", round, sn.Revision(), newest)
@@ -213,9 +210,7 @@ func checkResume(t *testing.T, round int, s *store.Store, after uint64) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatalf("round %d: a watch after %d of a store that starts there: %v", round, after, err)
-	}
+	require.NoErrorf(t, err, "round %d: a watch after %d of a store that starts there", round, after)
 	if events, revision, err := cursor.Next(); len(events) > 0 || revision < after || err != nil {
 		t.Errorf("round %d: a watch after %d: %d events until %d, %v", round, after, len(events), revision, err)
 	}

@@ -142,9 +142,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	keep(t, data)
 	fill(t, filepath.Join(dir, "ballast"))
 	s, err := quiet(data)
-	if err != nil {
-		t.Fatalf("reading needs no space: %v", err)
-	}
+	require.NoErrorf(t, err, "reading needs no space")
 	defer s.Close()
 	same(t, s, map[string]bool{"kept": true})
 	for range 3 {

@@ -26,9 +26,7 @@ import (
 func render(t *testing.T, files pack.Files, namespace string, set map[string]any) map[string]map[string]any {
 	t.Helper()
 	var values map[string]any
-	if err := yaml.Unmarshal(files["values.yaml"], &values); err != nil {
-		t.Fatalf("values.yaml: %v", err)
-	}
+	require.NoErrorf(t, yaml.Unmarshal(files["values.yaml"], &values), "values.yaml")
 	maps.Copy(values, set)
 	funcs := sprig.TxtFuncMap()
 	funcs["toYaml"] = func(v any) (string, error) {
