@@ -42,22 +42,18 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		return port
 	}
-	must := func(err error) {
-		t.Helper()
-		require.NoError(t, err)
-	}
 	authority, err := pki.NewAuthority("why-test")
-	must(err)
+	require.NoError(t, err)
 	serving, err := authority.Server("127.0.0.1")
-	must(err)
+	require.NoError(t, err)
 	admin, err := authority.Client("admin", "system:masters")
-	must(err)
+	require.NoError(t, err)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	_, err = pki.OpenKey(file("sa.key"))
-	must(err)
+	require.NoError(t, err)
 	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM,
 		"server.key": serving.KeyPEM} {
-		must(os.WriteFile(file(name), data, 0o600))
+		require.NoError(t, os.WriteFile(file(name), data, 0o600))
 	}
 	start := func(program string, args ...string) {
 		t.Helper()
@@ -65,7 +61,7 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
 		child.EndWithParent(cmd)
-		must(cmd.Start())
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			cmd.Process.Kill()
 			cmd.Wait()
@@ -92,7 +88,7 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	config.Contexts["c"] = &api.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "c"
 	s := &server{kubeconfig: file("kubeconfig")}
-	must(clientcmd.WriteToFile(*config, s.kubeconfig))
+	require.NoError(t, clientcmd.WriteToFile(*config, s.kubeconfig))
 	return s
 }
 

@@ -149,30 +149,26 @@ func machineAddress(t *testing.T) string {
 // upstreamKeys writes the keys of kube-apiserver and the kubeconfig of an administrator.
 func upstreamKeys(t *testing.T, dir, url, address string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		require.NoError(t, err)
-	}
 	authority, err := pki.NewAuthority("nodes")
-	must(err)
+	require.NoError(t, err)
 	key, err := x509.MarshalPKCS8PrivateKey(authority.Key())
-	must(err)
+	require.NoError(t, err)
 	server, err := authority.Server("127.0.0.1", "localhost", address, "10.97.0.1", "kubernetes.default.svc")
-	must(err)
+	require.NoError(t, err)
 	kubelets, err := authority.Client("kube-apiserver-kubelet-client", "system:masters")
-	must(err)
+	require.NoError(t, err)
 	admin, err := authority.Client("admin", "system:masters")
-	must(err)
+	require.NoError(t, err)
 	_, err = pki.OpenKey(filepath.Join(dir, "sa.key"))
-	must(err)
+	require.NoError(t, err)
 	for name, data := range map[string][]byte{
 		"ca.crt": authority.PEM, "ca.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 		"server.crt": server.CertPEM, "server.key": server.KeyPEM, "kubelet-client.crt": kubelets.CertPEM,
 		"kubelet-client.key": kubelets.KeyPEM,
 	} {
-		must(os.WriteFile(filepath.Join(dir, name), data, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
-	must(clientcmd.WriteToFile(clientcmdapi.Config{
+	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"upstream": {Server: url,
 			CertificateAuthorityData: authority.PEM}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"admin": {ClientCertificateData: admin.CertPEM,
