@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -112,6 +114,10 @@ func writeKeys(dir string) (*tls.Config, error) {
 	}
 	admin, err := authority.Client("admin", "system:masters")
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(peers.WritePair(dir, "admin", admin),
+		os.WriteFile(filepath.Join(dir, "audit-policy.json"), []byte(auditPolicy), 0o600)); err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(admin.CertPEM, admin.KeyPEM)
