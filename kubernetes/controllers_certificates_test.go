@@ -2,9 +2,6 @@ package kubernetes_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -53,14 +50,10 @@ func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env,
 func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.Name,
 	usages ...certificatesv1.KeyUsage) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
-	require.NoError(t, err)
 	env.Create(t, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: signer,
+			Request: requestPEM(t, &x509.CertificateRequest{Subject: subject}), SignerName: signer,
 			Usages: usages,
 		},
 	})

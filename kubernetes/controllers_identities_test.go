@@ -1,14 +1,10 @@
 package kubernetes_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	_ "embed"
 	"encoding/base64"
-	"encoding/pem"
 	"flag"
 	"fmt"
 	"maps"
@@ -206,8 +202,6 @@ func named(apiVersion, kind, namespace, name string) *unstructured.Unstructured 
 // request returns a kubelet's CertificateSigningRequest, sent by the kubelet.
 func (d *driven) request(name, node, signer, usage string, addresses ...string) {
 	d.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(d, err)
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node,
 		Organization: []string{"system:nodes"}}}
 	if len(addresses) > 0 {
@@ -216,12 +210,9 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 			template.IPAddresses = append(template.IPAddresses, netip.MustParseAddr(address).AsSlice())
 		}
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	require.NoError(d, err)
 	csr := named("certificates.k8s.io/v1", "CertificateSigningRequest", "", name)
 	csr.Object["spec"] = map[string]any{
-		"request": base64.StdEncoding.EncodeToString(
-			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		"request":    base64.StdEncoding.EncodeToString(requestPEM(d, template)),
 		"signerName": signer, "usages": []any{"digital signature", usage},
 	}
 	kubelet, err := client.New(client.Config{REST: d.plane.RESTConfigAs(identity.Node(node))})

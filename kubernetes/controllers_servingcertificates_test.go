@@ -1,12 +1,8 @@
 package kubernetes_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -78,20 +74,16 @@ func servingCertificates(t *testing.T) {
 
 func servingRequest(t *testing.T, name, node string, dns, ips []string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
 	template := &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, DNSNames: dns,
 	}
 	for _, ip := range ips {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(ip))
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	require.NoError(t, err)
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			Request:    requestPEM(t, template),
 			SignerName: certificatesv1.KubeletServingSignerName,
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},

@@ -25,17 +25,23 @@ func write(t *testing.T, name, content string) {
 	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 }
 
-// signingRequest returns a CertificateSigningRequest for a subject.
-func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string {
+// requestPEM returns a certificate request with a new key.
+func requestPEM(t testing.TB, template *x509.CertificateRequest) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	require.NoError(t, err)
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+// signingRequest returns a CertificateSigningRequest for a subject.
+func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string {
+	t.Helper()
+	request := requestPEM(t, &x509.CertificateRequest{Subject: subject})
 	return object("certificates.k8s.io/v1", "CertificateSigningRequest", name,
 		fmt.Sprintf(`,"spec":{"signerName":%q,"usages":["client auth"],"request":%q}`,
-			signer, base64.StdEncoding.EncodeToString(block)))
+			signer, base64.StdEncoding.EncodeToString(request)))
 }
 
 const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
