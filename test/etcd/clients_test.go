@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -289,11 +290,7 @@ func (c *clients) check() {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var revisions []uint64
-	for revision := range c.told {
-		revisions = append(revisions, revision)
-	}
-	slices.Sort(revisions)
+	revisions := slices.Sorted(maps.Keys(c.told))
 	events := 0
 	for _, s := range c.segments {
 		events += len(s.revisions)
@@ -347,11 +344,7 @@ var storedKey = porcupine.NondeterministicModel{
 			key := op.Input.(use).key
 			byKey[key] = append(byKey[key], op)
 		}
-		var parts [][]porcupine.Operation
-		for _, part := range byKey {
-			parts = append(parts, part)
-		}
-		return parts
+		return slices.Collect(maps.Values(byKey))
 	},
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -233,11 +234,7 @@ var register = porcupine.Model{
 			key := op.Input.(access).key
 			byKey[key] = append(byKey[key], op)
 		}
-		var parts [][]porcupine.Operation
-		for _, part := range byKey {
-			parts = append(parts, part)
-		}
-		return parts
+		return slices.Collect(maps.Values(byKey))
 	},
 	Init: func() any { return stored{} },
 	Step: func(state, input, _ any) (bool, any) {
